@@ -11,7 +11,7 @@ WORKERS ?= 3
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars options views broker-jar wheel bench bench-full bench-guard clean
+.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars broker-jar wheel bench bench-full bench-guard clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -39,7 +39,7 @@ $(VENV)/.dev: requirements/dev.txt pyproject.toml
 	@touch $(VENV)/.local
 
 $(JARS)/.complete: jvm/ivy.xml | $(VENV)/.local
-	$(BIN)/python -m broker.jars $(JARS)
+	$(BIN)/python -m jvm $(JARS)
 
 # Without it the demo starts more slowly, so its failure is none of ours.
 $(JARS)/.classes: $(JARS)/.complete
@@ -50,9 +50,9 @@ jars: $(JARS)/.complete ## Fetch the JVM parts once (Kafka broker, Spark's Kafka
 
 # A change of jvm/ivy.xml fetches other jars than are pinned, which is refused: this pins them.
 pin-jars: $(VENV)/.local ## After a change of jvm/ivy.xml: fetch, and pin what came (compare it with the publishers')
-	-$(BIN)/python -m broker.jars $(JARS)
+	-$(BIN)/python -m jvm $(JARS)
 	cd $(JARS) && sha256sum spark/*.jar kafka/*.jar compiler/*.jar > $(CURDIR)/jvm/jars.sha256
-	$(BIN)/python -m broker.jars $(JARS)
+	$(BIN)/python -m jvm $(JARS)
 
 demo: $(VENV)/.local $(JARS)/.complete $(JARS)/.classes ## Real broker, real producers, live quota: 90 s of traffic
 	$(BIN)/pid-quota demo $(if $(SECONDS_OF_TRAFFIC),--seconds $(SECONDS_OF_TRAFFIC))
@@ -94,11 +94,12 @@ bench-guard: $(VENV)/.local $(JARS)/.complete ## Fail if the job has become slow
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/guard.py
 
 broker-jar: $(JARS)/.complete ## Build dist/pid-quota-broker.jar, which brokers load (docs/broker.md)
-	$(BIN)/python -m broker.jars.broker_jar dist/pid-quota-broker.jar $(JARS)
+	$(BIN)/python -m jvm.broker_jar dist/pid-quota-broker.jar $(JARS)
 
 wheel: $(VENV)/.dev broker-jar ## Build the wheel into dist/
 	cp dist/pid-quota-broker.jar jvm/
 	$(BIN)/python -m hatchling build -t wheel
+	$(BIN)/python -m tables.schema.views > dist/views.sql
 
 # No index address is written: the lock files name versions and hashes only.
 LOCK = uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header pyproject.toml --extra local
@@ -106,12 +107,6 @@ lock: ## Renew requirements/*.txt (needs uv)
 	$(LOCK) --extra databricks --group dev -o requirements/dev.txt
 	$(LOCK) --group build -c requirements/dev.txt -o requirements/local.txt
 	$(LOCK) --group bench --group build -c requirements/dev.txt -o requirements/bench.txt
-
-options: $(VENV)/.local ## Renew docs/options.md from the commands
-	$(BIN)/python -m jobs.options_page > docs/options.md
-
-views: $(VENV)/.local ## Renew sql/views.sql from sql/views
-	$(BIN)/python -m tables.schema.views > sql/views.sql
 
 clean: ## Remove what was made, but the fetched jars
 	rm -rf $(VENV) dist build demo-data spark-warehouse .pytest_cache .mypy_cache .ruff_cache

@@ -26,9 +26,9 @@ from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 
 from bench.kit import percentiles
-from broker.kafka.client_quotas import ClientQuotas
-from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
+from broker.kafka.quotas import ClientQuotas
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
@@ -197,7 +197,8 @@ def broker_and_tables(users: Mapping[str, str], lever: str = "") -> Iterator[tup
         tables = Path(folder, "tables")
         create_missing(str(tables))
         with LocalBroker(Path(folder, "kafka"), dict(users), holds=lever == "hold") as broker:
-            AdminClient({**broker.admin_config()}).create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
+            admin = AdminClient({**broker.admin_config()})
+            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
             yield broker, tables
 
 

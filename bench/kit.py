@@ -22,10 +22,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bench.loads import BenchError, Content, Load
 from bench.noise import Meter
 from bench.rounds import Run
-from broker.jars.jar_sets import jars_folder, spark_jars
-from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
-from broker.process import run_to_end
+from jvm.jar_sets import jars_folder, spark_jars
+from jvm.java import find_java
+from jvm.process import run_to_end
 from quota.config import QuotaConfig
 from streaming.pipeline import StreamOptions
 from streaming.session import stream_session

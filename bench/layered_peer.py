@@ -19,8 +19,8 @@ import pyspark
 from bench import kit
 from bench.loads import BenchError
 from bench.rounds import spread
-from broker.jars.java import find_java
-from broker.process import run_to_end
+from jvm.java import find_java
+from jvm.process import run_to_end
 from quota.config import QuotaConfig
 from quota.limits import Limit
 from state.events import CHARGED, Deployment, Events

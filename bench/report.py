@@ -25,7 +25,7 @@ from bench import kit
 from bench.headline import headline
 from bench.loads import BenchError
 from bench.page import page
-from broker.process import reading
+from jvm.process import reading
 
 RESULTS = kit.BENCH / "results"
 DOCS = kit.BENCH.parent / "docs"

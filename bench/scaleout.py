@@ -27,7 +27,7 @@ from bench.loads import BenchError, Content, Load, loaded_broker
 from bench.noise import Meter
 from bench.processes import Place, finished_batches, run_of
 from bench.rounds import Run, ratios, spread
-from broker.process import end, reading, start_watched
+from jvm.process import end, reading, start_watched
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 DEPLOY = "org.apache.spark.deploy"

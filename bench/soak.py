@@ -32,9 +32,9 @@ from bench.noise import grouped, process_stats
 from bench.processes import Place, finished_batches
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.process import run_to_end
 from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
+from jvm.process import run_to_end
 from streaming.batch.tracked_principals import tracked_principals_before
 from tables.store.log_upkeep import tidy_log
 from wire.topics import PRODUCE_EVENTS

@@ -23,10 +23,10 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker.jars.broker_jar import broker_jar
-from broker.jars.jar_sets import ensure_jars, kafka_classpath
 from broker.local.server_files import HOST, Ports, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id
+from jvm.broker_jar import broker_jar
+from jvm.jar_sets import ensure_jars, kafka_classpath
 from wire.broker_lines import REPORTER_CLASS
 
 TOPIC = "orders"

@@ -1,20 +1,15 @@
 """Base of classes that are closed by their `with` block."""
 
-from types import TracebackType
-from typing import TypeVar
-
-_T = TypeVar("_T", bound="Closing")
+from typing_extensions import Self
 
 
 class Closing:
     """A context manager that calls `close` on leaving."""
 
-    def __enter__(self: _T) -> _T:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -8,29 +8,6 @@ class BrokerError(Exception):
     """Root of all errors of this package."""
 
 
-# Missing on this machine
-
-
-class JavaError(BrokerError):
-    """Root of the errors about the Java installation."""
-
-
-class JavaMissingError(JavaError):
-    """Raised when no usable Java was found."""
-
-
-class JavaTooOldError(JavaError):
-    """Raised when the Java found is too old."""
-
-
-class JarsError(BrokerError):
-    """Raised when JVM dependencies can't be fetched, or are incomplete."""
-
-
-class PysparkMissingError(JarsError):
-    """Raised when pyspark, whose Ivy fetches the jars, is not installed."""
-
-
 # The embedded broker
 
 
@@ -50,11 +27,19 @@ class PortTakenError(BrokerStartError):
 
 
 class BrokerUnreachableError(BrokerError):
-    """Raised when no broker answers in time."""
+    """Raised when no broker answers in time, or Kafka can't answer now; retriable."""
 
 
 class ClusterRequestError(BrokerError):
-    """Raised when a broker refuses a request."""
+    """Raised when brokers do not do what they are asked."""
+
+
+class RequestRefusedError(ClusterRequestError):
+    """Raised when Kafka rejects a request; not retriable."""
+
+
+class RequestNotAllowedError(ClusterRequestError):
+    """Raised when a right is missing: an operator may grant it."""
 
 
 class KafkaConfigError(BrokerError):
@@ -89,22 +74,6 @@ class TapDeliveryError(TapError):
 
 
 # Enforcement
-
-
-class ClientQuotaError(BrokerError):
-    """Raised when a client quota can't be read or changed."""
-
-
-class ClientQuotaRefusedError(ClientQuotaError):
-    """Raised when Kafka rejects a quota as invalid; not retriable."""
-
-
-class ClientQuotaUnavailableError(ClientQuotaError):
-    """Raised on retriable failures: no answer in time, the controller moves, or an ACL is missing."""
-
-
-class ClientQuotaNotAllowedError(ClientQuotaUnavailableError):
-    """A right is missing: an operator may grant it."""
 
 
 class LeaseStoreError(BrokerError):

@@ -1,1 +1,1 @@
-"""The list of JVM parts (ivy.xml), shipped as package data."""
+"""JVM parts: pinned jars and how to fetch them, a Java to run them, the jar for brokers, and child processes."""

@@ -14,9 +14,9 @@ from typing_extensions import override
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from broker.jars.jar_sets import ensure_jars, jars_folder, spark_jars
-from broker.jars.java import QUICK_JVM, quick_options
 from broker.local.local_broker import LocalBroker
+from jvm.jar_sets import ensure_jars, jars_folder, spark_jars
+from jvm.java import QUICK_JVM, quick_options
 from streaming.session import stream_session
 from tests.kits.process_kit import MARK, left_of
 

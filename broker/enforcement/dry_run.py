@@ -6,7 +6,7 @@ from broker.enforcement.levers.client_quota import QuotaStore
 from broker.enforcement.levers.hold import HoldStore
 from broker.enforcement.model import EnforcementRecord, LeaseRecord, ReleaseOrder
 from broker.enforcement.notices import Notice
-from broker.errors import ClientQuotaError
+from broker.errors import BrokerError
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from wire.holds import HoldBinding
 
@@ -31,7 +31,7 @@ class DryRunQuotas:
         """Return what an entity inherits, without our changes."""
         return self._quotas.inherited(entity, key, client_ids)
 
-    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
+    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
         """Remember the changes."""
         for change in changes:
             self._changed.setdefault(change.entity, {})[change.key] = change.value

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 
 from broker.enforcement.levers.client_quota import QuotaStore
 from broker.enforcement.model import ThrottleDecision
-from broker.enforcement.notices import Notice
+from broker.enforcement.notices import Notice, time_text
 from broker.enforcement.ports import DecisionSource
-from broker.enforcement.times import time_text
-from broker.errors import BrokerUnreachableError, EnforceError
+from broker.errors import EnforceError
+from broker.kafka.errors import name_of, reason_of, unreachable
+from broker.kafka.topics import admin_client
 from wire.topics import ENFORCER_TOPIC
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool
         EnforceError: If rights are missing. It names all of them.
         BrokerUnreachableError: If no broker answers.
     """
-    admin = AdminClient({**settings, "log_level": "0"})
+    admin = admin_client(settings)
     answer = admin.describe_cluster(include_authorized_operations=True, request_timeout=_TIMEOUT_S)
     cluster = _allowed(settings, answer, is_cluster=True)
     needed = _QUOTAS[: 2 if apply else 1]
@@ -58,7 +58,7 @@ def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool
     if missing:
         user = settings.get("sasl.username")
         who = f"User:{user}" if user else "the enforcer's principal"
-        msg = f"{who} lacks {', '.join(missing)}: grant that with kafka-acls.sh (docs/enforcement.md, What it needs)"
+        msg = f"{who} lacks {', '.join(missing)}: grant that with kafka-acls.sh (docs/enforcement.md, Required rights)"
         raise EnforceError(msg)
 
 
@@ -70,15 +70,11 @@ def _allowed(settings: Mapping[str, str], asked: "Future[Any]", *, is_cluster: b
     try:
         found = asked.result().authorized_operations
     except KafkaException as error:
-        if "AUTHORIZATION" in error.args[0].name():
+        if "AUTHORIZATION" in name_of(error):
             return set()
         if not is_cluster:
             return set(AclOperation)
-        msg = (
-            f"no broker answers at {settings['bootstrap.servers']} ({error.args[0].str()}): check that it runs, the "
-            "address and the security settings"
-        )
-        raise BrokerUnreachableError(msg) from error
+        raise unreachable(settings["bootstrap.servers"], reason_of(error)) from error
     if found is None:
         return set() if is_cluster else set(AclOperation)
     return {*found}
@@ -96,9 +92,6 @@ def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable
         quotas: Theirs.
         notify: Called with what is seen.
         now_ms: Milliseconds since the epoch.
-
-    Raises:
-        ClientQuotaError: If they can't be read.
     """
     found = len(quotas.describe_all())
     have = "nobody has a client quota" if not found else f"client quotas found: {found}"
@@ -106,11 +99,7 @@ def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable
 
 
 def look_at_decisions(decisions: DecisionSource, tables: str, notify: Callable[[Notice], None], now_ms: int) -> None:
-    """Read the tables once; report which decisions are in force.
-
-    Raises:
-        TableError: If they can't be read.
-    """
+    """Read the tables once; report which decisions are in force."""
     found = [each for each in decisions.newest(now_ms, again=True) if each.throttled_until_ms > now_ms]
     what = f"decisions in force in {tables}: {_named(found)}" if found else f"no decision is in force in {tables}"
     notify(Notice(now_ms, "seen", what))

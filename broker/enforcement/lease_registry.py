@@ -45,11 +45,7 @@ class LeaseRegistry:
         self._known: Known | None = None
 
     def load(self) -> None:
-        """Load the leases from the lease topic, without the table.
-
-        Raises:
-            LeaseStoreError: If they can't be read.
-        """
+        """Load the leases from the lease topic, without the table."""
         kept = self._store.read(again=True)
         self.leases = open_leases(kept)
         self._orders = _orders(kept)
@@ -57,11 +53,7 @@ class LeaseRegistry:
         self._unlogged = [record for record in lease_records(kept) if not record.lease.is_open]
 
     def read_orders(self) -> None:
-        """Read new release orders from the lease topic.
-
-        Raises:
-            LeaseStoreError: If they can't be read.
-        """
+        """Read new release orders from the lease topic."""
         orders = _orders(self._store.read())
         if orders != self._orders:
             self._orders, self._known = orders, None

@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
-from broker.errors import EnforcerLockError, LeaseStoreError
+from broker.errors import BrokerError, EnforcerLockError, LeaseStoreError
+from broker.kafka.errors import name_of
+from broker.kafka.topics import ensure_topic, require_topic
 from wire.topics import ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS
 
 LOCK_PARTITION = 0
@@ -26,7 +26,6 @@ _PAUSE_S = 0.1
 _CHECK_INTERVAL_S = 5.0
 _CHECK_TIMEOUT_S = 1.0
 _GONE = "UNKNOWN_TOPIC_OR_PART"
-_ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 
 
 class EnforcerLock:
@@ -95,7 +94,7 @@ class EnforcerLock:
                 # heartbeat, and `is_held` is false before it rejoins.
                 self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
             except KafkaException as error:
-                if error.args[0].name() == _GONE and not self._recreate_topic():
+                if name_of(error) == _GONE and not self._recreate_topic():
                     # No enforcer can get the lock now. Ours suffices to end leases; new ones can't be logged.
                     return self._held
                 # Also during a rebalance after another enforcer joined or left: retry.
@@ -149,29 +148,15 @@ def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
     Raises:
         EnforcerLockError: If it can't be created, or has more than one partition.
     """
-    admin = AdminClient({**settings, "log_level": "0"})
-    topic = NewTopic(
-        ENFORCER_TOPIC,
-        num_partitions=1,
-        replication_factor=-1,
-        config=ENFORCER_TOPIC_SETTINGS,
-    )
     try:
-        found = admin.list_topics(timeout=_TIMEOUT_S).topics.get(ENFORCER_TOPIC)
-        if found is not None and found.error is None:
-            _require_one_partition(len(found.partitions))
-            return
-        admin.create_topics([topic], request_timeout=_TIMEOUT_S)[ENFORCER_TOPIC].result()
-    except KafkaException as error:
-        if error.args[0].name() != _ALREADY_THERE:
-            msg = (
-                f"can't create topic {ENFORCER_TOPIC!r}, the enforcers' lock, on {settings['bootstrap.servers']} "
-                f"({error.args[0].str()}): check the address and the right to CREATE, or create it with one partition"
-            )
-            raise EnforcerLockError(msg) from error
-
-
-def _require_one_partition(count: int) -> None:
+        ensure_topic(settings, ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, _TIMEOUT_S)
+        count = require_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)
+    except BrokerError as error:
+        msg = (
+            f"can't create topic {ENFORCER_TOPIC!r}, the enforcers' lock, on {settings['bootstrap.servers']}: {error}. "
+            "Check the address and the right to CREATE, or create it with one partition"
+        )
+        raise EnforcerLockError(msg) from error
     if count != 1:
         msg = (
             f"topic {ENFORCER_TOPIC!r} has {count} partitions, not 1: enforcers of other versions would share the "

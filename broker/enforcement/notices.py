@@ -1,10 +1,10 @@
 """Notices of what an enforcer does: a line for people, a record for programs."""
 
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 from broker.enforcement.model import Lease, Target
-from broker.enforcement.times import time_text
 
 NoticeKind = Literal[
     "throttled",
@@ -82,6 +82,16 @@ class Notice:
             "decision_id": self.decision_id,
             "why": self.why,
         }
+
+
+def time_text(ms: int) -> str:
+    """Format a time as ISO 8601 UTC, to the millisecond.
+
+    Examples:
+        >>> time_text(0)
+        '1970-01-01T00:00:00.000Z'
+    """
+    return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def value_text(value: float | None) -> str:

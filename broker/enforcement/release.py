@@ -42,11 +42,7 @@ class Orders:
     log: ActionLog
 
     def give(self, order: ReleaseOrder, notify: Callable[[Notice], None]) -> None:
-        """Log an order; notify if only the lease topic has it.
-
-        Raises:
-            LeaseStoreError: If the lease topic can't be written.
-        """
+        """Log an order; notify if only the lease topic has it."""
         self.kept.append([order])
         try:
             self.log.append([order])
@@ -56,11 +52,7 @@ class Orders:
             )
 
     def left(self, principal: str | None) -> list[Lease]:
-        """Return the leases that are still open.
-
-        Raises:
-            LeaseStoreError: If the lease topic can't be read.
-        """
+        """Return the leases that are still open."""
         records: list[EnforcementRecord] = [*self.kept.read()]
         # The lease topic has every open lease, unless it was recreated.
         with suppress(TableError):

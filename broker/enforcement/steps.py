@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from broker.enforcement.levers.base import LeaseChange, Lever, NextStep
 from broker.enforcement.model import Clocks, Lease, LeaseState, LeverName, Target, ThrottleDecision
 from broker.enforcement.notices import Notice, NoticeKind
-from broker.errors import BrokerError, ClientQuotaError, ClientQuotaNotAllowedError, ClientQuotaRefusedError
+from broker.errors import BrokerError, RequestNotAllowedError, RequestRefusedError
 
 _BACKOFF_MS = (250, 500, 1_000, 2_000, 5_000, 15_000)
 
@@ -65,7 +65,7 @@ class LeaseSteps:
                 outcomes += self._outcome(change, errors.get(change.lease.target), why)
         return outcomes
 
-    def _outcome(self, change: LeaseChange, error: ClientQuotaError | None, why: str) -> list[LeaseReason]:
+    def _outcome(self, change: LeaseChange, error: BrokerError | None, why: str) -> list[LeaseReason]:
         lease = change.lease
         if error is None:
             self._reset_backoff(lease.target)
@@ -73,7 +73,7 @@ class LeaseSteps:
                 # Only its end moved; that was logged before.
                 return []
             return [(lease.to("in_force" if change.is_set else "restored"), why)]
-        if change.is_set and lease.state == "applying" and isinstance(error, ClientQuotaRefusedError):
+        if change.is_set and lease.state == "applying" and isinstance(error, RequestRefusedError):
             return [(lease.to("failed"), str(error))]
         self.unverified.add(lease.target)
         self._back_off(lease.target, lease.principal, error)
@@ -91,7 +91,7 @@ class LeaseSteps:
         if self._told.get(target) != str(error):
             # The same trouble is reported once, however often it is tried again.
             self._told[target] = str(error)
-            kind: NoticeKind = "alert" if isinstance(error, ClientQuotaNotAllowedError) else "trying again"
+            kind: NoticeKind = "alert" if isinstance(error, RequestNotAllowedError) else "trying again"
             why = f"with pauses of up to {_BACKOFF_MS[-1] // 1000} s: {error}"
             self._notify(Notice(self._clocks.now_ms(), kind, why, principal, target))
 

@@ -1,4 +1,4 @@
-"""Oldest record and earliest offsets of a topic."""
+"""Oldest and newest records and earliest offsets of a topic."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,9 +8,14 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicCollection, 
 from confluent_kafka.admin import AdminClient
 
 from broker.errors import BrokerUnreachableError
-from broker.kafka.topic_reader import bounds
+from broker.kafka.errors import name_of, reason_of
+from broker.kafka.tail import bounds
+from broker.kafka.topics import admin_client
+from wire.event_record import count_events
 
 _TIMEOUT_S = 15.0
+_NEWEST = 200
+_WAIT_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -27,16 +32,7 @@ class OldestRecord:
 
 
 def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> OldestRecord:
-    """Return the oldest record that a topic holds.
-
-    Args:
-        config: confluent-kafka settings.
-        topic: Its name; it must exist.
-        timeout_s: Request timeout.
-
-    Raises:
-        BrokerUnreachableError: If the records can't be read.
-    """
+    """Return the oldest record that an existing topic holds."""
     with reading(config, topic, "first", timeout_s) as (consumer, ranges):
         first = {number: low for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
@@ -51,28 +47,31 @@ def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIM
         return OldestRecord(min(oldest.values(), default=None), is_first)
 
 
+def events_per_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> float:
+    """Return how many events the newest records of each partition hold on average; 1 for an empty topic."""
+    with reading(config, topic, "newest", timeout_s) as (consumer, ranges):
+        begins = {number: max(low, high - _NEWEST) for number, (low, high) in ranges.items() if low < high}
+        consumer.assign([TopicPartition(topic, number, begin) for number, begin in begins.items()])
+        left = sum(ranges[number][1] - begin for number, begin in begins.items())
+        counts: list[int] = []
+        # Offsets of deleted records or transaction markers never come.
+        while left > len(counts) and (messages := consumer.consume(left - len(counts), _WAIT_S)):
+            counts += [count_events(each.value() or b"") for each in messages if each.error() is None]
+    return sum(counts) / len(counts) if counts else 1.0
+
+
 @contextmanager
 def reading(
     config: Mapping[str, str], topic: str, which: str, timeout_s: float
 ) -> Iterator[tuple[Consumer, dict[int, tuple[int, int]]]]:
-    """Open a consumer for some records of a topic; yield it and each partition's first and next offset.
-
-    Args:
-        config: confluent-kafka settings.
-        topic: Its name; it must exist.
-        which: Of its records; names the group and the error.
-        timeout_s: Request timeout.
-
-    Raises:
-        BrokerUnreachableError: If the records can't be read.
-    """
+    """Open a consumer for some records of a topic; yield it and each partition's first and next offset."""
     quiet = {"log_level": 0, "group.id": f"pid-quota-{which}-record", "enable.auto.commit": "false"}
     consumer = Consumer({**config, **quiet})
     try:
         partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
         yield consumer, {number: bounds(consumer, topic, number, timeout_s) for number in partitions}
     except KafkaException as error:
-        reason, is_refused = error.args[0].str(), "AUTHORIZATION" in error.args[0].name()
+        reason, is_refused = reason_of(error), "AUTHORIZATION" in name_of(error)
         remedy = "grant READ on topic and group" if is_refused else "check that the brokers run, then start again"
         msg = f"can't read the {which} records of topic {topic!r} ({reason}): {remedy}"
         raise BrokerUnreachableError(msg) from error
@@ -126,7 +125,7 @@ class ExtentReader:
             places = [TopicPartition(self._topic, each.id) for each in about.partitions]
             ranges = [bounds(consumer, place.topic, place.partition, self._timeout_s) for place in places]
         except KafkaException as error:
-            msg = f"can't describe topic {self._topic!r} ({error.args[0].str()}): check DESCRIBE on the topic"
+            msg = f"can't describe topic {self._topic!r} ({reason_of(error)}): check DESCRIBE on the topic"
             raise BrokerUnreachableError(msg) from error
         return TopicExtent(
             str(about.topic_id), {place.partition: low for place, (low, _) in zip(places, ranges, strict=True)}
@@ -136,6 +135,6 @@ class ExtentReader:
 def _clients(config: Mapping[str, str]) -> tuple[AdminClient, Consumer]:
     # librdkafka would log each refused connection to stderr.
     return (
-        AdminClient({**config, "log_level": 0}),
+        admin_client(config),
         Consumer({**config, "log_level": 0, "group.id": "pid-quota-extent", "enable.auto.commit": False}),
     )

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from broker.errors import BrokerUnreachableError, TopicError
-from broker.kafka.topics import DEFAULT_TIMEOUT_S
+from broker.errors import TopicError
+from broker.kafka.errors import reason_of
+from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, create_topics, existing_topics
 from wire.topics import (
     BROKER_LOGS,
     ENFORCER_TOPIC,
@@ -125,9 +125,8 @@ class TopicSetup:
     """
 
     def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        self._servers = config["bootstrap.servers"]
-        self._timeout_s = timeout_s
-        self._admin = AdminClient({**config, "log_level": 0})
+        self._config, self._timeout_s = config, timeout_s
+        self._admin = admin_client(config)
 
     def describe(self, plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
         """Compare topics with the plans; change nothing.
@@ -136,15 +135,8 @@ class TopicSetup:
             BrokerUnreachableError: no broker answers.
             TopicError: the right to read a topic's settings is missing.
         """
-        try:
-            found = self._admin.list_topics(timeout=self._timeout_s).topics
-        except KafkaException as error:
-            msg = (
-                f"no Kafka broker answers at {self._servers} within {self._timeout_s:g} s ({error.args[0].str()}): "
-                f"check the address and the listener's security settings"
-            )
-            raise BrokerUnreachableError(msg) from error
-        there = {plan.name: len(found[plan.name].partitions) for plan in plans if plan.name in found}
+        found = existing_topics(self._admin, self._config, self._timeout_s)
+        there = {plan.name: found[plan.name] for plan in plans if plan.name in found}
         settings = self._settings(list(there))
         return [
             _compared(plan, there[plan.name], settings[plan.name])
@@ -214,15 +206,7 @@ class TopicSetup:
 
     def _create(self, plan: TopicPlan, replication_factor: int) -> bool:
         topic = NewTopic(plan.name, plan.partitions or 1, replication_factor, config=plan.settings)
-        (answer,) = self._admin.create_topics([topic], request_timeout=self._timeout_s).values()
-        try:
-            answer.result()
-        except KafkaException as error:
-            # Another process was faster.
-            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-                raise _refused(error, f"can't create topic {plan.name!r}", "CREATE on it") from error
-            return False
-        return True
+        return create_topics(self._admin, [topic], self._timeout_s)[plan.name]
 
     def _alter(self, plan: TopicPlan, differences: Sequence[Difference]) -> None:
         changes = [
@@ -238,11 +222,8 @@ class TopicSetup:
         try:
             return answer.result()
         except KafkaException as error:
-            raise _refused(error, failure, needed) from error
-
-
-def _refused(error: KafkaException, failure: str, needed: str) -> TopicError:
-    return TopicError(f"{failure} ({error.args[0].str()}): {needed} is needed")
+            msg = f"{failure} ({reason_of(error)}): {needed} is needed"
+            raise TopicError(msg) from error
 
 
 def _compared(plan: TopicPlan, partitions: int, settings: Mapping[str, str]) -> TopicOutcome:

@@ -2,7 +2,7 @@
 
 Broker and controller in one JVM, SASL/PLAIN for users, a plaintext listener for admin clients, and the class whose
 lines the tap reads. It listens on the loopback address only and ends with the `with` block or this process, even on
-SIGKILL (see `broker.watchdog`).
+SIGKILL (see `jvm.watchdog`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 
 from broker.errors import LocalBrokerError, PortTakenError
-from broker.jars.broker_jar import broker_jar
-from broker.jars.jar_sets import ensure_jars, kafka_classpath
 from broker.local.server_files import (
     HOST,
     Ports,
@@ -20,6 +18,8 @@ from broker.local.server_files import (
     write_server_properties,
 )
 from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
+from jvm.broker_jar import broker_jar
+from jvm.jar_sets import ensure_jars, kafka_classpath
 
 DEFAULT_USERS = {"alice": "alice-secret", "mallory": "mallory-secret", "admin": "admin-secret"}
 """Users of a demo broker; harmless, since it listens on the loopback address only."""

@@ -13,10 +13,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
-from broker.jars.class_archive import ClassArchive
-from broker.jars.java import find_java, quick_options
 from broker.local.server_files import HOST, Ports
-from broker.process import end, run_to_end, start_watched
+from jvm.class_archive import ClassArchive
+from jvm.java import find_java, quick_options
+from jvm.process import end, run_to_end, start_watched
 
 if TYPE_CHECKING:
     import subprocess

@@ -10,10 +10,10 @@ import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from broker.errors import BrokerUnreachableError, TapError
-from broker.kafka.topic_reader import bounds
+from broker.kafka.errors import reason_of
+from broker.kafka.tail import bounds
 from broker.kafka.topics import require_topic
-from broker.log.source_counters import SourceCounters
-from broker.log.sources import LineBatch
+from broker.log.sources import LineBatch, SourceCounters
 from wire.heartbeat import Position, TopicPosition
 
 _BATCH = 5_000
@@ -102,11 +102,7 @@ class TopicSource:
         self._consumer.assign([TopicPartition(self._topic, number, at) for number, at in self._offsets.items()])
 
     def read(self) -> list[LineBatch]:
-        """Return the next lines by partition, in order.
-
-        Raises:
-            BrokerUnreachableError: the topic can't be read.
-        """
+        """Return the next lines by partition, in order."""
         batches: list[LineBatch] = []
         newest: dict[int, LineBatch] = {}
         for message in self._consume():
@@ -181,6 +177,6 @@ class TopicSource:
         try:
             first, end = bounds(consumer, self._topic, partition, _TIMEOUT_S)
         except KafkaException as error:
-            msg = f"can't read the offsets of topic {self._topic!r} ({error.args[0].str()}): check READ on it"
+            msg = f"can't read the offsets of topic {self._topic!r} ({reason_of(error)}): check READ on it"
             raise BrokerUnreachableError(msg) from error
         return end if to_end else first

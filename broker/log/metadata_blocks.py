@@ -46,9 +46,6 @@ def read_metadata_blocks(
     Args:
         folder: `__cluster_metadata-0`, or the folder that holds it.
         progress: called with bytes read and bytes in total.
-
-    Raises:
-        MetadataLogError: there is no such log, or it can't be read.
     """
     try:
         segments = segments_of(folder)
@@ -69,9 +66,6 @@ def segments_of(folder: Path) -> list[Path]:
 
     Args:
         folder: as `read_metadata_blocks`.
-
-    Raises:
-        MetadataLogError: there is no such log.
     """
     folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
     segments = sorted(each for each in folder.glob("*.log") if each.stem.isdigit())

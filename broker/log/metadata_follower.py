@@ -52,9 +52,6 @@ class MetadataFollower:
 
         Args:
             folder: `__cluster_metadata-0`, or the folder that holds it.
-
-        Raises:
-            MetadataLogError: there is no such log, or it can't be read.
         """
         segments = segments_of(folder)
         try:

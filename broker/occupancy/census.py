@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from broker.errors import BrokerUnreachableError, TopicMissingError
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.client import with_retries
+from broker.kafka.config import KafkaConfig
+from broker.kafka.producers import ProducersAdmin
 from broker.occupancy.census_owners import read_owners
 from broker.occupancy.sweep import (
     BrokerExpiration,
-    OccupancyAdmin,
     Sweep,
     Unanswered,
+    expiration,
+    placements,
     replicas_to_ask,
     sweep,
 )
@@ -73,24 +76,24 @@ def take_census(
         BrokerUnreachableError: If no broker answers.
         ClusterRequestError: If a broker does not tell its settings.
     """
-    with OccupancyAdmin(kafka.kafka_python()) as admin:
-        placements = admin.placements()
+    with ProducersAdmin(kafka.kafka_python()) as admin:
+        partitions = placements(admin)
         expirations, silent = _settings(admin)
         brokers = [each.broker_id for each in expirations]
-        advance = count_up(report, replicas_to_ask(placements, brokers))
-        swept = sweep(admin, placements, brokers, requests_per_second=requests_per_second, progress=advance)
+        advance = count_up(report, replicas_to_ask(partitions, brokers))
+        swept = sweep(admin, partitions, brokers, requests_per_second=requests_per_second, progress=advance)
     told = _owners(kafka, swept, now_ms)
     owners = owners_of(swept.replicas, told or {})
     census = Census(
         now_ms,
         tuple(swept.replicas),
-        tuple(placements),
+        tuple(partitions),
         owners,
         {each.broker_id: each.producer_id_ms for each in expirations},
         {each.broker_id: each.check_interval_ms for each in expirations},
         bytes_per_entry,
     )
-    holders = {broker_id for each in placements for broker_id in each.replicas}
+    holders = {broker_id for each in partitions for broker_id in each.replicas}
     down = {each: silent.get(each, _NOT_ALIVE) for each in sorted(holders.difference(brokers))}
     return TakenCensus(census, tuple(expirations), tuple(swept.unanswered), swept.requests, told is not None, down)
 
@@ -107,12 +110,12 @@ def count_up(report: Callable[[float, float], None], total: int) -> Callable[[in
     return advance
 
 
-def _settings(admin: OccupancyAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:
+def _settings(admin: ProducersAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:
     """Settings of the brokers, and why those that are taken for living do not tell theirs."""
     told, silent = [], {}
-    for broker_id in admin.live_brokers():
+    for broker_id in with_retries(admin.brokers):
         try:
-            told.append(admin.expiration(broker_id))
+            told.append(expiration(admin, broker_id))
         except BrokerUnreachableError as error:
             # It died a moment ago, and the others have not noticed yet.
             silent[broker_id] = str(error)

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from broker.errors import TopicMissingError
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka.tail import TopicReader
 from lifecycle.occupancy import NOT_KNOWN_MS, Int64s
 from wire.event_record import events_of
 from wire.records import ProduceEvent, ProducerInit

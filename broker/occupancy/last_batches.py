@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.client import with_retries
+from broker.kafka.config import KafkaConfig
+from broker.kafka.producers import ProducersAdmin
 from broker.occupancy.census import count_up
-from broker.occupancy.sweep import OccupancyAdmin, Unanswered, replicas_to_ask, sweep
+from broker.occupancy.sweep import Unanswered, placements, replicas_to_ask, sweep
 
 
 def last_batches(
@@ -20,15 +22,12 @@ def last_batches(
     Returns:
         The time of the last batch of each producer id in milliseconds since the epoch, and the partitions without an
         answer.
-
-    Raises:
-        BrokerUnreachableError: If no broker answers.
     """
     newest: dict[int, int] = {}
-    with OccupancyAdmin(kafka.kafka_python()) as admin:
-        brokers = admin.live_brokers()
+    with ProducersAdmin(kafka.kafka_python()) as admin:
+        brokers = list(with_retries(admin.brokers))
         # What a follower holds its leader holds, too.
-        led = [replace(each, replicas=(each.leader,)) for each in admin.placements() if each.leader is not None]
+        led = [replace(each, replicas=(each.leader,)) for each in placements(admin) if each.leader is not None]
         swept = sweep(admin, led, brokers, progress=count_up(report, replicas_to_ask(led, brokers)))
     for replica in swept.replicas:
         for pid, last in zip(replica.producer_ids.tolist(), replica.last_timestamps_ms.tolist(), strict=True):

@@ -10,10 +10,9 @@ from enum import Enum
 from functools import reduce
 from operator import or_
 
-from broker.kafka.acl import Acl, AclResource
+from broker.kafka.acls import ANY_HOST, EVERYONE, Acl, AclResource
 
-_EVERYBODY = "User:*"
-_ANY = "*"
+_ALL = "*"
 _KEPT_READS = 3
 _KEPT_SECONDS = 20.0
 
@@ -90,7 +89,7 @@ class AclRules:
         self._without_acl = Writers(everybody=allows_without_acl, doubt=OwnerReason.NO_ACL)
         self._by_pattern: dict[tuple[AclResource, bool, str], list[Acl]] = defaultdict(list)
         for acl in acls:
-            self._by_pattern[acl.resource, acl.is_prefix, acl.name].append(acl)
+            self._by_pattern[acl.resource, acl.pattern == "prefixed", acl.name].append(acl)
         self._prefix_lengths = sorted({len(name) for _, is_prefix, name in self._by_pattern if is_prefix})
 
     def may_write(self, principal: str, host: str, resource: AclResource, name: str) -> bool:
@@ -105,7 +104,7 @@ class AclRules:
 
     def _matching(self, resource: AclResource, name: str) -> list[Acl]:
         prefixes = [name[:length] for length in self._prefix_lengths if length <= len(name)]
-        patterns = [(False, literal) for literal in {name, _ANY}] + [(True, prefix) for prefix in prefixes]
+        patterns = [(False, literal) for literal in {name, _ALL}] + [(True, prefix) for prefix in prefixes]
         return [acl for is_prefix, text in patterns for acl in self._by_pattern.get((resource, is_prefix, text), ())]
 
 
@@ -170,9 +169,9 @@ class _Kept:
 def _permits(acls: Sequence[Acl], principal: str, host: str) -> bool:
     """One DENY is enough to deny, one ALLOW is needed to allow."""
     fitting = [
-        acl.is_allow
+        acl.permission == "allow"
         for acl in acls
-        if acl.is_about_write and acl.principal in (principal, _EVERYBODY) and acl.host in (host, _ANY)
+        if acl.operation in ("all", "write") and acl.principal in (principal, EVERYONE) and acl.host in (host, ANY_HOST)
     ]
     return bool(fitting) and all(fitting)
 
@@ -182,7 +181,7 @@ def _writers(acls: Sequence[Acl]) -> Writers:
     hosts = {acl.host for acl in acls}
     principals = {acl.principal for acl in acls}
     permitted = {who for who in principals if any(_permits(acls, who, host) for host in hosts)}
-    if _EVERYBODY in permitted:
+    if EVERYONE in permitted:
         return Writers(frozenset(principals - permitted), everybody=True)
     return Writers(frozenset(permitted))
 

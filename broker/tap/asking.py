@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.errors import BrokerError
-from broker.kafka.producers_admin import ProducersAdmin, held_ids
+from broker.kafka.producers import ProducersAdmin, held_ids
 from broker.tap.answer_file import load_answers, save_answers
 from broker.tap.broker_watch import BrokerWatch
 from broker.tap.known_ids import KnownIdAnswers, KnownIds, Watched
+from broker.tap.once import Once
 
 _RETRY_S = 30.0
 _REQUESTED_EVERY_S = 60.0
@@ -85,7 +86,7 @@ class Asking:
         say: Callable[[str], None] = lambda _: None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._ask, self._learn_ms, self._file, self._say = ask, learn_ms, file, say
+        self._ask, self._learn_ms, self._file, self._report = ask, learn_ms, file, Once(say)
         self._wall_clock = wall_clock
         # By stream. A later answer never replaces one: it holds what was charged or refused since.
         self._known: dict[str, KnownIds] = {}
@@ -96,7 +97,6 @@ class Asking:
         self._answer: KnownIds | str | None = None
         self._thread: threading.Thread | None = None
         self._retry_at = 0.0
-        self._told = ""
 
     @classmethod
     def of(
@@ -202,6 +202,4 @@ class Asking:
             )
         else:
             return
-        if text != self._told:
-            self._say(text)
-            self._told = text
+        self._report(text)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from broker.errors import MetadataLogError
 from broker.log.metadata_follower import MetadataFollower, MetadataPosition
+from broker.tap.once import Once
 from broker.tap.watches import Watches
 from wire.records import ProducerIdBlock
 
@@ -23,10 +24,9 @@ class BlockWatch:
     """
 
     def __init__(self, folder: Path | None, broker_id: int | None, say: Callable[[str], None]) -> None:
-        self._folder, self._broker_id, self._say = folder, broker_id, say
+        self._folder, self._broker_id, self._report = folder, broker_id, Once(say)
         self._follower = MetadataFollower()
         self._look_at = -math.inf
-        self._told = ""
 
     @property
     def position(self) -> MetadataPosition | None:
@@ -51,10 +51,7 @@ class BlockWatch:
             found = self._follower.read(folder)
         except MetadataLogError as error:
             self._look_at = now_s + LOOK_S
-            text = f"blocks of producer ids are not seen: {error}"
-            if text != self._told:
-                self._say(text)
-                self._told = text
+            self._report(f"blocks of producer ids are not seen: {error}")
             return []
         if not self._follower.is_behind:
             self._look_at = now_s + LOOK_S

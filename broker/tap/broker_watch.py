@@ -8,6 +8,7 @@ from broker.errors import TapError
 from broker.tap.known_ids import NO_ANSWERS
 from broker.tap.learning import LearningTime
 from broker.tap.line_order import LineOrder, Place
+from broker.tap.once import Once
 from broker.tap.tap_counters import LineCounters
 from wire.broker_lines import LINE_FORMAT, BatchLine, ClassState, InitLine, Line, StopLine
 from wire.records import ProduceEvent, ProducerInit
@@ -54,8 +55,7 @@ class BrokerWatch:
         self.problem: str | None = None
         """Why the class can't see any batch; None if it can."""
         self._order = LineOrder()
-        self._learn_ms, self._own_topic, self._say = learn_ms, own_topic, say
-        self._told: str | None = None
+        self._learn_ms, self._own_topic, self._report = learn_ms, own_topic, Once(say)
 
     @property
     def newest_line_ms(self) -> int | None:
@@ -141,9 +141,7 @@ class BrokerWatch:
         if isinstance(state, StopLine) and not state.shutdown:
             self.learning.restart()
             self.problem = _TAKEN_OUT
-        if self.problem and self.problem != self._told:
-            self._say(f"broker {self.broker_id}: {self.problem}")
-        self._told = self.problem
+        self._report(f"broker {self.broker_id}: {self.problem}" if self.problem else None)
 
     def _check_format(self, state: ClassState) -> None:
         if state.format == LINE_FORMAT:

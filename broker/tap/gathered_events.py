@@ -4,19 +4,14 @@ from collections.abc import Iterator
 from itertools import groupby
 from operator import attrgetter
 
-from wire.event_record import EVENTS_VERSION, EventRecord, pack_events
+from wire.event_record import EventRecord, pack_events
 from wire.records import ProduceEvent
 
 
 class GatheredEvents:
-    """Events of a round. Not thread-safe.
+    """Events of a round. Not thread-safe."""
 
-    Args:
-        version: of the records; version 1 is a record per event.
-    """
-
-    def __init__(self, version: int = EVENTS_VERSION) -> None:
-        self._version = version
+    def __init__(self) -> None:
         self._by_principal: dict[str, list[ProduceEvent]] = {}
 
     def add(self, event: ProduceEvent) -> None:
@@ -27,9 +22,6 @@ class GatheredEvents:
         """Yield the records of all events, of each principal in the order they came, and forget them."""
         gathered, self._by_principal = self._by_principal, {}
         for events in gathered.values():
-            if self._version == 1 or len(events) == 1:
-                yield from events
-                continue
             # A record is of one broker.
             for _, of_broker in groupby(events, attrgetter("broker_id")):
                 yield from pack_events(of_broker)

@@ -9,20 +9,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Message
 
 from broker.closing import Closing
 from broker.errors import BrokerError
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka.tail import TopicReader
 from broker.kafka.topics import ensure_topic
+from broker.tap.once import Once
 from wire.learning_request import LearningRequest
 from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 
 _TIMEOUT_S = 5.0
 _REOPEN_S = 60.0
 _MAX_AHEAD = 1000
-
-_UNREQUESTED = "can't request of the taps to ask the brokers (%s): this stream learns by waiting. Grant WRITE on %s"
 
 _log = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder(LearningRequest).decode
@@ -43,11 +42,10 @@ class LearningRequests(Closing):
         say: Callable[[str], None] = lambda _: None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._config, self._say, self._wall_clock = dict(config), say, wall_clock
+        self._config, self._report, self._wall_clock = dict(config), Once(say), wall_clock
         self._topic: TopicReader | None = None
         self._requests = _Requests()
         self._open_at = 0.0
-        self._told = ""
 
     def newest_ms(self, now_s: float) -> int:
         """Return when the last stream began to learn that still does, in whole seconds; 0 if none does.
@@ -65,10 +63,9 @@ class LearningRequests(Closing):
                 self._take(self._topic.read_to_end())
         except BrokerError as error:
             self.close()
-            text = f"streams that forgot producer ids learn by waiting, since their requests are not seen: {error}"
-            if text != self._told:
-                self._say(text)
-                self._told = text
+            self._report(
+                f"streams that forgot producer ids learn by waiting, since their requests are not seen: {error}"
+            )
         return self._requests.newest_ms(self._wall_clock() * 1000)
 
     def close(self) -> None:
@@ -128,39 +125,3 @@ class _Requests:
     def _take(self, due_ms: int, until_ms: int) -> None:
         self._newest_ms = max(self._newest_ms, due_ms)
         self._until_ms = max(self._until_ms, until_ms)
-
-
-def request_writer(config: Mapping[str, str]) -> Callable[[str, LearningRequest], None]:
-    """Return a function that writes a stream's request under its id; what can't be written is logged.
-
-    Args:
-        config: confluent-kafka settings of a user with WRITE on the topic, and CREATE if it is missing.
-    """
-
-    def write(stream: str, request: LearningRequest) -> None:
-        reason = _write(config, stream, request)
-        if reason:
-            _log.warning(_UNREQUESTED, reason, LEARNING_REQUESTS)
-
-    return write
-
-
-def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> str:
-    """Write a record; return why it failed, or nothing."""
-    errors: list[str] = []
-
-    def note(error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            errors.append(error.str())
-
-    try:
-        # A record for a missing topic would wait until it times out.
-        ensure_topic(config, LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, _TIMEOUT_S)
-    except BrokerError as error:
-        return str(error)
-    # Not idempotent: a stream has no producer id.
-    settings = {"enable.idempotence": "false", "acks": "all", "log_level": "0"}
-    producer = Producer({**config, **settings, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
-    producer.produce(LEARNING_REQUESTS, msgspec.json.encode(request), stream.encode(), on_delivery=note)
-    left = producer.flush(2 * _TIMEOUT_S)
-    return errors[0] if errors else "no answer" if left else ""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from broker.errors import ClusterRequestError
-from broker.kafka.cluster_admin import ClusterAdmin
+from broker.kafka.acls import Acls
 from broker.tap.acl_owners import AclHistory, OwnerReason, Verdict
 from broker.tap.poll_owners import OwnerPatterns
 
@@ -82,7 +82,7 @@ class PollOwners:
         """Whether transactional ids matter."""
         return self._from_acls or (self._patterns is not None and self._patterns.by_transactional_id)
 
-    def begin(self, admin: ClusterAdmin, now: float) -> None:
+    def begin(self, acls: Acls, now: float) -> None:
         """Read ACLs for the first time, if they are used.
 
         Raises:
@@ -90,24 +90,20 @@ class PollOwners:
             ClusterRequestError: a right is missing.
         """
         if self._from_acls:
-            acls = admin.acls()
+            found = acls.for_writers()
             # Not known: not exactly one principal's.
-            self._history = AclHistory(allows_without_acl=admin.allows_without_acl() is not False)
-            self._history.read(acls, now)
+            self._history = AclHistory(allows_without_acl=acls.allows_without_acl() is not False)
+            self._history.read(found, now)
 
-    def follow(self, admin: ClusterAdmin, now: float) -> None:
-        """Read ACLs again. Without the right to, nobody is an owner until it is back.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-        """
+    def follow(self, acls: Acls, now: float) -> None:
+        """Read ACLs again. Without the right to, nobody is an owner until it is back."""
         if self._history is not None:
             try:
-                acls = admin.acls()
+                found = acls.for_writers()
             except ClusterRequestError:
                 self._history.read(None, now)
             else:
-                self._history.read(acls, now)
+                self._history.read(found, now)
 
     def of(self, topic: str, transactional_id: str | None) -> Verdict:
         """Return whose a producer id is that was seen on a topic."""

@@ -11,19 +11,28 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from broker.errors import BrokerUnreachableError, ClusterRequestError, TapDeliveryError
-from broker.kafka.cluster_admin import ActiveProducer, ClusterAdmin
-from broker.kafka.kafka_config import KafkaConfig
-from broker.kafka.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_SECOND
+from broker.errors import BrokerUnreachableError, TapDeliveryError
+from broker.kafka.acls import Acls
+from broker.kafka.config import KafkaConfig
+from broker.kafka.errors import reason_of
+from broker.kafka.producers import (
+    NO_LEADER,
+    REQUESTS_PER_SECOND,
+    PartitionProducers,
+    ProducersAdmin,
+    TopicPartition,
+    ask_producers,
+)
 from broker.kafka.topics import require_topic
 from broker.tap.gathered_events import GatheredEvents
 from broker.tap.poll_placing import PollOwners, PollPlacement
 from broker.tap.tap_output import PRODUCER_SETTINGS
-from wire.event_record import EVENTS_VERSION, EventRecord
+from wire.event_record import EventRecord
 from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS, is_own_topic
 
@@ -31,7 +40,42 @@ TICK_SECONDS = 10.0
 """A tick of the stream at a window of 3600 s: within it a repeat changes nothing."""
 
 _FLUSH_TIMEOUT_S = 15.0
-_NO_LEADER = -1
+
+
+@dataclass(frozen=True)
+class ActiveProducer:
+    """An entry of a partition's producer state.
+
+    Attributes:
+        topic: of the partition.
+        partition: its number.
+        producer_id: its producer id.
+        producer_epoch: its epoch.
+        last_timestamp_ms: of its last batch, as the producer stamped it.
+        in_transaction: it has an open transaction on this partition.
+        broker_id: the leader that reported it.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    last_timestamp_ms: int
+    in_transaction: bool
+    broker_id: int
+
+    @classmethod
+    def of(cls, broker_id: int, where: PartitionProducers, entry: Any) -> "ActiveProducer":
+        """Make one of an entry of a broker's answer."""
+        return cls(
+            where.topic,
+            where.partition,
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.last_timestamp,
+            entry.current_txn_start_offset >= 0,
+            broker_id,
+        )
 
 
 @dataclass(frozen=True)
@@ -87,8 +131,6 @@ class ProducerPoll:
         report: called with the counts of each round.
         report_placement: called with how many have an owner in each round, if ACLs tell owners.
         topic: for the events.
-        events_version: of their records.
-        partitions_per_request: size of a request.
         requests_per_second: rate limit over all brokers.
         clock: seconds since the epoch, for the time of events.
     """
@@ -102,8 +144,6 @@ class ProducerPoll:
         report: Callable[[Sequence[LedProducers]], None] = lambda _: None,
         report_placement: Callable[[PollPlacement], None] = lambda _: None,
         topic: str = PRODUCE_EVENTS,
-        events_version: int = EVENTS_VERSION,
-        partitions_per_request: int = PARTITIONS_PER_REQUEST,
         requests_per_second: float = REQUESTS_PER_SECOND,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -113,11 +153,10 @@ class ProducerPoll:
         self._report = report
         self._report_placement = report_placement
         self._topic = topic
-        self._partitions_per_request = partitions_per_request
-        self._pause_seconds = 1 / requests_per_second
+        self._requests_per_second = requests_per_second
         self._clock = clock
         self._encoder = msgspec.json.Encoder()
-        self._events = GatheredEvents(events_version)
+        self._events = GatheredEvents()
         self._seen: dict[int, _Sighting] = {}
         # What a partition holds at its first answer is old, if it has been there since an earlier round.
         self._answered: set[tuple[str, int]] = set()
@@ -139,14 +178,14 @@ class ProducerPoll:
         if self._owners is not None:
             require_topic(self._kafka.client(), self._topic)
             producer = Producer({**self._kafka.client(), **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
-        with ClusterAdmin(self._kafka.kafka_python()) as admin:
+        with ProducersAdmin(self._kafka.kafka_python()) as admin:
             if self._owners is not None:
-                self._owners.begin(admin, self._clock())
+                self._owners.begin(Acls(admin), self._clock())
             while not stop.is_set():
                 self._round(admin, producer, stop)
                 stop.wait(self._interval_seconds)
 
-    def _round(self, admin: ClusterAdmin, producer: Producer | None, stop: threading.Event) -> None:
+    def _round(self, admin: ProducersAdmin, producer: Producer | None, stop: threading.Event) -> None:
         # 1. Ask every broker about the partitions it leads, in small requests.
         answer = self._ask_all(admin, stop)
         if answer is None or stop.is_set():
@@ -168,8 +207,8 @@ class ProducerPoll:
             self._seen = {pid: seen for pid, seen in self._seen.items() if seen.round == self.counters.polls}
         self.counters.polls += 1
 
-    def _read_owners(self, admin: ClusterAdmin, owners: PollOwners) -> dict[int, str]:
-        owners.follow(admin, self._clock())
+    def _read_owners(self, admin: ProducersAdmin, owners: PollOwners) -> dict[int, str]:
+        owners.follow(Acls(admin), self._clock())
         if not owners.by_transactional_id:
             return {}
         self.counters.requests += 1
@@ -193,47 +232,33 @@ class ProducerPoll:
             self._send(producer, record)
         self._check_delivery(producer.flush(_FLUSH_TIMEOUT_S))
 
-    def _ask_all(self, admin: ClusterAdmin, stop: threading.Event) -> tuple[list[ActiveProducer], bool] | None:
+    def _ask_all(self, admin: ProducersAdmin, stop: threading.Event) -> tuple[list[ActiveProducer], bool] | None:
         """Return what brokers hold, and whether all partitions answered; None if no broker does."""
         failed_before = self.counters.failed_partitions
         found: list[ActiveProducer] = []
         try:
-            led = admin.partitions_by_leader(with_leaderless=True)
+            led = admin.partitions_by_leader()
         except BrokerUnreachableError:
             self.counters.failed_partitions += 1
             return None
-        self._failed(led.pop(_NO_LEADER, []))
-        for broker_id, partitions in sorted(led.items()):
-            wanted = sorted((topic, number) for topic, number in partitions if not is_own_topic(topic))
-            for begin in range(0, len(wanted), self._partitions_per_request):
-                portion = wanted[begin : begin + self._partitions_per_request]
-                found += self._ask(admin, broker_id, portion, stop)
-                if stop.is_set():
-                    return found, False
+        self._failed(led.pop(NO_LEADER, []))
+        wanted = {leader: [each for each in led[leader] if not is_own_topic(each[0])] for leader in led}
+        for answer in ask_producers(admin, wanted, stop.wait, self._requests_per_second):
+            self.counters.requests += answer.is_sent
+            self._failed([(each.topic, each.partition) for each in answer.partitions if each.problem])
+            self._answer([(each.topic, each.partition) for each in answer.partitions if not each.problem])
+            for each in answer.partitions:
+                found += (ActiveProducer.of(answer.broker_id, each, entry) for entry in each.producers)
+            if stop.is_set():
+                return found, False
         return found, self.counters.failed_partitions == failed_before
 
-    def _ask(
-        self, admin: ClusterAdmin, broker_id: int, portion: list[tuple[str, int]], stop: threading.Event
-    ) -> list[ActiveProducer]:
-        self.counters.requests += 1
-        stop.wait(self._pause_seconds)
-        try:
-            found = admin.active_producers(broker_id, portion)
-        except BrokerUnreachableError:
-            self._failed(portion)
-        except ClusterRequestError:
-            # A single partition that moved, or that we may not read, fails the request.
-            if len(portion) > 1:
-                return [each for alone in portion for each in self._ask(admin, broker_id, [alone], stop)]
-            self._failed(portion)
-        else:
-            self._answered_late |= self._unanswered.intersection(portion)
-            self._unanswered.difference_update(portion)
-            self._answered.update(portion)
-            return found
-        return []
+    def _answer(self, portion: list[TopicPartition]) -> None:
+        self._answered_late |= self._unanswered.intersection(portion)
+        self._unanswered.difference_update(portion)
+        self._answered.update(portion)
 
-    def _failed(self, portion: list[tuple[str, int]]) -> None:
+    def _failed(self, portion: list[TopicPartition]) -> None:
         self.counters.failed_partitions += len(portion)
         self._unanswered |= set(portion) - self._answered
 
@@ -277,7 +302,7 @@ class ProducerPoll:
             self._check_delivery(producer.flush(_FLUSH_TIMEOUT_S))
             producer.produce(self._topic, value=value, key=record.key())
         except KafkaException as error:
-            raise TapDeliveryError(self._undelivered(error.args[0].str())) from error
+            raise TapDeliveryError(self._undelivered(reason_of(error))) from error
 
     def _check_delivery(self, left: int) -> None:
         if self._failure is not None or left:

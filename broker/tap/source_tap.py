@@ -25,7 +25,6 @@ from broker.tap.position_file import Checkpoint, load_checkpoint, save_checkpoin
 from broker.tap.tap_counters import TapCounters
 from broker.tap.tap_output import TapOutput
 from broker.tap.watches import Watches
-from wire.event_record import EVENTS_VERSION
 from wire.heartbeat import TapHeartbeat
 from wire.topics import PRODUCE_EVENTS, TAP_STATUS
 
@@ -47,7 +46,6 @@ class SourceTap:
         topic: for the events.
         position_file: keeps the position across runs; by default it is not kept.
         learn_seconds: how long ids of a newly watched broker are marked `learning`; 0 disables it.
-        events_version: of their records; 1 for streams of an earlier version.
         wall_clock: seconds since the epoch, for heartbeats.
         on_heartbeat: called with each heartbeat, in the tap's thread.
         metadata_log: folder of a metadata log; by default the class in the broker of a file tells it.
@@ -62,7 +60,6 @@ class SourceTap:
         topic: str = PRODUCE_EVENTS,
         position_file: Path | None = None,
         learn_seconds: float = 0,
-        events_version: int = EVENTS_VERSION,
         wall_clock: Callable[[], float] = time.time,
         on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
         metadata_log: Path | None = None,
@@ -71,7 +68,6 @@ class SourceTap:
         self._source = source
         self._kafka_config = dict(kafka_config)
         self._topic = topic
-        self._events_version = events_version
         self._position_file = position_file
         self._clock = time.monotonic
         learn_ms = round(learn_seconds * 1000)
@@ -110,7 +106,7 @@ class SourceTap:
         """
         for topic in (self._topic, TAP_STATUS):
             await_topic(self._kafka_config, topic)
-        output = TapOutput(self._kafka_config, self._topic, self._events_version)
+        output = TapOutput(self._kafka_config, self._topic)
         try:
             self._restore()
             self._follow(output, stop)

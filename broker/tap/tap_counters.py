@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker.log.source_counters import SourceCounters
+from broker.log.sources import SourceCounters
 
 
 @dataclass

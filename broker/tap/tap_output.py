@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.errors import TapDeliveryError
 from broker.tap.gathered_events import GatheredEvents
-from wire.event_record import EVENTS_VERSION, EventRecord
+from wire.event_record import EventRecord
 from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit, Record
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
@@ -34,13 +34,12 @@ PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
 class TapOutput:
     """One producer for all topics."""
 
-    def __init__(self, config: Mapping[str, str], events_topic: str, events_version: int = EVENTS_VERSION) -> None:
+    def __init__(self, config: Mapping[str, str], events_topic: str) -> None:
         """Connect on the first record.
 
         Args:
             config: confluent-kafka settings of a user who may write our topics.
             events_topic: for produce events.
-            events_version: of their records.
         """
         self._servers = config["bootstrap.servers"]
         self._producer = Producer({**config, **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
@@ -50,7 +49,7 @@ class TapOutput:
             ProducerInit: PRODUCER_INITS,
             ProducerIdBlock: PRODUCER_ID_BLOCKS,
         }
-        self._events = GatheredEvents(events_version)
+        self._events = GatheredEvents()
         self._encode = msgspec.json.Encoder().encode
         self._error: KafkaError | None = None
         self._refused_by: str | None = None

@@ -6,10 +6,10 @@ from enum import Enum
 
 import msgspec
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
-from broker.errors import BrokerUnreachableError
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka.errors import reason_of, unreachable
+from broker.kafka.tail import TopicReader
+from broker.kafka.topics import admin_client
 from wire.heartbeat import TapHeartbeat
 from wire.topics import TAP_STATUS
 
@@ -90,16 +90,11 @@ def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
 
 
 def running_brokers(config: Mapping[str, str]) -> list[int]:
-    """Ids of the brokers that are up.
-
-    Raises:
-        BrokerUnreachableError: none answers.
-    """
+    """Ids of the brokers that are up."""
     try:
-        return sorted(AdminClient({**config, "log_level": 0}).list_topics(timeout=_TIMEOUT_S).brokers)
+        return sorted(admin_client(config).list_topics(timeout=_TIMEOUT_S).brokers)
     except KafkaException as error:
-        msg = f"no Kafka broker answers at {config['bootstrap.servers']} ({error.args[0].str()}): check the address"
-        raise BrokerUnreachableError(msg) from error
+        raise unreachable(config["bootstrap.servers"], reason_of(error)) from error
 
 
 def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: int, stale_s: float) -> WatchedBroker:

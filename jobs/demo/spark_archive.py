@@ -13,13 +13,13 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from broker.jars.class_archive import ClassArchive
-from broker.jars.jar_sets import jars_folder, spark_jars
-from broker.jars.java import QUICK_JVM, find_java
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.process import run_to_end
 from jobs.cli import run_command
+from jvm.class_archive import ClassArchive
+from jvm.jar_sets import jars_folder, spark_jars
+from jvm.java import QUICK_JVM, find_java
+from jvm.process import run_to_end
 from tables.store.path_tables import create_missing
 from wire.topics import PRODUCE_EVENTS
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.follow.lines import FollowOption, PrincipalOption, SinceOption, emit, full_name, start, until_interrupted
-from jobs.human import human, plural, time_of
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import JsonOption
-from jobs.terminal import one_line
+from jobs.follow.lines import FollowOption, SinceOption, emit, start
+from jobs.options import JsonOption, PrincipalOption, TablesOption, full_name
+from jobs.output.human import human, plural, time_of
+from jobs.output.terminal import one_line
+from jobs.services.stopping import until_interrupted
 from tables.errors import TablesError
 from tables.query.sql_query import query
 from tables.query.throttle_causes import looks_like
@@ -27,13 +27,13 @@ def decisions(
     principal: PrincipalOption = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Interval between looks at the table. [default: 1; 30 for a catalog, by a query]"),
+        typer.Option(min=0.1, help="Interval between reads of the table. [default: 1; 30 for a catalog]"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show throttle decisions, one a line: who is throttled until when, and who is released."""
     begin = start(since, datetime.now(timezone.utc), follow=follow)
-    wanted = full_name(principal)
+    wanted = principal and full_name(principal)
     with until_interrupted(), open_store(tables) as store:
         followed = store.follow("throttle_decisions")
         while True:
@@ -52,20 +52,20 @@ def decisions(
 
 
 def _nothing(tables: str, principal: str | None, begin: datetime) -> str:
-    """Say that there is no decision, and whether that is because the stream writes no rows."""
-    said = f"no decisions{'' if principal is None else f' on {principal}'} since {time_of(begin)}"
+    """Return a message: there is no decision, and perhaps the stream writes no rows."""
+    text = f"no decisions{'' if principal is None else f' on {principal}'} since {time_of(begin)}"
     try:
         ((newest,),) = query(tables, _NEWEST, datetime.now(timezone.utc)).rows
     except TablesError:
-        # Whoever may read the decisions alone gets them, or that there are none.
-        return said
+        # The reader may have no right to read the metrics.
+        return text
     if newest is not None and newest >= begin:
-        return said
-    return f"{said}; no rows of the stream {'at all' if newest is None else f'since {time_of(newest)}'}: does it run?"
+        return text
+    return f"{text}; no rows of the stream {'at all' if newest is None else f'since {time_of(newest)}'}: does it run?"
 
 
 def _is_new_throttle(row: dict[str, Any], now: datetime) -> bool:
-    """Whether a row is a throttle of the last hour: what clients look like now says nothing of an older one."""
+    """Return whether a row is a throttle of the last hour: the clients' present pattern explains no older one."""
     at = row["decided_at"]
     return row["action"] == "THROTTLE" and at is not None and now - at < timedelta(hours=1)
 

@@ -1,4 +1,4 @@
-"""Replays a topic's events through the stream, into temporary tables."""
+"""Replays a topic's events through the stream into temporary tables."""
 
 import tempfile
 import threading
@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-
-from broker.kafka.kafka_config import KafkaConfig
-from jobs.progress import ProgressReport, progress_bar
+from broker.errors import BrokerError
+from broker.kafka.config import KafkaConfig
+from jobs.output.progress import ProgressReport, progress_bar
 from jobs.stream.command import stream
 from jobs.stream.stream_progress import StreamProgress
 from tables.query.sql_query import query
@@ -42,17 +41,6 @@ def replay(
     """Replay the topic of produce events under some quotas; return what was refused, by principal.
 
     Writes to a temporary folder only.
-
-    Args:
-        quotas: In force from the first event on.
-        bootstrap_servers: Brokers of the topic.
-        kafka_config: File of client settings.
-        of_stream: Settings of the stream whose events these are.
-        learn_seconds: Learning time after the oldest event; None for a window.
-
-    Raises:
-        StreamingError: If the stream fails.
-        BrokerError: If Kafka can't be reached.
     """
     with tempfile.TemporaryDirectory(prefix="pid-quota-replay-") as folder:
         tables = str(Path(folder, "tables"))
@@ -61,7 +49,7 @@ def replay(
         settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
         with (
             progress_bar("replaying the topic's events") as report,
-            told(StreamProgress(checkpoint, settings, PRODUCE_EVENTS), report),
+            reported(StreamProgress(checkpoint, settings, PRODUCE_EVENTS), report),
         ):
             stream(
                 bootstrap_servers,
@@ -78,10 +66,10 @@ def replay(
 
 
 @contextmanager
-def told(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
+def reported(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
     """Report how many of a topic's records a stream has read, until the block ends."""
     stop = threading.Event()
-    watcher = threading.Thread(target=_tell, args=(progress, report, stop), name="progress", daemon=True)
+    watcher = threading.Thread(target=_report, args=(progress, report, stop), name="progress", daemon=True)
     watcher.start()
     try:
         yield
@@ -90,10 +78,10 @@ def told(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
         watcher.join()
 
 
-def _tell(progress: StreamProgress, report: ProgressReport, stop: threading.Event) -> None:
+def _report(progress: StreamProgress, report: ProgressReport, stop: threading.Event) -> None:
     try:
         extents = progress.extents()
-    except KafkaException:
+    except BrokerError:
         # The stream reports what is wrong; a progress bar is not worth an error.
         return
     total = sum(end - begin for begin, end in extents.values())

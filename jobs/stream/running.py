@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from broker.errors import TopicMissingError
-from broker.jars.jar_sets import jars_folder, spark_jars
-from broker.jars.java import quick_options
-from broker.kafka.events_per_record import events_per_record
-from broker.kafka.offsets import oldest_record
+from broker.kafka.offsets import events_per_record, oldest_record
 from broker.kafka.topics import require_topic
-from broker.tap.learning_requests import request_writer
-from jobs.metrics_server import LOOPBACK, serving
-from jobs.progress import say
+from jobs.options import LOOPBACK
+from jobs.output.progress import say
+from jobs.output.terminal import debug_wanted
+from jobs.services.metrics_server import serving
+from jobs.stream.learning_writer import request_writer
 from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_tables import prepare_tables
-from jobs.terminal import debug_wanted
+from jvm.jar_sets import jars_folder, spark_jars
+from jvm.java import quick_options
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.checkpoint.table_ids import save_table_ids, table_ids
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from broker.kafka.kafka_config import KafkaConfig
+    from broker.kafka.config import KafkaConfig
     from streaming.pipeline import StreamOptions
 
 _FIRST_BATCH_S = 15
@@ -51,7 +51,7 @@ _CLOCK_STEP_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """How a stream is run, beside what it does (`StreamOptions`).
+    """How to run a stream; `StreamOptions` says what it does.
 
     Attributes:
         learn_seconds: Length of the learning time if this is the first start; 0 for none.
@@ -75,12 +75,7 @@ class Launch:
 
 
 def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> None:
-    """Run a stream until it ends.
-
-    Raises:
-        CheckpointError: If the checkpoint can't be used.
-        StreamFailedError: If Spark ended it with an error.
-    """
+    """Run a stream until it ends."""
     store = open_store(options.tables)
     if not store.needs_session:
         prepare_tables(store, options.checkpoint, options.config, new_tables=launch.new_tables)
@@ -148,7 +143,7 @@ def _run(
     options: StreamOptions, launch: Launch, report_topics: Collection[str], metrics: StreamMetrics | None = None
 ) -> None:
     if not debug_wanted():
-        # It logs a trace for each Java error, which is raised to us anyway.
+        # py4j logs a trace for each Java error, which it also raises.
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with lock_checkpoint(options.checkpoint):
         spark = open_session(options.tables, launch)
@@ -169,7 +164,7 @@ def _run(
                 if listener is not None:
                     spark.streams.removeListener(listener)
                 if not in_databricks():
-                    # There it is the cluster's session, and stopping it counts as a crash.
+                    # In Databricks the session is the cluster's: stopping it counts as a crash.
                     spark.stop()
             await_batches()
 
@@ -180,15 +175,11 @@ def _run_steadily(spark: SparkSession, options: StreamOptions, report_topics: Co
     Spark's trigger waits for a wall clock time: after a step back by an hour it would start no batch for an hour.
     """
     while back_s := _run_queries(spark, options, report_topics):
-        say(f"the clock of this host went back by {back_s:.0f} s: the stream goes on with the next batch")
+        say(f"the clock of this host went back by {back_s:.0f} s: the stream continues with the next batch")
 
 
 def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> float:
-    """Run the queries until one fails, all have read what is available, or the wall clock goes back.
-
-    Returns:
-        Seconds by which it went back; 0 if all is read.
-    """
+    """Run the queries until one fails, all have read what is available, or the wall clock goes back."""
     queries = [start(spark, options)]
     try:
         save_table_ids(options.checkpoint, table_ids(open_store(options.tables, SparkEngine(spark))))
@@ -199,7 +190,7 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
             for query in queries:
                 query.awaitTermination()
             return 0.0
-        # None ends by itself: the first to end has failed.
+        # No query ends by itself: the first one to end has failed.
         return await_step_back(lambda: bool(spark.streams.awaitAnyTermination(_CLOCK_POLL_S)))
     finally:
         with jvm_may_be_gone():
@@ -209,11 +200,7 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
 
 
 def await_step_back(has_ended: Callable[[], bool]) -> float:
-    """Return by how many seconds the wall clock goes back at once; 0 if the queries end first.
-
-    Args:
-        has_ended: Waits some seconds for a query to end.
-    """
+    """Return by how many seconds the wall clock goes back at once; 0 if the queries end first."""
     ahead_s = time.time() - time.monotonic()
     while not has_ended():
         before_s, ahead_s = ahead_s, time.time() - time.monotonic()
@@ -223,7 +210,7 @@ def await_step_back(has_ended: Callable[[], bool]) -> float:
 
 
 def _let_begin(stream: StreamingQuery) -> None:
-    """Wait for the stream's first batch, but not long: planning that of each report takes as much of a cold JVM."""
+    """Wait some seconds for the stream's first batch, before the reports' plans compete for the cold JVM."""
     give_up_at = time.monotonic() + _FIRST_BATCH_S
     while stream.lastProgress is None and time.monotonic() < give_up_at:
         if stream.awaitTermination(_FIRST_BATCH_POLL_S):

@@ -7,18 +7,7 @@ from tables.store.values import StreamSettings
 
 
 def prepare_tables(store: TableStore, checkpoint: str, config: QuotaConfig, *, new_tables: bool) -> None:
-    """Create missing tables, unless the checkpoint shows that they existed, and store the stream's settings.
-
-    Args:
-        store: Of the tables.
-        checkpoint: Folder of the stream's checkpoint.
-        config: Its rules.
-        new_tables: Whether a running stream may continue with other tables.
-
-    Raises:
-        CheckpointError: If the checkpoint has batches, and a table is missing or was replaced.
-        TableError: If the tables can't be read or created.
-    """
+    """Create missing tables, unless the checkpoint shows that they existed, and store the stream's settings."""
     require_same(store, checkpoint, new_tables=new_tables)
     store.create()
     store.write_settings(StreamSettings(config.window_seconds, config.burst_windows))

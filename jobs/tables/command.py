@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from jobs.human import size
-from jobs.progress import progress_bar
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import CsvOption, JsonOption, form, show
-from jobs.terminal import output
+from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.output.human import size
+from jobs.output.progress import progress_bar
+from jobs.output.tables_out import form, show
+from jobs.output.terminal import output
 from tables.errors import TableError, TableNotFoundError
 from tables.schema.metric_views import metric_views as definitions
 from tables.schema.specs import TABLES

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from jobs.human import size
-from jobs.progress import ProgressReport, progress_bar
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import CsvOption, JsonOption, form, show
+from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.output.human import size
+from jobs.output.progress import ProgressReport, progress_bar
+from jobs.output.tables_out import form, show
 from tables.errors import TableError, TableNotFoundError
 from tables.schema.specs import TABLES
 from tables.store.base import TableStore
@@ -37,10 +37,10 @@ def maintain(
     tables: TablesOption,
     retention: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE=DAYS", help="Retention of a table's rows; 0 is for ever. Repeatable."),
+        typer.Option(metavar="TABLE=DAYS", help="Days to keep a table's rows; 0 keeps them for ever. Repeatable."),
     ] = None,
     vacuum_hours: Annotated[
-        int, typer.Option(min=0, help="Retention of older versions' files, for readers of those versions.")
+        int, typer.Option(min=0, help="Hours to keep the files of older versions, for their readers.")
     ] = 168,
     allow_short_vacuum: Annotated[
         bool, typer.Option("--allow-short-vacuum", help="Allow --vacuum-hours 0: only when nothing reads or writes.")
@@ -53,7 +53,7 @@ def maintain(
     if vacuum_hours < _MIN_VACUUM_HOURS and not allow_short_vacuum:
         msg = (
             f"--vacuum-hours {vacuum_hours} is less than {_MIN_VACUUM_HOURS}: a running stream or a reader may lose "
-            "files under its hands. Give more, or --allow-short-vacuum when nothing runs"
+            "files that it still needs. Give more, or --allow-short-vacuum when nothing runs"
         )
         raise typer.BadParameter(msg)
     plan = UpkeepPlan(days_to_keep(retention or ()), vacuum_hours, dry_run)
@@ -87,9 +87,3 @@ def _row(done: Upkeep) -> tuple[object, ...]:
     before, after = done.before, done.after
     sizes = (before.rows, after.rows, before.files, after.files, before.size_bytes, after.size_bytes)
     return (after.table, *sizes, done.deleted_rows, done.merged_files, done.vacuumed_files, done.log_files)
-
-
-if __name__ == "__main__":
-    from jobs.cli import run_command
-
-    run_command(maintain)

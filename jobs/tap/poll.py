@@ -8,22 +8,17 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.tap.acl_owners import OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
-from jobs.human import plural
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.stopping import stopped_by_signals
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
-from wire.event_record import EVENTS_VERSION
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, TopicOption
+from jobs.output.human import plural
+from jobs.output.terminal import output, printable
+from jobs.services.stopping import stopped_by_signals
 from wire.topics import PRODUCE_EVENTS
 
-EventsVersion = Annotated[
-    int, typer.Option(min=1, max=EVENTS_VERSION, help="Version of their records; 1 for a stream of an earlier version.")
-]
 _REASONS = {
     OwnerReason.NO_ACL: "no ACL",
     OwnerReason.EVERYBODY: "everybody may write",
@@ -31,7 +26,7 @@ _REASONS = {
     OwnerReason.NOBODY: "nobody may write",
     OwnerReason.UNREADABLE: "no right to describe ACLs (DESCRIBE on the cluster)",
 }
-_SUPER_USERS = "owners by ACLs: what a super user writes counts as another's, since ACLs do not show super users"
+_SUPER_USERS = "owners by ACLs: writes of super users count for other principals, since ACLs don't show super users"
 
 
 def poll_producers(
@@ -42,10 +37,11 @@ def poll_producers(
     ] = None,
     owners_from_acls: Annotated[
         bool,
-        typer.Option("--owners-from-acls", help="Who alone may write a topic, by ACLs, owns its producer ids."),
+        typer.Option(
+            "--owners-from-acls", help="The only principal that ACLs allow to write a topic owns its producer ids."
+        ),
     ] = False,
-    topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
-    events_version: EventsVersion = EVENTS_VERSION,
+    topic: TopicOption = PRODUCE_EVENTS,
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -61,7 +57,6 @@ def poll_producers(
         seconds,
         owners=PollOwners(patterns, from_acls=owners_from_acls) if patterns or owners_from_acls else None,
         topic=topic,
-        events_version=events_version,
         report=lambda counts: _show(counts, as_json),
         report_placement=lambda placement: _show_placement(placement, as_json),
     )

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
-from jobs.terminal import OUR_ERRORS, one_line, printable
+from jobs.output.terminal import OUR_ERRORS, one_line, printable
 from jobs.top.screen import COLUMNS, cells, detail_view, summary, warning_text
 from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
@@ -42,7 +42,7 @@ class TopApp(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
-        # Textual would only tell that q quits, and a field would copy its text.
+        # Without this binding Textual would only show a hint, and an input field would copy its text.
         Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("s", "sort", "sort"),
         Binding("slash", "filter", "filter"),
@@ -61,7 +61,7 @@ class TopApp(App[None]):
         limit: int = 1000,
         stale_seconds: float = STALE_AFTER_S,
     ) -> None:
-        """Take the settings.
+        """Initialize the screen.
 
         Args:
             tables: Folder of the tables, or `catalog.schema`.

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from jobs.tables.sql_command import TablesOption
-from jobs.tables.staleness import warn_if_stale
-from jobs.tables_out import CsvOption, Form, JsonOption, form, show, to_json
-from jobs.terminal import output
+from jobs.options import CsvOption, JsonOption, TablesOption, full_name
+from jobs.output.staleness import warn_if_stale
+from jobs.output.tables_out import Form, form, show, to_json
+from jobs.output.terminal import output
 from jobs.top.screen import detail_view, rows_table, summary
 from tables.query.freshness import STALE_AFTER_S
 from tables.query.top_rows import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
@@ -27,16 +27,18 @@ def top(
     sort: Annotated[Sort, typer.Option(help="Sort order; used: throttled first, then nearest to the quota.")] = (
         "used"
     ),
-    text: Annotated[str, typer.Option("--filter", help="Only principals with this in their name.")] = "",
-    principal: Annotated[str | None, typer.Option(help="Show one in detail, such as User:mallory.")] = None,
+    text: Annotated[str, typer.Option("--filter", help="Show only principals whose name contains this text.")] = "",
+    principal: Annotated[str | None, typer.Option(help="Show this principal in detail, such as User:mallory.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most principals to show.")] = 1000,
     seconds: Annotated[float, typer.Option(min=0.2, help="Interval between reads of the tables.")] = 2.0,
-    stale_seconds: Annotated[float, typer.Option(min=1, help="Silence after which to warn.")] = STALE_AFTER_S,
+    stale_seconds: Annotated[
+        float, typer.Option(min=1, help="Warn if the newest row is older than this.")
+    ] = STALE_AFTER_S,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
     """Show who makes new producer ids, live: s sorts, / filters, Enter shows details, q quits."""
-    name = principal if principal is None or ":" in principal else f"User:{principal}"
+    name = principal and full_name(principal)
     wanted = form(as_json=as_json, as_csv=as_csv)
     if once or wanted != "table" or not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print_once(tables, sort, text, name, limit, wanted, stale_seconds)

@@ -15,14 +15,7 @@ LISTED = 1_000
 
 
 def decisions(data: ConsoleData, now: datetime, hours: float, name: str) -> dict[str, Any]:
-    """Return the decisions of a time span, the newest first.
-
-    Args:
-        data: Reads the tables.
-        now: The present.
-        hours: How far to look back.
-        name: Principal; empty for all.
-    """
+    """Return the decisions of a time span, the newest first."""
     since = now - timedelta(hours=hours)
     condition, values = _of("decided_at > :since", {"since": since}, name)
     rows = {"throttle_decisions": RowFilter(condition, values, newer_than=("decided_at", since))}

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.lifecycle.similar_names import similar
-from jobs.tables_out import json_value
+from jobs.output.tables_out import json_value
 from jobs.web import queries as web_sql
 from jobs.web.diagnoses import diagnosed
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
@@ -50,7 +50,7 @@ class ConsoleData:
     stale_after_s: float = STALE_AFTER_S
 
     def freshness(self, now: datetime) -> dict[str, Any]:
-        """Return when the newest row is from, and the warning if that is long ago."""
+        """Return the time of the newest row, and a warning if it is old."""
         found = read_freshness(self.tables, now, self.stale_after_s)
         page: dict[str, Any] = json_value(
             {
@@ -133,7 +133,7 @@ class ConsoleData:
                 f"{who} AND throttled_until > :since", mine | {"since": since}, newer_than=("throttled_until", since)
             ),
             "enforcement_actions": RowFilter(who, mine),
-            # Two days suffice to tell nearly all new ids from first ones.
+            # Two days suffice to distinguish nearly all new ids from first ones.
             "producer_inits": RowFilter(
                 f"{who} AND answered_at > :early", mine | {"early": early}, newer_than=("answered_at", early)
             ),

@@ -49,14 +49,7 @@ def quotas(data: ConsoleData, now: datetime) -> dict[str, Any]:
 
 
 def what_if(data: ConsoleData, now: datetime, name: str | None, allowance: Allowance | None) -> dict[str, Any]:
-    """Return what a quota would have refused in a week, and what the one in force would have.
-
-    Args:
-        data: Reads the tables.
-        now: The present.
-        name: User name; None for the default.
-        allowance: The quota; None if it is deleted.
-    """
+    """Return what a quota would have refused in a week, and what the one in force would have."""
     entries, _ = _in_force(data.tables)
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
     with opened(data.tables, now, _week(now)) as relations:

@@ -17,7 +17,8 @@ _NAMES = ("VAR", "IDENTIFIER")
 _COMMENT = re.compile(r"--.*")
 _HEAD = """\
 -- All views, for Spark SQL and Databricks SQL: run it where the tables are (`USE catalog.schema` first).
--- Made from sql/views by `make views`; `settings` holds the defaults of the stream: change them there if it has others.
+-- Printed by `python -m tables.schema.views`.
+-- `settings` holds the stream's default window: change it if your stream has another.
 """
 
 
@@ -94,7 +95,7 @@ def view_statements(window_ms: int) -> list[str]:
 
 
 def main() -> None:
-    """Print `sql/views.sql`."""
+    """Print the statements that create all views."""
     print(_HEAD + "\n" + ";\n\n".join(view_statements(QuotaConfig().window_ms)) + ";")
 
 

@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from kafka.protocol.admin import AlterClientQuotasRequest
 
-from broker.kafka.client_quotas import ClientQuotas
+from broker.kafka.client import RawAdmin
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
-from broker.kafka.raw_admin import RawAdmin
+from broker.kafka.quotas import ClientQuotas
 from broker.local.local_broker import LocalBroker
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import wait_until

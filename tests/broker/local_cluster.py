@@ -11,11 +11,11 @@ from types import TracebackType
 from typing import TypeVar
 
 from broker.errors import LocalBrokerError, PortTakenError
-from broker.jars.broker_jar import broker_jar
-from broker.jars.jar_sets import ensure_jars, kafka_classpath
 from broker.local.local_broker import DEFAULT_USERS, PORT_ATTEMPTS
 from broker.local.server_files import HOST, Ports, server_properties_of, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
+from jvm.broker_jar import broker_jar
+from jvm.jar_sets import ensure_jars, kafka_classpath
 
 DEFAULT_NODES = 3
 

@@ -8,10 +8,10 @@ import os
 import subprocess
 from pathlib import Path
 
-from broker.jars.jar_sets import jars_folder
-from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
 from broker.local.server_process import Jvm
+from jvm.jar_sets import jars_folder
+from jvm.java import find_java
 
 _PINNED = Path(__file__).with_suffix(".sha256")
 _LOG4J_1 = """\

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest, ProduceRequest
 
-from broker.kafka.raw_admin import RawAdmin
+from broker.kafka.client import RawAdmin
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import new_topic, transactional_producer, wait_until
 from tests.kits.class_kit import batches_of

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from broker.errors import BrokerStartError
-from broker.jars.broker_jar import broker_jar
-from broker.jars.jar_sets import ensure_jars
-from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
 from broker.local.server_process import Jvm
+from jvm.broker_jar import broker_jar
+from jvm.jar_sets import ensure_jars
+from jvm.java import find_java
 from tests.kits.broker_kit import LIMIT_S, wait_until
 from tests.kits.class_kit import batches_of, lines_of, ready_topic, set_logger, switch
 from tests.kits.hold_kit import LOADING, Asker, bound, hold

@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient
 from broker.enforcement.broker_clock import BrokerClock, steady_ms, wall_ms
 from broker.enforcement.clock import BrokersTime
 from broker.enforcement.lock import ensure_enforcer_topic
-from broker.errors import ClientQuotaRefusedError
-from broker.kafka.client_quotas import ClientQuotas
+from broker.errors import RequestRefusedError
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
+from broker.kafka.quotas import ClientQuotas
 from broker.local.local_broker import LocalBroker
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import end_offset, new_topic, wait_until
@@ -76,7 +76,7 @@ def test_quotas_are_read_as_they_were_set_also_with_strange_names(quotas: Client
 
 def test_of_several_changes_the_bad_one_is_told_and_the_others_are_made(quotas: ClientQuotas) -> None:
     errors = quotas.alter([QuotaChange(APP, "no_such_key", 1.0), QuotaChange(BATCH, REQUEST_PERCENTAGE, 5.0)])
-    assert isinstance(errors[APP], ClientQuotaRefusedError)
+    assert isinstance(errors[APP], RequestRefusedError)
     assert errors[BATCH] is None
     wait_for_quota(quotas, BATCH, {REQUEST_PERCENTAGE: 5.0})
     set_quota(quotas, BATCH, None)
@@ -137,7 +137,7 @@ def test_a_dry_run_without_tables_or_a_broker_ends_at_once_with_the_remedy(broke
         dead.connect_to(address)
         code, error = ended(dead)
     assert (code, dead.notices) == (1, [])
-    assert f"no broker answers at {address}" in error
+    assert f"no Kafka broker answers at {address}" in error
     assert "check that it runs, the address and the security settings" in error
 
 

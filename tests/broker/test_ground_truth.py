@@ -17,9 +17,9 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from kafka.record.memory_records import MemoryRecords
 
-from broker.jars.jar_sets import kafka_classpath
-from broker.jars.java import find_java
 from broker.kafka.topics import ensure_topics
+from jvm.jar_sets import kafka_classpath
+from jvm.java import find_java
 from tests.broker.churning_clients import PARTITIONS
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import LIMIT_S, read_events, wait_until

@@ -9,9 +9,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.jars.jar_sets import kafka_classpath
-from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.holds import HoldBindings
 from broker.local.local_broker import LocalBroker
+from jvm.jar_sets import kafka_classpath
 from tests.kits.broker_kit import end_offset, new_topic, restart, transactional_producer, wait_until
 from tests.kits.enforce_kit import Steady
 from tests.kits.hold_kit import (

@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from broker.kafka.kafka_config import KafkaConfig
-from broker.kafka.raw_admin import RawAdmin
+from broker.kafka.client import RawAdmin
+from broker.kafka.config import KafkaConfig
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
 from tables.store.path_tables import create_missing
 from tests.broker.local_cluster import LocalCluster

@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import end_offset, new_topic, wait_until
 from tests.kits.hold_kit import LOADING, Asker, bound, end_s, hold, holding_broker, is_at_end

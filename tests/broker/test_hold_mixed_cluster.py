@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from broker.kafka.hold_bindings import HoldBindings
-from broker.kafka.producers_admin import ProducersAdmin
+from broker.kafka.acls import Acls
+from broker.kafka.holds import HoldBindings
+from broker.kafka.producers import ProducersAdmin
 from broker.kafka.quota_entity import QuotaEntity
 from tables.store.path_tables import create_missing
 from tests.broker.local_cluster import LocalCluster
@@ -65,10 +66,10 @@ def test_a_broker_that_is_dead_is_not_asked(cluster: LocalCluster, tables: Path)
         watcher = AdminClient({**cluster.admin_config()})
         wait_until(lambda: WITHOUT not in watcher.list_topics(timeout=LIMIT_S).brokers, "the others have noticed")
         with ProducersAdmin({"bootstrap_servers": addresses_of_the_living(cluster).split(",")}) as admin:
-            assert admin.live_brokers() == [1, 2]
+            assert list(admin.brokers()) == [1, 2]
             assert admin.hidden_topic() is None
             # Brokers do not show it: none has failed.
-            assert admin.allows_without_acl() is None
+            assert Acls(admin).allows_without_acl() is None
         with holds_of(cluster) as holds:
             assert holds.authorizers() == {1: HOLD_AUTHORIZER, 2: HOLD_AUTHORIZER}
             with enforcing(cluster, tables, "--apply") as enforcer:

@@ -13,13 +13,14 @@ from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperatio
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.errors import ClusterRequestError
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.kafka.topics import ensure_topic, ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.asking import Questions, ask_brokers
 from broker.tap.known_ids import KnownIds
-from broker.tap.learning_requests import LearningRequests, request_writer
+from broker.tap.learning_requests import LearningRequests
 from broker.tap.source_tap import SourceTap
+from jobs.stream.learning_writer import request_writer
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import LIMIT_S, file_tap, new_topic, read_events, running, wait_until, wait_until_idle
 from tests.kits.cluster_kit import replicated_topic

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.kafka.client_quotas import ClientQuotas
-from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
+from broker.kafka.quotas import ClientQuotas
 from broker.local.local_broker import LocalBroker
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import wait_until

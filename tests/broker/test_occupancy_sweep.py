@@ -17,13 +17,13 @@ from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperatio
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.jars.jar_sets import kafka_classpath
-from broker.jars.java import find_java
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import make_report
 from jobs.cli import run
+from jvm.jar_sets import kafka_classpath
+from jvm.java import find_java
 from lifecycle.expiration_change import freed_by
 from tables.query.sql_query import query
 from tests.kits.broker_kit import (
@@ -257,4 +257,4 @@ def test_who_may_not_read_the_settings_is_told_which_right_is_missing(
 
 def test_a_broker_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["occupancy", "--bootstrap-servers", "127.0.0.1:1"]) == 1
-    assert "no broker answers at 127.0.0.1:1" in capsys.readouterr().err
+    assert "no Kafka broker answers at 127.0.0.1:1" in capsys.readouterr().err

@@ -6,8 +6,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import BrokerUnreachableError
-from broker.kafka.events_per_record import events_per_record
-from broker.kafka.offsets import OldestRecord, oldest_record
+from broker.kafka.offsets import OldestRecord, events_per_record, oldest_record
 from broker.local.local_broker import LocalBroker
 
 

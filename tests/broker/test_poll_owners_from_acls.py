@@ -17,9 +17,9 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import BrokerUnreachableError
-from broker.kafka.acl import Acl, AclResource
-from broker.kafka.cluster_admin import ClusterAdmin
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.acls import Acl, AclResource, Acls
+from broker.kafka.client import KafkaAdmin
+from broker.kafka.config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from broker.tap.acl_owners import AclRules, OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
@@ -93,8 +93,8 @@ def on_all(user: str, kind: ResourceType, permission: AclPermissionType) -> AclB
 
 
 def rules_now(broker: LocalBroker) -> AclRules:
-    with ClusterAdmin(KafkaConfig.load(broker.admin_servers).kafka_python()) as admin:
-        return AclRules(admin.acls(), allows_without_acl=True)
+    with KafkaAdmin(KafkaConfig.load(broker.admin_servers).kafka_python()) as admin:
+        return AclRules(Acls(admin).for_writers(), allows_without_acl=True)
 
 
 def written(broker: LocalBroker, user: str, topics: Sequence[str]) -> set[str]:
@@ -234,15 +234,15 @@ def test_what_is_new_while_no_broker_tells_the_acls_is_told_afterwards(
 ) -> None:
     events, orders = new_topic(broker, "events"), new_topic(broker, "orders")
     poll = poll_of(broker, owners=PollOwners(None, from_acls=True), topic=events)
-    read, is_down, failed = ClusterAdmin.acls, threading.Event(), []
+    read, is_down, failed = Acls.for_writers, threading.Event(), []
 
-    def acls(admin: ClusterAdmin) -> frozenset[Acl]:
+    def for_writers(acls: Acls) -> frozenset[Acl]:
         if is_down.is_set():
             failed.append(True)
             raise BrokerUnreachableError
-        return read(admin)
+        return read(acls)
 
-    monkeypatch.setattr(ClusterAdmin, "acls", acls)
+    monkeypatch.setattr(Acls, "for_writers", for_writers)
     with bound(broker, allow("alice", orders)), polling(poll):
         is_down.set()
         produce(broker.client_config("alice"), orders)

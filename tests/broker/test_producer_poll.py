@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka import producers
+from broker.kafka.config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners
@@ -137,13 +139,14 @@ def test_a_transactional_id_places_before_the_topic(broker: LocalBroker, tmp_pat
     assert {key for key, _ in read_events(broker, events)} == {"User:billing"}
 
 
-def test_without_owners_the_producer_ids_are_only_counted(broker: LocalBroker) -> None:
+def test_without_owners_the_producer_ids_are_only_counted(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producers, "PARTITIONS_PER_REQUEST", 1)
     orders = new_topic(broker, "orders", partitions=3)
     for _ in range(2):
         produce(broker.client_config("alice"), orders)
     rounds: list[Sequence[LedProducers]] = []
 
-    with polling(poll_of(broker, report=rounds.append, partitions_per_request=1)) as poll:
+    with polling(poll_of(broker, report=rounds.append)) as poll:
         next_rounds(poll)
 
     assert LedProducers(1, orders, 2, 0) in rounds[-1]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka.tail import TopicReader
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.learning import LearningTime

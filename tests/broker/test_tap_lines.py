@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka.tail import TopicReader
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import file_tap, new_topic, read_events, running, wait_until, wait_until_idle

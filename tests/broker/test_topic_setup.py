@@ -10,7 +10,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.enforcement.lock import EnforcerLock
 from broker.errors import BrokerUnreachableError, TopicError
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka.tail import TopicReader
 from broker.kafka.topic_setup import Difference, Principals, TopicSetup, plan_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from broker.jars.broker_jar import JAR_NAME
 from jobs.cli import load_command
+from jvm.broker_jar import JAR_NAME
 from wire.broker_lines import REPORTER_CLASS
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ import httpx2
 import pytest
 import sqlglot
 
-from broker.process import start_watched
+from jvm.process import start_watched
 from tests.kits import browser_kit
 from tests.kits.browser_kit import Browser
 from tests.kits.console_kit import demo_tables, wait_for

@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 
 from broker.local.local_broker import LocalBroker
-from broker.process import run_to_end, start_watched
+from jvm.process import run_to_end, start_watched
 from tables.schema.specs import TABLES as TABLE_SPECS
 from tests.kits.console_kit import wait_for
 from tests.kits.databricks_kit import GIVEN, ROOT, load_bundle

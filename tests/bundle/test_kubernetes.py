@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from broker.jars.broker_jar import JAR_NAME
 from jobs.cli import load_command
+from jvm.broker_jar import JAR_NAME
 from tests.kits.class_lines_kit import ClassLines
 from tests.kits.kubernetes_kit import MANIFESTS, ROOT, errors_in, load_schemas, objects
 from wire.broker_lines import REPORTER_CLASS

@@ -15,9 +15,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from broker.jars.jar_sets import spark_jars
 from broker.local.local_broker import LocalBroker
-from broker.process import start_watched
+from jvm.jar_sets import spark_jars
+from jvm.process import start_watched
 from tests.kits.databricks_kit import ROOT
 from tests.kits.runtime_kit import LIMIT_S, Runtime
 from tests.kits.runtime_stream_kit import assert_said, new_topic, prepared_statements

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.jars.broker_jar import JAR_NAME, build_broker_jar
-from jobs.extras import OF_TABLES
+from jobs.output.terminal import OF_TABLES
+from jvm.broker_jar import JAR_NAME, build_broker_jar
 from tables.store.path_tables import create_missing
 from wire.broker_lines import REPORTER_CLASS
 
@@ -89,9 +89,10 @@ def test_a_command_names_the_extra_of_each_module_that_may_be_missing(wheel: Pat
     assert required(wheel, "tables") == OF_TABLES
 
 
-@pytest.mark.parametrize("module", ["jobs.tap.command", "jobs.tap.poll", "jobs.tap.status", "jobs.topics"])
+@pytest.mark.parametrize("module", ["jobs.tap.command", "jobs.tap.poll", "jobs.tap.status", "jobs.setup.topics"])
 def test_a_tap_imports_nothing_that_only_tables_need(module: str, tmp_path: Path) -> None:
-    code = f"import sys, jobs.terminal, {module}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    imports = f"import sys, jobs.output.terminal, {module}"
+    code = f"{imports}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     assert not set(run(sys.executable, "-c", code, cwd=ROOT).split()) & OF_TABLES
 
 
@@ -119,9 +120,7 @@ def test_the_wheel_holds_the_jar_for_brokers(wheel: Path, jar: Path) -> None:
 
 def test_make_puts_the_jar_beside_its_source_before_it_builds_the_wheel() -> None:
     recipe = run("make", "--dry-run", "wheel", cwd=ROOT)
-    steps = [
-        recipe.index(step) for step in ("-m broker.jars.broker_jar dist/", f"cp dist/{JAR_NAME} jvm/", "hatchling")
-    ]
+    steps = [recipe.index(step) for step in ("-m jvm.broker_jar dist/", f"cp dist/{JAR_NAME} jvm/", "hatchling")]
     assert steps == sorted(steps)
 
 

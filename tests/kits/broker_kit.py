@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker.kafka.topic_reader import bounds
+from broker.kafka.tail import bounds
 from broker.local.local_broker import LocalBroker
 from broker.log.sources import FileSource
 from broker.tap.source_tap import SourceTap

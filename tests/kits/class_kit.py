@@ -6,10 +6,9 @@ import uuid
 from confluent_kafka import Producer
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from broker.kafka.broker_reporters import SETTING, switch_class
-from broker.kafka.cluster_admin import ClusterAdmin
-from broker.kafka.kafka_config import KafkaConfig
-from broker.kafka.raw_admin import RawAdmin
+from broker.kafka.client import KafkaAdmin, RawAdmin
+from broker.kafka.config import KafkaConfig
+from broker.kafka.reporters import SETTING, switch_class
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import LIMIT_S, end_offset, new_topic, wait_until
 from tests.kits.hostile_kit import Hostile, batch
@@ -85,11 +84,12 @@ def set_logger(broker: LocalBroker, logger: str, level: str) -> None:
 
 def switch(broker: LocalBroker, *, on: bool) -> None:
     """Load the class into the running broker, or take it out."""
-    with ClusterAdmin(KafkaConfig.load(broker.admin_servers).kafka_python()) as admin:
+    with KafkaAdmin(KafkaConfig.load(broker.admin_servers).kafka_python()) as admin:
         (change,) = switch_class(admin, on=on)
         assert (change.problem, change.is_changed) == (None, True)
         wait_until(
-            lambda: (REPORTER_CLASS in admin.broker_setting(broker.broker_id, SETTING)) == on, "the broker knows"
+            lambda: (REPORTER_CLASS in admin.require_setting(broker.broker_id, SETTING)["value"]) == on,
+            "the broker knows",
         )
         (again,) = switch_class(admin, on=on)
         assert (again.problem, again.is_changed) == (None, False)

@@ -16,7 +16,7 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.structs import TopicPartition as KafkaPartition
 
-from broker.kafka.raw_admin import RawAdmin
+from broker.kafka.client import RawAdmin
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import wait_until
 

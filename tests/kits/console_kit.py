@@ -185,7 +185,8 @@ def _metrics_block(hours_ago: npt.NDArray[np.int64]) -> pa.Table:
     schema = TABLES["producer_id_metrics"].schema
     constant = _metrics("", None, 0, 0, 0, 0)
     columns: dict[str, list[Any] | npt.NDArray[Any]]
-    columns = {name: [constant[name]] * size for name in ("broker_id", "throttle_time_avg_ms", "quota_source", "phase")}
+    same = ("broker_id", "throttle_time_avg_ms", "quota_source", "phase", "burst")
+    columns = {name: [constant.get(name)] * size for name in same}
     columns |= {"principal": [f"User:service-{each:04}" for each in number], "window_end": ends, "as_of": ends}
     columns |= dict.fromkeys(("rate", "new_pids_window", "admitted_pids"), new)
     columns |= {"tokens": 100 - new, "active_pids": 4 * new, "state_bytes": 900 + 12 * new}

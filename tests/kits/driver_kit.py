@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from broker.jars.jar_sets import jars_folder, spark_jars
-from broker.jars.java import quick_options
+from jvm.jar_sets import jars_folder, spark_jars
+from jvm.java import quick_options
 from streaming import pipeline
 from streaming.checkpoint.commit_metadata import CommitMetadata
 from streaming.commit.sinks import Commit, TableSink

@@ -22,8 +22,8 @@ from broker.enforcement.lock import ensure_enforcer_topic
 from broker.enforcement.model import EnforcementRecord, LeaseRecord, ReleaseOrder
 from broker.enforcement.store.lease_topic import LeaseTopic
 from broker.enforcement.store.tables import ActionTable
-from broker.kafka.client_quotas import ClientQuotas
 from broker.kafka.quota_entity import QuotaEntity
+from broker.kafka.quotas import ClientQuotas
 from broker.local.local_broker import LocalBroker
 from tables.schema.specs import TABLES
 from tables.store.open import open_store

@@ -15,7 +15,7 @@ from broker.enforcement.planner import EnforcerOptions
 from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.reconcile import Enforcer
 from broker.enforcement.store.rows import is_credible, newest_decisions
-from broker.errors import ClientQuotaError, ClientQuotaUnavailableError
+from broker.errors import BrokerError, BrokerUnreachableError
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from tables.times import to_time
 from wire.holds import HOLD_AUTHORIZER, MAX_HOLD_MS, HoldBinding
@@ -53,7 +53,7 @@ class MemoryBroker:
 
     def __init__(self, faults: Faults) -> None:
         self.quotas: dict[QuotaEntity, dict[str, float]] = {}
-        self.errors: dict[QuotaEntity, ClientQuotaError] = {}
+        self.errors: dict[QuotaEntity, BrokerError] = {}
         self.altered: list[QuotaChange] = []
         self._faults = faults
         self.wider: float | None = None
@@ -69,10 +69,10 @@ class MemoryBroker:
         own = self.quotas.get(QuotaEntity(entity.user), {}).get(key) if entity.client_id else None
         return self.wider if own is None else own
 
-    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
+    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
         return self._faults(lambda: {change.entity: self._alter(change) for change in changes})
 
-    def _alter(self, change: QuotaChange) -> ClientQuotaError | None:
+    def _alter(self, change: QuotaChange) -> BrokerError | None:
         error = self.errors.get(change.entity)
         if error is None:
             self.altered.append(change)
@@ -98,8 +98,8 @@ class MemoryHolds:
     def __init__(self, faults: Faults) -> None:
         self.bindings: set[HoldBinding] = set()
         self.added: list[HoldBinding] = []
-        self.error: ClientQuotaError | None = None
-        self.authorizers: dict[int, str] | ClientQuotaError = {1: ""}
+        self.error: BrokerError | None = None
+        self.authorizers: dict[int, str] | BrokerError = {1: ""}
         self._faults = faults
 
     def of_user(self, user: str) -> list[HoldBinding]:
@@ -127,7 +127,7 @@ class MemoryHolds:
         self.bindings.discard(hold)
 
     def look(self) -> Mapping[int, str]:
-        if isinstance(self.authorizers, ClientQuotaError):
+        if isinstance(self.authorizers, BrokerError):
             raise self.authorizers
         return self.authorizers
 
@@ -336,5 +336,5 @@ class World:
         return set(self.enforcer.leases)
 
 
-def unavailable() -> ClientQuotaUnavailableError:
-    return ClientQuotaUnavailableError("the controller moves")
+def unavailable() -> BrokerUnreachableError:
+    return BrokerUnreachableError("the controller moves")

@@ -15,11 +15,11 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from kafka import KafkaProducer
 from kafka.protocol.producer import InitProducerIdRequest
 
-from broker.jars.java import find_java
-from broker.kafka.hold_bindings import HoldBindings
-from broker.kafka.kafka_config import KafkaConfig
-from broker.kafka.raw_admin import RawAdmin
+from broker.kafka.client import RawAdmin
+from broker.kafka.config import KafkaConfig
+from broker.kafka.holds import HoldBindings
 from broker.local.local_broker import DEFAULT_USERS, LocalBroker
+from jvm.java import find_java
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import wait_until
 from tests.kits.enforce_kit import end_orders

@@ -10,10 +10,10 @@ from typing import Any
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from broker.jars.java import find_java
-from broker.kafka.kafka_config import KafkaConfig
-from broker.kafka.raw_admin import RawAdmin
+from broker.kafka.client import RawAdmin
+from broker.kafka.config import KafkaConfig
 from broker.occupancy.census import TakenCensus, take_census
+from jvm.java import find_java
 from tables.times import to_ms
 from tests.kits.broker_kit import LIMIT_S, wait_until
 

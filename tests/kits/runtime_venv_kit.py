@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.jars.java import find_java
+from jvm.java import find_java
 from tests.kits.databricks_kit import ROOT, load_bundle
 
 _HERE = Path(__file__).parents[1] / "bundle" / "spark_4_0"

@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-from broker.jars.jar_sets import jars_folder, spark_jars
-from broker.jars.java import quick_options
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
+from jvm.jar_sets import jars_folder, spark_jars
+from jvm.java import quick_options
 from streaming.pipeline import StreamOptions, start
 from streaming.session import stream_session
 from streaming.triggers import AVAILABLE_NOW

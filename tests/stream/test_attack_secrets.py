@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from kafka.admin import KafkaAdminClient
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from tests.kits.attack_kit import event
 from tests.kits.tls_kit import issue, tls_broker
 

@@ -13,8 +13,8 @@ from tests.kits.process_kit import left_of
 
 PROGRAM = """
 import signal
-from broker.jars.jar_sets import spark_jars
-from broker.jars.java import quick_options
+from jvm.jar_sets import spark_jars
+from jvm.java import quick_options
 from streaming.session import stream_session
 
 signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -11,7 +11,7 @@ import sys, threading, time
 from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from broker.jars.jar_sets import spark_jars
+from jvm.jar_sets import spark_jars
 from streaming.failures import with_short_errors
 from streaming.session import stream_session
 

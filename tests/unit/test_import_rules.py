@@ -16,9 +16,9 @@ FOLDERS: dict[str, set[str]] = {
     "lifecycle": set(),
     "state": {"quota"},
     "tables": {"quota", "lifecycle"},
-    "broker": {"wire", "quota", "lifecycle", "tables"},
+    "broker": {"wire", "quota", "lifecycle", "tables", "jvm"},
     "streaming": {"wire", "quota", "state", "tables"},
-    "jobs": {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming"},
+    "jobs": {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jvm"},
     "sql": set(),
     "jvm": set(),
 }
@@ -50,8 +50,7 @@ ROOMS: dict[str, set[str]] = {
         "broker.enforcement",
     },
     "broker.occupancy": {"wire", "lifecycle", "broker.kafka"},
-    "broker.jars": set(),
-    "broker.local": {"wire", "broker.jars"},
+    "broker.local": {"wire", "jvm"},
     "streaming.databricks": {"tables", "tables.store"},
     "streaming.failures": {"streaming.checkpoint"},
     "streaming.listener": set(),
@@ -93,9 +92,35 @@ ROOMS: dict[str, set[str]] = {
         "streaming.triggers",
     },
 }
-VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices", "pace", "times")}
+# What a command may import of other rooms in `jobs/`; the packages below are open to all of them.
+COMMANDS: dict[str, set[str]] = {
+    "jobs.output": set(),
+    "jobs.services": set(),
+    "jobs.cli": {"jobs.output"},
+    "jobs.__main__": {"jobs.cli"},
+    "jobs.enforcement": {"jobs.output", "jobs.services"},
+    "jobs.follow": {"jobs.output", "jobs.services"},
+    "jobs.lifecycle": {"jobs.output"},
+    "jobs.occupancy": {"jobs.output"},
+    "jobs.setup": {"jobs.output"},
+    "jobs.stream": {"jobs.cli", "jobs.output", "jobs.services"},
+    "jobs.tables": {"jobs.output"},
+    "jobs.tap": {"jobs.output", "jobs.services"},
+    "jobs.top": {"jobs.output"},
+    "jobs.quotas": {"jobs.output", "jobs.stream"},
+    "jobs.web": {"jobs.output", "jobs.lifecycle"},
+    "jobs.demo": {"jobs.cli", "jobs.output", "jobs.services", "jobs.stream", "jobs.web"},
+}
+VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices", "pace")}
 """What levers stand on too: a room of its own, below theirs."""
-SHARED = {"broker.errors", "broker.closing", "broker.process", "broker.watchdog", "streaming.errors"}
+SHARED = {
+    "jobs",
+    "jobs.errors",
+    "jobs.options",
+    "broker.errors",
+    "broker.closing",
+    "streaming.errors",
+}
 # What a pure package may use: it computes, and knows neither files nor processes, networks, clocks or engines.
 PURE_PACKAGES = ("wire", "quota", "lifecycle", "state")
 PURE = {
@@ -212,9 +237,16 @@ def test_a_room_imports_only_what_it_may(path: Path) -> None:
     assert ours <= ROOMS[own] | SHARED | {own}
 
 
+@pytest.mark.parametrize("path", [path for path in MODULES if room(dotted(path)) in COMMANDS], ids=name)
+def test_a_command_imports_only_the_commands_that_it_may(path: Path) -> None:
+    own = room(dotted(path))
+    ours = {room(module) for module in imported(path) if module in KNOWN and module.startswith("jobs.")}
+    assert ours <= COMMANDS[own] | SHARED | {own}
+
+
 def test_every_room_is_in_the_table() -> None:
-    rooms = {room(module) for module in KNOWN if module.startswith(("tables.", "broker.", "streaming."))}
-    assert rooms - SHARED - set(FOLDERS) - {"tables.schema"} == set(ROOMS)
+    rooms = {room(module) for module in KNOWN if module.startswith(("tables.", "broker.", "streaming.", "jobs."))}
+    assert rooms - SHARED - set(FOLDERS) - {"tables.schema"} == {*ROOMS, *COMMANDS}
 
 
 def test_modules_import_in_no_circle() -> None:
@@ -274,7 +306,7 @@ def test_the_tables_have_no_spark(path: Path) -> None:
 
 
 def test_the_commands_start_without_spark_and_kafka() -> None:
-    light = ["streaming/errors.py", "broker/errors.py", "jobs/cli.py", "jobs/terminal.py", "jobs/errors.py"]
+    light = ["streaming/errors.py", "broker/errors.py", "jobs/cli.py", "jobs/output/terminal.py", "jobs/errors.py"]
     light += ["jobs/quotas/command.py", "jobs/tables/sql_command.py"]
     for path in light:
         assert not set(eager_imports(ROOT / path)) & {*SPARK, "confluent_kafka", "deltalake", "duckdb"}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from broker.enforcement.model import Lease, LeverName, Target, ThrottleDecision
-from broker.errors import ClientQuotaError
+from broker.errors import BrokerError
 
 StepName = Literal["keep", "apply", "confirm", "restore", "close", "relinquish"]
 
@@ -89,12 +89,7 @@ NEARLY_ALL = 0.95
 
 
 class Lever(Protocol):
-    """A way to keep a principal from getting new producer ids.
-
-    Attributes:
-        name: As in leases, tables and options.
-        suffices: Whether it needs no weaker lever beside it.
-    """
+    """A way to keep a principal from getting new producer ids."""
 
     @property
     def name(self) -> LeverName:
@@ -120,7 +115,7 @@ class Lever(Protocol):
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
         """Compare an open lease with what the brokers have; raises as `new_lease`."""
 
-    def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, ClientQuotaError | None]:
+    def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
         """Set leases, and take others back; return the error of each target. Never raises for a single one."""
 
     def tend(self) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray
 from broker.enforcement.model import Lease, LeverName, Target, ThrottleDecision
 from broker.enforcement.notices import value_text
-from broker.errors import ClientQuotaError
+from broker.errors import BrokerError
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 
 _TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}
@@ -26,7 +26,7 @@ class QuotaStore(Protocol):
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
         """Return the value that an entity inherits where it has none of its own."""
 
-    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
+    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
         """Set or remove values."""
 
 
@@ -66,7 +66,7 @@ class ClientQuotaLever:
         loosens = wider is not None and lease.value is not None and wider < lease.value
         return "a wider quota is tighter than the lease, which would loosen it" if loosens else ""
 
-    def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, ClientQuotaError | None]:
+    def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
         """Set or restore values, in one request."""
         errors = self._quotas.alter(
             [

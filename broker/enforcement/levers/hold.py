@@ -13,8 +13,8 @@ from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray, TargetLimits, Targets
 from broker.enforcement.levers.canary import CANARY, Canary
 from broker.enforcement.model import Clock, Lease, LeverName, Target, ThrottleDecision
-from broker.enforcement.times import time_text
-from broker.errors import ClientQuotaError, ClientQuotaNotAllowedError
+from broker.enforcement.notices import time_text
+from broker.errors import BrokerError, RequestNotAllowedError
 from broker.kafka.quota_entity import QuotaEntity
 from wire.holds import MAX_HOLD_MS, HoldBinding
 
@@ -87,16 +87,16 @@ class Hold:
             self._canary.suspect()
         return step
 
-    def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, ClientQuotaError | None]:
+    def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
         """Set new ends and remove the old ones."""
-        errors: dict[Target, ClientQuotaError | None] = {}
+        errors: dict[Target, BrokerError | None] = {}
         for change in changes:
             errors[change.lease.target] = None
             try:
                 self._set(change.lease, is_set=change.is_set)
-            except ClientQuotaError as error:
+            except BrokerError as error:
                 errors[change.lease.target] = error
-                if isinstance(error, ClientQuotaNotAllowedError):
+                if isinstance(error, RequestNotAllowedError):
                     self._refused_until_ms = self._steady_ms() + _REFUSED_MS
         return errors
 

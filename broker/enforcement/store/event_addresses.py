@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from broker.closing import Closing
 from broker.errors import BrokerError
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka.tail import TopicReader
 from wire.event_record import addresses_of
 from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS
 

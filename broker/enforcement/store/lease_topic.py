@@ -15,7 +15,7 @@ from broker.closing import Closing
 from broker.enforcement.lock import LOCK_PARTITION
 from broker.enforcement.model import ENTITY_TYPES, QUOTA_LEVERS, LeaseRecord, ReleaseOrder
 from broker.errors import BrokerError, LeaseStoreError
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka.tail import TopicReader
 from wire.topics import ENFORCER_TOPIC
 
 _TIMEOUT_S = 3.0
@@ -61,9 +61,6 @@ class LeaseTopic(Closing):
 
         Args:
             again: Reread the whole topic; otherwise poll for new records without blocking.
-
-        Raises:
-            LeaseStoreError: If the topic can't be read.
         """
         if again:
             self._forget()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import MAX_AHEAD_MS, MAX_LEASE_MS, ReleaseOrder
-from broker.errors import ClientQuotaUnavailableError, LeaseStoreError
+from broker.errors import BrokerUnreachableError, LeaseStoreError
 from broker.kafka.quota_entity import CONNECTION_CREATION_RATE, REQUEST_PERCENTAGE, QuotaEntity
 from tables.errors import TableError
 from tests.fuzz.history import Chance
@@ -216,7 +216,7 @@ class Walk:
         self.world.store.broken = LeaseStoreError("topic deleted")
 
     def break_brokers(self) -> None:
-        error = ClientQuotaUnavailableError("the controller moves")
+        error = BrokerUnreachableError("the controller moves")
         self.world.holds.error = error
         for user in USERS:
             for entity in (QuotaEntity(user), QuotaEntity(user, "app")):

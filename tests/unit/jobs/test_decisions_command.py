@@ -121,7 +121,7 @@ def test_a_throttle_says_what_its_clients_look_like_now_but_not_one_of_hours_ago
 def test_no_time_is_one_line(pid_quota: PidQuota, tables: str, since: str) -> None:
     code, out, err = pid_quota("decisions", "--tables", tables, "--since", since)
     assert (code, out) == (2, "")
-    assert f"'{since}' is no time" in err
+    assert f"'{since}' is not a time" in err
 
 
 @contextmanager

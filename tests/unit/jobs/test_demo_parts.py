@@ -130,7 +130,7 @@ class TestStory:
         assert "5.0 a second, that comes to 432,000 of them and 132 MB" in cost
         assert "over the quota of 20 an hour, and a hold on the broker left her 0.2 new producer ids a second" in done
 
-    def test_an_enforcer_that_came_too_late_is_no_secret(self) -> None:
+    def test_an_enforcer_that_came_too_late_is_reported(self) -> None:
         *_, done = story(replace(TestResult.GOOD, slowing=None), 20)
         assert "the traffic ended before the enforcer acted" in done
 

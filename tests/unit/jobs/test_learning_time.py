@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.kafka.offsets import OldestRecord
 from jobs.stream import running
 from streaming.pipeline import StreamOptions

@@ -22,8 +22,8 @@ from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from broker.tap.tap_metrics import TapMetrics
 from jobs import __version__
 from jobs.errors import MetricsError
-from jobs.metrics_server import serving
 from jobs.occupancy.textfile import write_metrics_file
+from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
 from state.events import MetricsRow
@@ -165,7 +165,7 @@ def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics:
     assert found["pid_quota_principals",] == 10
 
 
-def test_who_is_throttled_comes_first_and_unknown_is_always_seen(metrics: StreamMetrics) -> None:
+def test_throttled_principals_come_first_and_unknown_is_always_shown(metrics: StreamMetrics) -> None:
     metrics.observe(
         batch(
             row("User:big", new_pids_window=1000),
@@ -204,7 +204,7 @@ def test_a_throttle_ends_by_its_time_or_by_its_release(metrics: StreamMetrics, c
     assert told(metrics)["pid_quota_decisions_total", ("action", "THROTTLE")] == 2
 
 
-def test_who_is_silent_for_a_window_has_no_series_any_more(metrics: StreamMetrics, clock: Clock) -> None:
+def test_a_principal_silent_for_a_window_has_no_series(metrics: StreamMetrics, clock: Clock) -> None:
     metrics.observe(batch(row("User:alice")))
 
     clock.ms += HOUR_MS
@@ -239,7 +239,7 @@ def test_counters_of_decisions_begin_at_0_so_that_prometheus_sees_the_first(metr
     assert [told(metrics)["pid_quota_decisions_total", ("action", each)] for each in ("THROTTLE", "RELEASE")] == [0, 0]
 
 
-def test_the_principals_and_the_records_in_trouble_are_counted(metrics: StreamMetrics) -> None:
+def test_learning_and_saturated_principals_and_bad_records_are_counted(metrics: StreamMetrics) -> None:
     metrics.observe(batch(row("User:a", phase="learning"), row("User:b", saturated=True), quarantined=3))
     metrics.observe(batch(quarantined=2))
 
@@ -251,7 +251,7 @@ def test_the_principals_and_the_records_in_trouble_are_counted(metrics: StreamMe
     assert found["pid_quota_commit_seconds",] == 0.25
 
 
-def test_the_health_of_each_query_is_told(metrics: StreamMetrics, clock: Clock) -> None:
+def test_the_health_of_each_query_is_exported(metrics: StreamMetrics, clock: Clock) -> None:
     metrics.report(Progress("pid-quota", 7, 1.5, 1000, 250, 40, 9000))
     metrics.report(Progress("pid-quota", 8, 1.0, 500, 10, 41, 9001))
 
@@ -281,7 +281,7 @@ def heartbeat(broker_id: int = 1, **values: Any) -> TapHeartbeat:
     return TapHeartbeat(**({name: getattr(usual, name) for name in usual.__struct_fields__} | values))
 
 
-def test_a_tap_tells_what_it_read_and_which_brokers_there_are() -> None:
+def test_a_tap_exports_its_counters_and_the_brokers() -> None:
     tap = TapMetrics()
     tap.observe(heartbeat())
     tap.observe(heartbeat(cluster_brokers=[], newest_line_ms=NOON_MS, counters={"lines": 10, "events": 4}))
@@ -296,7 +296,7 @@ def test_a_tap_tells_what_it_read_and_which_brokers_there_are() -> None:
     assert [key[1][1] for key in found if key[0] == "pid_quota_tap_watches"] == ["1"]
 
 
-def test_an_enforcer_tells_its_leases_and_what_it_did(clock: Clock) -> None:
+def test_an_enforcer_exports_its_leases_and_its_actions(clock: Clock) -> None:
     enforcer = EnforcerMetrics(clock)
     target = Target("request_percentage", QuotaEntity(user="m"))
     lease = Lease("l", "User:m", target, NOON_MS, "d", "in_force", value=0.01)
@@ -446,6 +446,6 @@ def test_an_enforcer_is_ready_with_the_lock_and_its_tables(clock: Clock) -> None
     assert enforcer.unready() == "no turn has ended for 61 s: tables or Kafka do not answer"
 
 
-def test_without_a_port_nobody_listens(metrics: StreamMetrics) -> None:
+def test_without_a_port_no_metrics_are_served(metrics: StreamMetrics) -> None:
     with serving(metrics, None) as port:
         assert port == 0

@@ -63,7 +63,7 @@ def test_whose_clients_have_to_be_mended_is_marked_with_what_will_do_then(pid_qu
     # Nine processes: one for the client that makes producers all the time, eight for the roll-outs.
     assert busy["once_mended"] == 14.0
     assert (calm["looks_like"], calm["once_mended"]) == (None, None)
-    assert f"User:busy: {cause}. Mend that first (pid-quota why User:busy)" in said
+    assert f"User:busy: {cause}. Fix that first (pid-quota why User:busy)" in said
 
 
 def test_peaks_that_may_be_deploys_become_a_burst_though_it_can_t_tell(pid_quota: PidQuota, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_peaks_that_may_be_deploys_become_a_burst_though_it_can_t_tell(pid_quota
 
     assert pods["looks_like"].startswith("can't tell: deploy or ")
     assert (pods["suggested"], pods["burst"], pods["once_mended"]) == (10.0, 96.0, 60.0)
-    assert "If it needs a fix, mend that first" in pid_quota("suggest-quotas", "--tables", tmp_path)[1]
+    assert "If it needs a fix, fix that first" in pid_quota("suggest-quotas", "--tables", tmp_path)[1]
 
 
 def test_peaks_of_clients_that_have_to_be_mended_are_no_reason_for_a_burst(pid_quota: PidQuota, tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from pyspark.errors import AnalysisException
 
-from broker.errors import JavaMissingError, KafkaConfigError
-from broker.kafka.kafka_config import KafkaConfig
+from broker.errors import KafkaConfigError
+from broker.kafka.config import KafkaConfig
 from jobs.cli import run
 from jobs.stream.command import kafka_settings, require_spark
+from jvm.errors import JavaMissingError
 from streaming import session
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SecretError, SessionError

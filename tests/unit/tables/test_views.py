@@ -12,7 +12,7 @@ import pytest
 from quota.config import QuotaConfig
 from tables.query.sql_query import query
 from tables.schema.specs import TABLES
-from tables.schema.views import needed_views, view_statements, views
+from tables.schema.views import main, needed_views, view_statements, views
 from tables.store.open import open_store
 from tables.store.values import StreamSettings
 from tests.unit.jobs.table_rows import NOON, Row, append, decision, metrics, seconds, tap_report
@@ -50,11 +50,12 @@ def test_all_views_are_shipped() -> None:
     assert set(views()) == VIEWS
 
 
-def test_the_file_for_spark_is_made_from_the_views_each_after_those_it_reads() -> None:
-    text = (files("sql") / "views.sql").read_text(encoding="utf-8")
+def test_the_script_for_spark_creates_each_view_after_those_it_reads(capsys: pytest.CaptureFixture[str]) -> None:
     statements = view_statements(QuotaConfig().window_ms)
 
-    assert text.endswith(";\n\n".join(statements) + ";\n"), "sql/views.sql is old: run `make views`"
+    main()
+
+    assert capsys.readouterr().out.endswith(";\n\n".join(statements) + ";\n")
     names = [statement.split()[4] for statement in statements]
     assert names[0] == "settings"
     assert set(names[1:]) == set(views())

@@ -7,7 +7,7 @@ import pytest
 
 from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import MAX_LEASE_MS, Target
-from broker.errors import ClientQuotaRefusedError, LeaseStoreError
+from broker.errors import LeaseStoreError, RequestRefusedError
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from tests.kits.enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
 
@@ -329,7 +329,7 @@ class TestLimits:
 
 class TestErrors:
     def test_of_one_entity_do_not_stop_the_others(self, world: World) -> None:
-        world.broker.errors[MALLORY] = ClientQuotaRefusedError("not a valid quota")
+        world.broker.errors[MALLORY] = RequestRefusedError("not a valid quota")
         world.decide()
         world.decide("User:eve")
         world.reconcile()

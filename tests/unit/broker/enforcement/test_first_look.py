@@ -47,7 +47,7 @@ class Admin:
 @pytest.fixture
 def admin() -> Iterator[Admin]:
     admin = Admin()
-    with patch("broker.enforcement.first_look.AdminClient", lambda _: admin):
+    with patch("broker.enforcement.first_look.admin_client", lambda _: admin):
         yield admin
 
 
@@ -107,5 +107,5 @@ def test_a_topic_or_group_of_a_young_cluster_ends_no_enforcer(admin: Admin, abou
 
 def test_a_cluster_that_does_not_answer_is_an_error_with_the_remedy(admin: Admin) -> None:
     admin.answers["cluster"] = TIMED_OUT
-    with pytest.raises(BrokerUnreachableError, match=r"no broker answers at b1:9092 .* check that it runs"):
+    with pytest.raises(BrokerUnreachableError, match=r"no Kafka broker answers at b1:9092 .* check that it runs"):
         require()

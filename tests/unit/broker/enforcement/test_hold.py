@@ -8,7 +8,7 @@ from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import Clocks, Target
 from broker.enforcement.notices import Notice
-from broker.errors import ClientQuotaNotAllowedError, ClientQuotaRefusedError, ClientQuotaUnavailableError
+from broker.errors import BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
 from tests.kits.enforcer_kit import MALLORY, START_MS, Crash, MemoryUse, World, unavailable
 from wire.holds import HOLD_AUTHORIZER, MAX_HOLD_MS, HoldBinding
@@ -116,7 +116,7 @@ class TestAHold:
         assert (world.said("shortened"), world.holds.ends()) == ([], ends(600))
 
     def test_that_this_user_may_not_set_any_more_leaves_the_next_lever_and_one_alert(self, world: World) -> None:
-        world.holds.error = ClientQuotaNotAllowedError("not authorised")
+        world.holds.error = RequestNotAllowedError("not authorised")
         world.decide(seconds=600)
         for _ in range(20):
             world.reconcile(0.5)
@@ -322,7 +322,7 @@ class TestBrokersWithoutTheClass:
         def ask() -> dict[int, str]:
             if not answers:
                 msg = "no right"
-                raise ClientQuotaUnavailableError(msg)
+                raise BrokerUnreachableError(msg)
             return answers.pop()
 
         authorizers = Authorizers(ask, Clocks(lambda: START_MS, lambda: steady[0]), lambda _: None)
@@ -502,7 +502,7 @@ def test_nothing_is_set_on_those_who_are_never_touched_or_share_a_name(principal
 
 
 def test_a_hold_that_kafka_refuses_fails(world: World) -> None:
-    world.holds.error = ClientQuotaRefusedError("no")
+    world.holds.error = RequestRefusedError("no")
     world.decide()
     world.reconcile()
     assert world.log.states() == ["applying", "failed"]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
-from broker.errors import ClientQuotaNotAllowedError, ClientQuotaRefusedError, ClientQuotaUnavailableError
-from broker.kafka import lazy_admin
-from broker.kafka.acl_bindings import AclBinding, AclBindings
-from broker.kafka.hold_bindings import HoldBindings
+from broker.errors import BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
+from broker.kafka import client
+from broker.kafka.acls import Acl, AclResource, Acls
+from broker.kafka.holds import HoldBindings
 from wire.holds import HoldBinding
 
 INVALID, NOT_CONTROLLER, NO_RIGHT = 42, 41, 31
@@ -76,18 +76,18 @@ def _listed(acl: Codes) -> Any:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     twin = Broker()
-    monkeypatch.setattr(lazy_admin, "RawAdmin", lambda **_: twin)
+    monkeypatch.setattr(client, "RawAdmin", lambda **_: twin)
     return twin
 
 
 @pytest.fixture
-def acls(broker: Broker) -> AclBindings:
-    return AclBindings(SETTINGS)
+def acls(broker: Broker) -> Acls:
+    return Acls(client.KafkaAdmin(SETTINGS))
 
 
-ORDERS = AclBinding("topic", "orders", "User:mallory", "write", host="10.0.0.5")
+ORDERS = Acl(AclResource.TOPIC, "orders", "User:mallory", "write", host="10.0.0.5")
 NEIGHBOURS = [
-    replace(ORDERS, resource_type="cluster"),
+    replace(ORDERS, resource=AclResource.CLUSTER),
     replace(ORDERS, name="bills"),
     replace(ORDERS, principal="User:alice"),
     replace(ORDERS, operation="all"),
@@ -98,49 +98,49 @@ NEIGHBOURS = [
 
 
 class TestAcls:
-    def test_each_is_stored_in_kafka_s_codes(self, broker: Broker, acls: AclBindings) -> None:
-        acls.create([ORDERS, AclBinding("cluster", "kafka-cluster", "User:*", "idempotent_write", "allow")])
+    def test_each_is_stored_in_kafka_s_codes(self, broker: Broker, acls: Acls) -> None:
+        acls.create([ORDERS, Acl(AclResource.CLUSTER, "kafka-cluster", "User:*", "idempotent_write", "allow")])
         assert broker.acls == [
             (2, "orders", 3, "User:mallory", "10.0.0.5", 4, 2),
             (4, "kafka-cluster", 3, "User:*", "*", 12, 3),
         ]
 
-    def test_they_are_found_by_resource_operation_and_principal(self, acls: AclBindings) -> None:
+    def test_they_are_found_by_resource_operation_and_principal(self, acls: Acls) -> None:
         acls.create([ORDERS, *NEIGHBOURS])
-        on_topics = [each for each in (ORDERS, *NEIGHBOURS) if each.resource_type == "topic"]
-        assert acls.find("topic") == on_topics
-        assert acls.find("topic", "all") == [each for each in on_topics if each.operation == "all"]
-        assert acls.find("topic", principal="User:alice") == [replace(ORDERS, principal="User:alice")]
+        on_topics = [each for each in (ORDERS, *NEIGHBOURS) if each.resource is AclResource.TOPIC]
+        assert acls.find(AclResource.TOPIC) == on_topics
+        assert acls.find(AclResource.TOPIC, "all") == [each for each in on_topics if each.operation == "all"]
+        assert acls.find(AclResource.TOPIC, principal="User:alice") == [replace(ORDERS, principal="User:alice")]
 
-    def test_one_that_we_never_set_is_read_as_other(self, broker: Broker, acls: AclBindings) -> None:
+    def test_one_that_we_never_set_is_read_as_other(self, broker: Broker, acls: Acls) -> None:
         broker.acls = [(2, "orders", 3, "User:alice", "*", 8, 3)]
-        assert acls.find("topic") == [AclBinding("topic", "orders", "User:alice", "other", "allow")]
+        assert acls.find(AclResource.TOPIC) == [Acl(AclResource.TOPIC, "orders", "User:alice", "other", "allow")]
 
     @pytest.mark.parametrize("neighbour", NEIGHBOURS, ids=lambda each: str(astuple(each)))
-    def test_one_that_differs_in_any_field_is_not_deleted(self, acls: AclBindings, neighbour: AclBinding) -> None:
+    def test_one_that_differs_in_any_field_is_not_deleted(self, acls: Acls, neighbour: Acl) -> None:
         acls.create([ORDERS, neighbour])
         acls.delete([ORDERS])
-        assert acls.find("topic") + acls.find("cluster") == [neighbour]
+        assert acls.find(AclResource.TOPIC) + acls.find(AclResource.CLUSTER) == [neighbour]
 
-    def test_brokers_without_an_authorizer_have_none(self, broker: Broker, acls: AclBindings) -> None:
+    def test_brokers_without_an_authorizer_have_none(self, broker: Broker, acls: Acls) -> None:
         broker.errors[DescribeAclsRequest] = SECURITY_DISABLED
-        assert acls.find("topic") == []
+        assert acls.find(AclResource.TOPIC) == []
 
     @pytest.mark.parametrize(
         ("code", "error"),
         [
-            (INVALID, ClientQuotaRefusedError),
-            (NOT_CONTROLLER, ClientQuotaUnavailableError),
-            (NO_RIGHT, ClientQuotaNotAllowedError),
+            (INVALID, RequestRefusedError),
+            (NOT_CONTROLLER, BrokerUnreachableError),
+            (NO_RIGHT, RequestNotAllowedError),
         ],
     )
     def test_what_kafka_does_not_do_is_an_error(
-        self, broker: Broker, acls: AclBindings, code: int, error: type[Exception]
+        self, broker: Broker, acls: Acls, code: int, error: type[Exception]
     ) -> None:
         acls.create([ORDERS])
         broker.errors = dict.fromkeys((DescribeAclsRequest, CreateAclsRequest), code)
         with pytest.raises(error):
-            acls.find("topic")
+            acls.find(AclResource.TOPIC)
         with pytest.raises(error):
             acls.create([ORDERS, NEIGHBOURS[0]])
         broker.matching_error = code
@@ -156,13 +156,13 @@ class TestHolds:
     def holds(self, broker: Broker) -> HoldBindings:
         return HoldBindings(SETTINGS)
 
-    def test_each_is_an_acl_whose_name_has_its_end_and_its_lease(self, holds: HoldBindings, acls: AclBindings) -> None:
+    def test_each_is_an_acl_whose_name_has_its_end_and_its_lease(self, holds: HoldBindings, acls: Acls) -> None:
         for each in (MALLORY, BY_HAND, ALICE):
             holds.add(each)
-        assert acls.find("topic") == [
-            AclBinding("topic", "pid-quota-hold:1800000000000:ab12", "User:mallory", "write"),
-            AclBinding("topic", "pid-quota-hold:1800000000000", "User:mallory", "write"),
-            AclBinding("topic", "pid-quota-hold:1800000000000", "User:alice", "write"),
+        assert acls.find(AclResource.TOPIC) == [
+            Acl(AclResource.TOPIC, "pid-quota-hold:1800000000000:ab12", "User:mallory", "write"),
+            Acl(AclResource.TOPIC, "pid-quota-hold:1800000000000", "User:mallory", "write"),
+            Acl(AclResource.TOPIC, "pid-quota-hold:1800000000000", "User:alice", "write"),
         ]
 
     def test_they_are_found_by_user_whatever_their_end(self, broker: Broker) -> None:
@@ -180,9 +180,9 @@ class TestHolds:
         assert {*holds.all()} == {BY_HAND, ALICE}
         assert holds.of_user("mallory") == [BY_HAND]
 
-    def test_one_that_is_gone_is_removed_without_an_error(self, holds: HoldBindings, acls: AclBindings) -> None:
+    def test_one_that_is_gone_is_removed_without_an_error(self, holds: HoldBindings, acls: Acls) -> None:
         holds.remove([MALLORY])
-        assert acls.find("topic") == []
+        assert acls.find(AclResource.TOPIC) == []
 
     def test_to_remove_none_nobody_is_asked(self, holds: HoldBindings, broker: Broker) -> None:
         holds.remove([])
@@ -192,7 +192,7 @@ class TestHolds:
         self, holds: HoldBindings, broker: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         steady_s = 100.0
-        monkeypatch.setattr("broker.kafka.hold_bindings.time", SimpleNamespace(monotonic=lambda: steady_s))
+        monkeypatch.setattr("broker.kafka.holds.time", SimpleNamespace(monotonic=lambda: steady_s))
         broker.listed = []
         holds.add(MALLORY)
         assert (holds.of_user("mallory"), holds.of_user("alice")) == ([MALLORY], [])
@@ -210,13 +210,13 @@ class TestHolds:
         self, holds: HoldBindings, broker: Broker
     ) -> None:
         broker.errors = {CreateAclsRequest: NOT_CONTROLLER}
-        with pytest.raises(ClientQuotaUnavailableError):
+        with pytest.raises(BrokerUnreachableError):
             holds.add(MALLORY)
         assert holds.of_user("mallory") == []
         broker.errors, broker.listed = {}, []
         holds.add(MALLORY)
         broker.errors = {DeleteAclsRequest: NOT_CONTROLLER}
-        with pytest.raises(ClientQuotaUnavailableError):
+        with pytest.raises(BrokerUnreachableError):
             holds.remove([MALLORY])
         assert holds.of_user("mallory") == [MALLORY]
 
@@ -232,13 +232,13 @@ class TestHolds:
         ids=str,
     )
     def test_an_acl_that_is_no_hold_of_all_hosts_is_not_read(
-        self, holds: HoldBindings, acls: AclBindings, change: dict[str, Any]
+        self, holds: HoldBindings, acls: Acls, change: dict[str, Any]
     ) -> None:
-        acls.create([replace(AclBinding("topic", MALLORY.name, "User:mallory", "write"), **change)])
+        acls.create([replace(Acl(AclResource.TOPIC, MALLORY.name, "User:mallory", "write"), **change)])
         assert (holds.of_user("mallory"), holds.all()) == ([], [])
 
     @pytest.mark.parametrize("user", ["", "*", "ANONYMOUS"])
     def test_everybody_is_never_held(self, holds: HoldBindings, broker: Broker, user: str) -> None:
-        with pytest.raises(ClientQuotaRefusedError, match="never set"):
+        with pytest.raises(RequestRefusedError, match="never set"):
             holds.add(replace(MALLORY, user=user))
         assert broker.acls == []

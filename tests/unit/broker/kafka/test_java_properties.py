@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from broker.errors import KafkaConfigError
+from broker.kafka.config import KafkaConfig
 from broker.kafka.java_properties import librdkafka_settings, read_properties
-from broker.kafka.kafka_config import KafkaConfig
 
 JAAS = "org.apache.kafka.common.security"
 SCRAM = rf"""

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import KafkaConfigError
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 
 SERVERS = "kafka:9092"
 

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer
 from kafka.admin import KafkaAdminClient
 
 from broker.errors import KafkaConfigError
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 
 SERVERS = "kafka:9092"
 

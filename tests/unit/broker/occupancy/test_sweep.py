@@ -6,14 +6,16 @@ from types import SimpleNamespace
 import pytest
 
 from broker.errors import BrokerUnreachableError
-from broker.kafka.cluster_admin import with_retries
-from broker.occupancy.sweep import OccupancyAdmin, Unanswered, replicas_to_ask, sweep
+from broker.kafka import producers
+from broker.kafka.client import with_retries
+from broker.kafka.producers import ProducersAdmin
+from broker.occupancy.sweep import Unanswered, replicas_to_ask, sweep
 from lifecycle.occupancy import Placement
 
 NOT_AUTHORIZED = 29
 
 
-class MadeUpBrokers(OccupancyAdmin):
+class MadeUpBrokers(ProducersAdmin):
     """Each partition holds its own number as producer id; some brokers are down, some topics secret."""
 
     def __init__(self, down: Collection[int] = (), secret: Collection[str] = ()) -> None:
@@ -41,10 +43,13 @@ def placements(count: int, topic: str = "orders", replicas: tuple[int, ...] = (1
     return [Placement(topic, number, replicas[0], replicas, frozenset(replicas)) for number in range(count)]
 
 
-def test_leaders_and_followers_are_asked_in_portions_and_open_transactions_marked() -> None:
+def test_leaders_and_followers_are_asked_in_portions_and_open_transactions_marked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producers, "PARTITIONS_PER_REQUEST", 2)
     brokers = MadeUpBrokers()
 
-    found = sweep(brokers, placements(5), [1, 2], partitions_per_request=2, wait=lambda _: None)
+    found = sweep(brokers, placements(5), [1, 2], wait=lambda _: None)
 
     assert [(broker, len(portion)) for broker, portion in brokers.asked] == [
         (1, 2),

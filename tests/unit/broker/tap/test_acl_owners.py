@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.kafka.acl import Acl, AclResource
+from broker.kafka.acls import Acl, AclResource
 from broker.tap.acl_owners import AclHistory, AclRules, OwnerReason, Verdict, Writers
 
 TOPIC, TRANSACTIONAL_ID = AclResource.TOPIC, AclResource.TRANSACTIONAL_ID
@@ -20,11 +20,11 @@ acls = st.builds(
     Acl,
     resource=st.sampled_from(AclResource),
     name=st.sampled_from((*NAMES, "*")),
-    is_prefix=st.booleans(),
+    pattern=st.sampled_from(("literal", "prefixed")),
     principal=st.sampled_from((*PRINCIPALS, "User:*")),
     host=st.sampled_from((*HOSTS, "*", "*")),
-    is_about_write=st.sampled_from((True, True, False)),
-    is_allow=st.sampled_from((True, True, False)),
+    operation=st.sampled_from(("write", "all", "other")),
+    permission=st.sampled_from(("allow", "allow", "deny")),
 )
 acl_sets = st.frozensets(acls, max_size=8)
 names = st.sampled_from(NAMES)
@@ -36,7 +36,7 @@ def oracle(all_acls: Iterable[Acl], is_open: bool, principal: str, host: str, re
     for acl in all_acls:
         if acl.resource != resource:
             continue
-        if acl.is_prefix:
+        if acl.pattern == "prefixed":
             if not name.startswith(acl.name):
                 continue
         elif acl.name not in ("*", name):
@@ -46,9 +46,9 @@ def oracle(all_acls: Iterable[Acl], is_open: bool, principal: str, host: str, re
             continue
         if acl.host not in ("*", host):
             continue
-        if not acl.is_about_write:
+        if acl.operation == "other":
             continue
-        if acl.is_allow:
+        if acl.permission == "allow":
             is_allowed = True
         else:
             is_denied = True
@@ -73,7 +73,7 @@ def acl(
     host: str = "*",
     write: bool = True,
 ) -> Acl:
-    return Acl(resource, name, False, principal, host, write, allow)
+    return Acl(resource, name, principal, "write" if write else "other", "allow" if allow else "deny", host)
 
 
 def history(*sets: Iterable[Acl] | None, is_open: bool = False, every_seconds: float = 60.0) -> AclHistory:

@@ -1,7 +1,6 @@
 """What a round gave goes out as few records, each principal's events in order."""
 
 import msgspec
-import pytest
 
 from broker.tap.gathered_events import GatheredEvents
 from wire.event_record import EventRecord, events_of
@@ -14,9 +13,8 @@ ROUND = [
 ]
 
 
-@pytest.mark.parametrize(("version", "size"), [(1, 6), (2, 4)])
-def test_each_principal_s_events_keep_their_order_and_a_record_is_of_one_broker(version: int, size: int) -> None:
-    gathered = GatheredEvents(version)
+def test_each_principal_s_events_keep_their_order_and_a_record_is_of_one_broker() -> None:
+    gathered = GatheredEvents()
     for each in ROUND:
         gathered.add(each)
 
@@ -25,8 +23,8 @@ def test_each_principal_s_events_keep_their_order_and_a_record_is_of_one_broker(
     events = [event for record in records for event in events_of(msgspec.json.encode(record))]
     for name in ("User:a", "User:b"):
         assert [each for each in events if each.principal == name] == [each for each in ROUND if each.principal == name]
-    assert len(records) == size
-    assert any(isinstance(record, EventRecord) for record in records) == (version == 2)
+    assert len(records) == 4
+    assert any(isinstance(record, EventRecord) for record in records)
     assert list(gathered.take()) == []
 
 

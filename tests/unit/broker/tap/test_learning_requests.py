@@ -1,18 +1,14 @@
-"""What a tap takes from the topic of requests, and what a stream that can't write one says."""
+"""What a tap takes from the topic of requests."""
 
-import logging
-from collections.abc import Callable, Sequence
-from types import SimpleNamespace
-from unittest.mock import Mock
+from collections.abc import Sequence
 
 import msgspec
 import pytest
 
 from broker.errors import TopicError
 from broker.tap import learning_requests
-from broker.tap.learning_requests import LearningRequests, request_writer
+from broker.tap.learning_requests import LearningRequests
 from wire.learning_request import LearningRequest
-from wire.topics import LEARNING_REQUESTS
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
@@ -161,61 +157,3 @@ def test_a_topic_that_can_t_be_read_is_closed_and_opened_again_in_a_minute(topic
         assert requests.newest_ms(120.0) == NOW_MS - 5000
     assert len(said) == 1
     assert topic.closed == 3
-
-
-class Producer:
-    """Stands in for librdkafka's."""
-
-    def __init__(self, error: str, left: int) -> None:
-        self.error, self.left = error, left
-        self.settings: dict[str, str] = {}
-        self.sent: list[tuple[object, ...]] = []
-
-    def made(self, settings: dict[str, str]) -> "Producer":
-        self.settings = settings
-        return self
-
-    def produce(self, topic: str, value: bytes, key: bytes, on_delivery: Callable[..., None]) -> None:
-        self.sent.append((topic, key, msgspec.json.decode(value, type=LearningRequest)))
-        on_delivery(SimpleNamespace(str=lambda: self.error) if self.error else None, None)
-
-    def flush(self, _timeout_s: float) -> int:
-        return self.left
-
-
-REQUEST = LearningRequest(NOW_MS, NOW_MS + HOUR_MS)
-
-
-@pytest.mark.parametrize(("error", "left"), [("", 0), ("no WRITE", 0), ("", 1)])
-def test_a_stream_writes_under_its_name_without_a_producer_id_and_logs_what_failed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: str, left: int
-) -> None:
-    producer = Producer(error, left)
-    monkeypatch.setattr(learning_requests, "Producer", producer.made)
-    monkeypatch.setattr(learning_requests, "ensure_topic", lambda *_: None)
-
-    with caplog.at_level(logging.WARNING):
-        request_writer({"bootstrap.servers": "x:1"})("stream", REQUEST)
-
-    assert producer.sent == [(LEARNING_REQUESTS, b"stream", REQUEST)]
-    assert (producer.settings["enable.idempotence"], producer.settings["acks"]) == ("false", "all")
-    reasons = [error or "no answer"] if error or left else []
-    assert [f"({reason}): this stream learns by waiting" in caplog.text for reason in reasons] == [True] * len(reasons)
-    assert len(caplog.records) == len(reasons)
-
-
-def test_a_stream_that_may_not_create_the_topic_says_so_and_writes_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(learning_requests, "ensure_topic", Mock(side_effect=TopicError("no CREATE")))
-
-    with caplog.at_level(logging.WARNING):
-        request_writer({"bootstrap.servers": "x:1"})("stream", REQUEST)
-
-    assert "(no CREATE): this stream learns by waiting" in caplog.text
-
-
-def test_what_a_stream_of_an_earlier_version_announces_requests_nothing(topic: Topic) -> None:
-    ticks = b'{"learns_from_ms":0,"learns_until_ms":0,"events_topic":"produce-events","quantum_ms":900000,"ticks":90}'
-
-    assert newest(topic, Record(b"s/ticks", ticks)) == 0

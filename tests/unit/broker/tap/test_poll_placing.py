@@ -4,21 +4,20 @@ from dataclasses import replace
 import pytest
 
 from broker.errors import ClusterRequestError
-from broker.kafka.acl import Acl, AclResource
-from broker.kafka.cluster_admin import ClusterAdmin
+from broker.kafka.acls import Acl, AclResource, Acls
 from broker.tap.acl_owners import OwnerReason, Verdict
 from broker.tap.poll_owners import OwnerPatterns, OwnerRule
 from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
 
 
-class Cluster(ClusterAdmin):
+class Cluster(Acls):
     """Answers with these ACLs."""
 
     def __init__(self, *acls: Acl) -> None:
         self.now: frozenset[Acl] | None = frozenset(acls)
         self.is_open: bool | None = None
 
-    def acls(self) -> frozenset[Acl]:
+    def for_writers(self) -> frozenset[Acl]:
         if self.now is None:
             msg = "refused"
             raise ClusterRequestError(msg)
@@ -29,7 +28,7 @@ class Cluster(ClusterAdmin):
 
 
 def writes(principal: str, topic: str) -> Acl:
-    return Acl(AclResource.TOPIC, topic, False, principal, "*", True, True)
+    return Acl(AclResource.TOPIC, topic, principal, "write", "allow")
 
 
 def from_file(topic: str, principal: str) -> OwnerPatterns:

@@ -3,12 +3,14 @@
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from broker.errors import BrokerUnreachableError, ClusterRequestError
-from broker.kafka.cluster_admin import ActiveProducer, ClusterAdmin
-from broker.kafka.kafka_config import KafkaConfig
+from broker.errors import BrokerUnreachableError
+from broker.kafka.config import KafkaConfig
+from broker.kafka.producers import ProducersAdmin
 from broker.tap import producer_poll
 from broker.tap.poll_owners import OwnerPatterns, OwnerRule
 from broker.tap.poll_placing import PollOwners
@@ -17,6 +19,7 @@ from wire.event_record import events_of
 from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS
 
+NO_RIGHT = 29
 START_S = 1_800_000_000.0
 Partition = tuple[str, int]
 Round = Mapping[Partition, Mapping[int, int] | None]
@@ -31,7 +34,7 @@ LEADERLESS: Mapping[int, int] = {-1: -1}
 Poll = Callable[..., list[ProduceEvent]]
 
 
-class Cluster(ClusterAdmin):
+class Cluster(ProducersAdmin):
     """A broker; it stops the poll after the last round."""
 
     def __init__(self, rounds: Sequence[Round | None], seconds: float) -> None:
@@ -44,7 +47,7 @@ class Cluster(ClusterAdmin):
     def clock(self) -> float:
         return START_S + self.seconds * max(self.number, 0)
 
-    def partitions_by_leader(self, *, with_leaderless: bool = False) -> dict[int, list[Partition]]:
+    def partitions_by_leader(self) -> dict[int, list[Partition]]:
         self.number += 1
         if self.number == len(self.rounds):
             self.stop.set()
@@ -52,19 +55,21 @@ class Cluster(ClusterAdmin):
         found = self.rounds[self.number]
         if found is None:
             raise BrokerUnreachableError
-        assert with_leaderless
         led = {1: [where for where, held in found.items() if held is not LEADERLESS]}
         return led | {-1: [where for where, held in found.items() if held is LEADERLESS]}
 
-    def active_producers(self, broker_id: int, partitions: Iterable[Partition]) -> list[ActiveProducer]:
-        found = [(where, (self.rounds[self.number] or {})[where]) for where in partitions]
-        if None in [producers for _, producers in found]:
-            raise ClusterRequestError
-        return [
-            ActiveProducer(*where, pid, 0, last_ms, in_transaction=False, broker_id=broker_id)
-            for where, producers in found
-            for pid, last_ms in (producers or {}).items()
+    def producers(self, _broker_id: int, partitions: Iterable[Partition]) -> Any:
+        return SimpleNamespace(topics=[self._topic(*where) for where in partitions])
+
+    def _topic(self, name: str, number: int) -> Any:
+        held = (self.rounds[self.number] or {})[name, number]
+        entries = [
+            SimpleNamespace(producer_id=pid, producer_epoch=0, last_timestamp=last_ms, current_txn_start_offset=-1)
+            for pid, last_ms in (held or {}).items()
         ]
+        code = NO_RIGHT if held is None else 0
+        about = SimpleNamespace(partition_index=number, error_code=code, active_producers=entries)
+        return SimpleNamespace(name=name, partitions=[about])
 
     def transactional_ids(self) -> dict[int, str]:
         names = self.names.get(self.number, {})
@@ -98,12 +103,12 @@ def poll(monkeypatch: pytest.MonkeyPatch) -> Poll:
     ) -> list[ProduceEvent]:
         cluster, events = Cluster(rounds, seconds), Events()
         cluster.names = names or {}
-        monkeypatch.setattr(producer_poll, "ClusterAdmin", lambda _: cluster)
+        monkeypatch.setattr(producer_poll, "ProducersAdmin", lambda _: cluster)
         monkeypatch.setattr(producer_poll, "Producer", lambda *_, **__: events)
         monkeypatch.setattr(producer_poll, "require_topic", lambda *_: 1)
         owners = PollOwners(OwnerPatterns(OWNERS), from_acls=False)
         kafka = KafkaConfig({"bootstrap.servers": "nowhere:1"})
-        ProducerPoll(kafka, 0, owners=owners, requests_per_second=float("inf"), clock=cluster.clock).run(cluster.stop)
+        ProducerPoll(kafka, 0, owners=owners, clock=cluster.clock).run(cluster.stop)
         return events
 
     return run
@@ -153,7 +158,7 @@ def test_what_appears_while_a_partition_does_not_answer_is_new(poll: Poll, silen
     assert ids(poll({ORDERS: {1: 5}}, {ORDERS: silent}, {ORDERS: {1: 5, 2: 5}})) == [2]
 
 
-def test_partitions_beside_one_that_does_not_answer_are_asked_alone(poll: Poll) -> None:
+def test_partitions_beside_one_that_does_not_answer_count(poll: Poll) -> None:
     assert ids(poll({}, {ORDERS: None, BILLS: {1: 5}})) == [1]
 
 

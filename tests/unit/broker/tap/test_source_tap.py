@@ -33,7 +33,7 @@ class Kafka:
     def events(self) -> list[ProduceEvent]:
         return [each for each in self.records if isinstance(each, ProduceEvent)]
 
-    def output(self, config: Mapping[str, str], topic: str, version: int) -> "Kafka":
+    def output(self, config: Mapping[str, str], topic: str) -> "Kafka":
         return self
 
     def send(self, record: Record, stopped: Callable[[], bool]) -> None:

@@ -1,1 +1,0 @@
-"""JVM dependencies: the jars that `jvm/ivy.xml` pins, and a Java to run them."""

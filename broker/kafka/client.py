@@ -1,0 +1,182 @@
+"""An admin client for requests that librdkafka lacks or parses too strictly: kafka-python's, with our errors.
+
+Only this file uses names that kafka-python keeps private.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.errors import BrokerResponseError, KafkaError, NodeNotReadyError
+from typing_extensions import Self
+
+from broker.closing import Closing
+from broker.errors import BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
+from broker.kafka.errors import Purpose
+
+TIMEOUT_MS = 15_000
+ANY_CLUSTER = Purpose()
+
+_DEFAULT_PORT = "9092"
+_ATTEMPTS = 6
+_RETRY_S = 1.0
+_THROTTLED_S = 3.0
+"""Exceeds a broker's throttle of a request: one quota window, 1 s by default."""
+_PAUSE_S = 0.05
+_Answer = TypeVar("_Answer")
+
+
+class RawAdmin(KafkaAdminClient):
+    """kafka-python's admin client, with a method that sends any request. It raises the library's own errors."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Connect; on failure close what was opened, since the library leaks its thread."""
+        servers = settings["bootstrap_servers"]
+        _probe(servers.split(",") if isinstance(servers, str) else servers)
+        try:
+            super().__init__(**settings)
+        except BaseException:
+            if hasattr(self, "_net"):
+                self._closed = False
+                self.close()
+            raise
+
+    def ask(self, request: Any, node_id: int | None = None) -> Any:
+        """Send a request to a node, or to any, and return the response."""
+        return self._manager.run(self._send, request, node_id)
+
+    async def _send(self, request: Any, node_id: int | None) -> Any:
+        give_up_at = time.monotonic() + _THROTTLED_S
+        while True:
+            try:
+                return await self._manager.send(request, node_id)
+            except NodeNotReadyError:
+                # While our own user is throttled the library refuses to send.
+                if time.monotonic() > give_up_at:
+                    raise
+                await self._net.sleep(_PAUSE_S)
+
+
+class KafkaAdmin(Closing):
+    """Connects when it is first asked.
+
+    All requests raise BrokerUnreachableError if no broker answers, RequestNotAllowedError if a right is missing, and
+    RequestRefusedError if Kafka refuses for another reason.
+
+    Args:
+        settings: of kafka-python, see `KafkaConfig.kafka_python`.
+        purpose: what the requests are about.
+        timeout_ms: until an answer is given up.
+        reconnects: whether to connect anew after no answer, since addresses of brokers may have changed. Otherwise the
+            brokers that it knows are asked.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        purpose: Purpose = ANY_CLUSTER,
+        timeout_ms: int = TIMEOUT_MS,
+        *,
+        reconnects: bool = False,
+    ) -> None:
+        # A broker that has not answered by then at the first connection never will.
+        limits = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": min(timeout_ms, TIMEOUT_MS)}
+        self._settings: dict[str, Any] = {"client_id": "pid-quota", **settings, **limits}
+        self._purpose, self._reconnects = purpose, reconnects
+        self._client: RawAdmin | None = None
+
+    def connect(self) -> Self:
+        """Connect now."""
+        self.call(lambda _: None)
+        return self
+
+    def close(self) -> None:
+        """Close the connections, if there are any."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def call(self, request: Callable[[RawAdmin], _Answer]) -> _Answer:
+        """Call with the connected client."""
+        try:
+            if self._client is None:
+                self._client = RawAdmin(**self._settings)
+            return request(self._client)
+        except (KafkaError, OSError) as error:
+            if self._reconnects and not (isinstance(error, BrokerResponseError) and not error.retriable):
+                self.close()
+            servers = self._settings["bootstrap_servers"]
+            servers = servers if isinstance(servers, str) else ",".join(servers)
+            raise self._purpose.from_error(error, servers) from error
+
+    def ask(self, request: Any, node_id: int | None = None) -> Any:
+        """Send a request to a node, or to any; return the response, which may hold errors."""
+        return self.call(lambda client: client.ask(request, node_id))
+
+    def require_no_error(self, answer: Any) -> None:
+        """Raise the error that a response holds."""
+        error = self._purpose.from_code(answer.error_code, answer.error_message)
+        if error is not None:
+            raise error
+
+    def brokers(self, *, up_only: bool = True) -> dict[int, str]:
+        """Return the hosts of the brokers that are up, by id. One that was killed counts as up for about 9 s."""
+        cluster = self.call(lambda client: client.describe_cluster())
+        up = [each for each in cluster["brokers"] if not (up_only and each.get("is_fenced"))]
+        # Before Kafka 2.8 the answer comes from metadata, which has another name for the id.
+        return dict(sorted((int(each.get("broker_id", each.get("node_id"))), str(each.get("host"))) for each in up))
+
+    def broker_settings(self, broker_id: int) -> Mapping[str, Mapping[str, Any]]:
+        """Return the described settings of a broker.
+
+        The value is None where a broker hides it: that of a password, and of every setting that Kafka's own
+        configuration does not define, such as an authorizer's.
+        """
+        resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
+        found = self.call(lambda client: client.describe_configs([resource], config_filter="all"))
+        settings: Mapping[str, Mapping[str, Any]] = found["broker"][str(broker_id)]
+        return settings
+
+    def require_setting(self, broker_id: int, name: str) -> Mapping[str, Any]:
+        """Return a described setting; raise if this user may not see it."""
+        found = self.broker_settings(broker_id)
+        if name not in found:
+            msg = f"broker {broker_id} does not show {name}: grant DESCRIBE_CONFIGS on the cluster"
+            raise RequestNotAllowedError(msg)
+        return found[name]
+
+    def set_broker_setting(self, broker_id: int, name: str, value: str) -> None:
+        """Change a dynamic setting of one broker; quotes Kafka's words if it refuses."""
+        resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id), {name: (AlterConfigOp.SET, value)})
+        answer = self.call(lambda client: client.alter_configs([resource], raise_on_unknown=False, incremental=True))
+        outcome = answer["broker"][str(broker_id)]
+        if outcome != "OK":
+            msg = (
+                f"broker {broker_id} did not set {name}={value} ({outcome}): grant ALTER_CONFIGS on the cluster, and "
+                f"check that the broker was started with the jar on its class path"
+            )
+            raise RequestRefusedError(msg)
+
+
+def with_retries(ask: Callable[[], _Answer], wait: Callable[[float], None] = time.sleep) -> _Answer:
+    """Retry for a few seconds: the client may pick a broker that has just died."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return ask()
+        except BrokerUnreachableError:
+            wait(_RETRY_S)
+    return ask()
+
+
+def _probe(servers: list[str]) -> None:
+    """Fail fast if no server listens: kafka-python retries for ever and leaks a socket each time."""
+    for server in servers:
+        host, _, port = server.strip().rpartition(":") if ":" in server else (server.strip(), "", _DEFAULT_PORT)
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_MS / 1000):
+                return
+        except (OSError, ValueError) as error:
+            if server == servers[-1]:
+                raise OSError(str(error)) from error

@@ -1,0 +1,69 @@
+"""Translates the errors of both client libraries into ours."""
+
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, for_code
+
+from broker.errors import BrokerError, BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What requests are about, for messages.
+
+    Attributes:
+        one: such as `a client quota`.
+        rights: rights that they need.
+        refused: what to check when Kafka refuses.
+    """
+
+    one: str = "the cluster"
+    rights: str = "DESCRIBE and DESCRIBE_CONFIGS"
+    refused: str = "check this user's ACLs"
+
+    def from_error(self, error: Exception, servers: str) -> BrokerError:
+        """Translate an error that kafka-python raises."""
+        if isinstance(error, ClusterAuthorizationFailedError):
+            return self._not_allowed()
+        if isinstance(error, BrokerResponseError) and not error.retriable:
+            return self._refused(f"{type(error).__name__}: {error}")
+        return unreachable(servers, f"{type(error).__name__}: {error}")
+
+    def from_code(self, code: int, message: str | None) -> BrokerError | None:
+        """Translate the error code of a response; None if it is none."""
+        if not code:
+            return None
+        error = for_code(code)
+        reason = f"{error.__name__}: {message}" if message else error.__name__
+        if error is ClusterAuthorizationFailedError:
+            return self._not_allowed()
+        if error.retriable:
+            return BrokerUnreachableError(f"Kafka can't read or change {self.one} now ({reason}): retrying")
+        return self._refused(reason)
+
+    def _not_allowed(self) -> RequestNotAllowedError:
+        # Without Kafka's own words, which differ each time.
+        needed = f"this user needs {self.rights} on the cluster"
+        return RequestNotAllowedError(f"not authorised to read or change {self.one}: {needed}")
+
+    def _refused(self, reason: str) -> RequestRefusedError:
+        return RequestRefusedError(f"Kafka refused {self.one} ({reason}): {self.refused}")
+
+
+def unreachable(servers: str, reason: str) -> BrokerUnreachableError:
+    """Return the error to raise if no broker answers."""
+    return BrokerUnreachableError(
+        f"no Kafka broker answers at {servers} ({reason}): check that it runs, the address and the security settings "
+        "of the listener"
+    )
+
+
+def reason_of(error: KafkaException) -> str:
+    """Return what librdkafka says, in words."""
+    return str(error.args[0].str())
+
+
+def name_of(error: KafkaException) -> str:
+    """Return librdkafka's name of an error, such as `TOPIC_ALREADY_EXISTS`."""
+    return str(error.args[0].name())

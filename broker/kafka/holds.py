@@ -1,0 +1,80 @@
+"""Reads and writes holds on new producer ids: ACLs with telling names (`wire.holds`)."""
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from broker.closing import Closing
+from broker.errors import RequestRefusedError
+from broker.kafka.acls import ANY_HOST, AUTHORIZER, USER, Acl, AclResource, Acls
+from broker.kafka.client import KafkaAdmin
+from broker.kafka.errors import Purpose
+from wire.holds import HoldBinding, hold_binding
+
+_PURPOSE = Purpose(
+    "a hold", "ALTER, DESCRIBE and DESCRIBE_CONFIGS", "check that the brokers have an authorizer that keeps ACLs"
+)
+_TIMEOUT_MS = 10_000
+_HEARD_S = 3.0
+"""Within that all brokers have heard of a change."""
+
+
+class HoldBindings(Closing):
+    """The holds of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`.
+
+    Args:
+        settings: of kafka-python.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._admin = KafkaAdmin(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
+        self._acls = Acls(self._admin)
+        self._made_s: dict[HoldBinding, float] = {}
+        """When we set which: a broker that has not heard of one yet does not list it."""
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        self._admin.close()
+
+    def of_user(self, user: str) -> list[HoldBinding]:
+        """Return the holds of a user, also those that are over, and what was set moments ago."""
+        now_s = time.monotonic()
+        self._made_s = {hold: made_s for hold, made_s in self._made_s.items() if now_s - made_s < _HEARD_S}
+        return [*{*self._find(f"{USER}{user}"), *(hold for hold in self._made_s if hold.user == user)}]
+
+    def all(self) -> list[HoldBinding]:
+        """Return the holds of all users."""
+        return self._find(None)
+
+    def add(self, hold: HoldBinding) -> None:
+        """Set a hold."""
+        if hold.user in ("", "*", "ANONYMOUS"):
+            msg = f"a hold on user {hold.user!r} is never set: it would hold everybody, or the brokers"
+            raise RequestRefusedError(msg)
+        self._acls.create([_acl(hold)])
+        self._made_s[hold] = time.monotonic()
+
+    def remove(self, holds: Collection[HoldBinding]) -> None:
+        """Remove holds; those that are gone are skipped."""
+        if holds:
+            self._acls.delete([_acl(hold) for hold in holds])
+            for hold in holds:
+                self._made_s.pop(hold, None)
+
+    def authorizers(self) -> dict[int, str]:
+        """Return the class of each broker's authorizer, by broker id; empty for a broker without one."""
+        found = {each: self._admin.broker_settings(each) for each in self._admin.brokers()}
+        return {number: settings.get(AUTHORIZER, {}).get("value") or "" for number, settings in found.items()}
+
+    def _find(self, principal: str | None) -> list[HoldBinding]:
+        found = {
+            hold_binding(each.principal.removeprefix(USER), each.name)
+            for each in self._acls.find(AclResource.TOPIC, "write", principal)
+            if each.principal.startswith(USER)
+            and (each.permission, each.pattern, each.host) == ("deny", "literal", ANY_HOST)
+        }
+        return [hold for hold in found if hold is not None]
+
+
+def _acl(hold: HoldBinding) -> Acl:
+    return Acl(AclResource.TOPIC, hold.name, f"{USER}{hold.user}", "write")

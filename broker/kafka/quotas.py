@@ -1,0 +1,137 @@
+"""Reads and alters Kafka's client quotas, which confluent-kafka has no calls for.
+
+kafka-python knows the two requests of the protocol; its admin client sends them.
+"""
+
+import socket
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
+
+from broker.closing import Closing
+from broker.errors import BrokerError, BrokerUnreachableError
+from broker.kafka.client import KafkaAdmin
+from broker.kafka.errors import Purpose
+from broker.kafka.quota_entity import QuotaChange, QuotaEntity
+
+_EXACT, _DEFAULT = 0, 1
+_Component = tuple[str, int, str | None]
+_PURPOSE = Purpose("a client quota", "ALTER_CONFIGS and DESCRIBE_CONFIGS", "check that this version of Kafka has it")
+_TIMEOUT_MS = 10_000
+_ADDRESSES_EVERY_S = 30.0
+
+
+class ClientQuotas(Closing):
+    """Client quotas of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`.
+
+    Args:
+        settings: of kafka-python.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._admin = KafkaAdmin(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
+        self._addresses: set[str] = set()
+        self._addresses_until_s = 0.0
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        self._admin.close()
+
+    def describe(self, entity: QuotaEntity) -> dict[str, float]:
+        """Return the quotas set for exactly this entity: value by key, empty if none are."""
+        components: list[_Component] = [(kind, _EXACT, name) for kind, name in entity.parts()]
+        return self._describe(components, strict=True).get(entity, {})
+
+    def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
+        """Return the value that an entity inherits where it has none of its own: its user's, or a default.
+
+        A value set on the entity overrides the inherited one, and so may loosen it.
+
+        Args:
+            entity: Whose quota.
+            key: Such as `request_percentage`.
+            client_ids: For a whole user: its client ids; the tightest value counts.
+        """
+        found: dict[tuple[_Component, ...], float | None] = {}
+
+        def value(components: tuple[_Component, ...]) -> float | None:
+            if components not in found:
+                answer = self._admin.ask(DescribeClientQuotasRequest(components=list(components), strict=True))
+                self._admin.require_no_error(answer)
+                values = {each.key: each.value for entry in answer.entries or () for each in entry.values}
+                found[components] = values.get(key)
+            return found[components]
+
+        chains = [
+            _wider(entity, client_id) for client_id in ([entity.client_id] if entity.client_id else [*client_ids, None])
+        ]
+        holding = [next((each for each in map(value, chain) if each is not None), None) for chain in chains]
+        return min((each for each in holding if each is not None), default=None)
+
+    def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
+        """Return all quotas of named users, their client ids, and ips; defaults are left out."""
+        return self._describe([], strict=False)
+
+    def own_addresses(self) -> set[str]:
+        """Return the addresses of the brokers and of this host, as Kafka writes them; looked up now and then."""
+        if time.monotonic() >= self._addresses_until_s:
+            hosts = {*self._admin.brokers(up_only=False).values(), "localhost", socket.gethostname()}
+            self._addresses = {address for host in hosts for address in _addresses(host)}
+            self._addresses_until_s = time.monotonic() + _ADDRESSES_EVERY_S
+        return self._addresses
+
+    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
+        """Set or remove values in one request.
+
+        Returns:
+            The error of each entity, None where it succeeded. Never raises for a single entity.
+        """
+        entries = [
+            (change.entity.parts(), [(change.key, change.value or 0.0, change.value is None)]) for change in changes
+        ]
+        try:
+            answer = self._admin.ask(AlterClientQuotasRequest(entries=entries, validate_only=False))
+        except BrokerError as error:
+            return {change.entity: error for change in changes}
+        found = {
+            _entity(entry.entity): _PURPOSE.from_code(entry.error_code, entry.error_message) for entry in answer.entries
+        }
+        missing = BrokerUnreachableError("Kafka's answer does not mention the entity: retrying")
+        return {change.entity: found.get(change.entity, missing) for change in changes}
+
+    def _describe(self, components: list[_Component], *, strict: bool) -> dict[QuotaEntity, dict[str, float]]:
+        answer = self._admin.ask(DescribeClientQuotasRequest(components=components, strict=strict))
+        self._admin.require_no_error(answer)
+        return {
+            _entity(entry.entity): {value.key: value.value for value in entry.values}
+            for entry in answer.entries or ()
+            if all(part.entity_name is not None for part in entry.entity)
+        }
+
+
+def _wider(entity: QuotaEntity, client_id: str | None) -> list[tuple[_Component, ...]]:
+    """Return the entities Kafka looks up, in order, if this one has no quota; `client_id` of the user's client."""
+    if entity.user is None:
+        return [(("ip", _DEFAULT, None),)]
+    mine: _Component = ("user", _EXACT, entity.user)
+    users: _Component = ("user", _DEFAULT, None)
+    clients: list[_Component] = [("client-id", _DEFAULT, None)]
+    own = [(mine, clients[0]), (mine,)] if entity.client_id is not None else []
+    if client_id is not None:
+        clients.insert(0, ("client-id", _EXACT, client_id))
+    return [*own, *((users, client) for client in clients), (users,), *((client,) for client in clients)]
+
+
+def _addresses(host: str) -> set[str]:
+    try:
+        return {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+    except OSError:
+        # A name that this host can't look up: an address of such a broker is unknown.
+        return set()
+
+
+def _entity(parts: Sequence[Any]) -> QuotaEntity:
+    names = {part.entity_type: part.entity_name for part in parts}
+    return QuotaEntity(names.get("user"), names.get("client-id"), names.get("ip"))

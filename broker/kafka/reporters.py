@@ -1,0 +1,57 @@
+"""Loads the class that the tap reads into running brokers, and takes it out: `metric.reporters` is dynamic (KIP-226).
+
+The jar must be on a broker's class path since its start. A change stays over restarts, until it is changed back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker.errors import BrokerError
+from broker.kafka.client import KafkaAdmin, with_retries
+from wire.broker_lines import REPORTER_CLASS
+
+SETTING = "metric.reporters"
+
+
+@dataclass(frozen=True)
+class ReportersChange:
+    """Outcome for one broker.
+
+    Attributes:
+        broker_id: of the broker.
+        reporters: `metric.reporters` after the change.
+        is_changed: whether it was another before.
+        problem: why nothing was changed; None if all is well.
+    """
+
+    broker_id: int
+    reporters: tuple[str, ...]
+    is_changed: bool = False
+    problem: str | None = None
+
+
+def switch_class(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | None = None) -> list[ReportersChange]:
+    """Add the class to `metric.reporters` of brokers (all that are up), or remove it; other reporters stay.
+
+    Returns an outcome per broker; a failure does not stop the others.
+    """
+    up = list(with_retries(admin.brokers))
+    return [
+        _switch(admin, broker, on=on)
+        if broker in up
+        else ReportersChange(broker, (), problem=f"it is not up (up: {', '.join(map(str, up))}): check --broker-ids")
+        for broker in (up if broker_ids is None else broker_ids)
+    ]
+
+
+def _switch(admin: KafkaAdmin, broker_id: int, *, on: bool) -> ReportersChange:
+    try:
+        value = admin.require_setting(broker_id, SETTING)["value"] or ""
+        before = tuple(name.strip() for name in value.split(",") if name.strip())
+        others = tuple(name for name in before if name != REPORTER_CLASS)
+        wanted = (*others, REPORTER_CLASS) if on else others
+        if wanted != before:
+            admin.set_broker_setting(broker_id, SETTING, ",".join(wanted))
+    except BrokerError as error:
+        return ReportersChange(broker_id, (), problem=str(error))
+    return ReportersChange(broker_id, wanted, wanted != before)

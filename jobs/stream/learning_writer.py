@@ -1,0 +1,53 @@
+"""Writes a stream's requests to learn anew to the topic that taps follow (`broker.tap.learning_requests`)."""
+
+import logging
+from collections.abc import Callable, Mapping
+
+import msgspec
+from confluent_kafka import KafkaError, Message, Producer
+
+from broker.errors import BrokerError
+from broker.kafka.topics import ensure_topic
+from wire.learning_request import LearningRequest
+from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
+
+_TIMEOUT_S = 5.0
+_UNREQUESTED = "can't request of the taps to ask the brokers (%s): this stream learns by waiting. Grant WRITE on %s"
+
+_log = logging.getLogger(__name__)
+
+
+def request_writer(config: Mapping[str, str]) -> Callable[[str, LearningRequest], None]:
+    """Return a function that writes a stream's request under its id; what can't be written is logged.
+
+    Args:
+        config: confluent-kafka settings of a user with WRITE on the topic, and CREATE if it is missing.
+    """
+
+    def write(stream: str, request: LearningRequest) -> None:
+        reason = _write(config, stream, request)
+        if reason:
+            _log.warning(_UNREQUESTED, reason, LEARNING_REQUESTS)
+
+    return write
+
+
+def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> str:
+    """Write a record; return why it failed, or nothing."""
+    errors: list[str] = []
+
+    def note(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            errors.append(error.str())
+
+    try:
+        # A record for a missing topic would wait until it times out.
+        ensure_topic(config, LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, _TIMEOUT_S)
+    except BrokerError as error:
+        return str(error)
+    # Not idempotent: a stream has no producer id.
+    settings = {"enable.idempotence": "false", "acks": "all", "log_level": "0"}
+    producer = Producer({**config, **settings, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
+    producer.produce(LEARNING_REQUESTS, msgspec.json.encode(request), stream.encode(), on_delivery=note)
+    left = producer.flush(2 * _TIMEOUT_S)
+    return errors[0] if errors else "no answer" if left else ""

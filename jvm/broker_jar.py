@@ -1,0 +1,125 @@
+"""Builds the jar that brokers load, `pid-quota-broker.jar`: `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`.
+
+The Eclipse compiler, pinned with the other jars, compiles `jvm/broker` for Java 11, which Kafka 3.7 runs on. So a JRE
+suffices, and the same source makes the same bytes. A wheel carries the jar.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from functools import lru_cache
+from importlib import metadata, resources
+from pathlib import Path
+
+from jvm.errors import JarsError, JvmError
+from jvm.jar_sets import ensure_jars, jars_folder
+from jvm.java import find_java
+from jvm.process import run_to_end
+
+JAR_NAME = "pid-quota-broker.jar"
+
+_FLAGS = ("-11", "-encoding", "UTF-8", "-failOnWarning", "-warn:+resource,raw,unchecked,fallthrough")
+_TIMEOUT_S = 120.0
+_FIRST_DATE = (1980, 1, 1, 0, 0, 0)
+_MANIFEST = "META-INF/MANIFEST.MF"
+
+
+def broker_jar(jars: Path | None = None) -> Path:
+    """Return the jar for brokers: the wheel's, else one built once per version of its source.
+
+    Args:
+        jars: folder of the fetched jars; `jars_folder()` if left out.
+
+    Raises:
+        JavaError: no Java, or too old.
+        JarsError: the jars can't be fetched, or the source does not compile.
+    """
+    packaged = resources.files("jvm").joinpath(JAR_NAME)
+    if packaged.is_file() and isinstance(packaged, Path) and _is_current(packaged):
+        return packaged
+    built = (jars or jars_folder()) / "built" / _source_digest()[:16] / JAR_NAME
+    return built if built.is_file() else build_broker_jar(built, jars)
+
+
+def build_broker_jar(jar: Path, jars: Path | None = None) -> Path:
+    """Compile `jvm/broker` into a jar; raises as `broker_jar`.
+
+    Args:
+        jar: the file to write.
+        jars: folder of the fetched jars; `jars_folder()` if left out.
+    """
+    sets = ensure_jars(jars)
+    jar.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        sources, classes = Path(folder, "sources"), Path(folder, "classes")
+        for name, content in _sources():
+            sources.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
+            sources.joinpath(name).write_bytes(content)
+        classpath = os.pathsep.join(map(str, (*sets.kafka, *sets.compiler)))
+        compiler = ["-cp", os.pathsep.join(map(str, sets.compiler)), "org.eclipse.jdt.internal.compiler.batch.Main"]
+        _compile([find_java(), *compiler, *_FLAGS, "-cp", classpath, "-d", str(classes), str(sources)])
+        # A name of its own: several processes may build at once.
+        new = jar.with_name(f"{jar.name}.{os.getpid()}.new")
+        with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as archive:
+            _add(archive, _MANIFEST, _manifest().encode())
+            for path in sorted(classes.rglob("*.class")):
+                _add(archive, path.relative_to(classes).as_posix(), path.read_bytes())
+        new.replace(jar)
+    return jar
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    # Dated alike, so that two builds can be compared.
+    archive.writestr(zipfile.ZipInfo(name, _FIRST_DATE), content, zipfile.ZIP_DEFLATED)
+
+
+def _manifest() -> str:
+    fields = {"Implementation-Version": metadata.version("pid-quota"), "Source-Digest": _source_digest()}
+    return "Manifest-Version: 1.0\n" + "".join(f"{name}: {value}\n" for name, value in fields.items())
+
+
+def _is_current(jar: Path) -> bool:
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            return archive.read(_MANIFEST).decode() == _manifest()
+    except (OSError, KeyError, UnicodeDecodeError, zipfile.BadZipFile):
+        return False
+
+
+def _sources() -> list[tuple[str, bytes]]:
+    with resources.as_file(resources.files("jvm").joinpath("broker")) as root:
+        return [(file.relative_to(root).as_posix(), file.read_bytes()) for file in sorted(root.rglob("*.java"))]
+
+
+@lru_cache
+def _source_digest() -> str:
+    # At most 70 bytes a line in a manifest.
+    content = b"".join(name.encode() + b"\0" + text for name, text in _sources())
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def _compile(command: list[str]) -> None:
+    try:
+        code, answer = run_to_end(command, _TIMEOUT_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        code, answer = 1, str(error)
+    if code != 0:
+        msg = f"the classes for brokers do not compile: {answer.strip()}"
+        raise JarsError(msg)
+
+
+def main(arguments: list[str]) -> int:
+    """Entry point of `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`."""
+    try:
+        print(build_broker_jar(*map(Path, arguments)))
+    except JvmError as error:
+        print(f"pid-quota: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

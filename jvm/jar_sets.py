@@ -1,0 +1,237 @@
+"""Fetches the JVM dependencies that `jvm/ivy.xml` pins, once: `python -m jvm FOLDER`.
+
+`jvm/jars.sha256` pins their digests, which are verified after fetching and before each use: a folder in the working
+directory may be anybody's. Files it does not list are on no class path. (Hashing all 68 MB takes 0.2 s.)
+
+Ivy comes with pyspark and uses its built-in default settings. Behind a mirror, set the environment variable
+`PID_QUOTA_IVY_SETTINGS` to your own `ivysettings.xml`; set proxies with `JAVA_TOOL_OPTIONS`, as for any JVM.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from rich.console import Console
+
+from jvm.errors import JarsError, JvmError, PysparkMissingError
+from jvm.java import find_java
+from jvm.process import reading
+
+_SETS = ("spark", "kafka", "compiler")
+_BLOCK = 1 << 20
+_COMPLETE = ".complete"
+_CACHE = ".ivy"
+_DOWNLOADING = re.compile(r"downloading \S*/([^/\s]+) \.\.\.")
+# What Ivy prints when it fails.
+_FAILURE = re.compile(r"unresolved dependency|not found|FAILED|[Ee]xception|ERROR")
+_LAST_LINES = 200
+
+
+@dataclass(frozen=True)
+class JarSets:
+    """The jars of the configurations of `jvm/ivy.xml`, each in the order of `jvm/jars.sha256`."""
+
+    spark: tuple[Path, ...]
+    kafka: tuple[Path, ...]
+    compiler: tuple[Path, ...]
+
+
+def jars_folder() -> Path:
+    """Folder of the jars: `PID_QUOTA_JARS`, else `./.jars` if it exists, else the user's cache."""
+    chosen = os.environ.get("PID_QUOTA_JARS")
+    if chosen:
+        return Path(chosen).expanduser()
+    local = Path(".jars")
+    if local.is_dir():
+        return local.resolve()
+    return Path("~/.cache/pid-quota/jars").expanduser()
+
+
+def ensure_jars(folder: Path | None = None, console: Console | None = None) -> JarSets:
+    """Fetch missing jars; a complete folder needs neither network nor Java.
+
+    Args:
+        folder: by default `jars_folder()`.
+        console: shows progress; by default stderr.
+
+    Raises:
+        JavaError: no Java, or too old.
+        JarsError: pyspark is missing, the fetch failed, or a jar does not match its digest.
+    """
+    folder = folder or jars_folder()
+    if not _is_complete(folder):
+        console = console or Console(stderr=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        with _one_at_a_time(folder):
+            # The previous holder of the lock may have fetched them.
+            if not _is_complete(folder):
+                _fetch(folder, console)
+    return JarSets(*(_checked(folder, name) for name in _SETS))
+
+
+def spark_jars(folder: Path | None = None) -> list[str]:
+    """Paths for `spark.jars`: Delta and the Kafka source, which pyspark does not ship.
+
+    Raises:
+        JarsError: If a jar is missing or does not match its digest.
+    """
+    return [str(jar) for jar in _complete_jars(folder, "spark")]
+
+
+def kafka_classpath(folder: Path | None = None) -> str:
+    """Class path of a Kafka broker; raises as `spark_jars`."""
+    return os.pathsep.join(str(jar) for jar in _complete_jars(folder, "kafka"))
+
+
+def _complete_jars(folder: Path | None, name: str) -> tuple[Path, ...]:
+    folder = folder or jars_folder()
+    if not _is_complete(folder):
+        msg = f"the jars in {folder} are missing or of another version: run `python -m jvm {folder}`"
+        raise JarsError(msg)
+    return _checked(folder, name)
+
+
+def _pinned(name: str) -> dict[str, str]:
+    """Return the SHA-256 of each jar of a set, by path relative to the folder."""
+    lines = resources.files("jvm").joinpath("jars.sha256").read_text(encoding="ascii").splitlines()
+    pinned = {path: digest for digest, path in (line.split() for line in lines)}
+    return {path: digest for path, digest in pinned.items() if path.startswith(f"{name}/")}
+
+
+def _checked(folder: Path, name: str) -> tuple[Path, ...]:
+    for path, digest in _pinned(name).items():
+        found = _sha256(folder / path)
+        if found != digest:
+            msg = (
+                f"{folder / path} does not match its pinned digest (SHA-256 {found}, not {digest}): find out who put "
+                f"it there, delete {folder} and run `python -m jvm {folder}`"
+            )
+            raise JarsError(msg)
+    return tuple(folder / path for path in _pinned(name))
+
+
+def _sha256(file: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with file.open("rb") as content:
+            while block := content.read(_BLOCK):
+                digest.update(block)
+    except OSError as error:
+        msg = f"can't read {file} ({error.strerror}): delete the folder and fetch the jars again"
+        raise JarsError(msg) from error
+    return digest.hexdigest()
+
+
+def _ivy_file() -> bytes:
+    return resources.files("jvm").joinpath("ivy.xml").read_bytes()
+
+
+def _digest() -> str:
+    return hashlib.sha256(_ivy_file()).hexdigest()
+
+
+def _is_complete(folder: Path) -> bool:
+    try:
+        stamp = (folder / _COMPLETE).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return stamp == _digest() and all((folder / path).exists() for name in _SETS for path in _pinned(name))
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    # `make jars` and a test run may start together: the second waits instead of fetching twice.
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(folder: Path, console: Console) -> None:
+    java, ivy_jar = find_java(), _ivy_jar()
+    # Leftovers of another version or an interrupted run must not get on a class path. Keep Ivy's cache, so that
+    # finished downloads are not repeated.
+    (folder / _COMPLETE).unlink(missing_ok=True)
+    for name in _SETS:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    ivy_file = folder / "ivy.xml"
+    ivy_file.write_bytes(_ivy_file())
+
+    console.print(f"fetching the JVM parts into {folder}, about 70 MB, once")
+    _run_ivy([java, "-jar", str(ivy_jar), *_ivy_arguments(folder, ivy_file)], console)
+    jars = [jar for name in _SETS for jar in _checked(folder, name)]
+
+    # Last and atomic: whoever sees the stamp sees all jars.
+    stamp = folder / (_COMPLETE + ".new")
+    stamp.write_text(_digest() + "\n", encoding="ascii")
+    stamp.replace(folder / _COMPLETE)
+    shutil.rmtree(folder / _CACHE, ignore_errors=True)
+    console.print(f"fetched {len(jars)} jars")
+
+
+def _ivy_arguments(folder: Path, ivy_file: Path) -> list[str]:
+    settings = os.environ.get("PID_QUOTA_IVY_SETTINGS")
+    return [
+        *(["-settings", settings] if settings else []),
+        *["-ivy", str(ivy_file), "-cache", str(folder / _CACHE), "-confs", *_SETS],
+        *["-retrieve", f"{folder}/[conf]/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"],
+    ]
+
+
+def _run_ivy(command: list[str], console: Console) -> None:
+    last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+    jars = 0
+    # The process ends with the block: an abandoned fetch must not go on writing.
+    with reading(command) as process, console.status("resolving versions") as status:
+        for line in process.stdout or ():
+            last_lines.append(line.strip())
+            download = _DOWNLOADING.search(line)
+            if download:
+                jars += download[1].endswith(".jar")
+                status.update(f"{download[1]} (jar {jars})")
+        code = process.wait()
+    if code != 0:
+        reason = next((line for line in reversed(last_lines) if _FAILURE.search(line)), "no reason given")
+        msg = f"Ivy can't fetch the jars (exit code {code}: {reason}): check the network or proxy and try again"
+        raise JarsError(msg)
+
+
+def _ivy_jar() -> Path:
+    # Locate without importing: pyspark takes a second to import, and a base installation lacks it.
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        msg = "pyspark, whose Ivy fetches the jars, is not installed: pip install 'pid-quota[local]'"
+        raise PysparkMissingError(msg)
+    jars = sorted(Path(spec.submodule_search_locations[0], "jars").glob("ivy-*.jar"))
+    if not jars:
+        msg = f"pyspark at {spec.submodule_search_locations[0]} has no jars/ivy-*.jar: pip install 'pid-quota[local]'"
+        raise JarsError(msg)
+    return jars[-1]
+
+
+def main(arguments: list[str]) -> int:
+    """Entry point of `python -m jvm FOLDER`; exit code 1 and one line on any error of ours."""
+    console = Console(stderr=True)
+    if len(arguments) > 1:
+        console.print("usage: python -m jvm [FOLDER]", markup=False)
+        return 2
+    try:
+        folder = Path(arguments[0]).resolve() if arguments else jars_folder()
+        ensure_jars(folder, console)
+        # For `make`: a stamp older than ivy.xml would rerun this target each time.
+        (folder / _COMPLETE).touch()
+    except JvmError as error:
+        console.print(f"pid-quota: {error}", style="red", markup=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        console.print("pid-quota: interrupted; run it again to resume", markup=False)
+        return 130
+    return 0

@@ -1,0 +1,96 @@
+"""Finds a Java that is new enough."""
+
+import os
+import re
+import shutil
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+from jvm.errors import JavaMissingError, JavaTooOldError
+from jvm.process import run_to_end
+
+JAVA_MINIMUM_VERSION = 17
+"""Spark 4 and Kafka 4 brokers both need Java 17."""
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+# A JVM prints its version in well under a second; a hanging one must not block us.
+_VERSION_TIMEOUT_S = 30.0
+
+
+QUICK_JVM = "PID_QUOTA_QUICK_JVM"
+"""Environment variable, set by demo and tests: JVMs that live for minutes skip the compiler that pays off in hours."""
+
+
+def quick_options() -> tuple[str, ...]:
+    """Options of a JVM that is started for a short time: half of the CPU of a start, less throughput later."""
+    return ("-XX:TieredStopAtLevel=1",) if os.environ.get(QUICK_JVM) else ()
+
+
+def find_java(minimum_version: int = JAVA_MINIMUM_VERSION) -> str:
+    """Path of the java to run: that of `JAVA_HOME` if set, else the first on `PATH`.
+
+    Args:
+        minimum_version: required major version, such as 17.
+
+    Raises:
+        JavaMissingError: none found, or it does not run.
+        JavaTooOldError: it is older than `minimum_version`.
+    """
+    java, origin = _locate(minimum_version)
+    version = _major_version(java, origin, minimum_version)
+    if version < minimum_version:
+        msg = (
+            f"Java {version} found at {java} ({origin}), Java {minimum_version} or newer needed: "
+            f"install a newer JDK or point JAVA_HOME at one"
+        )
+        raise JavaTooOldError(msg)
+    return java
+
+
+def _locate(minimum_version: int) -> tuple[str, str]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java = Path(home) / "bin" / "java"
+        if not os.access(java, os.X_OK):
+            msg = (
+                f"JAVA_HOME is {home}, but {java} is missing or not executable: "
+                f"correct or unset JAVA_HOME (Java {minimum_version} or newer needed)"
+            )
+            raise JavaMissingError(msg)
+        return str(java), "from JAVA_HOME"
+    found = shutil.which("java")
+    if found is None:
+        msg = (
+            f"no java found (JAVA_HOME is not set, none on PATH): "
+            f"install a JDK {minimum_version} or newer, or set JAVA_HOME"
+        )
+        raise JavaMissingError(msg)
+    return found, "from PATH"
+
+
+def java_version(java: str) -> str:
+    """What `java -version` prints, once per process, or why it does not run."""
+    try:
+        return _printed_version(java)
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+
+
+@lru_cache
+def _printed_version(java: str) -> str:
+    # `-version`, not `--version`, which Java 8 does not know.
+    return run_to_end([java, "-version"], timeout_s=_VERSION_TIMEOUT_S)[1]
+
+
+def _major_version(java: str, origin: str, minimum_version: int) -> int:
+    answer = java_version(java)
+    version = _VERSION.search(answer)
+    if version is None:
+        first_line = answer.strip().splitlines()[0] if answer.strip() else "nothing"
+        msg = (
+            f"{java} ({origin}) printed {first_line!r} instead of its version: "
+            f"install a JDK {minimum_version} or newer, or set JAVA_HOME"
+        )
+        raise JavaMissingError(msg)
+    return int(version.group(1))

@@ -1,0 +1,122 @@
+"""Starts other programs: always by argument list, never through a shell. Nothing else in the package does.
+
+A program that is started and not awaited leads a process group. Its starter owns the whole group until nothing is left
+of it: the starter ends it by `end`, or the program's watchdog does when the starter is gone.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+# -I -S: no site packages, no user settings; the watchdog needs the standard library only.
+_WATCHED = (sys.executable, "-I", "-S", str(Path(__file__).with_name("watchdog.py")))
+_LEFT_S = 5.0
+"""How long a program's own children may take to end after it, before they are killed."""
+_POLL_S = 0.05
+
+
+def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
+    """Run a program; return its exit code and its output, stdout and stderr combined.
+
+    Args:
+        command: path of the program and its arguments.
+        timeout_s: after which it is killed and `subprocess.TimeoutExpired` is raised.
+    """
+    done = subprocess.run(
+        list(command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def start_reading(command: Sequence[str]) -> subprocess.Popen[str]:
+    """Start a program that dies with this process; read its output (stdout and stderr combined) from `stdout`."""
+    return subprocess.Popen(
+        [*_WATCHED, *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        text=True,
+        errors="replace",
+    )
+
+
+@contextmanager
+def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a program as `start_reading` does; kill it when the block ends, also on Ctrl-C."""
+    process = start_reading(command)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                pipe.close()
+
+
+def end(process: subprocess.Popen[bytes], within_s: float) -> None:
+    """Terminate a program of `start_watched` and what it left behind; kill after a timeout, or when interrupted."""
+    try:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(within_s)
+            # Spark's JVM outlives Python by a moment, to remove its temporary files.
+            _end_group(process.pid)
+    finally:
+        process.kill()
+        if process.stdin:
+            # Has the watchdog kill the rest of the group.
+            process.stdin.close()
+        process.wait()
+
+
+def _end_group(group: int) -> None:
+    """Terminate the members of a group whose leader has ended; return once they have, or after `_LEFT_S`."""
+    give_up_at = time.monotonic() + _LEFT_S
+    number: int = signal.SIGTERM
+    while time.monotonic() < give_up_at:
+        with suppress(ChildProcessError):
+            # The first process of a container inherits orphans, and a zombie remains a member until it is reaped.
+            os.waitpid(-group, os.WNOHANG)
+        try:
+            os.killpg(group, number)
+        except OSError:
+            # No member is left.
+            return
+        number = 0
+        time.sleep(_POLL_S)
+
+
+def start_watched(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
+    """Start a program that dies with this process, with all that it started, even on SIGKILL (see `jvm.watchdog`).
+
+    It does not get the Ctrl-C of a terminal: whoever started it has to end it.
+
+    Args:
+        command: path of the program and its arguments.
+        output: file to which its stdout and stderr are appended.
+
+    Returns:
+        The process; its `pid` is that of the program itself, and closing its `stdin` ends it.
+    """
+    with output.open("ab") as log:
+        return subprocess.Popen(
+            [*_WATCHED, *command],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )

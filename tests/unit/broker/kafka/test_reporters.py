@@ -1,0 +1,67 @@
+"""Loading the class into running brokers and taking it out, with a fake of their settings."""
+
+from typing import TYPE_CHECKING, cast
+
+from broker.errors import ClusterRequestError
+from broker.kafka.reporters import SETTING, ReportersChange, switch_class
+from wire.broker_lines import REPORTER_CLASS
+
+if TYPE_CHECKING:
+    from broker.kafka.client import KafkaAdmin
+
+JMX = "org.apache.kafka.common.metrics.JmxReporter"
+
+
+class Brokers:
+    """A fake of `KafkaAdmin`: `metric.reporters` by broker."""
+
+    def __init__(self, **reporters: str) -> None:
+        self.reporters = {int(name.removeprefix("b")): value for name, value in reporters.items()}
+        self.refusing: set[int] = set()
+
+    def brokers(self) -> dict[int, str]:
+        return dict.fromkeys(sorted(self.reporters), "host")
+
+    def require_setting(self, broker_id: int, name: str) -> dict[str, str]:
+        assert name == SETTING
+        return {"value": self.reporters[broker_id]}
+
+    def set_broker_setting(self, broker_id: int, name: str, value: str) -> None:
+        assert name == SETTING
+        if broker_id in self.refusing:
+            msg = "no"
+            raise ClusterRequestError(msg)
+        self.reporters[broker_id] = value
+
+    def switch(self, *, on: bool, broker_ids: list[int] | None = None) -> list[ReportersChange]:
+        return switch_class(cast("KafkaAdmin", self), on=on, broker_ids=broker_ids)
+
+
+def test_the_class_comes_and_goes_and_other_reporters_stay() -> None:
+    brokers = Brokers(b1=f"{JMX}, org.example.Theirs", b2=REPORTER_CLASS, b3="")
+
+    loaded = brokers.switch(on=True)
+
+    assert brokers.reporters == {1: f"{JMX},org.example.Theirs,{REPORTER_CLASS}", 2: REPORTER_CLASS, 3: REPORTER_CLASS}
+    assert [(each.broker_id, each.is_changed, each.problem) for each in loaded] == [
+        (1, True, None),
+        (2, False, None),
+        (3, True, None),
+    ]
+    assert all(REPORTER_CLASS in brokers.reporters[each] for each in (1, 2, 3))
+
+    brokers.switch(on=False)
+
+    assert brokers.reporters == {1: f"{JMX},org.example.Theirs", 2: "", 3: ""}
+
+
+def test_a_broker_that_is_down_or_refuses_is_told_and_stops_no_other() -> None:
+    brokers = Brokers(b1=JMX, b2=JMX, b3=JMX)
+    brokers.refusing = {1}
+
+    first, missing, second = brokers.switch(on=True, broker_ids=[1, 7, 2])
+
+    assert first.problem == "no"
+    assert missing.problem == "it is not up (up: 1, 2, 3): check --broker-ids"
+    assert second.reporters == (JMX, REPORTER_CLASS)
+    assert brokers.reporters == {1: JMX, 2: f"{JMX},{REPORTER_CLASS}", 3: JMX}
