@@ -119,6 +119,7 @@ def test_a_principal_has_the_metrics_of_the_kip_under_the_name_its_quota_has(met
     assert found[user("pid_quota_throttle_time_seconds", "alice")] == 72
     assert found[user("pid_quota_window_pids", "alice")] == 5
     assert found[user("pid_quota_limit_pids", "alice")] == 100
+    assert found[user("pid_quota_active_pids", "alice")] == 3
 
 
 def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(
@@ -135,6 +136,24 @@ def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(
     assert told(metrics)[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(50)
 
 
+def test_tokens_come_back_up_to_the_burst_and_are_never_less_than_told(metrics: StreamMetrics, clock: Clock) -> None:
+    metrics.observe(batch(row("User:pods", tokens=-2.0, burst=600.0), row("User:old", tokens=-2.0, burst=None)))
+
+    # When our clock is behind the events', and hours later, as far as a window lets rows count.
+    clock.ms -= 60_000
+    behind = told(metrics)
+    metrics.observe(batch(row("User:pods", NOON_MS + 1, tokens=550.0, burst=600.0)))
+    clock.ms += HOUR_MS
+    later = told(metrics)
+
+    assert behind[user("kafka_server_producerids_tokens", "pods")] == -2
+    assert (later[user("kafka_server_producerids_tokens", "pods")], later[user("pid_quota_burst_pids", "pods")]) == (
+        600,
+        600,
+    )
+    assert later[user("kafka_server_producerids_tokens", "old")] == pytest.approx(96.3, abs=0.1)
+
+
 def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics: StreamMetrics) -> None:
     metrics.observe(batch(*(row(f"User:u{number}", new_pids_window=number) for number in range(10))))
 
@@ -142,6 +161,7 @@ def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics:
     by_user = {key[1][1]: value for key, value in found.items() if key[0] == "pid_quota_window_pids"}
     assert by_user == {"u9": 9, "u8": 8, "other": 28}
     assert found[user("kafka_server_producerids_tokens", "other")] == 80
+    assert found[user("pid_quota_burst_pids", "other")] == 800
     assert found["pid_quota_principals",] == 10
 
 
@@ -159,6 +179,18 @@ def test_who_is_throttled_comes_first_and_unknown_is_always_seen(metrics: Stream
     assert user("pid_quota_window_pids", "unknown") in found
     assert found[user("pid_quota_throttles_in_force", "small")] == 1
     assert found[user("pid_quota_window_pids", "other")] == 1000
+
+
+def test_of_those_without_series_of_their_own_the_longest_throttle_time_counts(metrics: StreamMetrics) -> None:
+    metrics.observe(batch(*(row(f"User:u{number}", tokens=-float(number)) for number in range(5))))
+
+    assert told(metrics)[user("pid_quota_throttle_time_seconds", "other")] == 4 * 36
+
+
+def test_a_throttle_of_the_moment_of_a_release_is_the_later_one(metrics: StreamMetrics) -> None:
+    metrics.observe(batch(throttle("User:a", NOON_MS + 60_000), throttle("User:a", NOON_MS, "RELEASE")))
+
+    assert told(metrics)[user("pid_quota_throttles_in_force", "a")] == 1
 
 
 def test_a_throttle_ends_by_its_time_or_by_its_release(metrics: StreamMetrics, clock: Clock) -> None:
@@ -180,9 +212,9 @@ def test_who_is_silent_for_a_window_has_no_series_any_more(metrics: StreamMetric
     assert not [key for key in told(metrics) if ("user", "alice") in key]
 
 
-def test_an_older_row_never_replaces_a_newer_one(metrics: StreamMetrics) -> None:
-    metrics.observe(batch(row("User:alice", new_pids_window=7)))
-    metrics.observe(batch(row("User:alice", NOON_MS - 1, new_pids_window=1)))
+def test_an_older_row_never_replaces_a_newer_one_and_a_later_one_of_its_tick_does(metrics: StreamMetrics) -> None:
+    for new_pids, as_of_ms in ((6, NOON_MS), (7, NOON_MS), (1, NOON_MS - 1)):
+        metrics.observe(batch(row("User:alice", as_of_ms, new_pids_window=new_pids)))
 
     assert told(metrics)[user("pid_quota_window_pids", "alice")] == 7
 
@@ -192,6 +224,8 @@ def test_in_scope_broker_each_broker_has_its_own_budget(metrics: StreamMetrics) 
 
     found = told(metrics)
     assert found["kafka_server_producerids_tokens", ("broker", "2"), ("user", "alice")] == 2
+    metrics.observe(batch(*(row(f"User:u{number}", broker_id=3, tokens=1.0, active_pids=0) for number in range(3))))
+    assert told(metrics)["kafka_server_producerids_tokens", ("broker", "3"), ("user", "other")] == 3
 
 
 @pytest.mark.parametrize("name", ['a"b\\c\nd', "<script>", "other", "unknown", "x" * 5000, "Ünï 中"])
@@ -201,6 +235,10 @@ def test_no_name_can_break_the_answer(metrics: StreamMetrics, name: str) -> None
     assert told(metrics)[user("pid_quota_window_pids", "bob")] == 9
 
 
+def test_counters_of_decisions_begin_at_0_so_that_prometheus_sees_the_first(metrics: StreamMetrics) -> None:
+    assert [told(metrics)["pid_quota_decisions_total", ("action", each)] for each in ("THROTTLE", "RELEASE")] == [0, 0]
+
+
 def test_the_principals_and_the_records_in_trouble_are_counted(metrics: StreamMetrics) -> None:
     metrics.observe(batch(row("User:a", phase="learning"), row("User:b", saturated=True), quarantined=3))
     metrics.observe(batch(quarantined=2))
@@ -208,6 +246,7 @@ def test_the_principals_and_the_records_in_trouble_are_counted(metrics: StreamMe
     found = told(metrics)
     assert found["pid_quota_learning_principals",] == 1
     assert found["pid_quota_saturated_principals",] == 1
+    assert found["pid_quota_ledger_bytes",] == 200
     assert found["pid_quota_quarantined_records_total",] == 5
     assert found["pid_quota_commit_seconds",] == 0.25
 

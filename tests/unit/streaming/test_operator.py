@@ -318,8 +318,9 @@ def test_a_ledger_whose_events_may_still_come_is_kept_and_asked_again() -> None:
 
 
 def test_a_throttled_group_is_called_in_each_batch_without_being_rewritten_until_the_throttle_is_over() -> None:
+    # Given a group of one that is throttled and one that is not.
     state = State()
-    run(state, frame(list(range(50))))
+    run(state, pd.concat([frame(list(range(50))), frame([1], principal="User:b")]))
 
     # When batches pass without its events while the throttle is in force.
     first = state.times_out(now_ms=2)
@@ -333,21 +334,53 @@ def test_a_throttled_group_is_called_in_each_batch_without_being_rewritten_until
     assert (over.updates, over.timeout_ms is not None and over.timeout_ms > WINDOW_MS) == (1, True)
 
 
+RAISED = Quotas({"a": Limit(100.0, "user", NOW_MS)})
+
+
+def silent_under_raised(state: State, times: EventTimes, begin_ms: int) -> list[tuple[str, Any]]:
+    """What a batch says that begins under a raised quota, and has no event of the group."""
+    operator = operator_of(DEPLOYMENT, KnownBatch("", RAISED, EMPTY, times, begin_ms))
+    return [row for part in operator((3,), iter([nothing()]), state) for row in unpack_rows(part["packed"])]
+
+
 def test_a_changed_quota_reaches_a_throttled_principal_that_is_silent_once() -> None:
     state = State()
     (_, throttle), _ = run(state, frame(list(range(50))))
-    raised = KnownBatch("", Quotas({"a": Limit(100.0, "user", NOW_MS)}), EMPTY, come(0), NOW_MS + 60_000)
 
     calls = []
     for number in (1, 2):
         state = state.times_out(now_ms=2 * number)
-        operator = operator_of(DEPLOYMENT, raised)
-        calls.append([row for part in operator((3,), iter([nothing()]), state) for row in unpack_rows(part["packed"])])
+        calls.append(silent_under_raised(state, come(0), NOW_MS + 60_000))
 
     ((kind, decision), _metrics), again = calls
     assert (kind, decision["reason"], decision["quota"]) == ("throttle_decisions", "quota_changed", 100.0)
     assert NOW_MS + 60_000 == decision["decided_at"] <= decision["throttled_until"] < throttle["throttled_until"]
     assert again == []
+
+
+def test_a_changed_quota_reaches_who_is_silent_by_the_time_of_events_where_a_clock_is_far_ahead_of_them() -> None:
+    # Given a stream that reads events of a day ago, and a partition that lags behind the others.
+    state = State()
+    run(state, frame(list(range(50)), partition=4))
+    times = EventTimes({**come(0, partition=4).max_event_time_ms, **come(-WINDOW_MS, partition=5).max_event_time_ms})
+
+    state = state.times_out(now_ms=2)
+    (_, decision), _ = silent_under_raised(state, times, NOW_MS + 24 * WINDOW_MS)
+
+    # Then the change is dated a quantum after the newest events, and the ledger stays with its partition.
+    assert decision["decided_at"] == times.max_event_time_ms[4] + QUANTUM_MS
+    held = LedgerGroup(state.next_call()).get("User:a")
+    assert held is not None
+    assert held.partition == 4
+
+
+def test_a_throttled_ledger_that_cannot_be_read_waits_for_an_event_to_say_so() -> None:
+    group = LedgerGroup(damaged := State())
+    group.put("User:a", StoredLedger(NOW_MS + WINDOW_MS, 0, b"PQL\x01 of an earlier version", NOW_MS + 90_000))
+    group.store(NOTHING, 1000)
+
+    assert silent_under_raised(damaged.times_out(), come(0), NOW_MS) == []
+    assert [kind for kind, _ in run(damaged, frame([1]))] == ["quarantined_events", "producer_id_metrics"]
 
 
 def test_a_timeout_is_set_with_each_update_and_only_then() -> None:

@@ -150,12 +150,34 @@ class TestCurrentThrottles:
     def test_a_burst_of_its_own_is_the_full_bucket_in_throttles_and_headroom(self, tmp_path: Path) -> None:
         own = {"quota": 60.0, "tokens": -2.0, "burst": 600.0}
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, **own))
+        (by_decision,) = ask(tmp_path, "TABLE current_throttles", NOON + seconds(60 * 700))
         append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, **own))
 
+        assert (by_decision["burst"], by_decision["tokens_now"]) == (600, 600)
         for view in ("current_throttles", "quota_headroom"):
             for minutes, tokens in ((700, 600), (300, 298)):
                 (row,) = ask(tmp_path, f"TABLE {view}", NOON + seconds(60 * minutes))
                 assert (row["burst"], row["tokens_now"]) == (600, tokens)
+
+    @pytest.mark.parametrize(("burst", "room"), [(600.0, 600), (20.0, 60)])
+    def test_the_larger_of_quota_and_burst_is_the_room_and_the_quota_alone_refills(
+        self, tmp_path: Path, burst: float, room: int
+    ) -> None:
+        own = {"quota": 60.0, "tokens": -2.0, "burst": burst, "new_pids_window": 30}
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, **own))
+
+        (row,) = ask(tmp_path, "TABLE quota_headroom", NOON)
+
+        assert (row["headroom_pids"], row["used_share"], row["throttle_time_ms_now"]) == (room - 30, 30 / room, 120_000)
+
+    def test_rows_of_a_version_without_bursts_fill_up_to_the_quota(self, tmp_path: Path) -> None:
+        old = {"quota": 60.0, "tokens": -2.0, "burst": None}
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON, **old))
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, **old))
+
+        for view in ("current_throttles", "quota_headroom"):
+            (row,) = ask(tmp_path, f"TABLE {view}", NOON + seconds(60 * 700))
+            assert row["tokens_now"] == 60
 
     def test_tokens_spent_since_the_decision_are_gone_as_in_the_headroom(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-1.0))
