@@ -11,7 +11,7 @@ WORKERS ?= 3
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars options views broker-jar wheel bench bench-full bench-guard clean
+.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars broker-jar wheel bench bench-full bench-guard clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -99,6 +99,7 @@ broker-jar: $(JARS)/.complete ## Build dist/pid-quota-broker.jar, which brokers 
 wheel: $(VENV)/.dev broker-jar ## Build the wheel into dist/
 	cp dist/pid-quota-broker.jar jvm/
 	$(BIN)/python -m hatchling build -t wheel
+	$(BIN)/python -m tables.schema.views > dist/views.sql
 
 # No index address is written: the lock files name versions and hashes only.
 LOCK = uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header pyproject.toml --extra local
@@ -106,12 +107,6 @@ lock: ## Renew requirements/*.txt (needs uv)
 	$(LOCK) --extra databricks --group dev -o requirements/dev.txt
 	$(LOCK) --group build -c requirements/dev.txt -o requirements/local.txt
 	$(LOCK) --group bench --group build -c requirements/dev.txt -o requirements/bench.txt
-
-options: $(VENV)/.local ## Renew docs/options.md from the commands
-	$(BIN)/python -m jobs.options_page > docs/options.md
-
-views: $(VENV)/.local ## Renew sql/views.sql from sql/views
-	$(BIN)/python -m tables.query.views > sql/views.sql
 
 clean: ## Remove what was made, but the fetched jars
 	rm -rf $(VENV) dist build demo-data spark-warehouse .pytest_cache .mypy_cache .ruff_cache

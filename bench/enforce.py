@@ -32,9 +32,10 @@ from broker.kafka.quotas import ClientQuotas
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
-from tables.delta import TABLES, create_missing, table_path
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, table_path
 
 TOPIC = "orders"
 DECISIONS = "throttle_decisions"
@@ -196,7 +197,8 @@ def broker_and_tables(users: Mapping[str, str], lever: str = "") -> Iterator[tup
         tables = Path(folder, "tables")
         create_missing(str(tables))
         with LocalBroker(Path(folder, "kafka"), dict(users), holds=lever == "hold") as broker:
-            AdminClient({**broker.admin_config()}).create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
+            admin = AdminClient({**broker.admin_config()})
+            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
             yield broker, tables
 
 

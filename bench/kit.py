@@ -30,9 +30,9 @@ from quota.config import QuotaConfig
 from streaming.pipeline import StreamOptions
 from streaming.session import stream_session
 from streaming.triggers import AVAILABLE_NOW
-from tables.delta import create_missing
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
+from tables.store.path_tables import create_missing
 
 QUOTA = 100.0
 POLL_S = 0.1

@@ -27,7 +27,7 @@ from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
-from tables.delta import table_path
+from tables.store.path_tables import table_path
 from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 

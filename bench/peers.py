@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from bench.kit import QUOTA
 from quota.limits import UNLIMITED
+from quota.principals import NEVER_ENFORCED
 from state.events import Deployment
 from state.ledger import Ledger
 from streaming.batch.batch_quotas import BatchQuotas
@@ -97,9 +98,7 @@ def approximate(spark: SparkSession, options: StreamOptions, version: int) -> St
 def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     """Start the job with `transformWithStateInPandas` as its operator."""
     pre_aggregates = pre_aggregate_records(read_records(spark, options), options)
-    processor = LedgerProcessor(
-        Deployment(options.config, salt=7), options.never_enforced, TaskBatch(options.checkpoint)
-    )
+    processor = LedgerProcessor(Deployment(options.config, salt=7), TaskBatch(options.checkpoint))
     output = pre_aggregates.groupBy("principal").transformWithStateInPandas(processor, OUTPUT_SCHEMA, "append", "none")
     return _started(output, options, Commit(open_sink(options.tables, "tws", options.sink), quotas=quotas_of(options)))
 
@@ -107,8 +106,8 @@ def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 class LedgerProcessor(StatefulProcessor):
     """Gives the events of a principal to its ledger, as the job's operator does; it never evicts a ledger."""
 
-    def __init__(self, deployment: Deployment, never_enforced: frozenset[str], batch: TaskBatch) -> None:
-        self.deployment, self.never_enforced, self.batch = deployment, never_enforced, batch
+    def __init__(self, deployment: Deployment, batch: TaskBatch) -> None:
+        self.deployment, self.batch = deployment, batch
 
     @override
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -118,8 +117,8 @@ class LedgerProcessor(StatefulProcessor):
     def handleInputRows(
         self, key: tuple[str], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        parts = [(key[0], unpack(each)) for frame in rows for each in frame["packed"].tolist()]
-        limit = UNLIMITED if key[0] in self.never_enforced else self.batch.quotas().limit(key[0])
+        parts = [(key[0], each) for frame in rows for each in pre_aggregates_of(frame)]
+        limit = UNLIMITED if key[0] in NEVER_ENFORCED else self.batch.quotas().limit(key[0])
         events = arrived(parts, self.deployment.salt)[key[0]].events
         found = self.ledger.get()
         stored = None if found is None else bytes(found[0])

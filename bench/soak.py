@@ -36,7 +36,7 @@ from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
 from jvm.process import run_to_end
 from streaming.batch.tracked_principals import tracked_principals_before
-from tables.log_upkeep import tidy_log
+from tables.store.log_upkeep import tidy_log
 from wire.topics import PRODUCE_EVENTS
 
 PRINCIPALS = 300

@@ -23,7 +23,7 @@ from bench.loads import BenchError, Content, Load, loaded_broker
 from bench.rounds import MIN_ROUNDS, Run, interleaved, summary
 from broker.local.local_broker import LocalBroker
 from streaming import pipeline
-from tables.delta import table_path
+from tables.store.path_tables import table_path
 
 VARIANTS = (*kit.JOB_VARIANTS, *peers.PEERS)
 BASES = ("source", "source-default", "dedup", "set", "tws")

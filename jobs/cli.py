@@ -3,11 +3,13 @@
 So `pid-quota sql` starts without Spark and Kafka, and runs where they are not installed.
 """
 
+import importlib.util
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from importlib import import_module, metadata
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -15,47 +17,52 @@ from typer.core import TyperGroup
 
 from jobs import __version__
 from jobs.errors import ForeignPackageError
-from jobs.own_packages import require_own_packages
 
 _COMMANDS = {
     "stream": ("jobs.stream.command", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
     "tap": ("jobs.tap.command", "app", "Turn the lines of a broker's class into produce events."),
-    "broker-jar": ("jobs.broker_jar", "write_broker_jar", "Write the jar that brokers load."),
+    "broker-jar": ("jobs.setup.broker_jar", "write_broker_jar", "Write the jar that brokers load."),
     "enforce": (
         "jobs.enforcement.command",
         "enforce",
-        "Turn decisions into Kafka client quotas, and restore them in time.",
+        "Carry out throttle decisions on the brokers, and end them in time.",
     ),
-    "topics": ("jobs.topics", "topics", "Set up the topics and who may use them."),
+    "topics": ("jobs.setup.topics", "topics", "Set up the topics and who may use them."),
     "quotas": ("jobs.quotas.command", "quotas", "Set, delete and describe quotas."),
     "suggest-quotas": ("jobs.quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),
-    "top": ("jobs.top.command", "top", "Watch the principals live in a terminal, without a JVM."),
-    "sql": ("jobs.tables.sql_command", "sql", "Query the tables and views, without a JVM."),
-    "events": ("jobs.follow.events", "events", "Follow the produce events of the taps, one a line."),
-    "decisions": ("jobs.follow.decisions", "decisions", "Follow the throttle decisions, one a line."),
+    "top": ("jobs.top.command", "top", "Watch the principals live in a terminal; needs no JVM."),
+    "sql": ("jobs.tables.sql_command", "sql", "Query the tables and views; needs no JVM."),
+    "events": ("jobs.follow.events", "events", "Follow the produce events of the taps, one per line."),
+    "decisions": ("jobs.follow.decisions", "decisions", "Follow the throttle decisions, one per line."),
     "blocks": (
         "jobs.lifecycle.blocks",
         "blocks",
-        "Audit the blocks of producer ids that brokers were given (KIP-730).",
+        "Audit the blocks of producer ids that brokers received (KIP-730).",
     ),
     "inits": ("jobs.lifecycle.inits", "inits", "Show the outcome of requests for producer ids (KIP-360)."),
     "occupancy": (
         "jobs.occupancy.command",
         "occupancy",
-        "Show what brokers hold of producers, and forecast it (KIP-854).",
+        "Show the producer state in brokers' memory, and forecast it (KIP-854).",
     ),
     "why": ("jobs.lifecycle.why", "why", "Explain why a principal's clients make producer ids, and how to fix it."),
     "tables": ("jobs.tables.command", "app", "Create the tables, and describe what they hold."),
     "maintain": ("jobs.tables.maintain", "maintain", "Maintain the tables: expire rows, compact files, vacuum."),
     "console": ("jobs.web.command", "console", "Show the tables in the browser: read-only unless editors sign in."),
-    "demo": ("jobs.demo.command", "demo", "Show it all on a real broker on this machine."),
+    "demo": (
+        "jobs.demo.command",
+        "demo",
+        "Run everything on this machine: a real broker, producers, tap, stream and console.",
+    ),
     "demo-clients": ("jobs.demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }
+OWN = ("wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "sql", "jvm")
+_HOME = Path(__file__).resolve().parents[1]
 _HELP = "Producer id quotas (KIP-936) for unmodified Apache Kafka."
-# typer has no setting for it: a line of help must not end within `--entity-name`.
+# Help lines must not break within `--entity-name`; typer has no setting for it.
 textwrap.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
 _STYLE: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}, "rich_markup_mode": None}
-"""Help without frames: those cut long names of options."""
+"""Help without frames, which cut long names of options."""
 
 
 _COMMENT = re.compile(r"--\s|--[^=\n]*\n")
@@ -69,7 +76,7 @@ class LazyGroup(TyperGroup):
         if args[0] in _COMMANDS:
             self.commands[args[0]] = load_command(args[0])
         if args[0] == "sql":
-            # A query may begin with a comment; behind a line break it does not look like an option.
+            # A query may begin with a comment: a line break keeps it from looking like an option.
             args = [f"\n{each}" if _COMMENT.match(each) else each for each in args]
         return super().resolve_command(ctx, args)
 
@@ -94,7 +101,7 @@ def load_command(name: str) -> Any:
         app.command(name)(loaded)
     command = typer.main.get_group(app).commands[name]
     for each in getattr(command, "commands", {}).values():
-        # Without a short help, typer cuts the long one.
+        # typer cuts the long help if there is no short one.
         each.short_help = each.help.split("\n\n")[0].replace("\n", " ")
     return command
 
@@ -112,19 +119,34 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run `pid-quota` and return its exit code."""
     try:
-        # First: everything below imports our packages.
+        # This check comes first: everything below imports our packages.
         require_own_packages()
     except ForeignPackageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    from jobs import terminal
+    from jobs.output import terminal
 
     return terminal.run(application, _without_debug(arguments) or ["--help"], "pid-quota")
 
 
+def require_own_packages(home: Path = _HOME) -> None:
+    """Refuse to run if another library's package shadows one of ours."""
+    for name in OWN:
+        spec = importlib.util.find_spec(name)
+        origin = Path(spec.origin).resolve() if spec and spec.origin else None
+        if origin is None or origin.parents[1] != home:
+            owners = metadata.packages_distributions().get(name, [])
+            owner = ", ".join(sorted(set(owners) - {"pid-quota"})) or "no library's"
+            msg = (
+                f"the package {name!r} found first is {origin or 'nowhere'} (of {owner}), not {home / name}. "
+                "Put pid-quota before it: as a library of the job, which comes before the runtime's"
+            )
+            raise ForeignPackageError(msg)
+
+
 def run_command(function: Callable[..., Any]) -> NoReturn:
     """Run one command as a program, as `python -m jobs.stream` does."""
-    from jobs import terminal
+    from jobs.output import terminal
 
     sys.exit(terminal.run(lambda: _single(function), _without_debug(sys.argv[1:])))
 
@@ -136,7 +158,7 @@ def _single(function: Callable[..., Any]) -> typer.Typer:
 
 
 def _without_debug(arguments: Sequence[str]) -> list[str]:
-    from jobs import terminal
+    from jobs.output import terminal
 
     # Accepted anywhere: people append --debug to the command that just failed.
     terminal.want_debug("--debug" in arguments)

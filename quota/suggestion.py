@@ -99,7 +99,7 @@ def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float
         10.0
     """
     most = max(new_pids.values())
-    is_long = max(new_pids) - min(new_pids) >= _WEEK_WINDOWS
+    is_long = max(new_pids) - min(new_pids) > _WEEK_WINDOWS
     is_once = is_long and sum(2 * count >= most for count in new_pids.values()) == 1
     taken, deepest, last = 0.0, 0.0, None
     for number in sorted(new_pids):

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 
 from streaming.errors import SecretError
-from tables.delta import is_catalog
 from tables.errors import first_line
+from tables.store.open import is_folder
 
 _RUNTIME = "DATABRICKS_RUNTIME_VERSION"
 
@@ -27,7 +27,7 @@ def is_local(tables: str) -> bool:
         >>> is_local("./tables"), is_local("s3://bucket/tables"), is_local("main.pid_quota")
         (True, False, False)
     """
-    return not (is_catalog(tables) or "://" in tables or in_databricks())
+    return is_folder(tables) and not in_databricks()
 
 
 def jaas_prefix() -> str:

@@ -12,7 +12,6 @@ from pyspark.sql.functions import expr
 from pyspark.sql.streaming.query import StreamingQuery
 
 from quota.config import QuotaConfig
-from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
 from streaming.batch.batch_quotas import BatchQuotas
 from streaming.batch.tasks import TaskBatch
@@ -30,7 +29,7 @@ from streaming.failures import with_short_errors
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
-from tables.delta import SinkName
+from tables.schema.specs import SinkName
 from wire.learning_request import LearningRequest
 from wire.packed_events import PRE_AGGREGATE_SCHEMA
 
@@ -61,8 +60,6 @@ class StreamOptions:
         max_offsets_per_trigger: Maximum records of a micro-batch; None to derive it from the trigger and the next.
         events_per_record: Mean of the topic when the stream starts.
         max_principals: Maximum number of tracked principals; others share entries that are never enforced.
-        max_clock_skew_ms: How far an event may be ahead of its record's own time.
-        never_enforced: Principals whose quota is never applied.
         scope: Whether a principal has one budget for the cluster, or one per broker.
         config: The settings of the rules.
         new_checkpoint: Whether the stream may start on tables that hold rows of an earlier one.
@@ -84,8 +81,6 @@ class StreamOptions:
     max_offsets_per_trigger: int | None = None
     events_per_record: float = 1.0
     max_principals: int = 50_000
-    max_clock_skew_ms: int = 300_000
-    never_enforced: frozenset[str] = NEVER_ENFORCED
     scope: Scope = "cluster"
     config: QuotaConfig = field(default_factory=QuotaConfig)
     new_checkpoint: bool = False
@@ -191,7 +186,7 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
 
 def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFrame:
     """Decode the records and pre-aggregate them: one row per principal and task."""
-    contract = Contract(options.max_clock_skew_ms, needs_broker=options.scope == "broker")
+    contract = Contract(needs_broker=options.scope == "broker")
     pre_aggregate = PreAggregate(
         contract,
         Packing(options.config.quantum_ms, round(options.config.late_grace_seconds * 1000), contract.needs_broker),
@@ -210,7 +205,7 @@ def quotas_of(options: StreamOptions) -> BatchQuotas:
 
 def apply_rules(pre_aggregates: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:
     """Apply each principal's events to its ledger: rows of decisions, metrics and quarantined records."""
-    operator = Operator(deployment, options.never_enforced | NEVER_ENFORCED, TaskBatch(options.checkpoint))
+    operator = Operator(deployment, TaskBatch(options.checkpoint))
     if options.state_buckets:
         bucket = expr(f"pmod(xxhash64(principal), {options.state_buckets})")
         grouped = pre_aggregates.withColumn(BUCKET_COLUMN, bucket).groupBy(BUCKET_COLUMN)

@@ -21,7 +21,7 @@ class QueryError(TablesError):
     """Raised when a query is invalid or fails."""
 
 
-class CatalogError(TablesError):
+class CatalogError(TableError):
     """Raised when a catalog can't be reached, or a statement on it fails."""
 
 

@@ -102,23 +102,15 @@ class _EitherVersion(msgspec.Struct):
     version: int = 1
 
 
-class _EventOfVersion1(msgspec.Struct):
-    """As others may write it: the rules need no more."""
+class _EventOfVersion1(EventGroup, frozen=True, kw_only=True):
+    """An event that another writer may have written, with the fields that the rules need at least."""
 
     timestamp_ms: int
     principal: str
     producer_id: int
     producer_epoch: int = 0
     broker_id: int | None = None
-    topic: str = ""
     partition: int = -1
-    client_id: str | None = None
-    transactional_id: str | None = None
-    correction: bool = False
-    repeated: bool = False
-    learning: bool = False
-    asked_at_ms: int | None = None
-    address: str | None = None
 
 
 class _Counted(msgspec.Struct):

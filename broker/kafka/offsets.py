@@ -33,7 +33,7 @@ class OldestRecord:
 
 def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> OldestRecord:
     """Return the oldest record that an existing topic holds."""
-    with _reading(config, topic, "first", timeout_s) as (consumer, ranges):
+    with reading(config, topic, "first", timeout_s) as (consumer, ranges):
         first = {number: low for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
         oldest: dict[int, int] = {}
@@ -49,7 +49,7 @@ def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIM
 
 def events_per_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> float:
     """Return how many events the newest records of each partition hold on average; 1 for an empty topic."""
-    with _reading(config, topic, "newest", timeout_s) as (consumer, ranges):
+    with reading(config, topic, "newest", timeout_s) as (consumer, ranges):
         begins = {number: max(low, high - _NEWEST) for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, begin) for number, begin in begins.items()])
         left = sum(ranges[number][1] - begin for number, begin in begins.items())
@@ -61,7 +61,7 @@ def events_per_record(config: Mapping[str, str], topic: str, timeout_s: float = 
 
 
 @contextmanager
-def _reading(
+def reading(
     config: Mapping[str, str], topic: str, which: str, timeout_s: float
 ) -> Iterator[tuple[Consumer, dict[int, tuple[int, int]]]]:
     """Open a consumer for some records of a topic; yield it and each partition's first and next offset."""

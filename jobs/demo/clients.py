@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -16,8 +15,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.kafka.config import KafkaConfig
 from broker.kafka.topics import require_topic
-from jobs.kafka_options import BootstrapServers
-from jobs.progress import wait
+from jobs.options import BootstrapServers
+from jobs.output.progress import wait
 
 ORDERS = "orders"
 """Topic of the demo's users."""
@@ -33,13 +32,7 @@ _TIMEOUT_MS = 15_000
 
 @dataclass
 class Traffic:
-    """What a client has done so far.
-
-    Attributes:
-        producers: Producers made, each with its own producer id.
-        delivered: Messages acknowledged.
-        failed: Messages and producers that failed.
-    """
+    """What a client has done so far."""
 
     producers: int = 0
     delivered: int = 0
@@ -63,17 +56,11 @@ class Clients:
     """Runs alice and mallory in threads within a `with` block."""
 
     def __init__(self, alice: Mapping[str, str], mallory: Mapping[str, str], topic: str = ORDERS) -> None:
-        """Prepare the clients.
-
-        Args:
-            alice: confluent-kafka settings of the well-behaved client.
-            mallory: Settings of the other one.
-            topic: Topic they produce to.
-        """
+        """Prepare the clients."""
         self.alice, self.mallory = Traffic(), Traffic()
         self._stop = threading.Event()
         run = ((run_steady, alice, self.alice), (run_careless, mallory, self.mallory))
-        # Daemons: Ctrl-C may come before the `with` block has begun, and nobody would stop them.
+        # Daemon threads: Ctrl-C may come before the `with` block, which would stop them.
         self._threads = [
             threading.Thread(target=each, args=(config, topic, self._stop, traffic), daemon=True)
             for each, config, traffic in run
@@ -88,9 +75,7 @@ class Clients:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def _end(self) -> None:
@@ -111,12 +96,12 @@ def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, tra
 
 
 def run_careless(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
-    """Make a new producer for every message, three at a time: the bug that the quota is for."""
+    """Make a new producer for every message, three at a time: the bug that quotas limit."""
     while not stop.wait(_MALLORY_PAUSE_S):
         producers = [_producer(config, "mallory-batch", traffic) for _ in range(_MALLORY_PRODUCERS)]
         for producer in producers:
             _send(producer, topic, traffic)
-        # Under a hold they wait for a producer id.
+        # Under a hold, producers wait for a producer id.
         while any(map(len, producers)) and not stop.is_set():
             for producer in producers:
                 producer.flush(_LOOK_S)
@@ -155,7 +140,7 @@ def demo_clients(
     alice: Annotated[Path, typer.Option(help="Client settings of the well-behaved user, as name=value lines.")],
     mallory: Annotated[Path, typer.Option(help="Client settings of the user that makes a producer per message.")],
     topic: Annotated[str, typer.Option(help="Topic they produce to; it must exist.")] = ORDERS,
-    seconds: Annotated[float, typer.Option(min=1, help="How long.")] = 90,
+    seconds: Annotated[float, typer.Option(min=1, help="Length of the traffic.")] = 90,
 ) -> None:
     """Run the demo's two clients against your own broker."""
     alice_config, mallory_config = (KafkaConfig.load(bootstrap_servers, file).client() for file in (alice, mallory))

@@ -3,8 +3,6 @@
 Spark takes longest to start, so its process comes first, and most imports after it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -23,8 +21,10 @@ from rich.console import Console
 
 from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child, prepare_folder
 from jobs.errors import DemoError
-from jobs.tables_out import JsonOption, to_json
-from jobs.terminal import output, printable
+from jobs.options import JsonOption
+from jobs.output.tables_out import to_json
+from jobs.output.terminal import output, printable
+from jobs.services.stopping import until_interrupted
 from jvm.jar_sets import ensure_jars
 from jvm.java import QUICK_JVM
 
@@ -59,7 +59,7 @@ def demo(
     console = Console(stderr=True, highlight=False) if as_json else output()
     ensure_jars(console=console)
     prepare_folder(tables)
-    # A bare name with a dot would mean catalog.schema.
+    # A relative name with a dot would be read as catalog.schema.
     tables_text = str(tables) if tables.is_absolute() else f"./{tables}"
     folder = Path(tempfile.mkdtemp(prefix="pid-quota-demo-"))
     useless = False
@@ -105,7 +105,7 @@ def _stream(folder: Path, tables: str) -> Child:
     return Child("stream", ["-m", "jobs.demo.early_stream", *places], folder / "stream.log")
 
 
-def _as_json(result: Result, tables: str) -> str:
+def _as_json(result: "Result", tables: str) -> str:
     from jobs.demo.story import DECISIONS
     from tables.query.sql_query import query
 
@@ -114,7 +114,7 @@ def _as_json(result: Result, tables: str) -> str:
     return json.dumps(record, ensure_ascii=False, indent=2, default=datetime.isoformat)
 
 
-def _report(view: DemoView, result: Result, tables: str) -> None:
+def _report(view: "DemoView", result: "Result", tables: str) -> None:
     from jobs.demo.demo_run import DEFAULT_QUOTA, DRAIN_S
     from jobs.demo.demo_view import principals_table
     from jobs.demo.story import DECISIONS, decisions_table, next_commands, story
@@ -132,16 +132,11 @@ def _report(view: DemoView, result: Result, tables: str) -> None:
         view.say(f"  {command}")
 
 
-def linger(view: DemoView, page: DemoConsole) -> None:
+def linger(view: "DemoView", page: "DemoConsole") -> None:
     """Keep the console up until Ctrl-C or SIGTERM."""
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.default_int_handler)
+    with until_interrupted():
         view.stage(f"the console stays at {page.address}: Ctrl-C ends it")
         threading.Event().wait()
-    except KeyboardInterrupt:
-        # The user ends it this way.
-        return
 
 
 def _program() -> str:

@@ -5,7 +5,6 @@ A thread instead of a process: it answers before anything else runs, and can't o
 
 import socket
 import threading
-from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -32,12 +31,7 @@ class DemoConsole:
     """Serves the console from `open` to the end of a `with` block."""
 
     def __init__(self, tables: str, port: int = PORT) -> None:
-        """Prepare the console.
-
-        Args:
-            tables: Folder of the tables.
-            port: Preferred port.
-        """
+        """Prepare the console."""
         self._tables = tables
         self._wanted = port
         self._port = 0
@@ -62,9 +56,7 @@ class DemoConsole:
 
         self._end = end
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     @property

@@ -20,9 +20,9 @@ from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child
 from jobs.demo.watching import Slowing, Watching
 from jobs.errors import DemoError
 from jobs.stream.stream_progress import StreamProgress
-from tables.delta import create_missing
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
+from tables.store.path_tables import create_missing
 from wire.topics import PRODUCE_EVENTS
 
 DEFAULT_QUOTA = 20.0
@@ -69,19 +69,7 @@ class Result:
 def run(
     view: DemoView, folder: Path, tables: str, seconds: float, *, stream: Child, open_console: Callable[[], None]
 ) -> Result:
-    """Start everything, run the traffic, and stop everything in any case.
-
-    Args:
-        view: Shows progress.
-        folder: Folder of the broker, the checkpoint and all logs.
-        tables: Folder of the tables.
-        seconds: Seconds of traffic once the stream runs.
-        stream: The stream's process; it is running, and waits for the broker's address.
-        open_console: Called once there are tables.
-
-    Raises:
-        DemoError: If a process ends early, or the stream does not start.
-    """
+    """Start everything, run the traffic, and stop everything in any case."""
     with ExitStack() as stack:
         try:
             # Step 1. The tables, with a default quota as `pid-quota quotas` sets it, while the broker starts.
@@ -112,7 +100,7 @@ def run(
             drained = _await_drain(progress, children)
             view.stage("stopping everything")
         finally:
-            # A second Ctrl-C must not leave a process behind.
+            # A second Ctrl-C must not interrupt the shutdown.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
     return Result(
@@ -151,13 +139,13 @@ def _prepare(view: DemoView, tables: str, open_console: Callable[[], None]) -> N
 def _create_topics(broker: LocalBroker) -> None:
     # One partition: each costs Spark a task per batch.
     ensure_topics(broker.admin_config(), partitions=1)
-    # Keep a reference: the future never completes once the client is collected.
+    # Keep a reference: the future never completes after the client is garbage-collected.
     admin = AdminClient(broker.admin_config() | {"log_level": 0})
     admin.create_topics([NewTopic(ORDERS, num_partitions=3)])[ORDERS].result()
 
 
 def _tell_address(folder: Path, servers: str) -> None:
-    # Whole or not at all.
+    # Rename it, so that the stream never reads half an address.
     new = folder / f"{ADDRESS_FILE}.new"
     new.write_text(servers, encoding="ascii")
     new.replace(folder / ADDRESS_FILE)

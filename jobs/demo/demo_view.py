@@ -5,14 +5,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from jobs.terminal import printable
-from jobs.text_tables import TextTable
+from jobs.output.terminal import printable
+from jobs.output.text_tables import TextTable
 from tables.query.sql_query import query
 
 _PLAIN_LINE_EVERY_S = 5.0
@@ -36,17 +35,7 @@ ORDER BY counts.principal
 
 @dataclass(frozen=True)
 class PrincipalRow:
-    """A principal's state in the tables.
-
-    Attributes:
-        principal: Such as `User:alice`.
-        new_pids_window: New producer ids of the last window, also refused ones.
-        tokens: Tokens left, None without a quota.
-        throttle_time_ms: Milliseconds until tokens are available again.
-        admitted: Producer ids admitted so far.
-        refused: Sum of the refused producer ids of all metrics intervals.
-        throttled_until: End of the latest throttle, None if there was none.
-    """
+    """A principal's state in the tables."""
 
     principal: str
     new_pids_window: int
@@ -68,13 +57,7 @@ class DemoView:
     def __init__(
         self, console: Console, clock: Callable[[], float] = time.monotonic, begin: float | None = None
     ) -> None:
-        """Start the clock.
-
-        Args:
-            console: Where to print.
-            clock: Monotonic seconds.
-            begin: When the demo began, by that clock; now by default.
-        """
+        """Start the clock."""
         self._console = console
         self._clock = clock
         self._begin = clock() if begin is None else begin
@@ -84,9 +67,7 @@ class DemoView:
     def __enter__(self) -> "DemoView":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end_live()
 
     @property
@@ -122,8 +103,8 @@ class DemoView:
             self._live.update(principals_table(rows, line) if rows else Text(line), refresh=True)
         elif self._clock() - self._last_plain_line >= _PLAIN_LINE_EVERY_S:
             self._last_plain_line = self._clock()
-            said = "; ".join(f"{row.principal} admitted {row.admitted}, refused {row.refused}" for row in rows)
-            self.stage(f"{text}: {said}" if said else text)
+            text_of_rows = "; ".join(f"{row.principal} admitted {row.admitted}, refused {row.refused}" for row in rows)
+            self.stage(f"{text}: {text_of_rows}" if text_of_rows else text)
 
     def end_live(self) -> None:
         """Stop updating the live table, and print below it."""

@@ -1,4 +1,4 @@
-"""The demo's stream, as a program: starts Spark while the broker starts, then is `pid-quota stream`."""
+"""The demo's stream as a program: starts Spark while the broker starts, then runs `pid-quota stream`."""
 
 import time
 from pathlib import Path

@@ -4,11 +4,10 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from jobs.errors import DemoError
-from jobs.terminal import one_line
+from jobs.output.terminal import one_line
 from jvm.process import end, start_watched
 
 if TYPE_CHECKING:
@@ -18,18 +17,14 @@ MARKER = ".made-by-pid-quota-demo"
 """Only a folder with this file is replaced."""
 
 ADDRESS_FILE, CHECKPOINT = "address", "checkpoint"
-"""Of the broker, once it answers, and of the stream: below the demo's own folder."""
+"""Files below the demo's folder: the broker's address, written when it answers, and the stream's checkpoint."""
 
 _STOP_S = 20.0
 _QUOTED_CHARS = 400
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create an empty folder for the demo's tables; replaces that of an earlier demo.
-
-    Raises:
-        DemoError: If the folder holds something else, or can't be created.
-    """
+    """Create an empty folder for the demo's tables; replaces that of an earlier demo."""
     try:
         if folder.is_dir() and any(folder.iterdir()):
             if not (folder / MARKER).is_file():
@@ -47,13 +42,7 @@ class Child:
     """A child process that runs within a `with` block."""
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
-        """Prepare the process.
-
-        Args:
-            name: Its name in messages.
-            arguments: Arguments of our Python interpreter.
-            log: File for its output.
-        """
+        """Prepare the process."""
         self._name = name
         self._command = [sys.executable, *arguments]
         self._log = log
@@ -63,9 +52,7 @@ class Child:
         self._process = start_watched(self._command, self._log)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:
@@ -75,11 +62,7 @@ class Child:
             end(process, _STOP_S)
 
     def require_alive(self) -> None:
-        """Raise if it has ended.
-
-        Raises:
-            DemoError: If it has ended; quotes the end of its log.
-        """
+        """Raise if it has ended."""
         code = self._process.poll() if self._process else None
         if code is not None:
             last = one_line(self._log.read_text(encoding="utf-8", errors="replace").strip()[-_QUOTED_CHARS:])

@@ -20,7 +20,7 @@ from jvm.class_archive import ClassArchive
 from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import QUICK_JVM, find_java
 from jvm.process import run_to_end
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from wire.topics import PRODUCE_EVENTS
 
 _TIMEOUT_S = 300.0

@@ -1,11 +1,11 @@
-"""What the demo says at its end: who, what it cost, what was done, and what to type next."""
+"""The demo's closing text: what happened, what it cost, what was done, and which commands to try."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jobs.text_tables import TextTable
+from jobs.output.text_tables import TextTable
 from lifecycle.occupancy import BYTES_PER_ENTRY
-from tables.catalog.answer import Answer
+from tables.store.values import Answer
 
 if TYPE_CHECKING:
     from jobs.demo.demo_run import Result
@@ -19,12 +19,7 @@ _DAY_S = 86_400
 
 
 def story(result: "Result", quota: float) -> Iterator[str]:
-    """Tell the outcome in three sentences.
-
-    Args:
-        result: Of the demo.
-        quota: The default quota, new producer ids per hour.
-    """
+    """Yield the outcome in three sentences."""
     alice, mallory, slowing = result.alice, result.mallory, result.slowing
     pace = mallory.producers / result.seconds if slowing is None else slowing.before()
     entries = pace * _DAY_S
@@ -55,11 +50,7 @@ def next_commands(program: str, tables: str) -> Iterator[str]:
 
 
 def decisions_table(answer: Answer) -> TextTable:
-    """Return the decisions, each with its time: renewals of a throttle are told from its begin.
-
-    Args:
-        answer: To `DECISIONS`.
-    """
+    """Return the decisions, each with its time: renewals of a throttle are told from its begin."""
     columns = ("decided", "principal", "decision", "refused so far", "until")
     throttled: set[str] = set()
     rows = []

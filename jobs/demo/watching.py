@@ -1,4 +1,4 @@
-"""Watches the demo's tables while the traffic runs, and tells what happens in them."""
+"""Watches the demo's tables while the traffic runs, and reports what happens."""
 
 import time
 from dataclasses import dataclass
@@ -17,12 +17,7 @@ _SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_
 
 @dataclass(frozen=True)
 class Slowing:
-    """When the enforcer throttled mallory, and what mallory had done by then.
-
-    Attributes:
-        after_s: Seconds of traffic until the lease was in the table.
-        delivered: Messages that mallory had sent by then, each with a new producer id.
-    """
+    """When the enforcer throttled mallory, and what mallory had done by then."""
 
     after_s: float
     delivered: int
@@ -42,7 +37,7 @@ class Slowing:
 
 
 class Watching:
-    """What has happened so far. The traffic begins with it.
+    """Observes the traffic, which begins when it is created.
 
     Attributes:
         first_decision_s: Seconds of traffic until the first decision was in the table, None if there is none.
@@ -72,10 +67,10 @@ class Watching:
 
     def has_run_for(self, seconds: float) -> bool:
         """Whether the stream committed its first batch that long ago."""
-        return self.has_begun and self._left(seconds) <= 0
+        return self.has_begun and time.monotonic() - (self._stream_begin or 0.0) >= seconds
 
     def look(self) -> None:
-        """Tell what is new, and show the principals."""
+        """Report new events, and show the principals."""
         if self.first_decision_s is None and self._has_new("throttle_decisions") and self.throttled():
             self.first_decision_s = self.seconds
             self._view.stage(f"first decision, {self.seconds:.1f} s after the first message: mallory is over her quota")
@@ -94,10 +89,7 @@ class Watching:
 
     def _waiting(self) -> str:
         made = f"mallory has made {self._clients.mallory.producers} producers, alice {self._clients.alice.producers}"
-        return f"Spark is starting, and nobody counts yet: {made}"
-
-    def _left(self, seconds: float) -> float:
-        return seconds - (time.monotonic() - (self._stream_begin or time.monotonic()))
+        return f"Spark is starting, so nothing is counted yet: {made}"
 
     def _has_new(self, table: str) -> bool:
         """Whether the table has a new version: a look into its folder costs less than a query."""

@@ -17,17 +17,24 @@ from broker.enforcement.planner import EnforcerOptions, LeverChoice
 from broker.enforcement.webhook import URL_VARIABLE, Webhook
 from broker.kafka.config import KafkaConfig
 from jobs.enforcement.enforcing import EnforceJob, enforce_until, release_now
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
-from jobs.secrets import one_secret
-from jobs.stopping import stopped_by_signals
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import JsonOption
-from jobs.terminal import one_line
+from jobs.options import (
+    LOOPBACK,
+    BootstrapServers,
+    JsonOption,
+    KafkaConfigFile,
+    MetricsHost,
+    MetricsPort,
+    TablesOption,
+    full_name,
+    one_secret,
+)
+from jobs.output.terminal import one_line
+from jobs.services.metrics_server import serving
+from jobs.services.stopping import stopped_by_signals
 from tables.query.throttle_causes import looks_like
 
 _HOUR_S, _YEAR_S = 3_600, 31_536_000
-"""Most that an option of seconds may be: some turn into dates, some into waits."""
+"""Upper bounds of options in seconds, which become dates and waits."""
 
 
 def enforce(
@@ -37,19 +44,20 @@ def enforce(
         bool, typer.Option("--apply/--dry-run", help="Change the brokers, or only report what would change.")
     ] = False,
     lever: Annotated[
-        LeverChoice, typer.Option(help="The strongest lever to use; auto: the strongest that works here.")
+        LeverChoice, typer.Option(help="The strongest lever to use; auto takes the strongest one that works here.")
     ] = "auto",
-    narrow: Annotated[bool, typer.Option(help="Throttle only the offending client ids where that suffices.")] = True,
-    shared_client_id: Annotated[list[str] | None, typer.Option(help="Client id never throttled on its own.")] = None,
-    never: Annotated[list[str] | None, typer.Option(help="Principal never touched, such as User:etl.")] = None,
-    max_entities: Annotated[int, typer.Option(min=1, help="Most leases open at once.")] = 50,
+    narrow: Annotated[bool, typer.Option(help="Throttle only the offending client ids if that suffices.")] = True,
+    shared_client_id: Annotated[
+        list[str] | None, typer.Option(help="Client id that is never throttled on its own. Repeatable.")
+    ] = None,
+    never: Annotated[
+        list[str] | None, typer.Option(help="Principal that is never throttled, such as User:etl. Repeatable.")
+    ] = None,
+    max_entities: Annotated[int, typer.Option(min=1, help="Most leases in force at once.")] = 50,
     max_principals: Annotated[int, typer.Option(min=1, help="Most principals throttled at once.")] = 10,
     hands_off_seconds: Annotated[
-        float, typer.Option(min=0, max=_YEAR_S, help="How long to leave a value alone after somebody else changed it.")
+        float, typer.Option(min=0, max=_YEAR_S, help="Time to leave a value alone after somebody else changed it.")
     ] = _HOUR_S,
-    silence_seconds: Annotated[
-        float, typer.Option(min=1, help="Alert if the stream writes nothing for this long.")
-    ] = 300,
     poll_seconds: Annotated[
         float, typer.Option(min=0.01, max=_HOUR_S, help="Longest pause between reads of the tables.")
     ] = 0.2,
@@ -58,7 +66,7 @@ def enforce(
     ] = None,
     release_all: Annotated[bool, typer.Option("--release-all", help="End all throttles now, and exit.")] = False,
     pause_seconds: Annotated[
-        float, typer.Option(min=60, max=_YEAR_S, help="No new throttle for this long after a release.")
+        float, typer.Option(min=60, max=_YEAR_S, help="Time without new throttles after a release.")
     ] = _HOUR_S,
     kafka_config: KafkaConfigFile = None,
     webhook: Annotated[
@@ -95,9 +103,10 @@ def enforce(
         if url is not None:
             listeners.append(stack.enter_context(_webhook(url, tables, show, dry_run=dry_run)).enqueue)
         say = _to_all(listeners)
-        job = EnforceJob(kafka, tables, options, not dry_run, poll_seconds, silence_seconds, say)
+        job = EnforceJob(kafka, tables, options, not dry_run, poll_seconds, say)
         if wants_release:
-            release_now(stop, stack, job, _with_type(release_principal), round(pause_seconds * 1000))
+            name = release_principal and full_name(release_principal)
+            release_now(stop, stack, job, name, round(pause_seconds * 1000))
             return
         stack.enter_context(serving(metrics, metrics_port, metrics_host, metrics.unready))
         enforce_until(stop, stack, job, metrics)
@@ -125,14 +134,14 @@ def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
 
     def say(notice: Notice) -> None:
         if is_closed.is_set():
-            # Go on: the leases still have to be ended.
+            # Continue without output: the leases still have to be ended.
             return
         if as_json:
             text = json.dumps(notice.record(dry_run=dry_run), ensure_ascii=False)
         else:
             text = one_line(notice.line(dry_run=dry_run))
         try:
-            # Flushed: somebody may be watching the pipe.
+            # Flush each line: somebody may be watching the pipe.
             print(text, flush=True)
         except OSError:
             is_closed.set()
@@ -144,7 +153,3 @@ def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
 def _own_names(kafka: KafkaConfig) -> list[str]:
     name = kafka.client().get("sasl.username")
     return [name] if name else []
-
-
-def _with_type(principal: str | None) -> str | None:
-    return principal if principal is None or ":" in principal else f"User:{principal}"

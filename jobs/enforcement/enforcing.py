@@ -1,4 +1,4 @@
-"""Puts an enforcer together and runs it; or releases."""
+"""Assembles an enforcer and runs it, or releases throttles."""
 
 import os
 import socket
@@ -32,33 +32,25 @@ from broker.errors import EnforcerLockError
 from broker.kafka.config import KafkaConfig
 from broker.kafka.holds import HoldBindings
 from broker.kafka.quotas import ClientQuotas
-from jobs.progress import progress_bar
-from jobs.progress import say as tell
-from tables.delta import create_missing, is_catalog, open_table
+from jobs.output.progress import progress_bar
+from jobs.output.progress import say as tell
 from tables.errors import TableError, TableVersionError
+from tables.store.open import open_store
 from wire.holds import HOLD_AUTHORIZER
+
+_SILENCE_MS = 300_000
+"""An alert reports a stream that writes nothing for so long."""
 
 
 @dataclass(frozen=True)
 class EnforceJob:
-    """What an enforcer is to do.
-
-    Attributes:
-        kafka: Settings of its client.
-        tables: Folder, or `catalog.schema`.
-        options: Limits set by the operator.
-        apply: Whether anything is changed.
-        poll_seconds: Longest pause between reads of the tables.
-        silence_seconds: Alert if the stream writes nothing for this long.
-        notify: Called with each notice.
-    """
+    """The settings of an enforcer."""
 
     kafka: KafkaConfig
     tables: str
     options: EnforcerOptions
     apply: bool
     poll_seconds: float
-    silence_seconds: float
     notify: Callable[[Notice], None]
 
 
@@ -80,12 +72,7 @@ class _Parts:
 
 
 def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metrics: EnforcerMetrics) -> None:
-    """Carry out decisions until `stop` is set; without `apply`, only report what would come of them.
-
-    Raises:
-        BrokerError: If a right is missing at the start, or leases could not be ended.
-        TableError: If a dry run can't read the tables.
-    """
+    """Carry out decisions until `stop` is set; without `apply`, only report their effect."""
     if job.apply:
         _bring_up_to_date(job)
     else:
@@ -97,11 +84,10 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
         look_at_decisions(parts.ports.decisions, job.tables, job.notify, now_ms)
     enforcer = parts.enforcer(job)
     for name in job.options.ladder:
-        # Which levers can be used is reported at once, not with the first decision.
+        # Report now which levers can be used, instead of with the first decision.
         parts.ports.levers[name].unavailable_reason()
-    silence_ms = round(job.silence_seconds * 1000)
-    watch = StreamWatch(parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=silence_ms)
-    doing = "carrying out" if job.apply else "without --apply only reporting what would come of"
+    watch = StreamWatch(parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=_SILENCE_MS)
+    doing = "carrying out" if job.apply else "without --apply only reporting the effect of"
     tell(f"{doing} the decisions in {job.tables}, on {_servers(job)}; Ctrl-C ends it")
     Loop(enforcer, watch, metrics, parts.clocks, job.notify, job.poll_seconds).run(stop)
 
@@ -117,25 +103,19 @@ def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, princi
 
 
 def _bring_up_to_date(job: EnforceJob) -> None:
-    """Upgrade the tables. Missing ones are not created: they may be unreachable for now.
-
-    Raises:
-        TableVersionError: If a newer version created them.
-    """
-    if is_catalog(job.tables):
-        return
+    """Create missing tables beside those of the stream; without those create none, since they may be unreachable."""
     try:
-        open_table(job.tables, DECISIONS)
-        create_missing(job.tables)
+        with open_store(job.tables) as store:
+            store.ensure_tables(having=DECISIONS)
     except TableVersionError:
         raise
     except TableError as error:
-        # Leases end without tables, and every cycle retries.
+        # Leases end without tables, too, and every cycle retries.
         job.notify(Notice(wall_ms(), "trying again", str(error)))
 
 
 def _lock(stack: ExitStack, settings: Mapping[str, str]) -> EnforcerLock | EnforcerLockError:
-    """Join the lock, which creates its topic; an error waits until all missing rights are known."""
+    """Join the lock, which creates its topic; return an error, so that all missing rights are reported first."""
     try:
         lock = EnforcerLock(settings)
     except EnforcerLockError as error:
@@ -184,7 +164,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
         leases = stack.enter_context(LeaseTopic(settings))
         ports = EnforcerPorts(source, tables.actions(), leases, found, lock)
     else:
-        # Nothing is written, not even a probe of the brokers' clock.
+        # A dry run writes nothing, not even a probe of the brokers' clock.
         others = partial(leases_of_others, partial(kept_leases, settings), tables.actions().read)
         ports = EnforcerPorts(source, DryRunLog(), NoLeases(), found, NoLock(), others)
     return _Parts(ports, clocks, tables, time_.skew_ms, holds, quotas)

@@ -7,18 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.follow.lines import FollowOption, PrincipalOption, SinceOption, emit, full_name, start, until_interrupted
-from jobs.human import human, plural, time_of
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import JsonOption
-from jobs.terminal import one_line
-from tables.delta import is_catalog
+from jobs.follow.lines import FollowOption, SinceOption, emit, start
+from jobs.options import JsonOption, PrincipalOption, TablesOption, full_name
+from jobs.output.human import human, plural, time_of
+from jobs.output.terminal import one_line
+from jobs.services.stopping import until_interrupted
 from tables.errors import TablesError
-from tables.query.new_rows import new_rows
 from tables.query.sql_query import query
 from tables.query.throttle_causes import looks_like
+from tables.store.open import open_store
 
-_SECONDS, _SECONDS_OF_A_CATALOG = 1.0, 30.0
 _NEWEST = "SELECT max(as_of) AS newest FROM producer_id_metrics"
 
 
@@ -29,17 +27,18 @@ def decisions(
     principal: PrincipalOption = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Interval between looks at the table. [default: 1; 30 for a catalog, by a query]"),
+        typer.Option(min=0.1, help="Interval between reads of the table. [default: 1; 30 for a catalog]"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show throttle decisions, one a line: who is throttled until when, and who is released."""
     begin = start(since, datetime.now(timezone.utc), follow=follow)
-    wanted = full_name(principal)
-    pause_s = seconds or (_SECONDS_OF_A_CATALOG if is_catalog(tables) else _SECONDS)
-    with until_interrupted(), new_rows(tables, "throttle_decisions", "decided_at", begin) as rows:
+    wanted = principal and full_name(principal)
+    with until_interrupted(), open_store(tables) as store:
+        followed = store.follow("throttle_decisions")
         while True:
-            found = [row for row in rows.read() if wanted is None or row["principal"] == wanted]
+            rows = followed.new_rows("decided_at", begin)
+            found = [row for row in rows if wanted is None or row["principal"] == wanted]
             now = datetime.now(timezone.utc)
             causes = looks_like(tables, {row["principal"] for row in found if _is_new_throttle(row, now)}, now)
             for row in found:
@@ -49,24 +48,24 @@ def decisions(
                 if not found and begin is not None:
                     print(one_line(_nothing(tables, wanted, begin)), file=sys.stderr)
                 return
-            time.sleep(pause_s)
+            time.sleep(seconds or store.poll_seconds)
 
 
 def _nothing(tables: str, principal: str | None, begin: datetime) -> str:
-    """Say that there is no decision, and whether that is because the stream writes no rows."""
-    said = f"no decisions{'' if principal is None else f' on {principal}'} since {time_of(begin)}"
+    """Return a message: there is no decision, and perhaps the stream writes no rows."""
+    text = f"no decisions{'' if principal is None else f' on {principal}'} since {time_of(begin)}"
     try:
         ((newest,),) = query(tables, _NEWEST, datetime.now(timezone.utc)).rows
     except TablesError:
-        # Whoever may read the decisions alone gets them, or that there are none.
-        return said
+        # The reader may have no right to read the metrics.
+        return text
     if newest is not None and newest >= begin:
-        return said
-    return f"{said}; no rows of the stream {'at all' if newest is None else f'since {time_of(newest)}'}: does it run?"
+        return text
+    return f"{text}; no rows of the stream {'at all' if newest is None else f'since {time_of(newest)}'}: does it run?"
 
 
 def _is_new_throttle(row: dict[str, Any], now: datetime) -> bool:
-    """Whether a row is a throttle of the last hour: what clients look like now says nothing of an older one."""
+    """Return whether a row is a throttle of the last hour: the clients' present pattern explains no older one."""
     at = row["decided_at"]
     return row["action"] == "THROTTLE" and at is not None and now - at < timedelta(hours=1)
 

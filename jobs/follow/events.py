@@ -3,18 +3,17 @@
 import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 from confluent_kafka import Message
 
 from broker.kafka.config import KafkaConfig
 from broker.kafka.tail import TopicReader
-from jobs.follow.lines import FollowOption, PrincipalOption, SinceOption, emit, full_name, start, until_interrupted
-from jobs.human import human, time_of
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.tables_out import JsonOption
+from jobs.follow.lines import FollowOption, SinceOption, emit, start
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, PrincipalOption, TopicOption, full_name
+from jobs.output.human import human, time_of
+from jobs.services.stopping import until_interrupted
 from tables.times import to_ms, to_time
 from wire.event_record import EVENTS_VERSION, events_of
 from wire.topics import PRODUCE_EVENTS
@@ -30,13 +29,13 @@ def events(
     follow: FollowOption = False,
     since: SinceOption = None,
     principal: PrincipalOption = None,
-    topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
+    topic: TopicOption = PRODUCE_EVENTS,
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the taps' produce events, one a line: who appended with which producer id, and where."""
     begin = start(since, datetime.now(timezone.utc), follow=follow)
-    wanted = full_name(principal)
+    wanted = principal and full_name(principal)
     settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
     with until_interrupted(), TopicReader(settings, topic, start="end" if begin is None else to_ms(begin)) as reader:
         _show(reader.read_to_end(), wanted, as_json)
@@ -61,7 +60,7 @@ def _decoded(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
                 continue
         except (ValueError, RecursionError):
             pass
-        # The stream quarantines such a record.
+        # The stream quarantines such records.
         yield {"no_event": value.decode(errors="backslashreplace")}
 
 

@@ -1,28 +1,24 @@
-"""What the commands that follow have in common: options, times to start at, and an end by Ctrl-C."""
+"""The shared parts of the commands that follow rows: options, start times, lines."""
 
 import json
 import re
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any
 
 import typer
 
-from jobs.tables_out import json_value
-from jobs.terminal import printable
+from jobs.output.tables_out import json_value
+from jobs.output.terminal import printable
 
-FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones, until Ctrl-C.")]
+FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Continue with new rows until Ctrl-C.")]
 SinceOption = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Start there: 10m, 2h, 1d ago, or a time in ISO 8601. [default: the end with --follow, else 10m]",
+        help="Time to start at: 10m, 2h or 1d ago, or a time in ISO 8601. [default: the end with --follow, else 10m]",
     ),
 ]
-PrincipalOption = Annotated[str | None, typer.Option(help="Only this one, such as User:alice.")]
 
 _AGO = re.compile(r"(\d+)([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -31,9 +27,6 @@ _DEFAULT = "10m"
 
 def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
     """Return the time to start at; None for the end.
-
-    Raises:
-        BadParameter: If it is no time.
 
     Examples:
         >>> noon = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
@@ -51,31 +44,14 @@ def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
             return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         at = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except (ValueError, OverflowError) as error:
-        msg = f"--since {text!r} is no time: write 10m, 2h, 1d, or 2026-01-15T12:00 (UTC)"
+        msg = f"--since {text!r} is not a time: write 10m, 2h, 1d, or 2026-01-15T12:00 (UTC)"
         raise typer.BadParameter(msg) from error
     return at if at.tzinfo else at.replace(tzinfo=timezone.utc)
 
 
-def full_name(principal: str | None) -> str | None:
-    """Return a principal with its type."""
-    return principal if principal is None or ":" in principal else f"User:{principal}"
-
-
 def emit(text: str, record: dict[str, Any], *, as_json: bool) -> None:
-    """Print a line at once: somebody may be watching the pipe."""
+    """Print a line and flush it: somebody may be watching the pipe."""
     line = json.dumps(json_value(record), ensure_ascii=False) if as_json else text
     if not as_json or sys.stdout.isatty():
         line = printable(line).plain
     print(line, flush=True)
-
-
-@contextmanager
-def until_interrupted() -> Iterator[None]:
-    """Run a block that Ctrl-C or SIGTERM ends: the user ends it this way."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        return
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,4 +1,4 @@
-"""`pid-quota blocks`: which broker was given which producer ids, how fast they go, and whether KIP-730 is kept."""
+"""`pid-quota blocks`: audits the blocks of producer ids that brokers received, and how fast they use them (KIP-730)."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import BlocksError
-from jobs.progress import progress_bar
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
-from jobs.text_tables import TextTable
+from jobs.options import JsonOption, OptionalTables
+from jobs.output.progress import progress_bar
+from jobs.output.terminal import output, printable
+from jobs.output.text_tables import TextTable
 from lifecycle.block_history import BrokerBlocks, History
 from lifecycle.producer_id_blocks import Block, Fate, Violation
 from tables.errors import TableNotFoundError
@@ -38,25 +38,23 @@ _COLUMNS = ("broker", "blocks", "pids", "pids/h", "restarts", "lost", "last bloc
 
 
 def blocks(
-    tables: Annotated[
-        str | None, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables, or catalog.schema.")
-    ] = None,
+    tables: OptionalTables = None,
     pid: Annotated[
         int | None, typer.Option(min=0, help="Show which broker issued this producer id, when and to whom.")
     ] = None,
     metadata_log: Annotated[
-        Path | None, typer.Option(help="A node's __cluster_metadata-0, for blocks that no tap has reported.")
+        Path | None, typer.Option(help="Folder __cluster_metadata-0 of a node, for blocks that no tap has reported.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Audit the blocks of producer ids that brokers were given (KIP-730); exit code 1 if a promise is broken."""
+    """Audit the blocks of producer ids that brokers received (KIP-730); exit code 1 if a guarantee is broken."""
     if tables is None and metadata_log is None:
         msg = "nothing to read: give --tables, --metadata-log, or both"
         raise typer.BadParameter(msg)
     now = datetime.now(timezone.utc)
     history = read_history(tables, now, *_logged(metadata_log))
     if pid is not None:
-        _tell_issuer(history, pid, None if tables is None else _asker(tables, pid, now), as_json)
+        _show_issuer(history, pid, None if tables is None else _asker(tables, pid, now), as_json)
         return
     broken = history.violations()
     if as_json:
@@ -64,7 +62,7 @@ def blocks(
     else:
         if history.blocks:
             output().print(TextTable(_COLUMNS, map(_cells, history.brokers())))
-        for line in [*_summary(history), *_verdict(history, broken)]:
+        for line in [*_summary(history), *_result(history, broken)]:
             output().print(printable(line))
     if broken:
         raise typer.Exit(1)
@@ -90,7 +88,7 @@ def _asker(tables: str, pid: int, now: datetime) -> dict[str, Any] | None:
         return None
 
 
-def _tell_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_json: bool) -> None:
+def _show_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_json: bool) -> None:
     block = history.holder(pid)
     if block is None:
         raise BlocksError(_unknown(history, pid))
@@ -100,11 +98,11 @@ def _tell_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_js
         found = {"producer_id": pid, "fate": fate.value, **_block_dict(block), "handed_out": asked}
         typer.echo(json.dumps(found, indent=2))
         return
-    told = (
+    text = (
         f"producer id {pid} {_FATES[fate].format(broker=block.broker_id)}: block {block.first} to {block.end - 1}, "
         f"allocated {_time(block.allocated_at_ms)} (epoch {block.broker_epoch})"
     )
-    output().print(told, markup=False)
+    output().print(text, markup=False)
     if asker is not None:
         whom = f"{asker['principal']}, client {asker['client_id']}, from {asker['client_host']}"
         output().print(printable(f"handed out {asker['answered_at']:%Y-%m-%d %H:%M:%S} UTC to {whom}"))
@@ -112,7 +110,7 @@ def _tell_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_js
 
 def _unknown(history: History, pid: int) -> str:
     if not history.blocks:
-        return f"no block is known, so nobody can say who issued {pid}: run a tap, or give --metadata-log"
+        return f"no block is known, so the broker that issued {pid} is unknown: run a tap, or give --metadata-log"
     start, end = history.blocks[0].first, history.end
     text = f"no known block holds producer id {pid}; those that are known go from {start} to {end - 1}"
     if pid < start:
@@ -145,11 +143,11 @@ def _summary(history: History) -> Iterator[str]:
         yield f"forged_pid: {forged.producer_id}, which no controller allocated, is used by {forged.principal}"
 
 
-def _verdict(history: History, broken: Sequence[Violation]) -> Iterator[str]:
+def _result(history: History, broken: Sequence[Violation]) -> Iterator[str]:
     if not history.blocks:
-        yield "nothing seen yet: no block is known, so nobody can say whether KIP-730 is kept. Run a tap on the brokers"
+        yield "no block is known yet, so KIP-730 can't be checked. Run a tap on the brokers"
     elif not broken:
-        yield "KIP-730 is kept: no overlap, start >= last end, epoch not stale"
+        yield "KIP-730 holds: no overlap, start >= last end, epoch not stale"
     for violation in broken:
         block = violation.block
         yield (
@@ -175,15 +173,9 @@ def _as_dict(history: History, broken: Sequence[Violation]) -> dict[str, Any]:
 
 
 def _broker_dict(broker: BrokerBlocks) -> dict[str, Any]:
-    return {
-        "broker_id": broker.broker_id,
-        "blocks": broker.blocks,
-        "producer_ids": broker.producer_ids,
-        "pids_per_hour": broker.pids_per_hour,
-        "restarts": broker.restarts,
-        "lost_pids": broker.lost_pids,
-        "last_block_at": None if broker.last_block_at_ms is None else _at(broker.last_block_at_ms).isoformat(),
-    }
+    record = asdict(broker)
+    last_ms = record.pop("last_block_at_ms")
+    return record | {"last_block_at": None if last_ms is None else _at(last_ms).isoformat()}
 
 
 def _block_dict(block: Block) -> dict[str, Any]:

@@ -5,11 +5,10 @@ from typing import Annotated
 
 import typer
 
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import CsvOption, JsonOption, form, show
-from tables.catalog.answer import Answer
-from tables.query.literals import literal
+from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.output.tables_out import form, show
 from tables.query.sql_query import query
+from tables.store.values import Answer
 
 _DAY = """
 SELECT * FROM init_outcomes WHERE {condition} ORDER BY answers DESC, principal, client_id, outcome
@@ -26,7 +25,7 @@ LIMIT {limit}
 
 def inits(
     tables: TablesOption,
-    principal: Annotated[str | None, typer.Option(help="Only this one, such as User:alice.")] = None,
+    principal: Annotated[str | None, typer.Option(help="Show only this principal, such as User:alice.")] = None,
     last: Annotated[
         int | None, typer.Option(min=1, help="Show the last answers one by one instead of the outcome of a day.")
     ] = None,
@@ -36,10 +35,11 @@ def inits(
     """Show the outcome of the last 24 hours' requests for producer ids: first ids, epoch bumps, errors."""
     wanted = form(as_json=as_json, as_csv=as_csv)
     now = datetime.now(timezone.utc)
-    condition = "TRUE" if principal is None else f"principal = {literal(principal, tables)}"
+    condition = "TRUE" if principal is None else "principal = :principal"
+    values = {} if principal is None else {"principal": principal}
     if last is None:
-        answer = query(tables, _DAY.format(condition=condition), now)
+        answer = query(tables, _DAY.format(condition=condition), now, values)
     else:
-        newest = query(tables, _NEWEST.format(condition=condition, limit=last), now)
+        newest = query(tables, _NEWEST.format(condition=condition, limit=last), now, values)
         answer = Answer(newest.columns, newest.rows[::-1])
     show(answer, wanted)

@@ -1,4 +1,4 @@
-"""Names of principals like a mistyped one."""
+"""Suggests principals for a mistyped name."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ _MAX_NAMES = 5
 
 
 def similar(name: str, known: Sequence[str]) -> list[str]:
-    """Return the names most like a wrong one.
+    """Return the known names that are most similar to a wrong one.
 
     Examples:
         >>> similar("alcie", ["User:alice", "User:bob"]), similar("zzz", ["User:bob"])

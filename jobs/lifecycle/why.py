@@ -11,14 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import WhyError
-from jobs.human import counted, plural, size, time_of
-from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.lifecycle.similar_names import similar
-from jobs.progress import progress_bar
-from jobs.tables.sql_command import TablesOption
-from jobs.tables.staleness import warn_if_known_stale
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
+from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption, full_name
+from jobs.output.human import counted, plural, size, time_of
+from jobs.output.progress import progress_bar
+from jobs.output.staleness import warn_if_known_stale
+from jobs.output.terminal import output, printable
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
@@ -35,17 +33,19 @@ _NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NUL
 
 
 def why(
-    principal: Annotated[str, typer.Argument(help="Such as User:mallory; without a type it is a user.")],
+    principal: Annotated[str, typer.Argument(help="Principal, such as User:mallory; a name without a type is a user.")],
     tables: TablesOption,
     bootstrap_servers: Annotated[
         str | None,
-        typer.Option(*SERVERS, help="Ask the brokers how long its producer ids were in use: leaves less open."),
+        typer.Option(
+            *SERVERS, help="Ask the brokers how long each producer id was in use, for a more certain diagnosis."
+        ),
     ] = None,
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Diagnose each client of a principal: what it does with producers, how sure that is, why, and the fix."""
-    name = principal if ":" in principal else f"User:{principal}"
+    """Diagnose each client of a principal: how it uses producers, the evidence, and the fix."""
+    name = full_name(principal)
     last_ms = None if bootstrap_servers is None else ask_last_batches(bootstrap_servers, kafka_config)
     now = datetime.now(timezone.utc)
     rows = clients_of(tables, name, now, last_ms)
@@ -84,11 +84,7 @@ def why(
 
 
 def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int, int]:
-    """Ask the brokers when each producer id was last used; report partitions without an answer on standard error.
-
-    Raises:
-        BrokerUnreachableError: If no broker answers.
-    """
+    """Ask the brokers when each producer id was last used; report partitions without an answer on standard error."""
     from broker.kafka.config import KafkaConfig
     from broker.occupancy.last_batches import last_batches
 
@@ -97,7 +93,7 @@ def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[
     if unanswered:
         first = unanswered[0]
         where = f"{first.topic}-{first.partition}: {first.reason}"
-        typer.echo(f"not told: {plural(len(unanswered), 'partition')}, such as {where}", err=True)
+        typer.echo(f"no answer for {plural(len(unanswered), 'partition')}, such as {where}", err=True)
     return found
 
 
@@ -105,7 +101,7 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     """Return the evidence of a row in words."""
     parts = [f"{plural(row['new_pids'], 'new producer id')} in 24 h"]
     if row["new_pids"] >= MIN_NEW_PIDS:
-        parts[0] += f" ({row['pids_per_hour']:,.0f} an hour while at it)"
+        parts[0] += f" ({row['pids_per_hour']:,.0f} an hour while active)"
     life = row["median_life_seconds"]
     parts.append("no second one from any address" if life is None else f"the next one after {_duration(life)} (median)")
     if lives is not None:

@@ -11,43 +11,46 @@ from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import REQUESTS_PER_SECOND
 from broker.occupancy.census import take_census
 from broker.occupancy.census_report import make_report
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.occupancy.printing import print_report, report_dict
 from jobs.occupancy.textfile import write_metrics_file
-from jobs.progress import progress_bar
-from jobs.tables_out import JsonOption
-from jobs.terminal import output
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, OptionalTables
+from jobs.output.progress import progress_bar
+from jobs.output.terminal import output
 from lifecycle.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
 from lifecycle.occupancy import BYTES_PER_ENTRY
 from lifecycle.occupancy_rate import EarlierCensus
 from tables.errors import TableNotFoundError
-from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
+from tables.query.occupancy_rows import append, read_earlier, rows_of
 from tables.times import to_ms
 
 
 def occupancy(
     bootstrap_servers: BootstrapServers,
-    tables: Annotated[
-        str | None,
-        typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables, or catalog.schema: rows go there."),
-    ] = None,
+    tables: OptionalTables = None,
     max_pids_per_broker: Annotated[
         int | None, typer.Option(min=1, help="Forecast when a broker reaches this many producer ids.")
     ] = None,
     expiration_ms: Annotated[
         int | None,
-        typer.Option(min=1, help="Try out a producer.id.expiration.ms: what it frees, who loses deduplication."),
+        typer.Option(
+            min=1,
+            help="Try out a value of producer.id.expiration.ms: the memory it frees, and who loses deduplication.",
+        ),
     ] = None,
     delivery_timeout_ms: Annotated[
         list[int] | None,
-        typer.Option(min=0, help="delivery.timeout.ms of your producers; the largest counts.", show_default="120000"),
+        typer.Option(
+            min=0,
+            help="Value of delivery.timeout.ms in your producers; the largest one counts. Repeatable.",
+            show_default="120000",
+        ),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Rows of broker, topic and principal to print.")] = 20,
+    top: Annotated[int, typer.Option(min=1, help="Number of rows to print of each table.")] = 20,
     requests_per_second: Annotated[
         float, typer.Option(min=0.01, help="Limit for all brokers together; a request covers about 20 partitions.")
     ] = REQUESTS_PER_SECOND,
     bytes_per_entry: Annotated[
-        int, typer.Option(min=1, help="Heap of an entry: measured for producers with one batch; 446 with five.")
+        int, typer.Option(min=1, help="Heap bytes of an entry: 306 for producers with one batch, 446 with five.")
     ] = BYTES_PER_ENTRY,
     kafka_config: KafkaConfigFile = None,
     metrics_file: Annotated[
@@ -55,7 +58,7 @@ def occupancy(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what brokers hold of producers by topic and principal, forecast it, and try out changes (KIP-854)."""
+    """Show the producer state in brokers' memory by topic and principal, forecast it, and try out changes (KIP-854)."""
     _require_long_enough(expiration_ms, delivery_timeout_ms or [DEFAULT_DELIVERY_TIMEOUT_MS])
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     now = datetime.now(timezone.utc)
@@ -92,5 +95,5 @@ def _earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
     try:
         return read_earlier(tables, now)
     except TableNotFoundError:
-        # The first sweep creates the table.
+        # The first census creates the table.
         return {}

@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast, WhatIf
-from jobs.human import plural, size
-from jobs.terminal import printable
-from jobs.text_tables import TextTable
+from jobs.output.human import plural, size
+from jobs.output.terminal import printable
+from jobs.output.text_tables import TextTable
 from lifecycle.failover import Failover
 from lifecycle.occupancy import Census
 from lifecycle.occupancy_rate import IDLE
@@ -23,14 +23,7 @@ _MUCH = 0.05
 
 
 def print_report(console: Console, report: CensusReport, *, top: int, limit: int | None) -> None:
-    """Print a report.
-
-    Args:
-        console: Where to.
-        report: The report.
-        top: Number of rows by broker, topic and principal; the rest is summed up.
-        limit: Entries that a broker must not reach; None without a limit.
-    """
+    """Print a report."""
     census = report.taken.census
     console.print(_occupancy_table(report, top))
     _lines(console, _after_occupancy(report, top))
@@ -71,7 +64,13 @@ def _lines(console: Console, lines: Iterable[str]) -> None:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
-    return TextTable(columns, rows, title=title, right=set(columns[1:]) - {"principal"})
+    """Return a table whose counts have separators; ids of brokers stay as they are."""
+    cells = ([_cell(name, value) for name, value in zip(columns, row, strict=False)] for row in rows)
+    return TextTable(columns, cells, title=title, right=set(columns[1:]) - {"principal"})
+
+
+def _cell(column: str, value: object) -> object:
+    return _count(value) if isinstance(value, int) and column not in ("broker", "if it dies") else value
 
 
 # What is held
@@ -79,17 +78,12 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]])
 
 def _occupancy_table(report: CensusReport, top: int) -> TextTable:
     columns = ("topic", "principal", "broker", "led_pids", "held_pids", "in transaction", "about")
-    cells = (
-        (
-            row.topic,
-            row.principal,
-            row.broker_id,
-            *map(_count, (row.led_pids, row.held_pids, row.open_transactions)),
-            size(report.taken.census.bytes_of(row.held_pids)),
-        )
-        for row in report.occupancy[:top]
-    )
-    return _table("held now", columns, cells)
+    rows = []
+    for row in report.occupancy[:top]:
+        counts = (row.led_pids, row.held_pids, row.open_transactions)
+        heap = size(report.taken.census.bytes_of(row.held_pids))
+        rows.append((row.topic, row.principal, row.broker_id, *counts, heap))
+    return _table("held now", columns, rows)
 
 
 def _after_occupancy(report: CensusReport, top: int) -> Iterator[str]:
@@ -98,21 +92,18 @@ def _after_occupancy(report: CensusReport, top: int) -> Iterator[str]:
         held = _count(sum(row.held_pids for row in rest))
         yield f"and {plural(len(rest), 'more row')} with {held} held_pids: see --top, --json"
     if not report.taken.is_tapped:
-        yield "no topic produce-events: nobody can say whose they are. Start `pid-quota tap`, which makes it"
+        yield "no topic produce-events, so the owners are unknown. Start `pid-quota tap`, which creates it"
     missing = report.taken.unanswered
     for each in missing[:_MORE_UNANSWERED]:
-        yield f"NOT TOLD: broker {each.broker_id}, {each.topic}-{each.partition}: {each.reason}"
+        yield f"NO ANSWER: broker {each.broker_id}, {each.topic}-{each.partition}: {each.reason}"
     if len(missing) > _MORE_UNANSWERED:
-        yield f"NOT TOLD: {plural(len(missing) - _MORE_UNANSWERED, 'more replica')}, see --json"
+        yield f"NO ANSWER: {plural(len(missing) - _MORE_UNANSWERED, 'more replica')}, see --json"
     yield ""
 
 
 def _principals_table(report: CensusReport, top: int) -> TextTable:
-    about = report.taken.census.bytes_of
-    rows = (
-        (each.principal, *map(_count, (each.producer_ids, each.entries)), size(about(each.entries)))
-        for each in report.held[:top]
-    )
+    heap = report.taken.census.bytes_of
+    rows = ((each.principal, each.producer_ids, each.entries, size(heap(each.entries))) for each in report.held[:top])
     return _table("by principal, all brokers", ("principal", "producer ids", "entries", "about"), rows)
 
 
@@ -135,8 +126,8 @@ def _brokers_table(report: CensusReport, limit: int | None) -> TextTable:
 
 
 def _broker_cells(census: Census, broker: BrokerOutlook, limit: int | None) -> tuple[object, ...]:
-    counts = map(_count, (broker.led_pids, broker.held_pids, broker.open_transactions))
-    now = (broker.broker_id, *counts, size(broker.estimated_bytes), _duration(broker.expiration_ms))
+    counts = (broker.broker_id, broker.led_pids, broker.held_pids, broker.open_transactions)
+    now = (*counts, size(broker.estimated_bytes), _duration(broker.expiration_ms))
     worst = broker.worst
     held = (_held(census, each) for each in (worst.pids_in_1h, worst.pids_in_24h, worst.settles_at))
     later = (f"{worst.pids_per_hour:,.0f}", *held)
@@ -145,13 +136,13 @@ def _broker_cells(census: Census, broker: BrokerOutlook, limit: int | None) -> t
 
 def _after_brokers(report: CensusReport, limit: int | None) -> Iterator[str]:
     for broker_id, reason in report.taken.down.items():
-        yield f"NOT TOLD: broker {broker_id}, nothing of what it holds: {reason}"
+        yield f"NO ANSWER: broker {broker_id}, its producer ids are unknown: {reason}"
     for each in report.brokers:
         yield from _rates(report.taken.census, each, limit)
     checks = sorted({_duration(each.check_interval_ms) for each in report.brokers})
     yield f"a broker looks for expired producer ids every {', '.join(checks)}"
     times = sorted({_duration(each.transactional_id_expiration_ms) for each in report.brokers})
-    yield f"transactional.id.expiration.ms, which is another thing: {', '.join(times)}"
+    yield f"transactional.id.expiration.ms, a different setting: {', '.join(times)}"
     taken_at = to_time(report.taken.census.taken_at_ms)
     for each in report.brokers:
         reached = each.worst.limit_reached_at
@@ -163,7 +154,7 @@ def _after_brokers(report: CensusReport, limit: int | None) -> Iterator[str]:
 def _rates(census: Census, broker: BrokerOutlook, limit: int | None) -> Iterator[str]:
     """Explain a forecast: its rate, its uncertainty, and what today's rate alone gives."""
     worst, today = broker.worst, broker.forecasts[-1]
-    yield f"broker {broker.broker_id}: {_rate(worst)}{'' if worst is today else ', faster than today: if it goes on'}"
+    yield f"broker {broker.broker_id}: {_rate(worst)}{'' if worst is today else ', faster than today, if it continues'}"
     if worst is not today:
         reached = "" if limit is None else f", reaches {_count(limit)}: {_moment(today.limit_reached_at)}"
         held = [_held(census, each) for each in (today.pids_in_1h, today.pids_in_24h, today.settles_at)]
@@ -188,19 +179,13 @@ def _rate(forecast: Forecast) -> str:
 
 
 def _failover_table(deaths: Sequence[Failover], limit: int | None) -> TextTable:
-    columns = ("if it dies", "broker", "led_pids now", "led_pids then", "held_pids then", "limit")
-    rows = [
-        (
-            death.dead,
-            each.broker_id,
-            *map(_count, (each.led_before, each.led_pids, each.held_pids)),
-            "OVER" if limit is not None and each.held_pids >= limit else "ok",
-        )
-        for death in deaths
-        for each in death.survivors
-    ]
-    shown = len(columns) - (limit is None)
-    return _table("failover", columns[:shown], [row[:shown] for row in rows])
+    columns = ("if it dies", "broker", "led_pids now", "led_pids then", "held_pids then")
+    pairs = [(death.dead, each) for death in deaths for each in death.survivors]
+    rows = [(dead, each.broker_id, each.led_before, each.led_pids, each.held_pids) for dead, each in pairs]
+    if limit is None:
+        return _table("failover", columns, rows)
+    judged = [(*row, "OVER" if each.held_pids >= limit else "ok") for row, (_, each) in zip(rows, pairs, strict=True)]
+    return _table("failover", (*columns, "limit"), judged)
 
 
 def _after_failovers(deaths: Sequence[Failover]) -> Iterator[str]:
@@ -209,7 +194,7 @@ def _after_failovers(deaths: Sequence[Failover]) -> Iterator[str]:
             topic, partition = death.leaderless[0]
             have = f"{plural(len(death.leaderless), 'partition')} {'has' if len(death.leaderless) == 1 else 'have'}"
             yield f"if {death.dead} dies, {have} no leader, {topic}-{partition} among them"
-    yield "held_pids stay as they are: followers hold what they replicate; only a reassignment moves it"
+    yield "held_pids do not change: followers already hold the ids of their replicas; only a reassignment moves them"
     yield ""
 
 
@@ -218,35 +203,28 @@ def _after_failovers(deaths: Sequence[Failover]) -> Iterator[str]:
 
 def _freed_table(what_if: WhatIf, census: Census) -> TextTable:
     title = f"with producer.id.expiration.ms={what_if.expiration_ms} ({_duration(what_if.expiration_ms)})"
-    rows = (
-        (
-            each.broker_id,
-            _count(each.held_pids),
-            _count(each.freed_pids),
-            size(census.bytes_of(each.freed_pids)),
-            _count(each.kept_open),
-        )
-        for each in what_if.freed
-    )
-    return _table(title, ("broker", "held_pids now", "freed", "about", "kept by open transactions"), rows)
+    columns = ("broker", "held_pids now", "freed", "about", "kept by open transactions")
+    rows = []
+    for each in what_if.freed:
+        heap = size(census.bytes_of(each.freed_pids))
+        rows.append((each.broker_id, each.held_pids, each.freed_pids, heap, each.kept_open))
+    return _table(title, columns, rows)
 
 
 def _lost_table(what_if: WhatIf) -> TextTable:
     columns = ("principal", "producers", "alive", "long-lived", "silent")
-    rows = (
-        (each.principal, *map(_count, (each.producers, each.alive, each.long_lived, each.silent)))
-        for each in what_if.lost
-    )
+    rows = ((each.principal, each.producers, each.alive, each.long_lived, each.silent) for each in what_if.lost)
     return _table("producers that would lose dedup", columns, rows)
 
 
 def _after_what_if(what_if: WhatIf) -> Iterator[str]:
     limit = _duration(what_if.expiration_ms)
     yield f"alive: in use elsewhere within {limit}. long-lived: had produced for longer than {limit} before its pause."
-    yield "silent: pausing or gone, nobody outside can tell. Transactional producers lose nothing between transactions."
+    yield "silent: paused or gone, which brokers can't distinguish."
+    yield "Transactional producers lose nothing between transactions."
     if not any(each.freed_pids for each in what_if.freed):
         yield f"nothing is idle for longer than {limit} that would not be forgotten anyway"
-    yield "to make it so:"
+    yield "to apply it:"
     yield from what_if.commands
 
 

@@ -3,63 +3,36 @@
 A census is occasional, so there is no server to scrape.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, write_to_textfile
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from broker.occupancy.census_report import CensusReport
 from jobs.errors import MetricsError
 
+_METRICS = {
+    "seconds_to_limit": "Seconds until a broker holds more producer ids than it may.",
+    "held_pids": "Producer ids that a broker holds, one for each partition.",
+}
 
-class OccupancyMetrics(Collector):
-    """Metrics of a census."""
 
-    def __init__(self, seconds_to_limit: Mapping[int, float], held_pids: Mapping[int, int]) -> None:
-        """Take the values.
-
-        Args:
-            seconds_to_limit: Seconds until each broker reaches the limit; 0 if it has.
-            held_pids: Producer ids that each broker holds.
-        """
-        self._seconds_to_limit, self._held_pids = seconds_to_limit, held_pids
-
-    @classmethod
-    def of(cls, report: CensusReport, now: datetime) -> "OccupancyMetrics":
-        """Return the metrics of a report; a broker that will not reach its limit has no seconds to it."""
-        reached = {each.broker_id: each.worst.limit_reached_at for each in report.brokers}
-        left = {broker_id: at - now for broker_id, at in reached.items() if at is not None}
-        seconds = {broker_id: max(0.0, each.total_seconds()) for broker_id, each in left.items()}
-        return cls(seconds, {each.broker_id: each.held_pids for each in report.brokers})
-
-    def collect(self) -> Iterator[Metric]:
-        """Return the metrics."""
-        for name, text, values in (
-            (
-                "seconds_to_limit",
-                "Seconds until a broker holds more producer ids than it may.",
-                self._seconds_to_limit,
-            ),
-            ("held_pids", "Producer ids that a broker holds, one for each partition.", self._held_pids),
-        ):
-            family = GaugeMetricFamily(f"pid_quota_occupancy_{name}", text, labels=["broker"])
-            for broker_id, value in values.items():
-                family.add_metric([str(broker_id)], value)
-            yield family
+def occupancy_registry(seconds_to_limit: Mapping[int, float], held_pids: Mapping[int, int]) -> CollectorRegistry:
+    """Return the metrics of a census, by broker."""
+    registry = CollectorRegistry()
+    for (name, text), values in zip(_METRICS.items(), (seconds_to_limit, held_pids), strict=True):
+        gauge = Gauge(f"pid_quota_occupancy_{name}", text, ["broker"], registry=registry)
+        for broker_id, value in values.items():
+            gauge.labels(broker_id).set(value)
+    return registry
 
 
 def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
-    """Write the file atomically.
-
-    Raises:
-        MetricsError: If it can't be written.
-    """
-    registry = CollectorRegistry()
-    registry.register(OccupancyMetrics.of(report, now))
+    """Write the file atomically; a broker that will not reach its limit has no seconds to it."""
+    reached = {each.broker_id: each.worst.limit_reached_at for each in report.brokers}
+    seconds = {number: max(0.0, (at - now).total_seconds()) for number, at in reached.items() if at is not None}
+    registry = occupancy_registry(seconds, {each.broker_id: each.held_pids for each in report.brokers})
     try:
         write_to_textfile(str(file), registry)
     except OSError as error:

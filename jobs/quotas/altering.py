@@ -1,4 +1,4 @@
-"""Sets and deletes a quota as `kafka-configs.sh --alter` does: what is not named stays as it is."""
+"""Sets and deletes a quota like `kafka-configs.sh --alter`: values that are not named do not change."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -14,8 +14,8 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
     """Set numbers of a quota; return what it allows then.
 
     Args:
-        tables: Folder of path tables, or `catalog.schema`; there have to be some: `--tables` is likelier mistyped than
-            new.
+        tables: Folder of path tables, or `catalog.schema`; the tables must exist, since a missing folder is probably
+            a mistyped `--tables`.
         entity_name: Bare user name, None for the default.
         text: Such as `producer_ids_rate=10,producer_ids_burst=600`.
         now: Of the change.
@@ -45,20 +45,7 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
 
 
 def delete(tables: str, entity_name: str | None, text: str, now: datetime, who: str) -> Allowance | None:
-    """Delete a quota, or its burst alone; return what is left.
-
-    Args:
-        tables: Folder of path tables, or `catalog.schema`.
-        entity_name: Bare user name, None for the default.
-        text: `producer_ids_rate`, which takes the burst with it, or `producer_ids_burst`.
-        now: Of the change.
-        who: Makes it.
-
-    Raises:
-        QuotaCommandError: If the text names something else, or twice.
-        NoSuchQuotaError: If there is nothing to delete.
-        TableError: If the table is missing, or can't be read or written.
-    """
+    """Delete a quota, or its burst alone; return what is left."""
     names: dict[str, float] = {}
     for part in text.split(","):
         names[_known(part, names)] = 0

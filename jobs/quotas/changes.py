@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.human import plural
+from jobs.output.human import plural
 from quota.allowance import Allowance
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 

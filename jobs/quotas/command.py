@@ -9,19 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import QuotaCommandError
-from jobs.human import plural
+from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.output.human import plural
+from jobs.output.tables_out import Form, form, show
+from jobs.output.terminal import one_line, output, printable
+from jobs.output.text_tables import TextTable
 from jobs.quotas import altering
 from jobs.quotas.changes import Plan
 from jobs.quotas.file import read_quotas, write_quotas
 from jobs.quotas.suggest_for import command_for
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import CsvOption, Form, JsonOption, form, show
-from jobs.terminal import one_line, output, printable
-from jobs.text_tables import TextTable
 from quota.allowance import BURST, RATE, Allowance
-from tables.catalog.answer import Answer
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 from tables.quotas.quota_table import set_quotas, validated_quotas
+from tables.store.values import Answer
 
 WOULD_CHANGE = 3
 """Exit code of a dry run that would change something."""
@@ -37,7 +37,7 @@ def quotas(
         Path | None, typer.Option("--import", help="Set the quotas of a .csv, .yaml or .json file, all or nothing.")
     ] = None,
     export_file: Annotated[
-        Path | None, typer.Option("--export", help="Write the quotas to such a file; importing it changes nothing.")
+        Path | None, typer.Option("--export", help="Write the quotas to a .csv, .yaml or .json file.")
     ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="With --import: delete the quotas that the file lacks.")] = (
         False
@@ -53,23 +53,30 @@ def quotas(
         ),
     ] = None,
     delete_config: Annotated[
-        str | None, typer.Option(help="What to delete: producer_ids_rate, the whole quota; or producer_ids_burst.")
+        str | None, typer.Option(help="What to delete: producer_ids_rate (the whole quota) or producer_ids_burst.")
     ] = None,
     suggest_for: Annotated[
         str | None,
-        typer.Option(metavar="PRINCIPAL", help="Print the command that sets the suggested quota, such as of User:x."),
+        typer.Option(
+            metavar="PRINCIPAL",
+            help="Print the command that sets the suggested quota of a principal, such as User:alice.",
+        ),
     ] = None,
-    entity_type: Annotated[str | None, typer.Option(help="users; without --entity-name the default quota.")] = None,
+    entity_type: Annotated[
+        str | None, typer.Option(help="Only users; without --entity-name it means the default quota.")
+    ] = None,
     entity_name: Annotated[str | None, typer.Option(help="User name, without 'User:'.")] = None,
     entity_default: Annotated[bool, typer.Option("--entity-default", help="The default quota.")] = False,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
-    updated_by: Annotated[str | None, typer.Option(help="Who sets it. [default: the system's user name]")] = None,
+    updated_by: Annotated[
+        str | None, typer.Option(help="Name to record with the change. [default: the system's user name]")
+    ] = None,
 ) -> None:
     """Set, delete and describe the quotas of users and the default."""
     chosen = [alter, describe, import_file is not None, export_file is not None, suggest_for is not None]
     if chosen.count(True) != 1:
-        _usage("give one of --alter, --describe, --import, --export and --suggest-for")
+        _fail("give one of --alter, --describe, --import, --export and --suggest-for")
     wanted = form(as_json=as_json, as_csv=as_csv)
     for option, given, goes_with in (
         ("--prune", prune, import_file is not None),
@@ -77,7 +84,7 @@ def quotas(
         ("--csv", as_csv, describe),
     ):
         if given and not goes_with:
-            _usage(f"{option} goes with {'--describe' if option == '--csv' else '--import'}")
+            _fail(f"{option} goes with {'--describe' if option == '--csv' else '--import'}")
     now = datetime.now(timezone.utc)
     who = updated_by or getpass.getuser()
     if suggest_for is not None:
@@ -92,21 +99,23 @@ def quotas(
     _check_entity(entity_type, entity_name, entity_default)
     if describe:
         if add_config is not None or delete_config is not None:
-            _usage("--add-config and --delete-config go with --alter")
+            _fail("--add-config and --delete-config go with --alter")
         _describe(tables, entity_name, entity_default, wanted)
         return
     if entity_name is None and not entity_default and entity_type is None:
-        _usage("--alter needs --entity-name NAME, or --entity-default (or --entity-type users alone) for the default")
+        _fail("--alter needs --entity-name NAME, or --entity-default (or --entity-type users alone) for the default")
     if (add_config is None) == (delete_config is None):
-        _usage("--alter needs one of --add-config and --delete-config")
+        _fail("--alter needs one of --add-config and --delete-config")
     if add_config is not None:
-        _say(as_json, "set", entity_name, altering.add(tables, entity_name, add_config, now, who))
+        _print_change(as_json, "set", entity_name, altering.add(tables, entity_name, add_config, now, who))
     else:
-        _say(as_json, "deleted", entity_name, altering.delete(tables, entity_name, delete_config or "", now, who))
+        _print_change(
+            as_json, "deleted", entity_name, altering.delete(tables, entity_name, delete_config or "", now, who)
+        )
 
 
-def _judged(tables: str) -> list[QuotaEntry]:
-    """Return the quotas in force; warn of rows that can be none."""
+def _validated(tables: str) -> list[QuotaEntry]:
+    """Return the quotas in force; warn about invalid rows."""
     entries, faults = validated_quotas(tables)
     for fault in faults:
         typer.echo(f"warning: {one_line(fault)}", err=True)
@@ -114,16 +123,16 @@ def _judged(tables: str) -> list[QuotaEntry]:
 
 
 def _export(tables: str, file: Path, as_json: bool) -> None:
-    entries = _judged(tables)
+    entries = _validated(tables)
     write_quotas(file, entries)
-    _say_done(as_json, {"done": "exported", "entities": len(entries)}, f"exported: {plural(len(entries), 'quota')}")
+    _print_done(as_json, {"done": "exported", "entities": len(entries)}, f"exported: {plural(len(entries), 'quota')}")
 
 
 def _import(tables: str, file: Path, now: datetime, who: str, as_json: bool, *, prune: bool, dry_run: bool) -> None:
-    plan = Plan.of(_judged(tables), read_quotas(file), prune=prune)
+    plan = Plan.of(_validated(tables), read_quotas(file), prune=prune)
     if not dry_run:
         _apply(tables, plan, now, who)
-    _say_done(as_json, {"done": "dry run" if dry_run else "set", **plan.record()}, *plan.lines(dry_run=dry_run))
+    _print_done(as_json, {"done": "dry run" if dry_run else "set", **plan.record()}, *plan.lines(dry_run=dry_run))
     if dry_run and plan.changes:
         raise typer.Exit(WOULD_CHANGE)
 
@@ -135,7 +144,7 @@ def _apply(tables: str, plan: Plan, now: datetime, who: str) -> None:
         set_quotas(tables, entries, [name for name, allowance in wanted if allowance is None])
 
 
-def _say_done(as_json: bool, record: dict[str, Any], *lines: str) -> None:
+def _print_done(as_json: bool, record: dict[str, Any], *lines: str) -> None:
     if as_json:
         typer.echo(json.dumps(record, ensure_ascii=False))
         return
@@ -145,24 +154,24 @@ def _say_done(as_json: bool, record: dict[str, Any], *lines: str) -> None:
 
 def _check_entity(entity_type: str | None, entity_name: str | None, entity_default: bool) -> None:
     if entity_type not in (None, "users", "user"):
-        _usage(f"--entity-type {entity_type!r} is unknown: only users have a {RATE}")
+        _fail(f"--entity-type {entity_type!r} is unknown: only users have a {RATE}")
     if entity_name is None:
         return
     if entity_default:
-        _usage("give one of --entity-name and --entity-default")
+        _fail("give one of --entity-name and --entity-default")
     if not entity_name or entity_name == "<default>":
-        _usage(f"--entity-name {entity_name!r} is no user: for the default quota use --entity-default")
+        _fail(f"--entity-name {entity_name!r} is no user: for the default quota use --entity-default")
     if entity_name.startswith("User:"):
         bare = entity_name.removeprefix("User:")
-        _usage(f"--entity-name {entity_name!r} is a principal: quotas take the bare name, {bare!r}")
+        _fail(f"--entity-name {entity_name!r} is a principal: quotas take the bare name, {bare!r}")
     try:
         entity_name.encode("utf-8")
     except UnicodeEncodeError:
-        _usage("--entity-name is not valid UTF-8: check the terminal's encoding")
+        _fail("--entity-name is not valid UTF-8: check the terminal's encoding")
 
 
 def _describe(tables: str, entity_name: str | None, entity_default: bool, form_wanted: Form) -> None:
-    entries = _judged(tables)
+    entries = _validated(tables)
     wanted = [entry for entry in entries if entity_name == entry.entity_name or not (entity_name or entity_default)]
     if not wanted and (entity_name or entity_default):
         default = next((entry.allowance for entry in entries if entry.entity_name is None), None)
@@ -197,7 +206,7 @@ def _record(entry: QuotaEntry) -> dict[str, object]:
     }
 
 
-def _say(as_json: bool, done: str, entity_name: str | None, allowance: Allowance | None) -> None:
+def _print_change(as_json: bool, done: str, entity_name: str | None, allowance: Allowance | None) -> None:
     numbers = {RATE: allowance and allowance.producer_ids_rate, BURST: allowance and allowance.producer_ids_burst}
     if as_json:
         record = {"done": done, "entity_type": "user", "entity_name": entity_name, **numbers}
@@ -215,5 +224,5 @@ def _now_words(before: str, allowance: Allowance | None) -> str:
     return f"{before} {allowance.producer_ids_rate:.15g} new producer ids per window{burst}"
 
 
-def _usage(message: str) -> None:
+def _fail(message: str) -> None:
     raise typer.BadParameter(message)

@@ -55,11 +55,7 @@ def read_quotas(file: Path) -> dict[str | None, Allowance]:
 
 
 def write_quotas(file: Path, entries: Iterable[QuotaEntry]) -> None:
-    """Write quotas as `read_quotas` reads them; names and numbers only, so that equal quotas make equal files.
-
-    Raises:
-        QuotaCommandError: If the file can't be written, or its name has no known suffix.
-    """
+    """Write quotas as `read_quotas` reads them; names and numbers only, so that equal quotas make equal files."""
     rows = [_row(entry) for entry in entries]
     if file.suffix not in _SUFFIXES:
         msg = f"--export {file} has no known file type. Name it .csv, .yaml or .json"
@@ -100,11 +96,7 @@ class _OnceEach(yaml.SafeLoader):
     """Refuses a field that appears twice in an entry, of JSON too: the last would win, and may name another user."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return the fields of an entry.
-
-        Raises:
-            QuotaCommandError: If one appears twice.
-        """
+        """Return the fields of an entry."""
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:

@@ -1,4 +1,4 @@
-"""Replays a topic's events through the stream, into temporary tables."""
+"""Replays a topic's events through the stream into temporary tables."""
 
 import tempfile
 import threading
@@ -7,17 +7,16 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-
+from broker.errors import BrokerError
 from broker.kafka.config import KafkaConfig
-from jobs.progress import ProgressReport, progress_bar
+from jobs.output.progress import ProgressReport, progress_bar
 from jobs.stream.command import stream
 from jobs.stream.stream_progress import StreamProgress
-from quota.config import QuotaConfig
 from tables.query.sql_query import query
 from tables.query.suggestions import RefusalCounts
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quotas
+from tables.store.values import StreamSettings
 from wire.topics import PRODUCE_EVENTS
 
 _LOOK_EVERY_S = 1.0
@@ -36,23 +35,12 @@ def replay(
     quotas: Sequence[QuotaEntry],
     bootstrap_servers: str,
     kafka_config: Path | None,
-    config: QuotaConfig,
+    of_stream: StreamSettings,
     learn_seconds: int | None,
 ) -> dict[str, RefusalCounts]:
     """Replay the topic of produce events under some quotas; return what was refused, by principal.
 
     Writes to a temporary folder only.
-
-    Args:
-        quotas: In force from the first event on.
-        bootstrap_servers: Brokers of the topic.
-        kafka_config: File of client settings.
-        config: Window of the rules.
-        learn_seconds: Learning time after the oldest event; None for a window.
-
-    Raises:
-        StreamingError: If the stream fails.
-        BrokerError: If Kafka can't be reached.
     """
     with tempfile.TemporaryDirectory(prefix="pid-quota-replay-") as folder:
         tables = str(Path(folder, "tables"))
@@ -61,7 +49,7 @@ def replay(
         settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
         with (
             progress_bar("replaying the topic's events") as report,
-            told(StreamProgress(checkpoint, settings, PRODUCE_EVENTS), report),
+            reported(StreamProgress(checkpoint, settings, PRODUCE_EVENTS), report),
         ):
             stream(
                 bootstrap_servers,
@@ -70,17 +58,18 @@ def replay(
                 trigger="available-now",
                 kafka_config=kafka_config,
                 learn_seconds=learn_seconds,
-                window_seconds=config.window_seconds,
+                window_seconds=of_stream.window_seconds,
+                burst_windows=of_stream.burst_windows,
             )
-        rows = query(tables, _REFUSED, datetime.now(timezone.utc), config).rows
+        rows = query(tables, _REFUSED, datetime.now(timezone.utc)).rows
     return {principal: RefusalCounts(refused_pids, throttles) for principal, refused_pids, throttles in rows}
 
 
 @contextmanager
-def told(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
+def reported(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
     """Report how many of a topic's records a stream has read, until the block ends."""
     stop = threading.Event()
-    watcher = threading.Thread(target=_tell, args=(progress, report, stop), name="progress", daemon=True)
+    watcher = threading.Thread(target=_report, args=(progress, report, stop), name="progress", daemon=True)
     watcher.start()
     try:
         yield
@@ -89,10 +78,10 @@ def told(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
         watcher.join()
 
 
-def _tell(progress: StreamProgress, report: ProgressReport, stop: threading.Event) -> None:
+def _report(progress: StreamProgress, report: ProgressReport, stop: threading.Event) -> None:
     try:
         extents = progress.extents()
-    except KafkaException:
+    except BrokerError:
         # The stream reports what is wrong; a progress bar is not worth an error.
         return
     total = sum(end - begin for begin, end in extents.values())

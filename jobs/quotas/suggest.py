@@ -9,17 +9,16 @@ from typing import Annotated
 import typer
 
 from jobs.errors import SuggestError
-from jobs.kafka_options import SERVERS, KafkaConfigFile
+from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption
+from jobs.output.tables_out import to_json, to_table
+from jobs.output.terminal import output, printable
 from jobs.quotas.replay import replay
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import JsonOption, to_json, to_table
-from jobs.terminal import output, printable
 from lifecycle.churn import Churn
 from quota.allowance import BURST, RATE
-from quota.config import QuotaConfig
 from quota.principals import entity_name
-from tables.catalog.answer import Answer
 from tables.query.suggestions import RefusalCounts, Suggestion, as_entries, suggestions
+from tables.store.open import open_store
+from tables.store.values import Answer
 
 
 def suggest_quotas(
@@ -29,26 +28,28 @@ def suggest_quotas(
         typer.Option(*SERVERS, help="Replay the topic's events under the suggestion, to count what it would refuse."),
     ] = None,
     percentile: Annotated[
-        float, typer.Option(min=1, max=100, help="Share of windows that must fit, in percent.")
+        float, typer.Option(min=1, max=100, help="Percent of the windows that must stay below the quota.")
     ] = 99.0,
-    headroom: Annotated[float, typer.Option(min=1, help="Factor on top of that.")] = 1.5,
-    at_least: Annotated[float, typer.Option(min=1, help="Smallest quota.")] = 10.0,
+    headroom: Annotated[float, typer.Option(min=1, help="Factor to multiply that number by.")] = 1.5,
+    at_least: Annotated[float, typer.Option(min=1, help="Smallest quota to suggest.")] = 10.0,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write a file for `pid-quota quotas --import`.")
     ] = None,
     kafka_config: KafkaConfigFile = None,
-    learn_seconds: Annotated[int | None, typer.Option(min=0, help="Of the replay. [default: the window]")] = None,
-    window_seconds: Annotated[int, typer.Option(help="The stream's window.")] = 3600,
+    learn_seconds: Annotated[
+        int | None, typer.Option(min=0, help="Learning time of the replay. [default: the window]")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Suggest a quota per principal from its new producer ids per window, and what it would have refused."""
-    config = QuotaConfig(window_seconds=window_seconds)
-    found = suggestions(tables, config, percentile=percentile, headroom=headroom, at_least=at_least)
+    found = suggestions(tables, percentile=percentile, headroom=headroom, at_least=at_least)
     if not found:
         msg = f"{tables} has no window with new producer ids yet: let the stream run past its learning time first"
         raise SuggestError(msg)
     if bootstrap_servers is not None:
-        refused = replay(as_entries(found), bootstrap_servers, kafka_config, config, learn_seconds)
+        with open_store(tables) as store:
+            settings = store.settings()
+        refused = replay(as_entries(found), bootstrap_servers, kafka_config, settings, learn_seconds)
         found = _with_refusals(found, refused)
     if csv_file is not None:
         write_csv(csv_file, found)
@@ -65,11 +66,7 @@ def suggest_quotas(
 
 
 def write_csv(file: Path, found: Sequence[Suggestion]) -> None:
-    """Write suggestions as `pid-quota quotas --import` reads them.
-
-    Raises:
-        SuggestError: If the file can't be written.
-    """
+    """Write suggestions as `pid-quota quotas --import` reads them."""
     try:
         with file.open("w", encoding="utf-8", newline="") as lines:
             writer = csv.writer(lines)
@@ -84,10 +81,10 @@ def write_csv(file: Path, found: Sequence[Suggestion]) -> None:
 
 def _warning(suggestion: Suggestion) -> str:
     cause = str(suggestion.looks_like)
-    mend = "If it needs a fix, mend that" if cause.startswith(Churn.CANT_TELL.value) else "Mend that"
+    mend = "If it needs a fix, fix that" if cause.startswith(Churn.CANT_TELL.value) else "Fix that"
     return (
         f"{suggestion.principal}: {cause}. {mend} first (pid-quota why {suggestion.principal}); "
-        f"{suggestion.once_mended:g} will do then"
+        f"{suggestion.once_mended:g} will suffice then"
     )
 
 

@@ -3,25 +3,16 @@
 import shlex
 
 from jobs.errors import SuggestError
+from jobs.options import full_name
 from quota.allowance import BURST, RATE
-from quota.config import QuotaConfig
 from quota.principals import entity_name
 from tables.query.suggestions import suggestions
 
 
 def command_for(tables: str, principal: str) -> str:
-    """Return the command to type for the quota that `suggest-quotas` suggests by default.
-
-    Args:
-        tables: Folder of path tables, or `catalog.schema`.
-        principal: Such as `User:alice`; without a type it is a user.
-
-    Raises:
-        SuggestError: If the principal has no window with new PIDs.
-        TableError: If the tables can't be read.
-    """
-    name = principal if ":" in principal else f"User:{principal}"
-    found = suggestions(tables, QuotaConfig(), percentile=99.0, headroom=1.5, at_least=10.0)
+    """Return the command to type for the quota that `suggest-quotas` suggests by default."""
+    name = full_name(principal)
+    found = suggestions(tables, percentile=99.0, headroom=1.5, at_least=10.0)
     allowance = next((each.allowance for each in found if each.principal == name), None)
     if allowance is None:
         msg = f"{name} has no window with new producer ids yet. Check the name with `pid-quota top --tables {tables}`"

@@ -8,25 +8,34 @@ import typer
 
 from broker.kafka.config import KafkaConfig
 from broker.kafka.offsets import ExtentReader
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort
+from jobs.options import (
+    LOOPBACK,
+    BootstrapServers,
+    KafkaConfigFile,
+    MetricsHost,
+    MetricsPort,
+    TablesOption,
+    TopicOption,
+)
 from jvm.java import find_java
 from quota.config import QuotaConfig
 from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SparkMissingError
 from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
-from tables.delta import SinkName
+from tables.schema.specs import SinkName
 from wire.topics import PRODUCE_EVENTS
 
-Tables = Annotated[str, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of Delta tables, or catalog.schema.")]
 CheckpointOption = Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")]
-KafkaSecret = Annotated[str | None, typer.Option(metavar="SCOPE/KEY", help="The same lines, from a Databricks secret.")]
+KafkaSecret = Annotated[
+    str | None,
+    typer.Option(metavar="SCOPE/KEY", help="Client settings from a Databricks secret, instead of --kafka-config."),
+]
 LearnSeconds = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="At the first start: charge only PIDs that a tap knows to be new. [default: the window]",
+        help="After the first start, charge only PIDs that a tap knows to be new, for so long. [default: the window]",
     ),
 ]
 NewCheckpoint = Annotated[
@@ -39,18 +48,23 @@ NewCheckpoint = Annotated[
 ]
 NewTables = Annotated[
     bool,
-    typer.Option("--new-tables", help="Continue although this checkpoint's tables are gone, without their quotas."),
+    typer.Option(
+        "--new-tables", help="Continue although the tables of this checkpoint are gone; their quotas are lost."
+    ),
 ]
 MaxPrincipals = Annotated[
     int, typer.Option(min=1, help="Principals to track individually; others share ledgers and are never throttled.")
 ]
 MaxUnchargedBytes = Annotated[
     int,
-    typer.Option(min=1024, help="Limit of a principal's filter of uncharged PIDs; beyond it, no throttle."),
+    typer.Option(
+        min=1024,
+        help="Most bytes of a principal's filter of uncharged PIDs; beyond it, the principal is not throttled.",
+    ),
 ]
 Master = Annotated[
     str,
-    typer.Option(help="Spark master: local[*] for the cores that this process may use, or spark://host:7077, say."),
+    typer.Option(help="Spark master, such as spark://host:7077; local[*] takes the cores that this process may use."),
 ]
 PyFiles = Annotated[str, typer.Option(help="Wheel of pid-quota, for workers that do not have it installed.")]
 
@@ -68,7 +82,7 @@ StateBuckets = Annotated[
     typer.Option(
         min=0,
         show_default="24 in a new checkpoint",
-        help="Number of state buckets; 0: a state per principal. Fixed per checkpoint.",
+        help="Number of state buckets; 0 keeps a state per principal. A checkpoint keeps its number.",
     ),
 ]
 MaxOffsets = Annotated[
@@ -83,9 +97,9 @@ MaxOffsets = Annotated[
 
 def stream(
     bootstrap_servers: BootstrapServers,
-    tables: Tables,
+    tables: TablesOption,
     checkpoint: CheckpointOption,
-    topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
+    topic: TopicOption = PRODUCE_EVENTS,
     trigger: Annotated[str, typer.Option(help="Interval of micro-batches, or available-now.")] = "5 seconds",
     kafka_config: KafkaConfigFile = None,
     kafka_secret: KafkaSecret = None,
@@ -93,12 +107,12 @@ def stream(
     scope: Annotated[
         Scope, typer.Option(help="One budget per principal, or one per principal and broker.")
     ] = "cluster",
-    window_seconds: Annotated[int, typer.Option(help="The quota's window.")] = 3600,
+    window_seconds: Annotated[int, typer.Option(help="Seconds over which a quota counts.")] = 3600,
     window_num: Annotated[int, typer.Option(help="Samples of the rate metric, each one window long.")] = 11,
     layer_count: Annotated[int, typer.Option(help="Layers of the filter per window.")] = 4,
     false_positive_rate: Annotated[float, typer.Option(help="Share of new PIDs mistaken for known ones.")] = 1e-4,
-    burst_windows: Annotated[float, typer.Option(help="Full bucket, in windows of quota.")] = 1.0,
-    min_throttle_seconds: Annotated[float, typer.Option(help="Shortest throttle.")] = 60.0,
+    burst_windows: Annotated[float, typer.Option(help="Size of a full bucket, in windows of the quota.")] = 1.0,
+    min_throttle_seconds: Annotated[float, typer.Option(help="Length of the shortest throttle.")] = 60.0,
     metrics_interval_seconds: Annotated[
         float, typer.Option(help="Interval of an active principal's metrics rows.")
     ] = 60.0,
@@ -169,15 +183,10 @@ def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None
 
 
 def require_spark() -> None:
-    """Raise unless Spark can start.
-
-    Raises:
-        SparkMissingError: If pyspark is not installed.
-        JavaError: If there is no Java, or too old a one.
-    """
+    """Raise unless Spark can start."""
     if importlib.util.find_spec("pyspark") is None:
         msg = "the stream needs Spark, which is not installed: pip install 'pid-quota[local]'"
         raise SparkMissingError(msg)
     if not in_databricks():
-        # Spark would fail with a stack trace.
+        # Without Java, Spark would fail with a stack trace.
         find_java()

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 from broker.errors import TopicMissingError
 from broker.kafka.offsets import events_per_record, oldest_record
 from broker.kafka.topics import require_topic
-from jobs.metrics_server import LOOPBACK, serving
-from jobs.progress import say
+from jobs.options import LOOPBACK
+from jobs.output.progress import say
+from jobs.output.terminal import debug_wanted
+from jobs.services.metrics_server import serving
 from jobs.stream.learning_writer import request_writer
 from jobs.stream.stream_metrics import StreamMetrics
-from jobs.stream.stream_tables import make_relations, note_tables, prepare_path_tables
-from jobs.terminal import debug_wanted
+from jobs.stream.stream_tables import prepare_tables
 from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.spark_files import lock_checkpoint
+from streaming.checkpoint.table_ids import save_table_ids, table_ids
 from streaming.databricks import in_databricks
 from streaming.failures import as_stream_error, await_batches, is_of_spark, jvm_may_be_gone
 from streaming.listener import ProgressListener
@@ -27,7 +29,8 @@ from streaming.pipeline import start
 from streaming.reports.report_queries import start_reports
 from streaming.session import DEFAULT_MASTER, stream_session
 from streaming.triggers import AVAILABLE_NOW
-from tables.delta import is_catalog
+from tables.store.engines import SparkEngine
+from tables.store.open import open_store
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ _CLOCK_STEP_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """How a stream is run, beside what it does (`StreamOptions`).
+    """How to run a stream; `StreamOptions` says what it does.
 
     Attributes:
         learn_seconds: Length of the learning time if this is the first start; 0 for none.
@@ -72,13 +75,10 @@ class Launch:
 
 
 def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> None:
-    """Run a stream until it ends.
-
-    Raises:
-        CheckpointError: If the checkpoint can't be used.
-        StreamFailedError: If Spark ended it with an error.
-    """
-    prepare_path_tables(options.tables, options.checkpoint, new_tables=launch.new_tables)
+    """Run a stream until it ends."""
+    store = open_store(options.tables)
+    if not store.needs_session:
+        prepare_tables(store, options.checkpoint, options.config, new_tables=launch.new_tables)
     require_topic(kafka.client(), options.topic)
     learn_from_ms, learn_until_ms = learning_time(kafka, options, launch.learn_seconds)
     options = replace(
@@ -129,7 +129,7 @@ def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int
 
 def open_session(tables: str, launch: Launch) -> SparkSession:
     """Start the session of a stream, or return the one that there is."""
-    has_jars = in_databricks() or is_catalog(tables)
+    has_jars = in_databricks() or open_store(tables).needs_session
     return stream_session(
         [] if has_jars else spark_jars(jars_folder()),
         launch.master,
@@ -143,7 +143,7 @@ def _run(
     options: StreamOptions, launch: Launch, report_topics: Collection[str], metrics: StreamMetrics | None = None
 ) -> None:
     if not debug_wanted():
-        # It logs a trace for each Java error, which is raised to us anyway.
+        # py4j logs a trace for each Java error, which it also raises.
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with lock_checkpoint(options.checkpoint):
         spark = open_session(options.tables, launch)
@@ -151,8 +151,9 @@ def _run(
         if listener is not None:
             spark.streams.addListener(listener)
         try:
-            if is_catalog(options.tables):
-                make_relations(spark, options, new_tables=launch.new_tables)
+            store = open_store(options.tables, SparkEngine(spark))
+            if store.needs_session:
+                prepare_tables(store, options.checkpoint, options.config, new_tables=launch.new_tables)
             restart_after_losses(options.checkpoint, lambda: _run_steadily(spark, options, report_topics))
         except Exception as error:
             if is_of_spark(error):
@@ -163,7 +164,7 @@ def _run(
                 if listener is not None:
                     spark.streams.removeListener(listener)
                 if not in_databricks():
-                    # There it is the cluster's session, and stopping it counts as a crash.
+                    # In Databricks the session is the cluster's: stopping it counts as a crash.
                     spark.stop()
             await_batches()
 
@@ -174,18 +175,14 @@ def _run_steadily(spark: SparkSession, options: StreamOptions, report_topics: Co
     Spark's trigger waits for a wall clock time: after a step back by an hour it would start no batch for an hour.
     """
     while back_s := _run_queries(spark, options, report_topics):
-        say(f"the clock of this host went back by {back_s:.0f} s: the stream goes on with the next batch")
+        say(f"the clock of this host went back by {back_s:.0f} s: the stream continues with the next batch")
 
 
 def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> float:
-    """Run the queries until one fails, all have read what is available, or the wall clock goes back.
-
-    Returns:
-        Seconds by which it went back; 0 if all is read.
-    """
+    """Run the queries until one fails, all have read what is available, or the wall clock goes back."""
     queries = [start(spark, options)]
     try:
-        note_tables(spark, options)
+        save_table_ids(options.checkpoint, table_ids(open_store(options.tables, SparkEngine(spark))))
         if options.trigger != AVAILABLE_NOW:
             _let_begin(queries[0])
         queries += start_reports(spark, options, report_topics)
@@ -193,7 +190,7 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
             for query in queries:
                 query.awaitTermination()
             return 0.0
-        # None ends by itself: the first to end has failed.
+        # No query ends by itself: the first one to end has failed.
         return await_step_back(lambda: bool(spark.streams.awaitAnyTermination(_CLOCK_POLL_S)))
     finally:
         with jvm_may_be_gone():
@@ -203,11 +200,7 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
 
 
 def await_step_back(has_ended: Callable[[], bool]) -> float:
-    """Return by how many seconds the wall clock goes back at once; 0 if the queries end first.
-
-    Args:
-        has_ended: Waits some seconds for a query to end.
-    """
+    """Return by how many seconds the wall clock goes back at once; 0 if the queries end first."""
     ahead_s = time.time() - time.monotonic()
     while not has_ended():
         before_s, ahead_s = ahead_s, time.time() - time.monotonic()
@@ -217,7 +210,7 @@ def await_step_back(has_ended: Callable[[], bool]) -> float:
 
 
 def _let_begin(stream: StreamingQuery) -> None:
-    """Wait for the stream's first batch, but not long: planning that of each report takes as much of a cold JVM."""
+    """Wait some seconds for the stream's first batch, before the reports' plans compete for the cold JVM."""
     give_up_at = time.monotonic() + _FIRST_BATCH_S
     while stream.lastProgress is None and time.monotonic() < give_up_at:
         if stream.awaitTermination(_FIRST_BATCH_POLL_S):

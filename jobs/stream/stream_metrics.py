@@ -7,15 +7,16 @@ The top principals have their own series and all others share one, so made-up pr
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import msgspec
+from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from jobs.stream.batch_times import BatchTimes
 from quota.config import QuotaConfig
 from quota.principals import UNKNOWN_PRINCIPAL
 from streaming.commit.sinks import BatchSummary
@@ -57,62 +58,79 @@ class _Decision(msgspec.Struct):
     throttled_until: int
 
 
-@dataclass(frozen=True)
-class _Series:
-    """The values of one label, of one or several principals."""
-
-    rate: float = 0.0
-    tokens: float | None = None
-    throttle_time_avg_ms: float | None = None
-    throttle_time_s: float = 0.0
-    new_pids: int = 0
-    quota: float | None = None
-    burst: float | None = None
-    active_pids: int = 0
-    throttles: int = 0
-
-    def plus(self, other: "_Series") -> "_Series":
-        """Return the sums, and the longest throttle times."""
-        return _Series(
-            self.rate + other.rate,
-            _sum(self.tokens, other.tokens),
-            _longest(self.throttle_time_avg_ms, other.throttle_time_avg_ms),
-            max(self.throttle_time_s, other.throttle_time_s),
-            self.new_pids + other.new_pids,
-            _sum(self.quota, other.quota),
-            _sum(self.burst, other.burst),
-            self.active_pids + other.active_pids,
-            self.throttles + other.throttles,
-        )
+def _longest(one: float | None, other: float | None) -> float | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
-_OF_A_USER = {
-    "kafka_server_producerids_rate": (
-        "rate",
+def _sum(one: float | None, other: float | None) -> float | None:
+    return one if other is None else other if one is None else one + other
+
+
+_Values = dict[str, float | None]
+"""The values of one label, of one or several principals, by metric."""
+_RATE, _TOKENS = "kafka_server_producerids_rate", "kafka_server_producerids_tokens"
+_AVERAGE_MS, _THROTTLE_S = "kafka_server_producerids_throttle_time_avg_ms", "pid_quota_throttle_time_seconds"
+_NEW, _QUOTA, _BURST = "pid_quota_window_pids", "pid_quota_limit_pids", "pid_quota_burst_pids"
+_ACTIVE, _THROTTLES = "pid_quota_active_pids", "pid_quota_throttles_in_force"
+_OF_A_USER: dict[str, tuple[Callable[[float | None, float | None], float | None], str]] = {
+    _RATE: (
+        _sum,
         "Kafka's sampled rate: new producer ids of a user per quota window, a mean over ten to eleven windows. "
-        "pid_quota_window_pids tells the number in the last window.",
+        "pid_quota_window_pids is the number in the last window.",
     ),
-    "kafka_server_producerids_tokens": ("tokens", "New producer ids that a user has left; below 0 when exhausted."),
-    "kafka_server_producerids_throttle_time_avg_ms": (
-        "throttle_time_avg_ms",
-        f"Mean throttle time of a user over the throttled ticks of the last window; of {OTHER} the longest.",
+    _TOKENS: (_sum, "New producer ids that a user has left; below 0 when exhausted."),
+    _AVERAGE_MS: (
+        _longest,
+        f"Mean throttle time of a user over the throttled ticks of the last window; the longest one for {OTHER}.",
     ),
-    "pid_quota_throttle_time_seconds": (
-        "throttle_time_s",
-        f"Seconds until a user has tokens again; of {OTHER} the longest.",
-    ),
-    "pid_quota_window_pids": (
-        "new_pids",
-        "New producer ids of a user in the last quota window, also refused ones.",
-    ),
-    "pid_quota_limit_pids": ("quota", "Quota of a user, in new producer ids per window."),
-    "pid_quota_burst_pids": ("burst", "Tokens of a user's full bucket: new producer ids at once."),
-    "pid_quota_active_pids": ("active_pids", "Producer ids of a user that are remembered."),
-    "pid_quota_throttles_in_force": ("throttles", "Throttle decisions against a user that hold now."),
+    _THROTTLE_S: (_longest, f"Seconds until a user has tokens again; the longest for {OTHER}."),
+    _NEW: (_sum, "New producer ids of a user in the last quota window, also refused ones."),
+    _QUOTA: (_sum, "Quota of a user, in new producer ids per window."),
+    _BURST: (_sum, "Tokens of a user's full bucket: new producer ids at once."),
+    _ACTIVE: (_sum, "Producer ids of a user that are remembered."),
+    _THROTTLES: (_sum, "Throttle decisions against a user that are in force."),
 }
-"""Metrics of a principal: the attribute of `_Series`, and the help."""
+"""Metrics of a principal: how the values of several principals add up, and the help."""
+_OF_ALL_ROWS: tuple[tuple[str, str, Callable[[_Row], int]], ...] = (
+    ("pid_quota_principals", "Principals with a row of metrics in the last quota window.", lambda _: 1),
+    (
+        "pid_quota_learning_principals",
+        "Principals whose new producer ids are not charged yet, while the stream or a tap learns.",
+        lambda row: row.phase == "learning",
+    ),
+    (
+        "pid_quota_saturated_principals",
+        "Principals whose filter is full: they are reported and not throttled.",
+        lambda row: row.saturated,
+    ),
+    (
+        "pid_quota_ledger_bytes",
+        "Bytes of the ledgers of all principals with a row in the last quota window.",
+        lambda row: row.state_bytes,
+    ),
+)
+"""Gauges that sum a value over the rows."""
+_OF_A_QUERY = (
+    ("pid_quota_stream_batch_id", "Number of a query's last micro-batch.", "batch_id"),
+    ("pid_quota_stream_batch_seconds", "Seconds that a query's last micro-batch took.", "batch_seconds"),
+    (
+        "pid_quota_stream_records_behind",
+        "Records in a query's topic that were not read yet when the last micro-batch began.",
+        "records_behind",
+    ),
+    (
+        "pid_quota_state_rows",
+        "Rows in Spark's state store of a query: buckets of principals, or principals.",
+        "state_rows",
+    ),
+    ("pid_quota_state_bytes", "Bytes of memory of Spark's state store of a query.", "state_bytes"),
+)
+"""Gauges of a query: the attribute of `Progress`."""
+_BATCH_BOUNDS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
+"""An idle stream's batch takes half a second; a trigger seldom waits for minutes."""
 _Key = tuple[str, int | None]
 _Labels = tuple[str, str]
+_Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
 
 
 class StreamMetrics(Collector):
@@ -121,13 +139,7 @@ class StreamMetrics(Collector):
     def __init__(
         self, config: QuotaConfig, *, top: int = 100, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     ) -> None:
-        """Start without metrics.
-
-        Args:
-            config: Window of the stream, to refill tokens.
-            top: Number of principals with their own series.
-            clock_ms: Wall clock, in milliseconds since the epoch.
-        """
+        """Start without metrics."""
         self._config, self._top, self._clock_ms = config, top, clock_ms
         self._lock = threading.Lock()
         self._rows: dict[_Key, _Row] = {}
@@ -137,7 +149,13 @@ class StreamMetrics(Collector):
         self._records: Counter[str] = Counter()
         self._progress: dict[str, Progress] = {}
         self._heard_ms: dict[str, int] = {}
-        self._batch_times = BatchTimes()
+        self._batch_times = Histogram(
+            "pid_quota_stream_batch_duration_seconds",
+            "Seconds that a query's micro-batches took, from trigger to commit.",
+            ["query"],
+            registry=None,
+            buckets=_BATCH_BOUNDS_S,
+        )
         self._quarantined = 0
         self._commit_seconds = 0.0
 
@@ -163,7 +181,7 @@ class StreamMetrics(Collector):
         with self._lock:
             self._progress[progress.query] = progress
             self._records[progress.query] += progress.records
-            self._batch_times.add(progress.query, progress.batch_seconds)
+            self._batch_times.labels(progress.query).observe(progress.batch_seconds)
             self._heard_ms[progress.query] = self._clock_ms()
 
     def idle(self, query: str) -> None:
@@ -188,10 +206,8 @@ class StreamMetrics(Collector):
         with self._lock:
             now_ms = self._clock_ms()
             self._forget()
-            rows = list(self._rows.values())
             labelled = self._labelled(now_ms)
-            progress, heard_ms = dict(self._progress), dict(self._heard_ms)
-            rest = [*self._totals(rows), *self._health(progress, heard_ms)]
+            rest = [*self._totals(list(self._rows.values())), *self._health()]
         yield from _principal_families(labelled)
         yield from rest
 
@@ -206,98 +222,71 @@ class StreamMetrics(Collector):
             if decision.action == "THROTTLE" and decision.throttled_until > now_ms
         }
 
-    def _labelled(self, now_ms: int) -> dict[_Labels, _Series]:
-        series: dict[_Labels, tuple[bool, _Series]] = {}
+    def _labelled(self, now_ms: int) -> dict[_Labels, _Values]:
+        series: dict[_Labels, _Values] = {}
         for key in self._rows.keys() | self._throttles.keys():
             labels = label_of(key[0]), "" if key[1] is None else str(key[1])
-            pinned, before = series.get(labels, (False, _Series()))
-            series[labels] = (pinned or key[0] == UNKNOWN_PRINCIPAL, before.plus(self._series(key, now_ms)))
+            series[labels] = _added(series.get(labels), self._values(key, now_ms))
+        unknown = label_of(UNKNOWN_PRINCIPAL)
         ranked = sorted(
-            series.items(),
-            key=lambda item: (
-                not item[1][0],
-                -item[1][1].throttles,
-                -item[1][1].new_pids,
-                -item[1][1].active_pids,
-                item[0],
+            series,
+            key=lambda labels: (
+                labels[0] != unknown,
+                *(-(series[labels][name] or 0) for name in (_THROTTLES, _NEW, _ACTIVE)),
+                labels,
             ),
         )
-        told = {labels: each for labels, (_, each) in ranked[: self._top]}
-        for labels, (_, each) in ranked[self._top :]:
+        shown = {labels: series[labels] for labels in ranked[: self._top]}
+        for labels in ranked[self._top :]:
             rest = (OTHER, labels[1])
-            told[rest] = told.get(rest, _Series()).plus(each)
-        return told
+            shown[rest] = _added(shown.get(rest), series[labels])
+        return shown
 
-    def _series(self, key: _Key, now_ms: int) -> _Series:
+    def _values(self, key: _Key, now_ms: int) -> _Values:
         """Return a principal's values as of now: a silent one writes no row, but its tokens refill."""
-        throttles = int(key in self._throttles)
+        values = dict.fromkeys(_OF_A_USER) | dict.fromkeys((_RATE, _THROTTLE_S, _NEW, _ACTIVE), 0)
+        values[_THROTTLES] = int(key in self._throttles)
         row = self._rows.get(key)
         if row is None:
-            return _Series(throttles=throttles)
-        tokens, throttle_time_s = row.tokens, 0.0
-        if tokens is not None and row.quota:
-            refilled = tokens + row.quota * max(0, now_ms - row.as_of) / self._config.window_ms
+            return values
+        values |= {_RATE: row.rate or 0.0, _TOKENS: row.tokens, _AVERAGE_MS: row.throttle_time_avg_ms}
+        values |= {_NEW: row.new_pids_window, _QUOTA: row.quota, _BURST: row.burst, _ACTIVE: row.active_pids}
+        if row.tokens is not None and row.quota:
+            refilled = row.tokens + row.quota * max(0, now_ms - row.as_of) / self._config.window_ms
             tokens = min(row.burst or row.quota, refilled)
-            throttle_time_s = max(0.0, -tokens) / row.quota * self._config.window_ms / 1000
-        return _Series(
-            row.rate or 0.0,
-            tokens,
-            row.throttle_time_avg_ms,
-            throttle_time_s,
-            row.new_pids_window,
-            row.quota,
-            row.burst,
-            row.active_pids,
-            throttles,
-        )
+            values[_TOKENS] = tokens
+            values[_THROTTLE_S] = max(0.0, -tokens) / row.quota * self._config.window_ms / 1000
+        return values
 
     def _totals(self, rows: Sequence[_Row]) -> Iterator[Metric]:
-        gauge = GaugeMetricFamily
-        yield gauge("pid_quota_principals", "Principals with a row of metrics in the last quota window.", len(rows))
-        learning = sum(row.phase == "learning" for row in rows)
-        text = "Principals whose new producer ids are not charged yet, while the stream or a tap learns."
-        yield gauge("pid_quota_learning_principals", text, learning)
-        saturated = sum(row.saturated for row in rows)
-        text = "Principals whose filter is full, so that they are reported and not throttled."
-        yield gauge("pid_quota_saturated_principals", text, saturated)
-        ledgers = sum(row.state_bytes for row in rows)
-        text = "Bytes of the ledgers of all principals with a row in the last quota window."
-        yield gauge("pid_quota_ledger_bytes", text, ledgers)
-        yield _counter("pid_quota_decisions", "Throttle decisions, by action.", "action", self._decisions)
+        for name, text, value in _OF_ALL_ROWS:
+            yield GaugeMetricFamily(name, text, sum(map(value, rows)))
+        decisions = CounterMetricFamily("pid_quota_decisions", "Throttle decisions, by action.", labels=["action"])
+        yield _filled(decisions, self._decisions)
         text = "Records of the topic of events that were no event."
         yield CounterMetricFamily("pid_quota_quarantined_records", text, self._quarantined)
         text = "Seconds that the stream's last micro-batch took to write the tables."
-        yield gauge("pid_quota_commit_seconds", text, self._commit_seconds)
+        yield GaugeMetricFamily("pid_quota_commit_seconds", text, self._commit_seconds)
 
-    def _health(self, progress: Mapping[str, Progress], heard_ms: Mapping[str, int]) -> Iterator[Metric]:
-        of = progress.items()
-        yield _counter("pid_quota_stream_records", "Records that a query has read.", "query", self._records)
-        yield _gauge(
-            "pid_quota_stream_batch_id", "Number of a query's last micro-batch.", ((q, p.batch_id) for q, p in of)
-        )
-        text = "Seconds that a query's last micro-batch took."
-        yield _gauge("pid_quota_stream_batch_seconds", text, ((q, p.batch_seconds) for q, p in of))
-        yield self._batch_times.family()
-        yield _gauge(
-            "pid_quota_stream_records_behind",
-            "Records in a query's topic that were not read yet when the last micro-batch began.",
-            ((q, p.records_behind) for q, p in of),
-        )
-        text = "Rows in Spark's state store of a query: buckets of principals, or principals."
-        yield _gauge("pid_quota_state_rows", text, ((q, p.state_rows) for q, p in of))
-        text = "Bytes of memory of Spark's state store of a query."
-        yield _gauge("pid_quota_state_bytes", text, ((q, p.state_bytes) for q, p in of))
-        yield _gauge(
-            "pid_quota_stream_heard_timestamp_seconds",
-            "Unix time when a query last ended a micro-batch or found nothing to read.",
-            ((query, ms / 1000) for query, ms in heard_ms.items()),
-        )
+    def _health(self) -> Iterator[Metric]:
+        records = CounterMetricFamily("pid_quota_stream_records", "Records that a query has read.", labels=["query"])
+        yield _filled(records, self._records)
+        for name, text, attribute in _OF_A_QUERY:
+            values = {query: getattr(progress, attribute) for query, progress in self._progress.items()}
+            yield _filled(GaugeMetricFamily(name, text, labels=["query"]), values)
+        for family in self._batch_times.collect():
+            family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
+            yield family
+        text = "Unix time when a query last ended a micro-batch or found nothing to read."
+        heard = GaugeMetricFamily("pid_quota_stream_heard_timestamp_seconds", text, labels=["query"])
+        yield _filled(heard, {query: ms / 1000 for query, ms in self._heard_ms.items()})
 
 
 def label_of(principal: str) -> str:
     r"""Return a principal's label: of a user the bare name, as in Kafka's MBeans.
 
     Names come from strangers: they are truncated, and invalid Unicode is replaced.
+
 
     Examples:
         >>> label_of("User:alice"), label_of("Role:a"), label_of("unknown"), label_of("User:\ud800")
@@ -308,35 +297,22 @@ def label_of(principal: str) -> str:
     return label.encode(errors="replace").decode()[:MAX_LABEL_CHARS]
 
 
-def _principal_families(series: Mapping[_Labels, _Series]) -> Iterator[Metric]:
+def _principal_families(series: Mapping[_Labels, _Values]) -> Iterator[Metric]:
     # In scope `broker` a principal has a budget on each.
     names = ["user", "broker"] if any(broker for _, broker in series) else ["user"]
-    for name, (attribute, text) in _OF_A_USER.items():
-        told = GaugeMetricFamily(name, text, labels=names)
-        for labels, each in series.items():
-            found = getattr(each, attribute)
-            if found is not None:
-                told.add_metric(labels[: len(names)], found)
-        yield told
+    for name, (_, text) in _OF_A_USER.items():
+        family = GaugeMetricFamily(name, text, labels=names)
+        for labels, values in series.items():
+            if (value := values[name]) is not None:
+                family.add_metric(labels[: len(names)], value)
+        yield family
 
 
-def _gauge(name: str, text: str, values: Iterable[tuple[str, float]]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=["query"])
-    for query, value in values:
-        family.add_metric([query], value)
+def _added(one: _Values | None, other: _Values) -> _Values:
+    return other if one is None else {name: add(one[name], other[name]) for name, (add, _) in _OF_A_USER.items()}
+
+
+def _filled(family: _Family, values: Mapping[str, float]) -> _Family:
+    for label, value in values.items():
+        family.add_metric([label], value)
     return family
-
-
-def _counter(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=[label])
-    for value, count in counts.items():
-        family.add_metric([value], count)
-    return family
-
-
-def _longest(*times: float | None) -> float | None:
-    return max((each for each in times if each is not None), default=None)
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return one if other is None else other if one is None else one + other

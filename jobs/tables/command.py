@@ -5,18 +5,16 @@ from typing import Annotated
 
 import typer
 
-from jobs.human import size
-from jobs.progress import progress_bar
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import CsvOption, JsonOption, form, show
-from jobs.terminal import output
-from tables.catalog import catalog_tables, engines
-from tables.catalog.answer import Answer
-from tables.delta import TABLES, TableSpec, create_missing, is_catalog, open_table
+from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.output.human import size
+from jobs.output.progress import progress_bar
+from jobs.output.tables_out import form, show
+from jobs.output.terminal import output
 from tables.errors import TableError, TableNotFoundError
-from tables.facts import ColumnFacts, TableFacts, column_facts, table_facts
-from tables.query.metric_views import metric_view_statement
-from tables.query.metric_views import metric_views as definitions
+from tables.schema.metric_views import metric_views as definitions
+from tables.schema.specs import TABLES
+from tables.store.open import open_store
+from tables.store.values import Answer
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -27,22 +25,20 @@ _COLUMNS = ("column", "type", "nullable", "comment")
 
 @app.command()
 def create(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
-    """Create missing tables, and upgrade those of an earlier version."""
+    """Create missing tables."""
     wanted = form(as_json=as_json, as_csv=as_csv)
-    done = _create_in_catalog(tables) if is_catalog(tables) else _create_paths(tables)
-    show(Answer(("table", "done"), tuple(done.items())), wanted)
+    with open_store(tables) as store, progress_bar("making the tables"):
+        done = store.create()
+    words = {name: "created" if is_new else "unchanged" for name, is_new in done.items()}
+    show(Answer(("table", "done"), tuple(words.items())), wanted)
 
 
 @app.command()
 def metric_views(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
     """Create the metric views of a catalog's tables: new, refused and issued PIDs, and throttles."""
     wanted = form(as_json=as_json, as_csv=as_csv)
-    if not is_catalog(tables):
-        msg = f"metric views are made in a catalog, and {tables} is a folder. Give --tables CATALOG.SCHEMA"
-        raise TableError(msg)
-    with engines.engine(tables) as engine:
-        for name in definitions():
-            engine.execute(metric_view_statement(name, tables))
+    with open_store(tables) as store:
+        store.create_metric_views()
     show(Answer(("metric_view", "done"), tuple((name, "made") for name in definitions())), wanted)
 
 
@@ -61,7 +57,9 @@ def describe(
         msg = f"{name!r} is not a table of pid-quota. Choose from {', '.join(TABLES)}"
         raise TableError(msg)
     specs = [TABLES[name]] if name else list(TABLES.values())
-    found = _describe_catalog(tables, specs) if is_catalog(tables) else _describe_paths(tables, specs)
+    with open_store(tables) as store:
+        there = store.existing()
+        found = [(store.facts(spec), store.columns(spec)) for spec in specs if spec.name in there]
     if not found:
         msg = f"there are no tables in {tables}. Check --tables; `pid-quota tables create` makes them"
         raise TableNotFoundError(msg)
@@ -78,56 +76,3 @@ def describe(
         output().print(TABLES[name].comment, soft_wrap=True)
         show(about, wanted, _FORMATS)
     show(what, wanted)
-
-
-def _create_paths(tables: str) -> dict[str, str]:
-    before = {name: _version(tables, name) for name in TABLES}
-    with progress_bar("making the tables"):
-        create_missing(tables)
-    after = {name: _version(tables, name) for name in TABLES}
-    return {name: _word(before[name] is not None, before[name] != after[name]) for name in TABLES}
-
-
-def _create_in_catalog(tables: str) -> dict[str, str]:
-    with engines.engine(tables) as engine, progress_bar("making the tables") as report:
-        there = catalog_tables.existing_tables(engine, tables)
-        done: dict[str, str] = {}
-        for name, spec in TABLES.items():
-            report(len(done), len(TABLES))
-            changes = catalog_tables.create(engine, tables, spec, there=name in there)
-            done[name] = _word(name in there, changes > 0)
-        return done
-
-
-def _version(tables: str, name: str) -> int | None:
-    try:
-        return open_table(tables, name).version()
-    except TableNotFoundError:
-        return None
-
-
-def _word(there: bool, changed: bool) -> str:
-    if not there:
-        return "created"
-    return "brought up to date" if changed else "unchanged"
-
-
-def _describe_paths(tables: str, specs: list[TableSpec]) -> list[tuple[TableFacts, list[ColumnFacts]]]:
-    found = []
-    for spec in specs:
-        try:
-            table = open_table(tables, spec.name)
-        except TableNotFoundError:
-            continue
-        found.append((table_facts(spec, table), column_facts(table)))
-    return found
-
-
-def _describe_catalog(tables: str, specs: list[TableSpec]) -> list[tuple[TableFacts, list[ColumnFacts]]]:
-    with engines.engine(tables) as engine:
-        there = catalog_tables.existing_tables(engine, tables)
-        return [
-            (catalog_tables.facts(engine, tables, spec), catalog_tables.column_facts(engine, tables, spec))
-            for spec in specs
-            if spec.name in there
-        ]

@@ -1,22 +1,21 @@
 """`pid-quota maintain`: expires rows, compacts and vacuums the tables, beside a running stream."""
 
-from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timezone
 from typing import Annotated
 
 import typer
 
-from jobs.human import size
-from jobs.progress import ProgressReport, progress_bar
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import CsvOption, JsonOption, form, show
-from tables.catalog import catalog_tables, engines
-from tables.catalog.answer import Answer
-from tables.delta import TABLES, TableSpec, is_catalog
-from tables.errors import CatalogError, TableError, TableNotFoundError
-from tables.retention import days_to_keep
-from tables.upkeep import Upkeep, UpkeepPlan, alone, keep_up
+from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.output.human import size
+from jobs.output.progress import ProgressReport, progress_bar
+from jobs.output.tables_out import form, show
+from tables.errors import TableError, TableNotFoundError
+from tables.schema.specs import TABLES
+from tables.store.base import TableStore
+from tables.store.open import open_store
+from tables.store.retention import days_to_keep
+from tables.store.values import Answer, Upkeep, UpkeepPlan
 
 _MIN_VACUUM_HOURS = 1
 _COLUMNS = (
@@ -38,10 +37,10 @@ def maintain(
     tables: TablesOption,
     retention: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE=DAYS", help="Retention of a table's rows; 0 is for ever. Repeatable."),
+        typer.Option(metavar="TABLE=DAYS", help="Days to keep a table's rows; 0 keeps them for ever. Repeatable."),
     ] = None,
     vacuum_hours: Annotated[
-        int, typer.Option(min=0, help="Retention of older versions' files, for readers of those versions.")
+        int, typer.Option(min=0, help="Hours to keep the files of older versions, for their readers.")
     ] = 168,
     allow_short_vacuum: Annotated[
         bool, typer.Option("--allow-short-vacuum", help="Allow --vacuum-hours 0: only when nothing reads or writes.")
@@ -54,62 +53,33 @@ def maintain(
     if vacuum_hours < _MIN_VACUUM_HOURS and not allow_short_vacuum:
         msg = (
             f"--vacuum-hours {vacuum_hours} is less than {_MIN_VACUUM_HOURS}: a running stream or a reader may lose "
-            "files under its hands. Give more, or --allow-short-vacuum when nothing runs"
+            "files that it still needs. Give more, or --allow-short-vacuum when nothing runs"
         )
         raise typer.BadParameter(msg)
     plan = UpkeepPlan(days_to_keep(retention or ()), vacuum_hours, dry_run)
     wanted = form(as_json=as_json, as_csv=as_csv)
-    with progress_bar("keeping up the tables") as report:
-        done, failed = (_of_catalog if is_catalog(tables) else _of_paths)(tables, plan, report)
+    with open_store(tables) as store, progress_bar("keeping up the tables") as report:
+        done, failed = _keep_up(store, plan, report)
     show(Answer(_COLUMNS, tuple(map(_row, done))), wanted, {"bytes_before": size, "bytes": size})
     if failed:
         raise TableError("; ".join(failed))
 
 
-def _of_paths(tables: str, plan: UpkeepPlan, report: ProgressReport) -> tuple[list[Upkeep], list[str]]:
+def _keep_up(store: TableStore, plan: UpkeepPlan, report: ProgressReport) -> tuple[list[Upkeep], list[str]]:
+    """Keep up all tables, also after one has failed."""
     now = datetime.now(timezone.utc)
-    missing: list[TableNotFoundError] = []
-
-    def each(spec: TableSpec) -> Upkeep | None:
-        try:
-            return keep_up(tables, spec, plan, now)
-        except TableNotFoundError as error:
-            # Another version of the stream may not have created it.
-            missing.append(error)
-            return None
-
-    with nullcontext() if plan.dry_run else alone(tables):
-        done, failed = _each(list(TABLES.values()), each, report)
-    if not done and not failed:
-        raise missing[0]
-    return done, failed
-
-
-def _of_catalog(tables: str, plan: UpkeepPlan, report: ProgressReport) -> tuple[list[Upkeep], list[str]]:
-    now = datetime.now(timezone.utc)
-    with engines.engine(tables) as engine:
-        there = [TABLES[name] for name in catalog_tables.existing_tables(engine, tables)]
-        if not there:
-            msg = f"none of the tables is in {tables}. Check --tables; `pid-quota tables create` makes them"
-            raise TableNotFoundError(msg)
-        return _each(there, lambda spec: catalog_tables.keep_up(engine, tables, spec, plan, now), report)
-
-
-def _each(
-    specs: Sequence[TableSpec], step: Callable[[TableSpec], Upkeep | None], report: ProgressReport
-) -> tuple[list[Upkeep], list[str]]:
-    """Run a step on all tables, also after one has failed."""
     done, failed = [], []
-    for number, spec in enumerate(specs):
-        report(number, len(specs))
-        try:
-            upkeep = step(spec)
-        except TableNotFoundError:
-            raise
-        except (TableError, CatalogError) as error:
-            failed.append(str(error))
-        else:
-            done += [upkeep] if upkeep else []
+    with nullcontext() if plan.dry_run else store.alone():
+        there = store.existing()
+        if not there:
+            msg = f"there are no tables in {store.tables}. Check --tables; `pid-quota tables create` makes them"
+            raise TableNotFoundError(msg)
+        for number, name in enumerate(there):
+            report(number, len(there))
+            try:
+                done.append(store.keep_up(TABLES[name], plan, now))
+            except TableError as error:
+                failed.append(str(error))
     return done, failed
 
 
@@ -117,9 +87,3 @@ def _row(done: Upkeep) -> tuple[object, ...]:
     before, after = done.before, done.after
     sizes = (before.rows, after.rows, before.files, after.files, before.size_bytes, after.size_bytes)
     return (after.table, *sizes, done.deleted_rows, done.merged_files, done.vacuumed_files, done.log_files)
-
-
-if __name__ == "__main__":
-    from jobs.cli import run_command
-
-    run_command(maintain)

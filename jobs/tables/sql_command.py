@@ -6,21 +6,12 @@ from typing import Annotated
 
 import typer
 
-from jobs.tables.staleness import warn_if_known_stale
-from jobs.tables_out import CsvOption, JsonOption, form, show
-from quota.config import QuotaConfig
+from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.output.staleness import warn_if_known_stale
+from jobs.output.tables_out import form, show
 from tables.query.sql_query import query
-from tables.query.views import views
+from tables.schema.views import views
 
-TablesOption = Annotated[
-    str,
-    typer.Option(
-        "--tables",
-        envvar="PID_QUOTA_TABLES",
-        help="Folder of Delta tables, or catalog.schema.",
-        show_default=False,
-    ),
-]
 _ALL_OF = {name: " ".join(("SELECT * FROM", name)) for name in views()}
 
 
@@ -30,15 +21,13 @@ def sql(
     view: Annotated[str | None, typer.Option(help=f"Show a view: {', '.join(views())}.", show_default=False)] = None,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
-    window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
 ) -> None:
     """Query the tables and views, or show a view."""
     wanted = form(as_json=as_json, as_csv=as_csv)
-    config = QuotaConfig(window_seconds=window_seconds)
     now = datetime.now(timezone.utc)
-    found = query(tables, _select(text, view), now, config)
+    found = query(tables, _select(text, view), now)
     if view is not None:
-        # A view tells what is so now; without rows of late it can't.
+        # A view shows the present state, which needs recent rows.
         warn_if_known_stale(tables, now)
     show(found, wanted)
 

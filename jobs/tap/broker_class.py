@@ -11,11 +11,12 @@ from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
 from broker.kafka.reporters import ReportersChange, switch_class
 from jobs.errors import JobError
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from jobs.output.terminal import output, printable
 
-_IdsOption = Annotated[str | None, typer.Option(help="Only these brokers, as 1,2,3. [default: all that are up]")]
+_IdsOption = Annotated[
+    str | None, typer.Option(help="Change only these brokers, as 1,2,3. [default: all running brokers]")
+]
 
 
 class BrokerClassError(JobError):
@@ -28,7 +29,7 @@ def load_class(
     broker_ids: _IdsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load the class into running brokers, without a restart: adds it to their metric.reporters.
+    """Load the class into running brokers without a restart: add it to their metric.reporters.
 
     The jar must have been on their class path when they started (docs/broker.md).
     """
@@ -41,7 +42,7 @@ def unload_class(
     broker_ids: _IdsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take the class out of running brokers: the taps see nothing of them from then on."""
+    """Unload the class from running brokers: taps receive no more lines from them."""
     _switch(bootstrap_servers, kafka_config, broker_ids, as_json, on=False)
 
 
@@ -53,14 +54,14 @@ def _switch(servers: str, config: Path | None, ids: str | None, as_json: bool, *
         if as_json:
             typer.echo(json.dumps(asdict(change)))
         else:
-            output().print(printable(f"broker {change.broker_id}: {_said(change)}"))
+            output().print(printable(f"broker {change.broker_id}: {_outcome(change)}"))
     failed = [str(change.broker_id) for change in changes if change.problem]
     if failed:
         msg = f"brokers {', '.join(failed)} were not changed: see above"
         raise BrokerClassError(msg)
 
 
-def _said(change: ReportersChange) -> str:
+def _outcome(change: ReportersChange) -> str:
     if change.problem:
         return change.problem
     return f"metric.reporters={','.join(change.reporters)}{'' if change.is_changed else ' already'}"

@@ -15,14 +15,13 @@ from broker.log.sources import FileSource, Source
 from broker.tap.asking import Questions, ask_brokers
 from broker.tap.source_tap import SourceTap
 from broker.tap.tap_metrics import TapMetrics
-from jobs.kafka_options import SERVERS, KafkaConfigFile
-from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
-from jobs.stopping import stopped_by_signals
-from jobs.tables_out import JsonOption
+from jobs.options import LOOPBACK, SERVERS, JsonOption, KafkaConfigFile, MetricsHost, MetricsPort, TopicOption
+from jobs.output.terminal import output
+from jobs.services.metrics_server import serving
+from jobs.services.stopping import stopped_by_signals
 from jobs.tap.broker_class import load_class, unload_class
 from jobs.tap.poll import poll_producers
 from jobs.tap.status import status
-from jobs.terminal import output
 from wire.topics import PRODUCE_EVENTS
 
 app = typer.Typer()
@@ -35,16 +34,18 @@ app.command("poll")(poll_producers)
 @app.callback(invoke_without_command=True)
 def tap(
     context: typer.Context,
-    log_file: Annotated[Path | None, typer.Option(help="File of the class in the broker; it may appear later.")] = None,
+    log_file: Annotated[
+        Path | None, typer.Option(help="File that the class in the broker writes; it may appear later.")
+    ] = None,
     from_topic: Annotated[
-        str | None, typer.Option(help="Read the lines from this topic of a log shipper instead.")
+        str | None, typer.Option(help="Topic of a log shipper to read the lines from, instead of a file.")
     ] = None,
     broker_id: Annotated[
         int | None,
-        typer.Option(min=0, help="Node id of the broker that writes the file; the lines of a topic tell theirs."),
+        typer.Option(min=0, help="Node id of the broker that writes the file; lines of a topic contain it."),
     ] = None,
     bootstrap_servers: Annotated[str | None, typer.Option(*SERVERS, help="Brokers, as host:port,host:port.")] = None,
-    topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
+    topic: TopicOption = PRODUCE_EVENTS,
     kafka_config: KafkaConfigFile = None,
     position_file: Annotated[
         Path | None, typer.Option(help="File that keeps the position over restarts. [default: none]")
@@ -58,11 +59,13 @@ def tap(
     ] = False,
     learn_seconds: Annotated[
         float,
-        typer.Option(min=0, help="Mark events this soon after the start as learning (uncharged); the window."),
+        typer.Option(
+            min=0, help="Mark events as learning (uncharged) for so long after the start: the stream's window."
+        ),
     ] = 3600.0,
     no_asking: Annotated[
         bool,
-        typer.Option("--no-asking", help="Do not ask the brokers which ids were there before: learn by waiting."),
+        typer.Option("--no-asking", help="Learn by waiting, instead of asking the brokers which ids they hold."),
     ] = False,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
@@ -88,10 +91,10 @@ def tap(
         learn_seconds=learn_seconds,
         on_heartbeat=metrics.observe,
         metadata_log=metadata_log,
-        questions=Questions(None if no_asking else ask_brokers(kafka.kafka_python()), _say),
+        questions=Questions(None if no_asking else ask_brokers(kafka.kafka_python()), _warn),
     )
     if log_file is not None and not log_file.exists():
-        _say(f"{log_file} is not there: nothing is seen until the class in broker {broker_id} writes it")
+        _warn(f"{log_file} does not exist yet: the tap waits until the class in broker {broker_id} writes it")
     if not as_json:
         output().print(f"tapping {name} into {topic}; Ctrl-C ends it", markup=False)
     with serving(metrics, metrics_port, metrics_host, metrics.unready):
@@ -103,7 +106,7 @@ def tap(
         output().print(", ".join(f"{name} {count}" for name, count in counters.items()))
 
 
-def _say(text: str) -> None:
+def _warn(text: str) -> None:
     typer.echo(f"pid-quota: {text}", err=True)
 
 

@@ -13,11 +13,10 @@ from broker.tap.acl_owners import OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
-from jobs.human import plural
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.stopping import stopped_by_signals
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, TopicOption
+from jobs.output.human import plural
+from jobs.output.terminal import output, printable
+from jobs.services.stopping import stopped_by_signals
 from wire.topics import PRODUCE_EVENTS
 
 _REASONS = {
@@ -27,7 +26,7 @@ _REASONS = {
     OwnerReason.NOBODY: "nobody may write",
     OwnerReason.UNREADABLE: "no right to describe ACLs (DESCRIBE on the cluster)",
 }
-_SUPER_USERS = "owners by ACLs: what a super user writes counts as another's, since ACLs do not show super users"
+_SUPER_USERS = "owners by ACLs: writes of super users count for other principals, since ACLs don't show super users"
 
 
 def poll_producers(
@@ -38,9 +37,11 @@ def poll_producers(
     ] = None,
     owners_from_acls: Annotated[
         bool,
-        typer.Option("--owners-from-acls", help="Who alone may write a topic, by ACLs, owns its producer ids."),
+        typer.Option(
+            "--owners-from-acls", help="The only principal that ACLs allow to write a topic owns its producer ids."
+        ),
     ] = False,
-    topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
+    topic: TopicOption = PRODUCE_EVENTS,
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -11,11 +11,10 @@ import typer
 from broker.errors import TopicMissingError
 from broker.kafka.config import KafkaConfig
 from broker.tap.tap_status import WatchedBroker, WatchState, judge, read_heartbeats, running_brokers
-from jobs.human import plural
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
-from jobs.text_tables import TextTable
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from jobs.output.human import plural
+from jobs.output.terminal import output, printable
+from jobs.output.text_tables import TextTable
 
 STALE_SECONDS = 60.0
 """Six missed heartbeats."""
@@ -31,7 +30,7 @@ def status(
     ] = STALE_SECONDS,
     as_json: JsonOption = False,
 ) -> None:
-    """Show for each broker whether a tap watches it; exit code 1 if a running one is not watched."""
+    """Show for each broker whether a tap watches it; exit code 1 if a running broker is not watched."""
     settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
     brokers = running_brokers(settings)
     try:
@@ -56,7 +55,7 @@ def status(
 def _summary(blind: list[int]) -> str:
     if not blind:
         return "every running broker is watched"
-    return f"nobody watches broker {', '.join(map(str, blind))}: start `pid-quota tap` there"
+    return f"no tap watches broker {', '.join(map(str, blind))}: start `pid-quota tap` there"
 
 
 def _cells(watch: WatchedBroker) -> list[object]:
@@ -75,7 +74,7 @@ def _remarks(watch: WatchedBroker) -> Iterator[str]:
     if known is None:
         return
     if watch.watch is WatchState.NO_FILE:
-        yield "the file that its tap follows is not there: check --log-file, and that the class is loaded"
+        yield "the file that its tap follows does not exist: check --log-file, and that the class is loaded"
     if known.problem:
         yield known.problem
     dropped, lost, bad = (known.counters.get(name, 0) for name in ("dropped_lines", "lost_lines", "bad_lines"))

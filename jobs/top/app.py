@@ -13,9 +13,8 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
-from jobs.terminal import OUR_ERRORS, one_line, printable
+from jobs.output.terminal import OUR_ERRORS, one_line, printable
 from jobs.top.screen import COLUMNS, cells, detail_view, summary, warning_text
-from quota.config import QuotaConfig
 from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
 
@@ -43,7 +42,7 @@ class TopApp(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
-        # Textual would only tell that q quits, and a field would copy its text.
+        # Without this binding Textual would only show a hint, and an input field would copy its text.
         Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("s", "sort", "sort"),
         Binding("slash", "filter", "filter"),
@@ -53,7 +52,6 @@ class TopApp(App[None]):
     def __init__(
         self,
         tables: str,
-        config: QuotaConfig,
         *,
         clock: Callable[[], datetime],
         seconds: float,
@@ -63,11 +61,10 @@ class TopApp(App[None]):
         limit: int = 1000,
         stale_seconds: float = STALE_AFTER_S,
     ) -> None:
-        """Take the settings.
+        """Initialize the screen.
 
         Args:
             tables: Folder of the tables, or `catalog.schema`.
-            config: The window of the stream.
             clock: The present.
             seconds: Interval between reads of the tables.
             sort: Sort order, a key of `SORTS`.
@@ -77,7 +74,7 @@ class TopApp(App[None]):
             stale_seconds: Silence after which to warn.
         """
         super().__init__()
-        self.tables, self.config, self.clock, self.seconds = tables, config, clock, seconds
+        self.tables, self.clock, self.seconds = tables, clock, seconds
         self.sort, self.text, self._principal, self._limit = sort, text, principal, limit
         self._stale_seconds = stale_seconds
         self.rows: list[TopRow] = []
@@ -112,7 +109,7 @@ class TopApp(App[None]):
             return
         now = self.clock()
         try:
-            rows = read_rows(self.tables, now, self.config)
+            rows = read_rows(self.tables, now)
             self.freshness = read_freshness(self.tables, now, self._stale_seconds)
             if self._looks % _DIAGNOSES_EVERY == 0:
                 self._diagnoses = read_diagnoses(self.tables, now)
@@ -228,7 +225,7 @@ class DetailScreen(Screen[None]):
         if sum(worker.group == "detail" and worker.is_running for worker in app.workers) > 1:
             return
         try:
-            detail = read_detail(app.tables, self._principal, app.clock(), app.config)
+            detail = read_detail(app.tables, self._principal, app.clock())
         except OUR_ERRORS as error:
             app.call_from_thread(self.show, printable(one_line(str(error))))
             return

@@ -7,15 +7,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from jobs.tables.sql_command import TablesOption
-from jobs.tables.staleness import warn_if_stale
-from jobs.tables_out import CsvOption, Form, JsonOption, form, show, to_json
-from jobs.terminal import output
+from jobs.options import CsvOption, JsonOption, TablesOption, full_name
+from jobs.output.staleness import warn_if_stale
+from jobs.output.tables_out import Form, form, show, to_json
+from jobs.output.terminal import output
 from jobs.top.screen import detail_view, rows_table, summary
-from quota.config import QuotaConfig
-from tables.catalog.answer import Answer
 from tables.query.freshness import STALE_AFTER_S
 from tables.query.top_rows import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
+from tables.store.values import Answer
 
 Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
 
@@ -28,29 +27,28 @@ def top(
     sort: Annotated[Sort, typer.Option(help="Sort order; used: throttled first, then nearest to the quota.")] = (
         "used"
     ),
-    text: Annotated[str, typer.Option("--filter", help="Only principals with this in their name.")] = "",
-    principal: Annotated[str | None, typer.Option(help="Show one in detail, such as User:mallory.")] = None,
+    text: Annotated[str, typer.Option("--filter", help="Show only principals whose name contains this text.")] = "",
+    principal: Annotated[str | None, typer.Option(help="Show this principal in detail, such as User:mallory.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most principals to show.")] = 1000,
     seconds: Annotated[float, typer.Option(min=0.2, help="Interval between reads of the tables.")] = 2.0,
-    window_seconds: Annotated[int, typer.Option(help="The stream's window, by which tokens refill.")] = 3600,
-    stale_seconds: Annotated[float, typer.Option(min=1, help="Silence after which to warn.")] = STALE_AFTER_S,
+    stale_seconds: Annotated[
+        float, typer.Option(min=1, help="Warn if the newest row is older than this.")
+    ] = STALE_AFTER_S,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
     """Show who makes new producer ids, live: s sorts, / filters, Enter shows details, q quits."""
-    config = QuotaConfig(window_seconds=window_seconds)
-    name = principal if principal is None or ":" in principal else f"User:{principal}"
+    name = principal and full_name(principal)
     wanted = form(as_json=as_json, as_csv=as_csv)
     if once or wanted != "table" or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        _print_once(tables, config, sort, text, name, limit, wanted, stale_seconds)
+        _print_once(tables, sort, text, name, limit, wanted, stale_seconds)
         return
     from jobs.top.app import TopApp
 
     # Fail with one line, before the screen opens, if the tables can't be read.
-    read_rows(tables, _now(), config)
+    read_rows(tables, _now())
     TopApp(
         tables,
-        config,
         clock=_now,
         seconds=seconds,
         sort=sort,
@@ -63,7 +61,6 @@ def top(
 
 def _print_once(
     tables: str,
-    config: QuotaConfig,
     sort: str,
     text: str,
     principal: str | None,
@@ -76,11 +73,11 @@ def _print_once(
         if wanted == "csv":
             msg = "--principal shows several tables, which do not fit into one CSV: give --json"
             raise typer.BadParameter(msg)
-        detail = read_detail(tables, principal, now, config)
+        detail = read_detail(tables, principal, now)
         warn_if_stale(tables, now, stale_seconds)
         typer.echo(_detail_json(detail)) if wanted == "json" else console.print(detail_view(detail))
         return
-    rows = read_rows(tables, now, config)
+    rows = read_rows(tables, now)
     diagnoses = read_diagnoses(tables, now)
     freshness = warn_if_stale(tables, now, stale_seconds)
     shown = [row.diagnosed(diagnoses) for row in arranged(rows, sort, text)[:limit]]

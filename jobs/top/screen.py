@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from jobs.human import counted, plural
-from jobs.terminal import printable
-from jobs.text_tables import TextTable
+from jobs.output.human import counted, plural
+from jobs.output.terminal import printable
+from jobs.output.text_tables import TextTable
 from tables.query.freshness import Freshness
 from tables.query.top_rows import Detail, TopRow
 
@@ -141,7 +141,7 @@ def summary(rows: Sequence[TopRow], freshness: Freshness) -> str:
     """Return totals in one line."""
     now = freshness.now
     if freshness.is_stale:
-        # No rows are no zeros.
+        # Missing rows are not zeros.
         return (
             f"{now:%H:%M:%S} UTC  {len(rows):,} principals as of {freshness.since}; who is throttled now is not known"
         )
@@ -204,7 +204,7 @@ def _leases(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         left = f", {row['seconds_left']:.0f} s left" if row["in_force_now"] else ""
         entity = row["entity_ip"] or row["entity_user"]
         client = f" client {row['entity_client_id']}" if row["entity_client_id"] else ""
-        # The value of a hold is its end, which `left` says.
+        # The value of a hold is its end, which `left` shows.
         quota = "hold" if row["lever"] == "hold" else f"{row['lever']} {row['new_value']}"
         yield f"  {row['recorded_at']:%H:%M:%S} {row['state']}: {entity}{client} {quota}{left}"
 
@@ -213,7 +213,7 @@ def _clients(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         return
     yield ""
-    yield "clients (pid-quota why tells how to mend it)"
+    yield "clients (pid-quota why explains how to fix them)"
     for row in rows:
         made = plural(row["new_pids"], "new PID")
         yield f"  {row['client']}: {row['kind']}, {made} from {plural(row['hosts'], 'address', 'addresses')}"

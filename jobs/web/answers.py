@@ -93,16 +93,7 @@ QUERIES: dict[str, Callable[[ConsoleData, datetime, Mapping[str, str]], dict[str
 
 @dataclass
 class Answers:
-    """A cache of answers; concurrent requests for a page wait for one query.
-
-    Attributes:
-        data: Reads the tables.
-        clock: The present.
-        fresh_s: Seconds for which an answer is kept.
-        refresh_s: Seconds between refreshes of a page.
-        kept: Answers and when they were made, by question.
-        locks: By page.
-    """
+    """A cache of answers; concurrent requests for a page wait for one query."""
 
     data: ConsoleData
     clock: Callable[[], datetime]

@@ -18,16 +18,14 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from jobs.secrets import one_secret
-from jobs.tables.sql_command import TablesOption
-from jobs.terminal import OUR_ERRORS, one_line
+from jobs.options import TablesOption, one_secret
+from jobs.output.terminal import OUR_ERRORS, one_line
 from jobs.web.answers import QUERIES, Answers
 from jobs.web.databricks_app import APP_FRESH_S, APP_PORT, APP_REFRESH_S, ForwardedUser, require_app
 from jobs.web.editing import Editing
 from jobs.web.editors import Editors, editor_line
 from jobs.web.pages import ConsoleData
 from jobs.web.security import MIN_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
-from quota.config import QuotaConfig
 from tables.query.freshness import STALE_AFTER_S
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ def console(
     ] = False,
     editors: Annotated[
         Path | None,
-        typer.Option(envvar=EDITORS, help="File of those who may edit quotas, one line of --new-editor each."),
+        typer.Option(envvar=EDITORS, help="File of the editors of quotas, with a line of --new-editor for each."),
     ] = None,
     _new_editor: Annotated[
         str | None,
@@ -90,8 +88,9 @@ def console(
             help="Ask for a password, print NAME's line, and exit.",
         ),
     ] = None,
-    stale_seconds: Annotated[float, typer.Option(min=1, help="Silence after which to warn.")] = STALE_AFTER_S,
-    window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
+    stale_seconds: Annotated[
+        float, typer.Option(min=1, help="Warn if the newest row is older than this.")
+    ] = STALE_AFTER_S,
 ) -> None:
     """Show the tables in the browser: who makes producer ids, who is throttled, and how near the others are."""
     if databricks_app:
@@ -100,8 +99,7 @@ def console(
     if token is not None and len(token) < MIN_TOKEN_LENGTH:
         msg = f"the token has {len(token)} characters, not {MIN_TOKEN_LENGTH} or more. Leave it out to have one made"
         raise typer.BadParameter(msg)
-    config = QuotaConfig(window_seconds=window_seconds)
-    data = ConsoleData(tables, config, stale_seconds)
+    data = ConsoleData(tables, stale_seconds)
     if databricks_app and editors is not None:
         msg = "--editors does not go with --databricks-app, which only reads: edit with `pid-quota quotas`"
         raise typer.BadParameter(msg)
@@ -183,17 +181,13 @@ async def _bug(_request: Request, error: Exception) -> Response:
 
 
 def _error_line(status: int, message: str) -> Response:
-    # Our messages state the error, then the remedy.
+    # Our messages consist of an error and a remedy.
     error, _, remedy = one_line(message).partition(". ")
     return refusal(status, error, remedy or "See `pid-quota console --help`.")
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Return a listening socket; connections queue until the console serves them.
-
-    Raises:
-        BadParameter: If the address can't be bound.
-    """
+    """Return a listening socket; connections queue until the console serves them."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -19,11 +19,7 @@ _USER = ("x-forwarded-email", "x-forwarded-user")
 
 
 def require_app(environment: Mapping[str, str] = os.environ) -> None:
-    """Raise unless the proxy of Databricks Apps is in front: elsewhere anybody could forge the user header.
-
-    Raises:
-        BadParameter: If this is not a Databricks App.
-    """
+    """Raise unless the proxy of Databricks Apps is in front: elsewhere anybody could forge the user header."""
     if not environment.get(_APP_NAME):
         msg = (
             "--databricks-app takes whom a header names, which only the proxy of Databricks Apps may set, and "

@@ -1,4 +1,4 @@
-"""What a principal's page says in words: diagnoses with their fixes, as `pid-quota why`."""
+"""Diagnoses and fixes in words, for a principal's page."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict

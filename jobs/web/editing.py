@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from http.cookies import CookieError, SimpleCookie
 from threading import Lock
 from typing import Any
 
@@ -15,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from jobs.terminal import printable
+from jobs.output.terminal import printable
 from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
-from jobs.web.security import refusal
+from jobs.web.security import cookie, refusal
 from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
 from quota.principals import MAX_PRINCIPAL_BYTES
@@ -49,15 +48,7 @@ class QuotaEdit:
 
 @dataclass
 class Editing:
-    """The routes that write.
-
-    Attributes:
-        data: Names the tables.
-        editors: May edit; None if nobody may.
-        clock: The present.
-        cookie: Name of the session's cookie.
-        changed: Called after a change.
-    """
+    """The routes that write."""
 
     data: ConsoleData
     editors: Editors | None
@@ -145,11 +136,7 @@ class Editing:
         return None if self.editors is None else self.editors.user(self._secret(request))
 
     def _secret(self, request: Request) -> str:
-        try:
-            morsel = SimpleCookie(request.headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            return ""
-        return "" if morsel is None else morsel.value
+        return cookie(request.headers, self.cookie)
 
 
 async def _json(request: Request) -> dict[str, Any]:
@@ -168,11 +155,7 @@ async def _json(request: Request) -> dict[str, Any]:
 
 
 def changes_of(body: dict[str, Any]) -> list[QuotaEdit]:
-    """Validate the changes of a request.
-
-    Raises:
-        HTTPException: If one is invalid.
-    """
+    """Validate the changes of a request."""
     rows = body.get("changes")
     if not isinstance(rows, list) or not 0 < len(rows) <= _MAX_CHANGES:
         raise HTTPException(400, f"changes is not a list of 1 to {_MAX_CHANGES}. Send one")
@@ -213,7 +196,7 @@ def user_fault(name: object) -> str:
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
-        return "the user's name is not valid UTF-8. Type it anew"
+        return "the user's name is not valid UTF-8. Type it again"
     return (
         "" if size <= MAX_PRINCIPAL_BYTES else f"the user's name has {size} bytes. Give {MAX_PRINCIPAL_BYTES} or less"
     )

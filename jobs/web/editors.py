@@ -28,13 +28,9 @@ _OF_AN_ADDRESS, _OF_ALL = 10, 60
 
 
 def editor_line(name: str, password: str) -> str:
-    """Return a line of the file of editors.
-
-    Raises:
-        BadParameter: If the name or the password is unfit.
-    """
+    """Return a line of the file of editors."""
     if not name or ":" in name or not name.isprintable():
-        msg = f"the name {name!r} is unfit: give one without ':'"
+        msg = f"the name {name!r} is invalid: give one without ':'"
         raise typer.BadParameter(msg)
     if len(password) < MIN_PASSWORD_LENGTH:
         msg = f"the password has {len(password)} characters, not {MIN_PASSWORD_LENGTH} or more"
@@ -99,11 +95,7 @@ class Editors:
 
     @classmethod
     def load(cls, file: Path) -> "Editors":
-        """Read a file of editors, a line each as `--new-editor` prints it.
-
-        Raises:
-            BadParameter: If it can't be read, is open to everybody, or holds another line.
-        """
+        """Read a file of editors, a line each as `--new-editor` prints it."""
         try:
             mode, lines = file.stat().st_mode, file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
@@ -163,7 +155,7 @@ class Editors:
 
 
 def _key(secret: str) -> str:
-    # A look-up by the hash takes no longer for a secret that begins as a real one does.
+    # Look up by the hash, so that the time reveals nothing about the secret.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -172,5 +164,5 @@ def _parts(file: Path, number: int, line: str) -> tuple[str, bytes, bytes]:
         name, salt, hashed = line.split(":")
         return name, base64.b64decode(salt, validate=True), base64.b64decode(hashed, validate=True)
     except (ValueError, binascii.Error) as error:
-        msg = f"--editors {file}, line {number} is not what --new-editor prints. Make it anew"
+        msg = f"--editors {file}, line {number} is not what --new-editor prints. Create it again"
         raise typer.BadParameter(msg) from error

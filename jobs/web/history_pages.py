@@ -5,7 +5,8 @@ from typing import Any
 
 from jobs.web import queries as web_sql
 from jobs.web.pages import ConsoleData
-from tables.query.relations import RowFilter, opened
+from tables.query.sql_query import opened
+from tables.store.values import RowFilter
 from tables.times import to_ms
 
 SPANS_HOURS = (24, 168, 720, 8760)
@@ -14,21 +15,14 @@ LISTED = 1_000
 
 
 def decisions(data: ConsoleData, now: datetime, hours: float, name: str) -> dict[str, Any]:
-    """Return the decisions of a time span, the newest first.
-
-    Args:
-        data: Reads the tables.
-        now: The present.
-        hours: How far to look back.
-        name: Principal; empty for all.
-    """
+    """Return the decisions of a time span, the newest first."""
     since = now - timedelta(hours=hours)
     condition, values = _of("decided_at > :since", {"since": since}, name)
     rows = {"throttle_decisions": RowFilter(condition, values, newer_than=("decided_at", since))}
-    with opened(data.tables, now, data.config, rows) as relations:
+    with opened(data.tables, now, rows) as relations:
         found = relations.ask(web_sql.ALL_DECISIONS).records()
         page = {"name": name, "hours": hours, "decisions": found[:LISTED], "complete": len(found) <= LISTED}
-    return data.framed(now, relations, page)
+        return data.framed(now, relations, page)
 
 
 def leases(data: ConsoleData, now: datetime, hours: float, name: str) -> dict[str, Any]:
@@ -36,7 +30,7 @@ def leases(data: ConsoleData, now: datetime, hours: float, name: str) -> dict[st
     since = {"since_ms": to_ms(now - timedelta(hours=hours))}
     # A lease in force may be older than the span.
     condition, values = _of("TRUE", {}, name)
-    with opened(data.tables, now, data.config, {"enforcement_actions": RowFilter(condition, values)}) as relations:
+    with opened(data.tables, now, {"enforcement_actions": RowFilter(condition, values)}) as relations:
         found, steps = (
             relations.ask(web_sql.ALL_LEASES, since).records(),
             relations.ask(web_sql.ACTIONS, since).records(),
@@ -48,7 +42,7 @@ def leases(data: ConsoleData, now: datetime, hours: float, name: str) -> dict[st
             "steps": steps[:LISTED],
             "complete": max(len(found), len(steps)) <= LISTED,
         }
-    return data.framed(now, relations, page)
+        return data.framed(now, relations, page)
 
 
 def _of(condition: str, values: dict[str, str | datetime], name: str) -> tuple[str, dict[str, str | datetime]]:

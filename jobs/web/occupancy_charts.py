@@ -7,11 +7,7 @@ from typing import Any
 
 
 def sweeps_over_time(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what each broker held at each sweep, in columns; None where a broker is missing.
-
-    Args:
-        sweeps: Rows with `at_ms`, `broker_id` and `held_pids`, in order of time.
-    """
+    """Return what each broker held at each sweep, in columns; None where a broker is missing."""
     times = sorted({row["at_ms"] for row in sweeps})
     held = {(row["at_ms"], row["broker_id"]): row["held_pids"] for row in sweeps}
     brokers = sorted({row["broker_id"] for row in sweeps})
@@ -25,9 +21,6 @@ def failover_bounds(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     The table has no partition placement, so the next leader is unknown: of a topic a survivor takes over at most what
     the dead broker led, and at most what it follows. `pid-quota occupancy` asks the brokers and is exact. Memory does
     not move: followers already hold the producers of what they replicate.
-
-    Args:
-        rows: Rows of the view `occupancy_now`.
     """
     led: Counter[tuple[int, str]] = Counter()
     held: Counter[tuple[int, str]] = Counter()

@@ -1,12 +1,12 @@
 """The web console's pages as JSON values: a method per page, which opens the tables once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.lifecycle.similar_names import similar
-from jobs.tables_out import json_value
+from jobs.output.tables_out import json_value
 from jobs.web import queries as web_sql
 from jobs.web.diagnoses import diagnosed
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
@@ -21,11 +21,12 @@ from jobs.web.timelines import (
     step_of,
     thinned,
 )
-from quota.config import QuotaConfig
 from tables.query.freshness import STALE_AFTER_S, read_freshness
 from tables.query.held_entries import HELD
-from tables.query.relations import Relations, RowFilter, opened
+from tables.query.sql_query import opened
 from tables.query.throttle_causes import looks_like
+from tables.store.base import Relations
+from tables.store.values import RowFilter
 from tables.times import to_ms
 
 SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)
@@ -42,16 +43,14 @@ class ConsoleData:
 
     Attributes:
         tables: Folder of the path tables, or `catalog.schema`.
-        config: Window for the views' tokens.
         stale_after_s: Silence in seconds after which the tables do not tell what is so now.
     """
 
     tables: str
-    config: QuotaConfig = field(default_factory=QuotaConfig)
     stale_after_s: float = STALE_AFTER_S
 
     def freshness(self, now: datetime) -> dict[str, Any]:
-        """Return when the newest row is from, and the warning if that is long ago."""
+        """Return the time of the newest row, and a warning if it is old."""
         found = read_freshness(self.tables, now, self.stale_after_s)
         page: dict[str, Any] = json_value(
             {
@@ -73,7 +72,7 @@ class ConsoleData:
             "quarantined_events": RowFilter(columns=("record_timestamp",)),
             "tap_status": _later_than("seen_at", now - timedelta(hours=_DAY_HOURS)),
         }
-        with opened(self.tables, now, self.config, rows) as relations:
+        with opened(self.tables, now, rows) as relations:
             intervals = relations.ask(web_sql.INTERVALS, {"since_ms": to_ms(since)}).records()
             (health,) = relations.ask("SELECT * FROM stream_health").records()
             page = {
@@ -86,9 +85,9 @@ class ConsoleData:
                 "health": health,
                 "taps": relations.ask("SELECT * FROM tap_coverage").records(),
             }
-        if health["newest_row_at"] is None:
-            health |= self._last_sign(now)
-        return self.framed(now, relations, page)
+            if health["newest_row_at"] is None:
+                health |= self._last_sign(now)
+            return self.framed(now, relations, page)
 
     def offenders(self, now: datetime) -> dict[str, Any]:
         """Return the principals with most refused producer ids in the last 24 hours."""
@@ -96,9 +95,9 @@ class ConsoleData:
             "producer_id_metrics": _later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
             "throttle_decisions": _recent_decisions(now),
         }
-        with opened(self.tables, now, self.config, rows) as relations:
+        with opened(self.tables, now, rows) as relations:
             page = {"offenders": relations.ask(web_sql.OFFENDERS).records()}
-        return self.framed(now, relations, page)
+            return self.framed(now, relations, page)
 
     def headroom(self, now: datetime) -> dict[str, Any]:
         """Return the headroom of each principal active in the last 24 hours, the smallest first."""
@@ -106,13 +105,13 @@ class ConsoleData:
             "producer_id_metrics": _later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
             "throttle_decisions": _recent_decisions(now),
         }
-        with opened(self.tables, now, self.config, rows) as relations:
+        with opened(self.tables, now, rows) as relations:
             held = {(row["principal"], row["broker_id"]) for row in relations.ask(web_sql.THROTTLED).records()}
             records = relations.ask(web_sql.HEADROOM).records()
             for row in records:
                 row["throttled_now"] = (row["principal"], row["broker_id"]) in held
             page = {"principals": records, "complete": len(records) < _LISTED}
-        return self.framed(now, relations, page)
+            return self.framed(now, relations, page)
 
     def principal(self, now: datetime, name: str, hours: float = 24, broker_id: int | None = None) -> dict[str, Any]:
         """Return one principal over time.
@@ -134,13 +133,13 @@ class ConsoleData:
                 f"{who} AND throttled_until > :since", mine | {"since": since}, newer_than=("throttled_until", since)
             ),
             "enforcement_actions": RowFilter(who, mine),
-            # Two days suffice to tell nearly all new ids from first ones.
+            # Two days suffice to distinguish nearly all new ids from first ones.
             "producer_inits": RowFilter(
                 f"{who} AND answered_at > :early", mine | {"early": early}, newer_than=("answered_at", early)
             ),
         }
         step_ms = round(hours * 3_600_000 / POINTS)
-        with opened(self.tables, now, self.config, rows) as relations:
+        with opened(self.tables, now, rows) as relations:
             ledgers = relations.ask(web_sql.LEDGERS, mine).records()
             chosen = _chosen(ledgers, broker_id)
             whose = mine | {"broker_id": -1 if chosen is None else chosen}
@@ -153,7 +152,7 @@ class ConsoleData:
                 "broker_id": chosen,
                 "brokers": sorted(row["broker_id"] for row in ledgers if row["broker_id"] is not None),
                 "now_row": next((row for row in ledgers if row["broker_id"] == chosen), None),
-                "timeline": _columns(lines_of(times, now, self.config.window_ms, step_ms), _LINES),
+                "timeline": _columns(lines_of(times, now, relations.settings().window_seconds * 1000, step_ms), _LINES),
                 "counts": _columns(times, _COUNTS),
                 "throttles": merged(spans_of(decisions)),
                 "decisions": decisions,
@@ -161,14 +160,14 @@ class ConsoleData:
                 "held": next(iter(relations.ask(HELD.format(principal=":principal"), mine).records()), None),
                 "churn": diagnosed(relations.ask(web_sql.CHURN, mine).records()),
             }
-        if not ledgers and not decisions:
-            page["similar"] = self._similar(now, since, name)
-        return self.framed(now, relations, page)
+            if not ledgers and not decisions:
+                page["similar"] = self._similar(now, since, name)
+            return self.framed(now, relations, page)
 
     def occupancy(self, now: datetime) -> dict[str, Any]:
         """Return what brokers hold of producers, and the effect of losing each broker."""
         rows = {"producer_occupancy": _later_than("swept_at", now - timedelta(days=7))}
-        with opened(self.tables, now, self.config, rows) as relations:
+        with opened(self.tables, now, rows) as relations:
             held = relations.ask(web_sql.OCCUPANCY).records()
             page = {
                 "rows": [{name: row[name] for name in row if name != "idle_hours"} for row in held[:200]],
@@ -177,7 +176,7 @@ class ConsoleData:
                 **sweeps_over_time(relations.ask(web_sql.SWEEPS).records()),
                 **failover_bounds(held),
             }
-        return self.framed(now, relations, page)
+            return self.framed(now, relations, page)
 
     def _with_causes(self, throttled: list[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
         causes = looks_like(self.tables, {row["principal"] for row in throttled}, now)
@@ -189,7 +188,7 @@ class ConsoleData:
             {
                 "now": now,
                 "tables": self.tables,
-                "window_seconds": self.config.window_ms / 1000,
+                "window_seconds": relations.settings().window_seconds,
                 "missing": relations.missing,
                 **page,
             }
@@ -202,12 +201,12 @@ class ConsoleData:
                 "window_end > :since", {"since": since}, ("principal",), newer_than=("window_end", since)
             )
         }
-        with opened(self.tables, now, self.config, rows) as relations:
+        with opened(self.tables, now, rows) as relations:
             known = [row["principal"] for row in relations.ask(web_sql.NAMES).records()]
         return similar(name, known)
 
     def _last_sign(self, now: datetime) -> dict[str, Any]:
-        with opened(self.tables, now, self.config, {"producer_id_metrics": RowFilter(columns=("as_of",))}) as relations:
+        with opened(self.tables, now, {"producer_id_metrics": RowFilter(columns=("as_of",))}) as relations:
             newest = relations.ask(web_sql.NEWEST).records()[0]["newest_row_at"]
         return {"newest_row_at": newest, "silent_seconds": None if newest is None else (now - newest).total_seconds()}
 

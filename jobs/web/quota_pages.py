@@ -11,10 +11,12 @@ from quota.allowance import Allowance
 from quota.principals import entity_name
 from quota.suggestion import Excess, excess
 from tables.errors import TableNotFoundError
-from tables.query.relations import Relations, RowFilter, opened
+from tables.query.sql_query import opened
 from tables.query.suggestions import Suggestion, history_of, suggest
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import validated_quotas
+from tables.store.base import Relations
+from tables.store.values import RowFilter
 
 HISTORY_DAYS = 7
 _LISTED = 2_000
@@ -24,7 +26,7 @@ def quotas(data: ConsoleData, now: datetime) -> dict[str, Any]:
     """Return each user's quota in force, the suggested one, and what both would have refused in a week."""
     entries, faults = _in_force(data.tables)
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
-    with opened(data.tables, now, data.config, _week(now)) as relations:
+    with opened(data.tables, now, _week(now)) as relations:
         history = _history(relations)
         found = suggest(history, quotas_now, relations.ask(web_sql.CLIENTS).records())
         suggested = {entity_name(each.principal): each for each in found}
@@ -43,21 +45,14 @@ def quotas(data: ConsoleData, now: datetime) -> dict[str, Any]:
             "faults": faults,
             "days": HISTORY_DAYS,
         }
-    return data.framed(now, relations, page)
+        return data.framed(now, relations, page)
 
 
 def what_if(data: ConsoleData, now: datetime, name: str | None, allowance: Allowance | None) -> dict[str, Any]:
-    """Return what a quota would have refused in a week, and what the one in force would have.
-
-    Args:
-        data: Reads the tables.
-        now: The present.
-        name: User name; None for the default.
-        allowance: The quota; None if it is deleted.
-    """
+    """Return what a quota would have refused in a week, and what the one in force would have."""
     entries, _ = _in_force(data.tables)
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
-    with opened(data.tables, now, data.config, _week(now)) as relations:
+    with opened(data.tables, now, _week(now)) as relations:
         by_name = {entity_name(principal): counts for principal, counts in _history(relations).items()}
     then = {key: value for key, value in quotas_now.items() if key != name}
     then |= {} if allowance is None else {name: allowance}

@@ -32,7 +32,7 @@ _OPEN = "/static/"
 
 @dataclass(frozen=True)
 class Access:
-    """What a request must present.
+    """Who may use the console: the token, and our host names.
 
     Attributes:
         token: None requires no token, which only a loopback address may do.
@@ -45,7 +45,7 @@ class Access:
     cookie: str = "pid_quota_console"
 
     missing: ClassVar[tuple[str, str]] = (
-        "a token is needed",
+        "a token is required",
         "Open / and give the token that `pid-quota console` printed.",
     )
     """Error and remedy for a request without it."""
@@ -55,6 +55,7 @@ class Access:
 
         Guards against DNS rebinding: a foreign page whose own name resolves to us could read us through the visitor's
         browser. That takes a name, so addresses are accepted.
+
 
         Examples:
             >>> access = Access(names=frozenset({"localhost"}))
@@ -81,11 +82,7 @@ class Access:
         scheme, _, shown = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.matches(shown.strip()):
             return True
-        try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            return False
-        return morsel is not None and hmac.compare_digest(_bytes(morsel.value), _bytes(self.session()))
+        return hmac.compare_digest(_bytes(cookie(headers, self.cookie)), _bytes(self.session()))
 
     def matches(self, shown: str) -> bool:
         """Compare a token with ours in constant time."""
@@ -94,6 +91,15 @@ class Access:
     def session(self) -> str:
         """Return the cookie's value: derived from the token, so that a stolen cookie does not reveal it."""
         return hmac.new(_bytes(self.token or ""), b"pid-quota console cookie", "sha256").hexdigest()
+
+
+def cookie(headers: Headers, name: str) -> str:
+    """Return the value of a request's cookie; empty without it."""
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return ""
+    return "" if morsel is None else morsel.value
 
 
 def host_name(host: str) -> str:

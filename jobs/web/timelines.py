@@ -16,7 +16,7 @@ _MINUTE_MS = 60_000
 def per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
     """Return the new producer ids of the minute up to the end of the newest complete interval.
 
-    A longer interval gives its mean; a shorter one alone would make a burst of seconds a minute's.
+    A longer interval gives its mean; shorter intervals are summed up to a minute.
     """
     over = [row for row in intervals if row["at_ms"] <= to_ms(now)]
     if not over:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from quota.limits import UNLIMITED, Limit, Quotas
 from streaming.batch.batch_files import BatchFiles
 from streaming.checkpoint.table_ids import load_table_ids, other_table
-from streaming.checkpoint.table_rows import native_dataset
 from streaming.databricks import is_local
 from streaming.errors import CheckpointError
-from tables.delta import is_catalog, open_table, table_path
 from tables.quotas.quota_rows import COLUMNS, entries_in_force
+from tables.store.open import open_store
+from tables.store.values import RowFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,17 +58,15 @@ def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -
         TableError: If the table can't be read.
         CheckpointError: If it is another table: quotas would silently be gone.
     """
+    store = open_store(tables)
     if is_local(tables):
-        table = open_table(tables, TABLE)
-        found_id = str(table.metadata().id)
+        found_id = store.table_id(TABLE)
         if table_id not in (None, found_id):
             raise other_table(tables, TABLE, found_id, str(table_id))
-        found = native_dataset(table, tables, TABLE).to_table(columns=list(COLUMNS))
+        rows = store.read(TABLE, RowFilter(columns=COLUMNS))
     else:
-        place = table_path(tables, TABLE)
-        rows = spark.read.table(place) if is_catalog(tables) else spark.read.format("delta").load(place)
-        found = rows.select(*COLUMNS).toArrow()
-    entries, faults = entries_in_force(found.to_pylist())
+        rows = spark.read.table(store.spark_name(TABLE)).select(*COLUMNS).toArrow().to_pylist()
+    entries, faults = entries_in_force(rows)
     for fault in faults:
         _log_once(fault)
     return quotas_in_force(entries)

@@ -8,13 +8,12 @@ from pyspark.sql import SparkSession
 
 from streaming.checkpoint.spark_files import as_spark_json
 from streaming.errors import StreamIdTakenError
-from tables.delta import is_catalog, open_table, table_path
+from tables.store.engines import SparkEngine
+from tables.store.open import open_store
+from tables.store.values import TableCommit
 
 _LOOK_BACK = (20, 5000)
 """Commits of a table to search: those after the stream's last are maintenance, and few."""
-
-_Commit = tuple[str, int]
-"""A commit's `userMetadata` and its time in milliseconds since the epoch."""
 
 EARLIEST = "earliest"
 """Spark's name for the offset of the oldest record."""
@@ -96,8 +95,9 @@ def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetad
     Raises:
         TableError: If a path table can't be read.
     """
+    store = open_store(tables, SparkEngine(spark))
     for limit in _LOOK_BACK:
-        commits = _by_spark(spark, tables, table, limit) if is_catalog(tables) else _by_path(tables, table, limit)
+        commits = store.history(table, limit)
         found = [metadata for metadata in map(_parse, commits) if metadata is not None]
         if found:
             return found[0]
@@ -129,29 +129,9 @@ def resume_offsets(commits: list[CommitMetadata]) -> str:
     return as_spark_json(offsets) if offsets else EARLIEST
 
 
-def holds_rows(spark: SparkSession, tables: str, table: str) -> bool:
-    """Say whether a table has any row."""
-    if is_catalog(tables):
-        return not spark.read.table(table_path(tables, table)).isEmpty()
-    return bool(open_table(tables, table).file_uris())
-
-
-def _by_path(tables: str, table: str, limit: int) -> list[_Commit]:
-    commits = open_table(tables, table).history(limit)
-    return [(str(commit.get("userMetadata", "")), int(commit.get("timestamp", 0))) for commit in commits]
-
-
-def _by_spark(spark: SparkSession, tables: str, table: str, limit: int) -> list[_Commit]:
-    history = spark.sql(f"DESCRIBE HISTORY {table_path(tables, table)} LIMIT {limit}")
-    rows = history.selectExpr(
-        "coalesce(userMetadata, '') AS metadata", "unix_millis(timestamp) AS committed_ms"
-    ).collect()
-    return [(row["metadata"], row["committed_ms"]) for row in rows]
-
-
-def _parse(commit: _Commit) -> CommitMetadata | None:
-    text, committed_ms = commit
+def _parse(commit: TableCommit) -> CommitMetadata | None:
     try:
-        return msgspec.structs.replace(msgspec.json.decode(text, type=CommitMetadata), committed_ms=committed_ms)
+        metadata = msgspec.json.decode(commit.metadata, type=CommitMetadata)
     except msgspec.MsgspecError:
         return None
+    return msgspec.structs.replace(metadata, committed_ms=commit.committed_ms)

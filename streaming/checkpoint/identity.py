@@ -17,13 +17,14 @@ from streaming.checkpoint.commit_metadata import (
     EARLIEST,
     WRITE_ORDER,
     CommitMetadata,
-    holds_rows,
     newest_metadata,
     resume_offsets,
 )
 from streaming.checkpoint.own_files import read_json, unusable, write_json
 from streaming.checkpoint.spark_files import START_ANEW, newest_batch
 from streaming.errors import CheckpointError
+from tables.store.engines import SparkEngine
+from tables.store.open import open_store
 
 IDENTITY_FILE = "pid-quota.json"
 DEFAULT_STATE_BUCKETS = 24
@@ -103,7 +104,8 @@ def open_identity(
         _require_not_behind(identity, begun, commits, checkpoint)
     starting = EARLIEST
     if begun is None and not (identity and identity.starting_offsets):
-        earlier = [table for table, commit in commits.items() if commit or holds_rows(spark, tables, table)]
+        store = open_store(tables, SparkEngine(spark))
+        earlier = [table for table, commit in commits.items() if commit or store.has_rows(table)]
         if earlier and not new_checkpoint:
             msg = (
                 f"checkpoint {checkpoint} is new, but {earlier[0]} in {tables} holds rows of an earlier stream: give "

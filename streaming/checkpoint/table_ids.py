@@ -4,15 +4,13 @@ A table that was deleted or recreated would look like one without quotas: thrott
 that has run before refuses it. Needs no Spark.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 
 from streaming.checkpoint.own_files import read_json, write_json
 from streaming.checkpoint.spark_files import newest_batch
 from streaming.errors import CheckpointError
-from tables.delta import open_table
-from tables.errors import TableNotFoundError
+from tables.store.base import TableStore
 
 NEEDED = ("producer_id_quotas", "throttle_decisions", "producer_id_metrics", "quarantined_events")
 """The tables that the stream itself reads and writes."""
@@ -21,13 +19,12 @@ IDS_FILE = "pid-quota-tables.json"
 _BEGIN_ANEW = "--new-tables to begin anew, without its quotas and rows"
 
 
-def require_same(tables: str, checkpoint: str, found: Callable[[], Mapping[str, str]], *, new_tables: bool) -> None:
+def require_same(store: TableStore, checkpoint: str, *, new_tables: bool) -> None:
     """Check that the tables of a stream that has run before are still there, and the same.
 
     Args:
-        tables: Where they are.
+        store: Of the tables.
         checkpoint: Folder of the stream's checkpoint.
-        found: Returns the ids of the existing tables, by name.
         new_tables: Whether to skip the check.
 
     Raises:
@@ -35,16 +32,16 @@ def require_same(tables: str, checkpoint: str, found: Callable[[], Mapping[str, 
     """
     if new_tables or newest_batch(checkpoint) is None:
         return
-    there, kept = found(), load_table_ids(checkpoint)
+    there, kept = table_ids(store), load_table_ids(checkpoint)
     for name in NEEDED:
         if name not in there:
             msg = (
-                f"checkpoint {checkpoint} has batches, but there is no table {name} in {tables}: give that stream's "
-                f"--tables, or bring the table back, or {_BEGIN_ANEW}"
+                f"checkpoint {checkpoint} has batches, but there is no table {name} in {store.tables}: give that "
+                f"stream's --tables, or bring the table back, or {_BEGIN_ANEW}"
             )
             raise CheckpointError(msg)
         if kept.get(name, there[name]) != there[name]:
-            raise other_table(tables, name, there[name], kept[name])
+            raise other_table(store.tables, name, there[name], kept[name])
 
 
 def other_table(tables: str, name: str, found: str, kept: str) -> CheckpointError:
@@ -75,14 +72,11 @@ def save_table_ids(checkpoint: str, ids: Mapping[str, str]) -> None:
         write_json(Path(checkpoint) / IDS_FILE, dict(ids))
 
 
-def path_ids(tables: str) -> dict[str, str]:
-    """Return the ids of the existing path tables, by name.
+def table_ids(store: TableStore) -> dict[str, str]:
+    """Return the ids of the existing tables that the stream needs, by name.
 
     Raises:
         TableError: If one can't be read.
     """
-    ids = {}
-    for name in NEEDED:
-        with suppress(TableNotFoundError):
-            ids[name] = str(open_table(tables, name).metadata().id)
-    return ids
+    there = store.existing()
+    return {name: store.table_id(name) for name in NEEDED if name in there}

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from streaming.checkpoint.commit_metadata import CommitMetadata, require_own
 from streaming.commit.sinks import application
-from tables.commits import leaving_old_log, retry_conflicts
-from tables.delta import open_table
 from tables.errors import TableError, first_line
+from tables.store.commits import leaving_old_log, retry_conflicts
+from tables.store.path_tables import open_table
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata, re
 from streaming.checkpoint.data_loss import LossDetector
 from streaming.checkpoint.spark_files import batch_offsets
 from streaming.operator.rows import LEARNS_FROM, by_kind, table_rows, unpack_rows
-from tables.commits import retry_conflicts
-from tables.delta import is_catalog, table_path
+from tables.store.commits import retry_conflicts
+from tables.store.open import open_store
 
 
 class TableSink(Protocol):
@@ -70,8 +70,7 @@ class DeltaSink:
         )
         if metadata is not None:
             writer = writer.option("userMetadata", metadata.to_text())
-        place = table_path(self.tables, table)
-        retry_conflicts(lambda: writer.saveAsTable(place) if is_catalog(self.tables) else writer.save(place))
+        retry_conflicts(lambda: open_store(self.tables).save(writer, table))
         if metadata is not None:
             # Delta does not report whether it has skipped the rows.
             require_own(spark, self.tables, table, metadata)

@@ -23,7 +23,7 @@ class Contract:
         needs_broker: Whether `broker_id` is required, as in scope `broker`.
     """
 
-    max_clock_skew_ms: int
+    max_clock_skew_ms: int = 300_000
     needs_broker: bool = False
 
 

@@ -37,7 +37,7 @@ class _Group(msgspec.Struct):
     address: str | None = None
 
 
-class _Record(msgspec.Struct):
+class _Record(_Group, kw_only=True):
     """A record of either version, for values that are decoded one by one: the fields of `EVENT_SCHEMA`."""
 
     timestamp_ms: int
@@ -45,11 +45,6 @@ class _Record(msgspec.Struct):
     version: int | None = None
     producer_id: int | None = None
     broker_id: int | None = None
-    client_id: str | None = None
-    correction: bool | None = None
-    learning: bool | None = None
-    asked_at_ms: int | None = None
-    address: str | None = None
     groups: list[_Group | None] | None = None
     group: list[int | None] | None = None
     after_ms: list[int | None] | None = None

@@ -10,7 +10,7 @@ from msgspec.structs import replace as replace_struct
 
 from quota.decision import Decision
 from quota.limits import UNLIMITED, Limit
-from quota.principals import OVERFLOW_PRINCIPALS
+from quota.principals import NEVER_ENFORCED, OVERFLOW_PRINCIPALS
 from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
 from state.events import Deployment, Events, Outcome
@@ -34,12 +34,10 @@ class Operator:
 
     Attributes:
         deployment: Settings of the rules and of this stream.
-        never_enforced: Principals whose quota is never applied.
         batch: What a task knows of its batch: quotas, tracked principals, event times.
     """
 
     deployment: Deployment
-    never_enforced: frozenset[str]
     batch: TaskBatch
 
     def __call__(self, key: tuple[Any], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
@@ -121,7 +119,7 @@ class Operator:
         return most_ms if begin_ms is None else min(begin_ms, most_ms)
 
     def _limit(self, principal: str) -> Limit:
-        return UNLIMITED if principal in self.never_enforced else self.batch.quotas().limit(principal)
+        return UNLIMITED if principal in NEVER_ENFORCED else self.batch.quotas().limit(principal)
 
     def _stored(self, ledger: Ledger | BrokerLedgers, partition: int, outcome: Outcome) -> StoredLedger:
         # A window more than the rules need: where one tap falls behind another, events may be that late.

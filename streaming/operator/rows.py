@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from tables.delta import row_schema
+from tables.schema.ddl import row_schema
 
 OUTPUT_SCHEMA = "packed BINARY"
 """All rows of a group in one column and one row, since each costs time per group."""

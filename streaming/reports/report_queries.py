@@ -23,7 +23,7 @@ from streaming.pipeline import KAFKA_TIMEOUTS, StreamOptions, open_sink
 from streaming.reports.kip_reports import block_rows, init_rows
 from streaming.reports.tap_reports import UnseenBrokers, status_rows
 from streaming.triggers import AVAILABLE_NOW
-from tables.delta import row_schema
+from tables.schema.ddl import row_schema
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from tables.delta import row_schema
+from tables.schema.ddl import row_schema
 from wire.columns import HEARTBEAT_COLUMNS
 
 # Until the end of the year 9999: later timestamps would fail the query.

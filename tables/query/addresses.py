@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 
 from tables.query.churn_clients import ALL_CLIENTS
-from tables.query.literals import literal
 from tables.query.sql_query import query
 from tables.times import to_ms
 
@@ -15,14 +14,14 @@ FROM (
     SELECT addresses,
         row_number() OVER (PARTITION BY broker_id ORDER BY decided_at DESC, batch_id DESC, action DESC) AS newest
     FROM throttle_decisions
-    WHERE principal = {principal} AND unix_millis(decided_at) > {since_ms}
+    WHERE principal = :principal AND unix_millis(decided_at) > :since_ms
 )
 WHERE newest = 1
 """
 _ASKED = """
 SELECT client, client_host, count(*) AS new_pids
 FROM recent_inits
-WHERE principal = {principal} AND is_new_pid AND client_host IS NOT NULL
+WHERE principal = :principal AND is_new_pid AND client_host IS NOT NULL
 GROUP BY client, client_host
 """
 
@@ -37,7 +36,7 @@ def refused_from(tables: str, principal: str, now: datetime) -> dict[str, int]:
     """
     since_ms = to_ms(now - timedelta(days=1))
     found: Counter[str] = Counter()
-    for row in query(tables, _REFUSED.format(principal=literal(principal, tables), since_ms=since_ms), now).records():
+    for row in query(tables, _REFUSED, now, {"principal": principal, "since_ms": since_ms}).records():
         found.update(dict(row["addresses"] or {}))
     return dict(found.most_common())
 
@@ -49,7 +48,7 @@ def asked_from(tables: str, principal: str, now: datetime) -> dict[str, dict[str
         TableError: If the table can't be read.
     """
     found: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in query(tables, _ASKED.format(principal=literal(principal, tables)), now).records():
+    for row in query(tables, _ASKED, now, {"principal": principal}).records():
         for client in (row["client"], ALL_CLIENTS):
             found[client][row["client_host"]] += row["new_pids"]
     return {client: dict(counts.most_common()) for client, counts in found.items()}

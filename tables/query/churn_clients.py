@@ -9,15 +9,14 @@ from typing import Any
 from lifecycle.churn import Diagnosis, diagnose
 from lifecycle.churn_evidence import ChurnEvidence
 from lifecycle.producer_lives import Life, Lives, lives_of
-from tables.query.literals import literal
 from tables.query.sql_query import query
 from tables.times import to_ms
 
-_CLIENTS = "SELECT * FROM principal_churn WHERE principal = {principal} ORDER BY new_pids DESC, client"
+_CLIENTS = "SELECT * FROM principal_churn WHERE principal = :principal ORDER BY new_pids DESC, client"
 _HAND_OUTS = """
 SELECT client, client_host, result_producer_id, at_ms
 FROM recent_inits
-WHERE principal = {principal} AND is_new_pid
+WHERE principal = :principal AND is_new_pid
 """
 _MIN_SHARE = 0.5
 """Share of a client's producer ids that brokers must remember for a diagnosis by lives."""
@@ -56,7 +55,7 @@ def clients_of(
         TableError: If the tables can't be read.
     """
     lives = {} if last_batches_ms is None else _lives_of_clients(tables, principal, last_batches_ms, now)
-    rows = query(tables, _CLIENTS.format(principal=literal(principal, tables)), now).records()
+    rows = query(tables, _CLIENTS, now, {"principal": principal}).records()
     return [DiagnosedClient(row, diagnosis_of(row, lives.get(row["client"])), lives.get(row["client"])) for row in rows]
 
 
@@ -72,7 +71,7 @@ def _lives_of_clients(
     """Return what the lives of each client's producer ids have in common, by client as `principal_churn` names it."""
     found: dict[str, list[Life]] = defaultdict(list)
     handed_out: Counter[str] = Counter()
-    for row in query(tables, _HAND_OUTS.format(principal=literal(principal, tables)), now).records():
+    for row in query(tables, _HAND_OUTS, now, {"principal": principal}).records():
         used_at_ms = last_batches_ms.get(row["result_producer_id"])
         for client in (row["client"], ALL_CLIENTS):
             handed_out[client] += 1

@@ -7,15 +7,13 @@ stream is down, or that no tap reports.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from quota.config import QuotaConfig
-from tables.delta import is_catalog
-from tables.query.relations import RowFilter, opened
+from tables.store.base import TableStore
+from tables.store.open import open_store
+from tables.store.values import RowFilter
 
 STALE_AFTER_S = 180.0
 """A live stream writes a row a minute; a slow trigger, or a restart, may cost one or two."""
 
-_LOOK = ("pgrep -af 'pid-quota stream'", "pid-quota tap status")
-_LOOK_AT_JOBS = ("databricks jobs list-runs --active-only", "pid-quota tap status")
 _TIMES = {"producer_id_metrics": "as_of", "throttle_decisions": "decided_at", "tap_status": "seen_at"}
 _NEWEST = """
 SELECT max(row_at) AS last_row_at
@@ -41,7 +39,7 @@ class Freshness:
     last_row_at: datetime | None
     now: datetime
     stale_after_s: float = STALE_AFTER_S
-    look: tuple[str, ...] = _LOOK
+    look: tuple[str, ...] = ()
 
     @property
     def silent_seconds(self) -> float | None:
@@ -100,13 +98,15 @@ def read_freshness(tables: str, now: datetime, stale_after_s: float = STALE_AFTE
         name: RowFilter(f"{column} > :hour", {"hour": hour}, (column,), (column, hour))
         for name, column in _TIMES.items()
     }
-    # Nearly always the last hour has one: then no older file is opened.
-    last = _newest(tables, now, recent) or _newest(tables, now, {n: RowFilter(columns=(c,)) for n, c in _TIMES.items()})
-    return Freshness(last, now, stale_after_s, _LOOK_AT_JOBS if is_catalog(tables) else _LOOK)
+    every = {name: RowFilter(columns=(column,)) for name, column in _TIMES.items()}
+    with open_store(tables) as store:
+        # Nearly always the last hour has one: then no older file is opened.
+        last = _newest(store, now, recent) or _newest(store, now, every)
+        return Freshness(last, now, stale_after_s, store.look)
 
 
-def _newest(tables: str, now: datetime, rows: dict[str, RowFilter]) -> datetime | None:
-    with opened(tables, now, QuotaConfig(), rows) as relations:
+def _newest(store: TableStore, now: datetime, rows: dict[str, RowFilter]) -> datetime | None:
+    with store.relations(now, rows) as relations:
         found: datetime | None = relations.ask(_NEWEST).records()[0]["last_row_at"]
         return found
 

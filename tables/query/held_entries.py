@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from tables.query.literals import literal
 from tables.query.sql_query import query
 
 HELD = """
@@ -13,7 +12,7 @@ SELECT
     CAST(sum(estimated_bytes) AS BIGINT) AS estimated_bytes,
     min(swept_at) AS swept_at
 FROM occupancy_now
-WHERE principal = {principal}
+WHERE principal = :principal
 HAVING sum(held_pids) > 0
 """
 
@@ -24,4 +23,4 @@ def held_entries(tables: str, principal: str, now: datetime) -> Mapping[str, Any
     Raises:
         TableError: If the table can't be read.
     """
-    return next(iter(query(tables, HELD.format(principal=literal(principal, tables)), now).records()), None)
+    return next(iter(query(tables, HELD, now, {"principal": principal}).records()), None)

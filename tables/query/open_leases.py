@@ -3,13 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from tables.query.literals import literal
 from tables.query.sql_query import query
 
 _OPEN = """
 SELECT lever, entity_user, entity_client_id, entity_ip, until, seconds_left, reason
 FROM enforcement
-WHERE principal = {principal} AND in_force_now AND seconds_left > 0
+WHERE principal = :principal AND in_force_now AND seconds_left > 0
 ORDER BY until DESC
 """
 
@@ -20,4 +19,4 @@ def open_leases(tables: str, principal: str, now: datetime) -> list[dict[str, An
     Raises:
         TableError: If the table can't be read.
     """
-    return query(tables, _OPEN.format(principal=literal(principal, tables)), now).records()
+    return query(tables, _OPEN, now, {"principal": principal}).records()

@@ -7,7 +7,6 @@ from typing import Any
 
 from lifecycle.churn import Diagnosis, diagnosis_text
 from quota.allowance import Allowance
-from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED, entity_name
 from quota.suggestion import rounded_up, suggested_burst, suggested_rate
 from tables.errors import TableNotFoundError
@@ -59,16 +58,14 @@ class Suggestion:
     refused: RefusalCounts | None = None
 
 
-def suggestions(
-    tables: str, config: QuotaConfig, *, percentile: float, headroom: float, at_least: float
-) -> list[Suggestion]:
+def suggestions(tables: str, *, percentile: float, headroom: float, at_least: float) -> list[Suggestion]:
     """Suggest a quota for each user with new PIDs in the tables, the greatest first.
 
     Raises:
         TableError: If the tables can't be read.
         CatalogError: If the tables are in a catalog that refuses.
     """
-    rows = query(tables, _HISTORY, datetime.now(timezone.utc), config).rows
+    rows = query(tables, _HISTORY, datetime.now(timezone.utc)).rows
     return suggest(
         history_of(rows),
         quotas_now(tables),

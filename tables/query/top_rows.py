@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from quota.config import QuotaConfig
-from tables.delta import is_catalog
 from tables.errors import TableNotFoundError
-from tables.query.literals import literal
 from tables.query.sql_query import query
+from tables.store.open import open_store
+from tables.store.values import StreamSettings
 
 # Older intervals are filtered out first, so that a month of them costs nothing.
 _PRINCIPALS = """
@@ -21,7 +20,7 @@ FROM (
     SELECT *, row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest,
         CAST(sum(refused_pids) OVER (PARTITION BY principal, broker_id) AS BIGINT) AS refused
     FROM principal_metrics
-    WHERE window_end > {since}
+    WHERE window_end > :since
 ) AS latest
 FULL OUTER JOIN (SELECT * FROM current_throttles WHERE throttled_now) AS throttles
     ON throttles.principal = latest.principal
@@ -31,14 +30,14 @@ WHERE latest.newest = 1 OR latest.newest IS NULL
 _DIAGNOSES = "SELECT principal, kind FROM principal_churn ORDER BY new_pids"
 _TIMELINE = """
 SELECT window_end, broker_id, admitted_pids, refused_pids, new_pids_window, quota, tokens, active_pids, throttled
-FROM principal_timeline WHERE principal = {principal} AND window_end > {since} ORDER BY window_end
+FROM principal_timeline WHERE principal = :principal AND window_end > :since ORDER BY window_end
 """
 _DECISIONS = """
 SELECT decided_at, action, throttled_until, refused_pids, client_ids, addresses, sample_pids, quota
-FROM throttle_decisions WHERE principal = {principal} AND decided_at > {since} ORDER BY decided_at DESC LIMIT 10
+FROM throttle_decisions WHERE principal = :principal AND decided_at > :since ORDER BY decided_at DESC LIMIT 10
 """
-_LEASES = "SELECT * FROM enforcement WHERE principal = {principal} ORDER BY recorded_at DESC LIMIT 5"
-_CLIENTS = "SELECT * FROM principal_churn WHERE principal = {principal} ORDER BY new_pids DESC LIMIT 8"
+_LEASES = "SELECT * FROM enforcement WHERE principal = :principal ORDER BY recorded_at DESC LIMIT 5"
+_CLIENTS = "SELECT * FROM principal_churn WHERE principal = :principal ORDER BY new_pids DESC LIMIT 8"
 
 
 @dataclass(frozen=True)
@@ -124,16 +123,18 @@ def arranged(rows: Sequence[TopRow], sort: str, pattern: str = "") -> list[TopRo
     return sorted(wanted, key=lambda row: (SORTS[sort](row), row.name))
 
 
-def read_rows(tables: str, now: datetime, config: QuotaConfig) -> list[TopRow]:
+def read_rows(tables: str, now: datetime) -> list[TopRow]:
     """Read the principals with metrics in the last window or a throttle in force.
 
     Raises:
         TableError: If a table is missing or can't be read.
         QueryError: If the tables have other columns than ours.
     """
-    since = now - timedelta(seconds=config.window_seconds)
-    text = _PRINCIPALS.format(since=_time(since, tables))
-    return [_row(record, now, config) for record in query(tables, text, now, config).records()]
+    with open_store(tables) as store:
+        settings = store.settings()
+        since = now - timedelta(seconds=settings.window_seconds)
+        found = store.query(_PRINCIPALS, now, {"since": since}).records()
+    return [_row(record, now, settings) for record in found]
 
 
 def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
@@ -145,30 +146,28 @@ def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
     return dict(answer.rows)
 
 
-def read_detail(tables: str, principal: str, now: datetime, config: QuotaConfig) -> Detail:
+def read_detail(tables: str, principal: str, now: datetime) -> Detail:
     """Read one principal in detail; raises as `read_rows`."""
-    since = _time(now - timedelta(days=1), tables)
+    since = now - timedelta(days=1)
 
-    def rows(text: str) -> list[dict[str, Any]]:
-        filled = text.format(principal=literal(principal, tables), since=since)
+    def rows(text: str, **values: object) -> list[dict[str, Any]]:
         try:
-            return query(tables, filled, now, config).records()
+            return query(tables, text, now, {"principal": principal, **values}).records()
         except TableNotFoundError:
             # There is no enforcer, or no tap sees requests for producer ids.
             return []
 
-    decisions = [
-        row | {name: dict(row[name] or {}) for name in ("client_ids", "addresses")} for row in rows(_DECISIONS)
-    ]
-    return Detail(principal, rows(_TIMELINE), decisions, rows(_LEASES), rows(_CLIENTS))
+    counts = ("client_ids", "addresses")
+    decisions = [row | {name: dict(row[name] or {}) for name in counts} for row in rows(_DECISIONS, since=since)]
+    return Detail(principal, rows(_TIMELINE, since=since), decisions, rows(_LEASES), rows(_CLIENTS))
 
 
-def _row(record: dict[str, Any], now: datetime, config: QuotaConfig) -> TopRow:
+def _row(record: dict[str, Any], now: datetime, settings: StreamSettings) -> TopRow:
     """Return a row with tokens refilled to now: a silent principal writes no row."""
     tokens, quota, burst, as_of = record["tokens"], record["quota"], record["burst"], record["as_of"]
     if tokens is not None and quota is not None:
         silent_s = max(0.0, (now - as_of).total_seconds())
-        tokens = min(record["burst"] or quota, tokens + quota * silent_s / config.window_seconds)
+        tokens = min(record["burst"] or quota, tokens + quota * silent_s / settings.window_seconds)
     return TopRow(
         record["principal"],
         record["broker_id"],
@@ -182,8 +181,3 @@ def _row(record: dict[str, Any], now: datetime, config: QuotaConfig) -> TopRow:
         record["phase"] or "",
         bool(record["saturated"]),
     )
-
-
-def _time(when: datetime, tables: str) -> str:
-    kind = "TIMESTAMP" if is_catalog(tables) else "TIMESTAMPTZ"
-    return f"{kind} '{when.isoformat()}'"

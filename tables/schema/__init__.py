@@ -1,1 +1,1 @@
-"""Columns of the tables, their DDL, and the columns that earlier versions lack."""
+"""Columns of the tables, their DDL, and the views."""

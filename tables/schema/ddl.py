@@ -1,27 +1,60 @@
-"""Databricks SQL that creates and upgrades the tables in a catalog."""
+"""Types, literals and statements of SQL: for Spark and Databricks, and literals for `deltalake`."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 
 import pyarrow as pa
 
-from tables.delta import spark_type
 from tables.schema.specs import TABLES, TABLES_VERSION, VERSION_PROPERTY, TableSpec
 
+MARKER = re.compile(r":(\w+)")
+"""Of a parameter."""
 
-def catalog_ddl(tables: str) -> list[str]:
-    """Return the statements that create all tables in an empty schema.
+_MERGE = """
+MERGE INTO {table} AS old
+USING ({source}) AS new
+ON {same}
+WHEN MATCHED AND new.removed THEN DELETE
+WHEN MATCHED THEN UPDATE SET {changes}
+WHEN NOT MATCHED AND NOT new.removed THEN INSERT ({names}) VALUES ({values})
+"""
+_SPARK_TYPES = {
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.bool_(): "BOOLEAN",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMP",
+}
 
-    CREATE statements are idempotent; a constraint can only be added once.
 
-    Args:
-        tables: `catalog.schema`.
+def row_schema(name: str) -> pa.Schema:
+    """Return the schema for rows to append to a table.
+
+    It has no comments: those of another version's table may differ, and deltalake rejects a difference.
     """
-    return [
-        statement
-        for spec in TABLES.values()
-        for statement in (create_statement(spec, tables), *constraint_statements(spec, tables))
-    ]
+    return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
+
+
+def spark_ddl(name: str) -> str:
+    """Return a table's columns and types in Spark SQL.
+
+    Examples:
+        >>> spark_ddl("producer_id_quotas").split(", ")[1:4]
+        ['entity_name STRING', 'producer_ids_rate DOUBLE', 'producer_ids_burst DOUBLE']
+    """
+    return ", ".join(f"{column.name} {spark_type(column.type)}" for column in TABLES[name].schema)
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """Return a column's type in Spark SQL."""
+    if pa.types.is_map(kind):
+        return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{spark_type(kind.value_type)}>"
+    return _SPARK_TYPES[kind]
 
 
 def create_statement(spec: TableSpec, tables: str) -> str:
@@ -52,12 +85,6 @@ def constraint_statements(spec: TableSpec, tables: str, have: Collection[str] = 
         for name, expression in spec.constraints.items()
         if name not in have
     ]
-
-
-def column_statements(spec: TableSpec, tables: str, have: Collection[str]) -> list[str]:
-    """Return the statement that adds missing columns to an older table; empty if none is missing."""
-    columns = [_column(column) for column in spec.schema if column.name not in have]
-    return [f"ALTER TABLE {catalog_table(tables, spec.name)} ADD COLUMNS ({', '.join(columns)})"] if columns else []
 
 
 def catalog_table(tables: str, name: str) -> str:
@@ -105,7 +132,55 @@ def databricks_literal(value: object) -> str:
     return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def deltalake_literal(value: object) -> str:
+    """Return a text or an aware time as a literal for `deltalake`.
+
+    Examples:
+        >>> print(deltalake_literal("o'neill"), deltalake_literal(datetime(2026, 1, 15, 12, tzinfo=timezone.utc)))
+        'o''neill' '2026-01-15T12:00:00+00:00'
+    """
+    text = value.astimezone(timezone.utc).isoformat() if isinstance(value, datetime) else str(value)
+    return "'" + text.replace("'", "''") + "'"
+
+
+def with_literals(statement: str, values: Mapping[str, object], literal: Callable[[object], str]) -> str:
+    """Return a statement with its `:name` parameter markers replaced by literals.
+
+    Examples:
+        >>> with_literals("SELECT :a, ':b', x::INT", {"a": "its"}, databricks_literal)
+        "SELECT 'its', ':b', x::INT"
+    """
+    return MARKER.sub(lambda marker: literal(values[marker[1]]) if marker[1] in values else marker[0], statement)
+
+
 def insert_statement(table: str, names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Return the statement that appends rows; columns missing from a row are null."""
+    """Return the Databricks SQL that appends rows; columns missing from a row are null."""
     values = (f"({', '.join(databricks_literal(row.get(name)) for name in names)})" for row in rows)
     return " ".join(["INSERT INTO", table, f"({', '.join(names)})", "VALUES", ", ".join(values)])
+
+
+def merge_statement(
+    spec: TableSpec,
+    table: str,
+    keys: Sequence[str],
+    rows: Iterable[Mapping[str, object]],
+    remove: Iterable[Mapping[str, object]],
+) -> str:
+    """Return the Databricks SQL that inserts or updates rows by their keys, and deletes others."""
+    columns = [(column.name, spark_type(column.type)) for column in spec.schema]
+    source = " UNION ALL ".join(
+        "SELECT "
+        + ", ".join(f"CAST({databricks_literal(row.get(name))} AS {kind}) AS {name}" for name, kind in columns)
+        + f", {databricks_literal(removed)} AS removed"
+        for removed, some in ((False, rows), (True, remove))
+        for row in some
+    )
+    names = [name for name, _ in columns]
+    return _MERGE.format(
+        table=table,
+        source=source,
+        same=" AND ".join(f"old.{key} <=> new.{key}" for key in keys),
+        changes=", ".join(f"{name} = new.{name}" for name in names if name not in keys),
+        names=", ".join(names),
+        values=", ".join(f"new.{name}" for name in names),
+    ).strip()

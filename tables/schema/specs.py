@@ -1,8 +1,12 @@
 """Columns, types and comments of every Delta table."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pyarrow as pa
+
+SinkName = Literal["deltalake", "delta-spark"]
+"""Writers of the tables."""
 
 _TIME = pa.timestamp("us", tz="UTC")
 _COUNTS = pa.map_(pa.string(), pa.int64())

@@ -18,7 +18,7 @@ from jobs.web.command import application, listening, server
 from jobs.web.connections import Room
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 
 TOKEN = "-".join(["an", "operator", "told", "me"])
 VISITOR = {"Authorization": f"Bearer {TOKEN}"}

@@ -16,7 +16,7 @@ from broker.kafka.client import RawAdmin
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.local.local_broker import LocalBroker
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import wait_until
 from tests.kits.enforce_kit import EnforcerProcess, actions, decide, end_orders, enforcing, quotas_of
 from wire.topics import ENFORCER_TOPIC

@@ -8,9 +8,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from broker.local.local_broker import LocalBroker
-from tables.delta import create_missing, row_schema
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
+from tables.schema.ddl import row_schema
+from tables.store.path_tables import create_missing
 from tests.kits.fault_kit import new_topic, send, traffic
 from tests.kits.stream_command_kit import StreamCommand
 

@@ -19,7 +19,7 @@ from broker.errors import RequestRefusedError
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.local.local_broker import LocalBroker
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import end_offset, new_topic, wait_until
 from tests.kits.enforce_kit import (
     Careless,

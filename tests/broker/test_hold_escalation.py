@@ -19,10 +19,10 @@ from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
 from lifecycle.churn import Churn
-from tables.delta import create_missing, table_path
 from tables.query.churn_clients import clients_of
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
+from tables.store.path_tables import create_missing, table_path
 from tests.kits.broker_kit import LIMIT_S, new_topic, produce, wait_until
 from tests.kits.enforce_kit import EnforcerProcess, enforcing, quotas_of
 from tests.kits.hold_kit import LOADING, holding_broker

@@ -10,7 +10,7 @@ import pytest
 from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
 from broker.local.local_broker import LocalBroker
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import new_topic, transactional_producer, wait_until
 from tests.kits.enforce_kit import EnforcerProcess, Steady, actions, decide, enforcing, quotas_of
 from tests.kits.hold_kit import (

@@ -10,7 +10,7 @@ from broker.kafka.acls import Acls
 from broker.kafka.holds import HoldBindings
 from broker.kafka.producers import ProducersAdmin
 from broker.kafka.quota_entity import QuotaEntity
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import LIMIT_S, wait_until
 from tests.kits.cluster_kit import addresses_of_the_living

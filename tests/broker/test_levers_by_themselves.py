@@ -12,7 +12,7 @@ from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.local.local_broker import LocalBroker
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import wait_until
 from tests.kits.class_kit import ready_topic
 from tests.kits.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.local.local_broker import LocalBroker
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import wait_until
 from tests.kits.enforce_kit import decide
 from tests.kits.webhook_kit import Endpoint

@@ -70,13 +70,13 @@ class TestStale:
             browser.picture(pictures / "console-stale-light.png")
             assert set(browser.words(".figures dd")) == {f"{NONE}not known"}
             assert "Nobody is throttled" not in browser.text()
-            assert "Not known: no rows since 12:00, 36 min." in browser.words(".empty")
+            assert "Unknown: no rows since 12:00, 36 min." in browser.words(".empty")
 
     def test_no_row_at_all_is_not_calm_either(self, browser: Browser, tmp_path: Path) -> None:
         with serving(str(tmp_path)) as address:
             browser.open(f"{address}/#/throttled")
             assert browser.words("#stale")[0].startswith("No rows yet")
-            assert "Not known: no rows yet." in browser.words(".empty")
+            assert "Unknown: no rows yet." in browser.words(".empty")
 
     def test_a_live_stream_has_no_banner(self, page: Browser) -> None:
         assert page.words("#stale:not([hidden])") == []

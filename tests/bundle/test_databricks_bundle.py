@@ -24,7 +24,8 @@ from databricks.bundles.volumes import Volume
 from jobs import __version__
 from jobs.cli import load_command
 from streaming.triggers import records_of_a_batch
-from tables.delta import TABLES, is_catalog
+from tables.schema.specs import TABLES
+from tables.store.open import is_catalog
 from tests.kits.databricks_kit import (
     GIVEN,
     REMOTE,

@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.cli import run
-from tables.catalog import engines
-from tables.delta import TABLES, table_path
-from tables.query.metric_views import metric_view_statement, metric_views, statement
 from tables.query.sql_query import query
+from tables.schema.metric_views import metric_view_statement, metric_views, statement
+from tables.schema.specs import TABLES
+from tables.store import engines
+from tables.store.path_tables import table_path
 from tests.kits.console_kit import NOW, SCRIPT, demo_tables
 
 SCHEMA = "metric_views"

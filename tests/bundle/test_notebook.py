@@ -3,9 +3,9 @@
 import pytest
 import sqlglot
 
-from tables.query.metric_views import metric_views
 from tables.query.sql_query import query
-from tables.query.views import views
+from tables.schema.metric_views import metric_views
+from tables.schema.views import views
 from tests.kits.console_kit import NOW, demo_tables
 from tests.kits.databricks_kit import ROOT
 from tests.kits.notebook_kit import as_markdown, cells

@@ -24,8 +24,8 @@ from prometheus_client.registry import Collector
 from broker.enforcement.metrics import EnforcerMetrics
 from broker.enforcement.notices import Notice
 from broker.tap.tap_metrics import TapMetrics
-from jobs.metrics_server import serving
-from jobs.occupancy.textfile import OccupancyMetrics
+from jobs.occupancy.textfile import occupancy_registry
+from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
 from streaming.commit.sinks import BatchSummary
@@ -91,7 +91,12 @@ def collectors() -> dict[str, Collector]:
     enforcer = EnforcerMetrics(now_ms)
     enforcer.observe(Notice(now_ms(), "throttled", "why"))
     enforcer.reconciled([], is_active=True)
-    return {"stream": stream, "tap": tap, "enforce": enforcer, "occupancy": OccupancyMetrics({1: 30.0}, {1: 12, 2: 7})}
+    return {
+        "stream": stream,
+        "tap": tap,
+        "enforce": enforcer,
+        "occupancy": occupancy_registry({1: 30.0}, {1: 12, 2: 7}),
+    }
 
 
 @pytest.fixture(scope="module")

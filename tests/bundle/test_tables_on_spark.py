@@ -12,9 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from quota.config import QuotaConfig
-from tables.delta import TABLES, create_missing, open_table, spark_ddl, table_path
 from tables.query.sql_query import query
-from tables.query.views import SETTINGS, view_statements, views
+from tables.schema.ddl import spark_ddl
+from tables.schema.specs import TABLES
+from tables.schema.views import SETTINGS, view_statements, views
+from tables.store.path_tables import create_missing, open_table, table_path
 from tests.kits.spark_kit import own_views
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
@@ -94,7 +96,7 @@ def filled(spark: SparkSession, tables: str) -> str:
 def test_spark_runs_sql_views_sql_and_answers_as_duckdb_does(spark: SparkSession, filled: str) -> None:
     now = NOON.replace(minute=1)
     settings = f"SELECT timestamp'{now:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms"
-    for statement in view_statements(QuotaConfig()):
+    for statement in view_statements(QuotaConfig().window_ms):
         name = statement.split()[4]
         if name == SETTINGS:
             # The only thing that is not as it is shipped: the time stands still.

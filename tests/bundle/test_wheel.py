@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.extras import OF_TABLES
+from jobs.output.terminal import OF_TABLES
 from jvm.broker_jar import JAR_NAME, build_broker_jar
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from wire.broker_lines import REPORTER_CLASS
 
 ROOT = Path(__file__).parents[2]
@@ -89,9 +89,10 @@ def test_a_command_names_the_extra_of_each_module_that_may_be_missing(wheel: Pat
     assert required(wheel, "tables") == OF_TABLES
 
 
-@pytest.mark.parametrize("module", ["jobs.tap.command", "jobs.tap.poll", "jobs.tap.status", "jobs.topics"])
+@pytest.mark.parametrize("module", ["jobs.tap.command", "jobs.tap.poll", "jobs.tap.status", "jobs.setup.topics"])
 def test_a_tap_imports_nothing_that_only_tables_need(module: str, tmp_path: Path) -> None:
-    code = f"import sys, jobs.terminal, {module}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    imports = f"import sys, jobs.output.terminal, {module}"
+    code = f"{imports}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     assert not set(run(sys.executable, "-c", code, cwd=ROOT).split()) & OF_TABLES
 
 

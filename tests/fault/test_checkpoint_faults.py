@@ -11,9 +11,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
-from streaming.checkpoint.commit_metadata import WRITE_ORDER, holds_rows, newest_metadata
+from streaming.checkpoint.commit_metadata import WRITE_ORDER, newest_metadata
 from streaming.errors import CheckpointDamagedError, CheckpointError
 from streaming.failures import as_stream_error
+from tables.store.engines import SparkEngine
+from tables.store.open import open_store
 from tests.kits.fault_kit import Stream, bad_offsets, new_topic, send, traffic
 
 
@@ -196,8 +198,8 @@ def test_tables_in_a_catalog_tell_their_newest_batch_too(spark: SparkSession, fi
             # Spark and deltalake differ in whose clock tells when a commit was.
             assert by_name.committed_ms > 0
             assert msgspec.structs.replace(by_name, committed_ms=by_path.committed_ms) == by_path
-            assert holds_rows(spark, catalog, table)
-            assert holds_rows(spark, finished.tables, table)
+            assert open_store(catalog, SparkEngine(spark)).has_rows(table)
+            assert open_store(finished.tables).has_rows(table)
     finally:
         for table in WRITE_ORDER:
             spark.sql(f"DROP TABLE {catalog}.{table}")

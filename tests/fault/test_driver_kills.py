@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
-from tables.delta import SinkName
+from tables.schema.specs import SinkName
 from tests.kits.fault_kit import (
     SINK,
     Stream,

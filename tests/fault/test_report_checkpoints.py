@@ -14,7 +14,7 @@ from streaming.errors import CheckpointDamagedError, StreamIdTakenError
 from streaming.failures import as_stream_error
 from streaming.reports import report_queries
 from streaming.reports.report_queries import REPORTS, start_reports
-from tables.delta import SinkName
+from tables.schema.specs import SinkName
 from tests.kits.fault_kit import Stream, new_topic, send
 from wire.topics import PRODUCER_ID_BLOCKS
 

@@ -22,8 +22,10 @@ from streaming.commit.sinks import TableSink
 from streaming.errors import StreamFailedError, StreamIdTakenError
 from streaming.failures import as_stream_error, is_of_spark
 from streaming.pipeline import open_sink
-from tables.delta import SinkName, create_missing, open_table, row_schema, spark_ddl
 from tables.errors import TableError
+from tables.schema.ddl import row_schema, spark_ddl
+from tables.schema.specs import SinkName
+from tables.store.path_tables import create_missing, open_table
 from tests.kits.fault_kit import Stream, set_quota
 
 METRICS = "producer_id_metrics"
@@ -167,8 +169,8 @@ def test_a_batch_that_another_stream_wrote_with_this_id_ends_the_stream(
     tables = str(tmp_path / "tables")
     create_missing(tables)
 
-    def append(sink: SinkName, batch_id: int, end: int) -> None:
-        commit = CommitMetadata("s", batch_id, ("tap_status",), {"events": {0: 10}}, {"events": {0: end}})
+    def append(sink: SinkName, batch_id: int, end: int, start: int = 10) -> None:
+        commit = CommitMetadata("s", batch_id, ("tap_status",), {"events": {0: start}}, {"events": {0: end}})
         open_sink(tables, "s", sink).append(spark, tap_row(batch_id), "tap_status", batch_id, commit)
 
     append(seen, 3, 20)
@@ -176,6 +178,8 @@ def test_a_batch_that_another_stream_wrote_with_this_id_ends_the_stream(
     append(sink, 3, 20)
     with pytest.raises(StreamIdTakenError, match=r"holds batch 3 with .* 0 of events from 10 to 20, not from 10 to 25"):
         append(sink, 3, 25)
+    with pytest.raises(StreamIdTakenError, match=r"holds batch 3 with .* from 10 to 20, not from 15 to 20"):
+        append(sink, 3, 20, start=15)
     with pytest.raises(StreamIdTakenError, match=r"holds batch 3, while this stream writes batch 2.* --new-checkpoint"):
         append(sink, 2, 10)
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit, Quotas
-from quota.principals import NEVER_ENFORCED
 from state.events import Deployment
 from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.decode import preaggregate
@@ -173,7 +172,7 @@ class World:
         self, stream: Stream, pre_aggregated: Packed, plan: int
     ) -> tuple[Rows, dict[object, tuple[bytes | None, int | None]]]:
         batch = KnownBatch(in_force=self.quotas, times=stream.times, began_ms=self.began_ms)
-        operator = operator_of(self.deployment, batch, NEVER_ENFORCED)
+        operator = operator_of(self.deployment, batch)
         random, states, said = Chance(plan), dict(stream.states), []
         groups: dict[object, Packed] = {}
         for principal, packed in pre_aggregated:

@@ -69,7 +69,5 @@ def pre_aggregate_of(
     return PreAggregate(contract, packing, "produce-events", max_principals, batch, memory)
 
 
-def operator_of(
-    deployment: Deployment, batch: TaskBatch = BATCH, never_enforced: frozenset[str] = frozenset()
-) -> Operator:
-    return Operator(deployment, never_enforced, batch)
+def operator_of(deployment: Deployment, batch: TaskBatch = BATCH) -> Operator:
+    return Operator(deployment, batch)

@@ -20,7 +20,8 @@ from kafka.net.inet import KafkaNetSocket
 
 from broker.local.local_broker import LocalBroker
 from lifecycle.churn import Churn
-from tables.delta import TABLES, create_missing, table_path
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, table_path
 
 SECONDS = 205.0
 _FLUSH_S = 20.0

@@ -19,7 +19,8 @@ from jobs.web.command import FRESH_S, application
 from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access
-from tables.delta import TABLES, create_missing, table_path
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, table_path
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 NOW = NOON + timedelta(seconds=20)
@@ -184,7 +185,8 @@ def _metrics_block(hours_ago: npt.NDArray[np.int64]) -> pa.Table:
     schema = TABLES["producer_id_metrics"].schema
     constant = _metrics("", None, 0, 0, 0, 0)
     columns: dict[str, list[Any] | npt.NDArray[Any]]
-    columns = {name: [constant[name]] * size for name in ("broker_id", "throttle_time_avg_ms", "quota_source", "phase")}
+    same = ("broker_id", "throttle_time_avg_ms", "quota_source", "phase", "burst")
+    columns = {name: [constant.get(name)] * size for name in same}
     columns |= {"principal": [f"User:service-{each:04}" for each in number], "window_end": ends, "as_of": ends}
     columns |= dict.fromkeys(("rate", "new_pids_window", "admitted_pids"), new)
     columns |= {"tokens": 100 - new, "active_pids": 4 * new, "state_bytes": 900 + 12 * new}

@@ -21,11 +21,13 @@ from deltalake import write_deltalake
 from broker.enforcement.lock import ensure_enforcer_topic
 from broker.enforcement.model import EnforcementRecord, LeaseRecord, ReleaseOrder
 from broker.enforcement.store.lease_topic import LeaseTopic
-from broker.enforcement.store.path_tables import ActionTable
+from broker.enforcement.store.tables import ActionTable
 from broker.kafka.quota_entity import QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.local.local_broker import LocalBroker
-from tables.delta import TABLES, table_path
+from tables.schema.specs import TABLES
+from tables.store.open import open_store
+from tables.store.path_tables import table_path
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import wait_until
 
@@ -140,7 +142,7 @@ def end_orders(broker: LocalBroker) -> None:
 
 
 def actions(tables: Path) -> list[str]:
-    return [_state(record) for record in ActionTable(str(tables)).read()]
+    return [_state(record) for record in ActionTable(open_store(str(tables))).read()]
 
 
 def _state(record: EnforcementRecord) -> str:

@@ -28,7 +28,8 @@ from streaming.checkpoint.data_loss import Extent, restart_after_losses
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS, IDENTITY_FILE, StreamIdentity
 from streaming.pipeline import StreamOptions, start
 from streaming.triggers import AVAILABLE_NOW
-from tables.delta import TABLES, SinkName, create_missing
+from tables.schema.specs import TABLES, SinkName
+from tables.store.path_tables import create_missing
 from tests.kits.spark_kit import stored_ledgers
 
 LIMIT_S = 600.0

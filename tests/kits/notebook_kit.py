@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tables.catalog.answer import Answer
+from tables.store.values import Answer
 
 _HEAD = "-- Databricks notebook source\n"
 _BETWEEN = "\n\n-- COMMAND ----------\n\n"

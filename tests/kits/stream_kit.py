@@ -27,7 +27,7 @@ from streaming.pipeline import (
     quotas_of,
     write,
 )
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 
 START_MS = 1_790_000_100_000
 RECORD_SCHEMA = pa.schema(

@@ -1,4 +1,4 @@
-"""Tables to be kept up, and a FAKE catalog that answers what DuckDB can't: see `warehouse_kit` for what that shows."""
+"""Tables to be kept up."""
 
 import os
 import time
@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
-import sqlglot
-from databricks import sql
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from tables.delta import TABLES, create_missing, open_table, table_path
-from tables.upkeep import UpkeepPlan
-from tests.kits import warehouse_kit
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, open_table, table_path
+from tables.store.values import UpkeepPlan
 from tests.unit.jobs.table_rows import Row, metrics
 
 METRICS = "producer_id_metrics"
@@ -82,44 +79,3 @@ def make_old(folder: str | Path) -> None:
     past = time.time() - LONG_AGO_S
     for path in Path(folder).rglob("*"):
         os.utime(path, (past, past))
-
-
-class FakeCatalog(warehouse_kit.FakeWarehouse):
-    """A fake warehouse with the statements of upkeep; the tables in `hidden` are not there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hidden: set[str] = set()
-        self.properties: dict[str, list[tuple[str, str]]] = {}
-        self.changes: list[str] = []
-
-    def run(self, statement: str, parameters: object) -> warehouse_kit.Said:
-        words = statement.split()
-        if words[0] in ("OPTIMIZE", "VACUUM", "ANALYZE", "ALTER", "CREATE"):
-            # What it can't parse is refused, as by a warehouse; OPTIMIZE and VACUUM it takes for plain commands.
-            sqlglot.parse_one(statement, read="databricks", error_level=sqlglot.ErrorLevel.RAISE)
-            self.changes.append(statement)
-            self.hidden -= {name for name in self.hidden if statement.startswith("CREATE") and f"`{name}`" in statement}
-            return (["path"], [("a file",)]) if "DRY" in words else ([], [])
-        if statement.startswith("DELETE"):
-            self.changes.append(statement)
-        if statement.startswith("SHOW TABLES"):
-            return ["database", "tableName"], [("pid_quota", name) for name in TABLES if name not in self.hidden]
-        if statement.startswith("SHOW TBLPROPERTIES"):
-            return ["key", "value"], self.properties.get(words[2], [])
-        if statement.startswith("DESCRIBE DETAIL"):
-            return ["numFiles", "sizeInBytes"], [(7, 700)]
-        if statement.startswith("DESCRIBE TABLE"):
-            _, rows = super().run(statement.replace(" TABLE", ""), parameters)
-            names = [row[0] for row in rows]
-            about = [(name, "string", "a comment") for name in names]
-            return ["col_name", "data_type", "comment"], [*about, ("", "", ""), ("# Clustering", "", "")]
-        return super().run(statement, parameters)
-
-
-def use_catalog(monkeypatch: pytest.MonkeyPatch) -> FakeCatalog:
-    """Let commands reach a fake catalog."""
-    warehouse_kit.use(monkeypatch)
-    fake = FakeCatalog()
-    monkeypatch.setattr(sql, "connect", fake.connect)
-    return fake

@@ -4,6 +4,7 @@ No warehouse can run here. Statements are read as Databricks SQL by sqlglot, so 
 a warehouse would refuse for other reasons (types, grants) is not shown. The connector's own errors are raised.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -15,7 +16,8 @@ import sqlglot
 from databricks import sql
 from databricks.sql.exc import ServerOperationError
 
-from tables.delta import TABLES, spark_ddl
+from tables.schema.ddl import spark_ddl
+from tables.schema.specs import TABLES
 
 if TYPE_CHECKING:
     import pytest
@@ -30,10 +32,16 @@ Said = tuple[Sequence[str], Sequence[tuple[Any, ...]]]
 
 
 class FakeWarehouse:
-    """The tables of one schema, empty; `statements` is what it was asked."""
+    """The tables of one schema, empty; `statements` is what it was asked, `changes` those that change a table.
+
+    It answers statements on metadata and upkeep itself. The tables in `hidden` are not there.
+    """
 
     def __init__(self) -> None:
         self.statements: list[str] = []
+        self.changes: list[str] = []
+        self.hidden: set[str] = set()
+        self.properties: dict[str, dict[str, str]] = {}
         self.connected_with: dict[str, Any] = {}
         self.open_connections = 0
         self._duck = duckdb.connect(":memory:")
@@ -58,8 +66,44 @@ class FakeWarehouse:
 
     def run(self, statement: str, parameters: object) -> Said:
         self.statements.append(statement)
+        words = statement.split()
+        if words[0] in ("INSERT", "MERGE", "DELETE"):
+            self.changes.append(statement)
+        elif words[0] in ("OPTIMIZE", "VACUUM", "ANALYZE", "ALTER", "CREATE"):
+            return self._change(statement)
+        elif (said := self._metadata(statement)) is not None:
+            return said
+        return self._answer(statement, parameters)
+
+    def _change(self, statement: str) -> Said:
+        # What sqlglot can't parse is refused, as by a warehouse; OPTIMIZE and VACUUM it takes for plain commands.
+        sqlglot.parse_one(statement, read="databricks", error_level=sqlglot.ErrorLevel.RAISE)
+        self.changes.append(statement)
+        if "SET TBLPROPERTIES" in statement:
+            pairs = re.findall(r"'([^']*)' = '([^']*)'", statement)
+            self.properties.setdefault(statement.split()[2], {}).update(pairs)
+        self.hidden -= {name for name in self.hidden if statement.startswith("CREATE") and f"`{name}`" in statement}
+        return (["path"], [("a file",)]) if "DRY" in statement.split() else ([], [])
+
+    def _metadata(self, statement: str) -> Said | None:
+        table = statement.split()[2] if statement.count(" ") > 1 else ""
+        if statement.startswith("USE"):
+            return [], []
+        if statement.startswith("SHOW TABLES"):
+            return ["database", "tableName"], [(SCHEMA, name) for name in TABLES if name not in self.hidden]
+        if statement.startswith("SHOW TBLPROPERTIES"):
+            return ["key", "value"], list(self.properties.get(table, {}).items())
         if statement.startswith("DESCRIBE HISTORY"):
-            return (("version", "timestamp"), [(1, LAST_WRITE)])
+            return ("version", "timestamp"), [(1 + sum(table in change for change in self.changes), LAST_WRITE)]
+        if statement.startswith("DESCRIBE DETAIL"):
+            return ["id", "numFiles", "sizeInBytes"], [(f"id of {table}", 7, 700)]
+        if statement.startswith("DESCRIBE TABLE"):
+            _, rows = self._answer(statement.replace(" TABLE", ""), None)
+            about = [(row[0], "string", "a comment") for row in rows]
+            return ["col_name", "data_type", "comment"], [*about, ("", "", ""), ("# Clustering", "", "")]
+        return None
+
+    def _answer(self, statement: str, parameters: object) -> Said:
         try:
             result = self._duck.execute(translated(statement), parameters)
         except (duckdb.Error, sqlglot.ParseError) as error:

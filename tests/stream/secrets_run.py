@@ -10,7 +10,7 @@ from jvm.java import quick_options
 from streaming.pipeline import StreamOptions, start
 from streaming.session import stream_session
 from streaming.triggers import AVAILABLE_NOW
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 
 
 def main(servers: str, topic: str, config_file: str, root: str) -> None:

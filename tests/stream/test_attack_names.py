@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tables.delta import is_catalog, table_path
 from tables.quotas.quota_table import delete_quota, quotas_in_force
+from tables.schema.ddl import catalog_table
+from tables.store.open import is_catalog
 from tests.kits.attack_kit import LimitedStream, event
 
 HOSTILE = [
@@ -47,4 +48,4 @@ def test_quotas_and_principals_of_any_name_hold_for_exactly_that_name(spark: Spa
 )
 def test_what_is_no_plain_catalog_and_schema_is_never_taken_for_one(tables: str) -> None:
     # `main.q--` is a name of letters, digits, `_` and `-`, and is quoted.
-    assert not is_catalog(tables) or table_path(tables, "t") == "main.`q--`.t"
+    assert not is_catalog(tables) or catalog_table(tables, "t") == "`main`.`q--`.`t`"

@@ -22,8 +22,9 @@ from streaming.commit.sinks import DeltaSink
 from streaming.pipeline import StreamOptions, start
 from streaming.reports.report_queries import REPORTS, CommitReport, start_reports
 from streaming.triggers import AVAILABLE_NOW
-from tables.delta import create_missing, row_schema
 from tables.query.sql_query import query
+from tables.schema.ddl import row_schema
+from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import file_tap
 from tests.kits.stream_kit import START_MS
 from wire.topics import PRODUCER_INITS

@@ -9,9 +9,10 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from quota.config import QuotaConfig
-from tables.delta import TABLES, create_missing, table_path
 from tables.query.sql_query import query
-from tables.query.views import SETTINGS, needed_views, views
+from tables.schema.specs import TABLES
+from tables.schema.views import SETTINGS, needed_views, views
+from tables.store.path_tables import create_missing, table_path
 from tests.kits.spark_kit import own_views
 
 if TYPE_CHECKING:

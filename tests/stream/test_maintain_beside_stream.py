@@ -14,9 +14,12 @@ import pyarrow as pa
 import pytest
 
 from streaming.commit.sinks import DeltaSink
-from tables.appends import append_rows
-from tables.delta import TABLES, open_table, row_schema
-from tables.upkeep import UpkeepPlan, keep_up
+from tables.schema.ddl import row_schema
+from tables.schema.specs import TABLES
+from tables.store.open import open_store
+from tables.store.path_tables import open_table
+from tables.store.upkeep import keep_up
+from tables.store.values import UpkeepPlan
 from tests.kits.stream_kit import Stream, event
 
 METRICS = "producer_id_metrics"
@@ -32,7 +35,7 @@ def upkeep(tables: str, name: str = METRICS) -> int:
 
 def add_an_old_row(tables: str) -> None:
     row = dict.fromkeys(TABLES[METRICS].schema.names) | {"principal": "User:old", "window_end": LONG_AGO}
-    append_rows(tables, METRICS, pa.Table.from_pylist([row], schema=TABLES[METRICS].schema))
+    open_store(tables).append(METRICS, [row])
 
 
 @contextmanager

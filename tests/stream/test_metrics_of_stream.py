@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
 from streaming.listener import ProgressListener
-from tables.delta import create_missing
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
+from tables.store.path_tables import create_missing
 from tests.kits.stream_kit import START_MS, Stream, event
 
 NOW_MS = START_MS + 20_000

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from tables.delta import TABLES, create_missing
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing
 from tests.kits.stream_kit import START_MS, Stream, event
 
 METRICS = "producer_id_metrics"

@@ -4,11 +4,11 @@ import time
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from broker.enforcement.store.path_tables import DecisionTable
-from quota.config import QuotaConfig
+from broker.enforcement.store.tables import DecisionTable
 from tables.query.sql_query import query as query_tables
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, set_quota
+from tables.store.open import open_store
 from tables.times import to_time
 from tests.kits.stream_kit import START_MS, Stream, event
 
@@ -104,12 +104,10 @@ def test_a_silent_principal_s_throttle_ends_with_the_next_batch_under_a_raised_o
 
     def row(number: int) -> dict[str, Any]:
         stream.wait_for(lambda: len(stream.rows("throttle_decisions")) >= number, query)
-        decisions = DecisionTable(stream.tables)
+        decisions = DecisionTable(open_store(stream.tables))
         rows = stream.rows("throttle_decisions")
         # Then view and enforcer go by it.
-        (view,) = query_tables(
-            stream.tables, "TABLE current_throttles", datetime.now(timezone.utc), QuotaConfig()
-        ).records()
+        (view,) = query_tables(stream.tables, "TABLE current_throttles", datetime.now(timezone.utc)).records()
         enforced = decisions.newest(now_ms())
         assert view["throttled_until"] == rows[-1]["throttled_until"]
         assert [to_time(each.throttled_until_ms) for each in enforced] in ([], [view["throttled_until"]])

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.reports.tap_reports import UnseenBrokers, status_rows
-from tables.delta import row_schema
+from tables.schema.ddl import row_schema
 from tests.kits.stream_kit import START_MS
 
 

@@ -3,12 +3,14 @@
 import ast
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
-from jobs import options_page
+from jobs.cli import application, load_command
 from jobs.stream.command import stream
 from tables.schema.specs import TABLES
 
@@ -129,17 +131,16 @@ def test_the_reference_lists_every_option_of_the_stream() -> None:
     }
 
 
-def test_the_options_page_is_what_the_commands_say() -> None:
-    assert (DOCS / "options.md").read_text(encoding="utf-8") == options_page.page(), "run `make options`"
-
-
 def test_the_reference_has_the_defaults_of_the_stream() -> None:
     text = (DOCS / "reference.md").read_text(encoding="utf-8")
     section = text.split("## Options of the stream\n")[1].split("\n## ")[0]
     rows = [re.split(r" *\| *", line) for line in section.splitlines() if line.startswith("| `--")]
     told = {name: row[4].replace("`", "") for row in rows for name in re.findall(r"`(--[\w-]+)`", row[1])}
-    page = options_page.page().split("\n## ")[1]
-    defaults = dict(re.findall(r"^\| `(--[\w-]+)` \| `([^`]+)` \|", page, re.MULTILINE))
+    params = load_command("stream").params
+    shown = [each for each in params if each.default != "" and isinstance(each.default, int | float | str)]
+    values = {name: each.default for each in shown for name in each.opts if not isinstance(each.default, bool)}
+    defaults = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in values.items()}
+    assert defaults
     assert {name: told[name] for name in defaults if defaults[name] not in told[name].split(", ")} == {}
 
 
@@ -154,11 +155,17 @@ def named_options() -> list[tuple[str, str]]:
     return sorted(found)
 
 
+def options_of(command: Any) -> Iterator[str]:
+    """Return the options of a command and its sub-commands."""
+    for each in command.params:
+        yield from (*each.opts, *each.secondary_opts)
+    for each in getattr(command, "commands", {}).values():
+        yield from options_of(each)
+
+
 def test_every_option_that_a_page_shows_exists() -> None:
-    known: dict[str, set[str]] = {}
-    for section in options_page.page().split("\n## `pid-quota ")[1:]:
-        command = re.split(r"[ `]", section)[0]
-        known.setdefault(command, {"--help", "--debug"}).update(re.findall(r"`(--[\w-]+)`", section))
+    names = typer.main.get_group(application()).commands
+    known = {name: {"--help", "--debug", *options_of(load_command(name))} for name in names}
     shown = [(command, option) for command, option in named_options() if command in known]
     assert len(shown) > 50
     assert [(command, option) for command, option in shown if option not in known[command]] == []

@@ -25,10 +25,9 @@ FOLDERS: dict[str, set[str]] = {
 # What a room may import, beside itself and the files that all rooms of its package share. A file beside the rooms of a
 # package is a room of its own.
 ROOMS: dict[str, set[str]] = {
-    "tables.catalog": {"tables"},
-    "tables.quotas": {"quota", "tables", "tables.catalog"},
-    "tables.query": {"quota", "lifecycle", "tables", "tables.catalog", "tables.quotas"},
-    "tables.occupancy": {"lifecycle", "tables", "tables.catalog", "tables.query"},
+    "tables.store": {"quota", "tables"},
+    "tables.quotas": {"quota", "tables", "tables.store"},
+    "tables.query": {"quota", "lifecycle", "tables", "tables.store", "tables.quotas"},
     "broker.kafka": {"wire"},
     "broker.log": {"wire", "lifecycle", "broker.kafka"},
     "broker.tap": {"wire", "quota", "lifecycle", "broker.kafka", "broker.log"},
@@ -45,23 +44,30 @@ ROOMS: dict[str, set[str]] = {
     "broker.enforcement.store": {
         "wire",
         "tables",
-        "tables.catalog",
+        "tables.store",
         "broker.kafka",
         "broker.enforcement.values",
         "broker.enforcement",
     },
     "broker.occupancy": {"wire", "lifecycle", "broker.kafka"},
     "broker.local": {"wire", "jvm"},
-    "streaming.databricks": {"tables"},
+    "streaming.databricks": {"tables", "tables.store"},
     "streaming.failures": {"streaming.checkpoint"},
     "streaming.listener": set(),
     "streaming.session": {"tables"},
     "streaming.triggers": set(),
-    "streaming.checkpoint": {"quota", "state", "tables", "streaming.databricks"},
-    "streaming.batch": {"quota", "tables", "tables.quotas", "streaming.checkpoint", "streaming.databricks"},
+    "streaming.checkpoint": {"quota", "state", "tables", "tables.store", "streaming.databricks"},
+    "streaming.batch": {
+        "quota",
+        "tables",
+        "tables.quotas",
+        "tables.store",
+        "streaming.checkpoint",
+        "streaming.databricks",
+    },
     "streaming.decode": {"wire", "quota", "state", "streaming.batch"},
     "streaming.operator": {"wire", "quota", "state", "tables", "streaming.batch"},
-    "streaming.commit": {"tables", "streaming.batch", "streaming.checkpoint", "streaming.operator"},
+    "streaming.commit": {"tables", "tables.store", "streaming.batch", "streaming.checkpoint", "streaming.operator"},
     "streaming.pipeline": {
         "wire",
         "quota",
@@ -86,9 +92,35 @@ ROOMS: dict[str, set[str]] = {
         "streaming.triggers",
     },
 }
+# What a command may import of other rooms in `jobs/`; the packages below are open to all of them.
+COMMANDS: dict[str, set[str]] = {
+    "jobs.output": set(),
+    "jobs.services": set(),
+    "jobs.cli": {"jobs.output"},
+    "jobs.__main__": {"jobs.cli"},
+    "jobs.enforcement": {"jobs.output", "jobs.services"},
+    "jobs.follow": {"jobs.output", "jobs.services"},
+    "jobs.lifecycle": {"jobs.output"},
+    "jobs.occupancy": {"jobs.output"},
+    "jobs.setup": {"jobs.output"},
+    "jobs.stream": {"jobs.cli", "jobs.output", "jobs.services"},
+    "jobs.tables": {"jobs.output"},
+    "jobs.tap": {"jobs.output", "jobs.services"},
+    "jobs.top": {"jobs.output"},
+    "jobs.quotas": {"jobs.output", "jobs.stream"},
+    "jobs.web": {"jobs.output", "jobs.lifecycle"},
+    "jobs.demo": {"jobs.cli", "jobs.output", "jobs.services", "jobs.stream", "jobs.web"},
+}
 VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices", "pace")}
 """What levers stand on too: a room of its own, below theirs."""
-SHARED = {"broker.errors", "broker.closing", "streaming.errors"}
+SHARED = {
+    "jobs",
+    "jobs.errors",
+    "jobs.options",
+    "broker.errors",
+    "broker.closing",
+    "streaming.errors",
+}
 # What a pure package may use: it computes, and knows neither files nor processes, networks, clocks or engines.
 PURE_PACKAGES = ("wire", "quota", "lifecycle", "state")
 PURE = {
@@ -125,7 +157,7 @@ OF_EACH_SPARK = {
 SELF_CONTAINED = "manager_cache.py"
 """The KIP's own class stands alone in a process: it reads the clock and draws its salt itself."""
 SPARK = {"pyspark", "delta"}
-TAKES_A_SESSION = "tables/catalog/engines.py"
+TAKES_A_SESSION = "tables/store/engines.py"
 """In a Databricks runtime the session that is there answers SQL; it is asked for when that is so, never before."""
 MODULES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 
@@ -205,9 +237,16 @@ def test_a_room_imports_only_what_it_may(path: Path) -> None:
     assert ours <= ROOMS[own] | SHARED | {own}
 
 
+@pytest.mark.parametrize("path", [path for path in MODULES if room(dotted(path)) in COMMANDS], ids=name)
+def test_a_command_imports_only_the_commands_that_it_may(path: Path) -> None:
+    own = room(dotted(path))
+    ours = {room(module) for module in imported(path) if module in KNOWN and module.startswith("jobs.")}
+    assert ours <= COMMANDS[own] | SHARED | {own}
+
+
 def test_every_room_is_in_the_table() -> None:
-    rooms = {room(module) for module in KNOWN if module.startswith(("tables.", "broker.", "streaming."))}
-    assert rooms - SHARED - set(FOLDERS) - {"tables.schema"} == set(ROOMS)
+    rooms = {room(module) for module in KNOWN if module.startswith(("tables.", "broker.", "streaming.", "jobs."))}
+    assert rooms - SHARED - set(FOLDERS) - {"tables.schema"} == {*ROOMS, *COMMANDS}
 
 
 def test_modules_import_in_no_circle() -> None:
@@ -267,7 +306,7 @@ def test_the_tables_have_no_spark(path: Path) -> None:
 
 
 def test_the_commands_start_without_spark_and_kafka() -> None:
-    light = ["streaming/errors.py", "broker/errors.py", "jobs/cli.py", "jobs/terminal.py", "jobs/errors.py"]
+    light = ["streaming/errors.py", "broker/errors.py", "jobs/cli.py", "jobs/output/terminal.py", "jobs/errors.py"]
     light += ["jobs/quotas/command.py", "jobs/tables/sql_command.py"]
     for path in light:
         assert not set(eager_imports(ROOT / path)) & {*SPARK, "confluent_kafka", "deltalake", "duckdb"}

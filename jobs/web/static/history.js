@@ -32,7 +32,7 @@ export async function decisions(get, { hours = "24", name = "" }) {
         { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
         { head: "Quota", number: true, wide: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
         { head: "Reason", wide: true, by: (row) => row.reason, cell: (row) => (row.reason ?? NONE).replaceAll("_", " ") },
-      ], page.decisions, { name: "decisions", empty: none(page, "None in this time.") }),
+      ], page.decisions, { name: "decisions", empty: none(page, "None in this period.") }),
       cut(page),
     ],
   };
@@ -58,7 +58,7 @@ export async function leases(get, { hours = "24", name = "" }) {
       ...title("Leases", page),
       h("p", { class: "quiet" }, "What the enforcer set on the brokers, for whom and until when."),
       choices(page, "leases"),
-      section("In force, or ended in this time", table([PRINCIPAL, ...LEASE_COLUMNS(now)], page.leases, { name: "leases", empty: "None." })),
+      section("In force, or ended in this period", table([PRINCIPAL, ...LEASE_COLUMNS(now)], page.leases, { name: "leases", empty: "None." })),
       section("Each step", table([
         { head: "At", nowrap: true, by: (row) => row.recorded_at, cell: (row) => moment(row.recorded_at, now) },
         PRINCIPAL,
@@ -68,7 +68,7 @@ export async function leases(get, { hours = "24", name = "" }) {
         { head: "Before", number: true, wide: true, by: (row) => row.previous_value, cell: (row) => row.previous_value ?? NONE },
         { head: "Reason", by: (row) => row.reason, cell: (row) => visible(row.reason ?? NONE) },
         { head: "By", wide: true, by: (row) => row.enforcer, cell: (row) => visible(row.enforcer ?? NONE) },
-      ], page.steps, { name: "steps", empty: "None in this time." })),
+      ], page.steps, { name: "steps", empty: "None in this period." })),
       cut(page),
     ],
   };

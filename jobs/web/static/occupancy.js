@@ -55,14 +55,14 @@ export async function occupancy(get) {
 function howToFill(problem) {
   return h("div", { class: "remedy" },
     h("p", {}, problem ?? "producer_occupancy has no rows of the last 7 days."),
-    h("p", {}, "To fill it, let this run now and then, from any host that reaches the brokers:"),
+    h("p", {}, "To fill it, run this command regularly on a host that reaches the brokers:"),
     h("p", {}, h("code", {}, "pid-quota occupancy --bootstrap-servers HOST:9092 --tables TABLES")));
 }
 
 function failovers(deaths) {
   const rows = deaths.flatMap((death) => death.survivors.map((survivor) => ({ ...death, ...survivor })));
   return [
-    h("p", { class: "quiet" }, "What each survivor could lead at most. Memory does not move: followers hold these entries " +
+    h("p", { class: "quiet" }, "The most entries that each survivor could lead. Memory use does not change: followers hold these entries " +
       "already. pid-quota occupancy asks for the exact heirs."),
     table([
       { head: "Dies", by: (row) => row.dead, cell: (row) => `broker ${row.dead}` },
@@ -92,10 +92,10 @@ function whatIf(page) {
     input.setAttribute("aria-valuetext", words);
     told.textContent = words;
     rows.replaceChildren(outlook(page.brokers, hours), h("p", { class: "quiet" },
-      hours < today ? "Sooner: what was silent for longer goes at the next check, and loses its deduplication if it resumes. "
-        : hours > today ? "Later: entries stay longer, so as many more as expire in that time at today's rate. " : "",
+      hours < today ? "Sooner: the next check removes producers that are silent for longer; they lose deduplication if they resume. "
+        : hours > today ? "Later: entries stay longer; their number grows by those that expire in that time at today's rate. " : "",
       "By the newest sweep; ", h("code", {}, `pid-quota occupancy --expiration-ms ${hours * 3_600_000}`),
-      " asks the brokers, and tells who would lose deduplication."));
+      " asks the brokers, and shows who would lose deduplication."));
   };
   input.addEventListener("input", () => {
     wished = HOURS[input.value];

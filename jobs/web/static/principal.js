@@ -25,7 +25,7 @@ export async function principal(get, { name = "", hours = "24", broker = "" }) {
       ...charts(page),
       h("div", { class: "pair" }, section("Decisions", decisions(page), all("decisions")),
         h("div", {},
-          section("Clients that were refused", refused(page, "client_ids", "Client id", "None in this time.")),
+          section("Clients that were refused", refused(page, "client_ids", "Client id", "None in this period.")),
           section("Where refused producer ids came from", refused(page, "addresses", "Address", "No address is known.")))),
       section("Client quotas set for it", table(LEASE_COLUMNS(page.now), page.leases, { name: "its leases", empty: "None." }), all("leases")),
     ],
@@ -41,7 +41,7 @@ function unseen(page) {
     content: [
       h("h1", {}, visible(page.principal)),
       choices(page),
-      h("p", { class: "empty" }, none(page, "No row of this time names it.")),
+      h("p", { class: "empty" }, none(page, "No row of this period contains this name.")),
       page.similar.length > 0 && h("p", {}, "Did you mean ", page.similar.flatMap((name, index) => [index ? ", " : "", principalLink(name)]), "?"),
       days && h("p", {}, "Or look further back: ", h("a", { href: link(page, { hours: 720 }) }, "30 d"), "."),
     ],
@@ -63,7 +63,7 @@ function choices(page) {
 
 function current(page, held) {
   const { now_row: row, window_seconds, fresh } = page;
-  if (!row) return h("p", { class: "empty" }, none(page, "No rows in this time."));
+  if (!row) return h("p", { class: "empty" }, none(page, "No rows in this period."));
   return figures([
     [`New PIDs in ${duration(window_seconds).replace("60 min", "1 h")}`, count(row.new_pids_window),
       row.quota === null ? "no quota" : `${percent(row.used_share)} of ${compact(row.quota)} (${row.quota_source})`, held],
@@ -123,7 +123,7 @@ function decisions(page) {
     { head: "For", number: true, by: (row) => row.throttle_time_ms, cell: (row) => (row.action === "THROTTLE" ? duration(row.throttle_time_ms / 1000) : NONE) },
     { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
     { head: "Quota", number: true, wide: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
-  ], page.decisions, { name: "its decisions", limit: 10, empty: none(page, "None in this time.") });
+  ], page.decisions, { name: "its decisions", limit: 10, empty: none(page, "None in this period.") });
 }
 
 // A decision counts what its episode refused so far, so the newest one says it for the episode.

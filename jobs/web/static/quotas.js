@@ -89,7 +89,7 @@ function list(page, again) {
     { head: "Busiest window", number: true, wide: true, by: (row) => row.most_pids, cell: (row) => count(row.most_pids) },
     { head: "Suggested", number: true, by: (row) => row.suggested, cell: (row) => suggestion(row, again) },
     { head: "Refused then", number: true, wide: true, by: (row) => row.suggested_over, cell: (row) => count(row.suggested_over) },
-    { head: "Mend first", wide: true, by: (row) => row.looks_like, cell: (row) => (row.looks_like ? `${visible(row.looks_like)}; then ${count(row.once_mended)} will do` : "") },
+    { head: "Mend first", wide: true, by: (row) => row.looks_like, cell: (row) => (row.looks_like ? `${visible(row.looks_like)}; then ${count(row.once_mended)} will suffice` : "") },
     { head: "Set", wide: true, by: (row) => row.updated_at, cell: (row) => (row.updated_at ? `${moment(row.updated_at, page.now)} by ${visible(row.updated_by ?? NONE)}` : "") },
   ];
   if (session.user) columns.push({ head: "New quota", cell: (row) => editor(row.entity_name, quotaOf(row.own_rate, row.own_burst), again) });
@@ -183,7 +183,7 @@ function drafted(again) {
     { head: "In the last 7 d, at most", cell: effect },
     { head: "Drop", cell: (row) => h("button", { type: "button", "data-key": `drop ${row.key}`, "aria-label": `Drop the change of ${words(nameOf(row.key))}`, onclick: () => drop(row.key, again) }, "Drop") },
   ], rows), h("p", {}, h("button", { type: "button", class: "main", "data-key": "apply", onclick: () => apply(again) }, `Apply ${plural(draft.size, "change")}`),
-    " ", h("span", { class: "quiet" }, "They hold from the stream's next batch on.")));
+    " ", h("span", { class: "quiet" }, "They apply from the stream's next batch.")));
 }
 
 async function apply(again) {

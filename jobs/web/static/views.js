@@ -11,7 +11,7 @@ export function principalLink(name) {
   return h("a", { href: `#/principal?name=${encodeURIComponent(name)}` }, visible(name));
 }
 
-// A principal's name, with its broker where each broker has a budget of its own.
+// A principal's name, with its broker if each broker has a budget of its own.
 export function who(row) {
   return row.broker_id === null || row.broker_id === undefined
     ? principalLink(row.principal)
@@ -20,9 +20,9 @@ export function who(row) {
 
 export const PRINCIPAL = { head: "Principal", by: (row) => row.principal, cell: who };
 
-// What is said where there is no row: nothing, if the stream lives, else that nobody knows.
+// The text for an empty table: `calm` if the stream runs, else that the state is unknown.
 export function none({ fresh }, calm) {
-  return fresh.stale ? `Not known: ${fresh.warning.split(": is")[0]}.` : calm;
+  return fresh.stale ? `Unknown: ${fresh.warning.split(": is")[0]}.` : calm;
 }
 
 export function remedies(missing, names) {
@@ -51,10 +51,10 @@ export async function overview(get) {
 }
 
 function throttledNews(page) {
-  return page.fresh.stale ? "Who is throttled is not known" : `${plural(page.throttled.length, "principal")} throttled`;
+  return page.fresh.stale ? "Throttled principals are unknown" : `${plural(page.throttled.length, "principal")} throttled`;
 }
 
-// Figures of now; with a silent stream nobody knows them.
+// The present totals; they are unknown if the stream is silent.
 function totals({ totals: sum, per_minute: perMinute, throttled, health: stream, window_seconds: windowSeconds, interval_seconds: interval, fresh }) {
   const inWindow = `New PIDs in ${duration(windowSeconds).replace("60 min", "1 h")}`;
   const now = (value, note) => (fresh.stale ? [NONE, "not known"] : [value, note]);
@@ -75,7 +75,7 @@ function intervals(page) {
     return section("New producer ids, last 6 h", h("p", { class: "empty" }, none(page, "No rows in the last 6 hours.")));
   }
   const end = Math.max(Date.parse(now), data.at_ms.at(-1));
-  // The heading names the time that is drawn: the shortest of a few that holds all bars, each of which ends at its time.
+  // The heading names the shortest of a few periods that contains all bars; each bar ends at its time.
   const begin = data.at_ms[0] - 1000 * step;
   const back = LOOKS_BACK_MS.find((span) => begin >= end - span) ?? LOOKS_BACK_MS.at(-1);
   const both = data.admitted_pids.map((admitted, index) => admitted + data.refused_pids[index]);
@@ -85,7 +85,7 @@ function intervals(page) {
     times: data.at_ms,
     range: [Math.min(begin, end - back), end],
     unknown: fresh.stale ? [Date.parse(fresh.last_row_at), end] : null,
-    // Bars stand on each other: the taller, drawn first, is the sum, and the legend tells its upper part.
+    // Bars overlap: the taller one, drawn first, is the sum, and the legend shows its upper part.
     series: [
       { label: "refused", values: both, told: data.refused_pids, colour: "second", kind: "bar" },
       { label: "admitted", values: data.admitted_pids, colour: "accent", kind: "bar" },
@@ -186,7 +186,7 @@ export async function headroom(get, { q = "", all = "" }) {
         { head: "Last row", number: true, wide: true, by: (row) => row.age_seconds, cell: (row) => `${duration(row.age_seconds)} ago` },
         { head: "State", wide: true, by: (row) => (row.throttled_now ? "throttled" : row.phase), cell: state },
       ], found, { name: "headroom", limit, empty: q ? "No principal of the last 24 hours has that in its name." : none(page, "No principals yet.") }),
-      found.length > 0 && h("p", { class: "quiet" }, "The mark is the quota; beyond it the bar grows by tenfolds, its end is ten times the quota."),
+      found.length > 0 && h("p", { class: "quiet" }, "The mark is the quota; above it the scale is logarithmic, and the bar ends at ten times the quota."),
       more > 0 && h("p", {}, h("a", { href: everything }, `Show ${count(more)} more`)),
     ],
   };

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from databricks import sql
 from databricks.sql.exc import RequestError
 
-from tables.delta import TABLES, open_table
+from tables.schema.specs import TABLES
+from tables.store.path_tables import open_table
 from tests.kits.console_kit import NOON
 from tests.kits.warehouse_kit import CATALOG, SCHEMA, Connection, FakeWarehouse, Said
 

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from tables.delta import TABLES, create_missing, table_path
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, table_path
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 Row = dict[str, Any]

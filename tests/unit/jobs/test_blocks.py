@@ -39,7 +39,7 @@ def as_json(pid_quota: PidQuota, *arguments: object) -> tuple[int, Any, str]:
     return code, json.loads(out), err
 
 
-def test_burn_rate_and_losses_are_told_per_broker(pid_quota: PidQuota, tables: Path) -> None:
+def test_burn_rate_and_losses_are_reported_per_broker(pid_quota: PidQuota, tables: Path) -> None:
     append_kip_tables(
         tables,
         blocks=[
@@ -67,20 +67,20 @@ def test_burn_rate_and_losses_are_told_per_broker(pid_quota: PidQuota, tables: P
     assert found["hours_left"] == pytest.approx((2**63 - 4001) / found["pids_per_hour"])
 
 
-def test_people_read_a_table_the_end_of_all_ids_and_the_verdict(pid_quota: PidQuota, tables: Path) -> None:
+def test_the_text_shows_a_table_the_end_of_all_ids_and_the_result(pid_quota: PidQuota, tables: Path) -> None:
     append_kip_tables(tables, blocks=[block_row(0, ago(7200)), block_row(1000, ago(60), broker_epoch=9)])
     code, out, err = pid_quota("blocks", "--tables", tables)
     assert (code, err) == (0, "")
     assert re.search(r"at this rate 2\^63 is reached in [12],\d{3},\d{3},\d{3},\d{3} years", out)
     assert "lost when broker 1 restarted: at most 1000 of block 0 to 999" in out
-    assert "KIP-730 is kept" in out
+    assert "KIP-730 holds" in out
 
 
-def test_without_any_block_it_is_said_that_nothing_was_seen(pid_quota: PidQuota, tables: Path) -> None:
+def test_without_any_block_the_output_says_so(pid_quota: PidQuota, tables: Path) -> None:
     append_kip_tables(tables)
     code, out, _ = pid_quota("blocks", "--tables", tables)
     assert code == 0
-    assert "nothing seen yet" in out
+    assert "no block is known yet" in out
     assert "kept:" not in out
     assert "lost" not in out
 
@@ -89,7 +89,7 @@ def test_without_any_block_it_is_said_that_nothing_was_seen(pid_quota: PidQuota,
     assert (found["seen"], found["next_producer_id"]) == (False, None)
 
 
-def test_a_broken_promise_is_an_alert_and_exit_code_1(pid_quota: PidQuota, tables: Path) -> None:
+def test_a_violation_is_an_alert_and_exit_code_1(pid_quota: PidQuota, tables: Path) -> None:
     blocks = [block_row(0, ago(7200)), block_row(500, ago(60), broker_id=2), block_row(2000, ago(50), broker_epoch=4)]
     append_kip_tables(tables, blocks=blocks)
 
@@ -106,7 +106,7 @@ def test_the_same_ids_given_twice_are_an_overlap_even_to_the_same_broker(pid_quo
     assert pid_quota("blocks", "--tables", tables)[0] == 1
 
 
-def test_a_refused_id_that_was_never_allocated_is_told_as_forged(pid_quota: PidQuota, tables: Path) -> None:
+def test_a_refused_id_that_was_never_allocated_is_reported_as_forged(pid_quota: PidQuota, tables: Path) -> None:
     samples = {"User:x": [1500, 2**62], "User:y": [1_001_999, 1_002_000], "User:\x1b[2J": [2**61]}
     append_kip_tables(
         tables,
@@ -123,7 +123,7 @@ def test_a_refused_id_that_was_never_allocated_is_told_as_forged(pid_quota: PidQ
 
 
 class TestOnePid:
-    def test_its_broker_and_whom_it_went_to_are_told(self, pid_quota: PidQuota, tables: Path) -> None:
+    def test_its_broker_and_its_first_user_are_shown(self, pid_quota: PidQuota, tables: Path) -> None:
         append_kip_tables(
             tables,
             blocks=[block_row(122_000, ago(90)), block_row(123_000, ago(60), broker_id=7, broker_epoch=31)],
@@ -140,9 +140,7 @@ class TestOnePid:
         ("pid", "said"),
         [(4, "it is older"), (9000, "made it up, or it was allocated after"), (2500, "no tap has reported it")],
     )
-    def test_one_that_no_block_holds_is_said_to_be_so(
-        self, pid_quota: PidQuota, tables: Path, pid: int, said: str
-    ) -> None:
+    def test_an_id_outside_all_blocks_is_reported(self, pid_quota: PidQuota, tables: Path, pid: int, said: str) -> None:
         append_kip_tables(tables, blocks=[block_row(1000, ago(90)), block_row(3000, ago(60))])
         code, out, err = pid_quota("blocks", "--tables", tables, "--pid", pid)
         assert (code, out) == (1, "")
@@ -159,7 +157,9 @@ class TestOnePid:
             (2000, "not known", "2000 was given to broker 2; no tap saw whether it was handed out"),
         ],
     )
-    def test_what_became_of_it_is_said(self, pid_quota: PidQuota, tables: Path, pid: int, fate: str, said: str) -> None:
+    def test_the_fate_of_an_id_is_shown(
+        self, pid_quota: PidQuota, tables: Path, pid: int, fate: str, said: str
+    ) -> None:
         restarted = block_row(3000, ago(30), broker_epoch=9)
         append_kip_tables(
             tables,
@@ -169,7 +169,7 @@ class TestOnePid:
         assert said in pid_quota("blocks", "--tables", tables, "--pid", pid)[1]
         assert as_json(pid_quota, "--tables", tables, "--pid", pid)[1]["fate"] == fate
 
-    def test_without_any_block_nobody_can_say(self, pid_quota: PidQuota, tables: Path) -> None:
+    def test_without_any_block_the_issuer_is_unknown(self, pid_quota: PidQuota, tables: Path) -> None:
         append_kip_tables(tables)
         assert "run a tap" in pid_quota("blocks", "--tables", tables, "--pid", 1)[2]
 
@@ -186,7 +186,7 @@ class TestMetadataLog:
         assert [(row["broker_id"], row["blocks"]) for row in found["brokers"]] == [(1, 2), (4, 1)]
         assert (found["complete_from"], found["violations"]) == (0, [])
 
-    def test_the_log_alone_will_do(self, pid_quota: PidQuota, tmp_path: Path) -> None:
+    def test_the_log_alone_suffices(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         log = metadata_log(tmp_path / "log", (ago(9000), 4, 2, 1000))
         code, out, _ = pid_quota("blocks", "--metadata-log", log, "--pid", 7)
         assert code == 0

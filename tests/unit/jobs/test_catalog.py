@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any
@@ -16,22 +17,24 @@ from databricks.sql.client import Connection, Cursor
 from databricks.sql.exc import ServerOperationError
 
 from broker.enforcement.model import EnforcementRecord, Lease, LeaseRecord, ReleaseOrder, Target
-from broker.enforcement.store.catalog_tables import CatalogActions, CatalogDecisions, newest_write_ms
+from broker.enforcement.store.tables import ActionTable, DecisionTable, EnforcementTables
 from broker.kafka.quota_entity import QuotaEntity
 from jobs.cli import run
-from tables.catalog import engines
-from tables.catalog.engines import Engine
-from tables.commits import retry_conflicts
-from tables.delta import TABLES
 from tables.errors import TableError
-from tables.query.views import views
+from tables.schema.specs import TABLES
+from tables.schema.views import views
+from tables.store import engines
+from tables.store.commits import retry_conflicts
+from tables.store.engines import Engine
+from tables.store.open import open_store
 from tables.times import to_ms
 from tests.kits import warehouse_kit
 from tests.kits.command_kit import PidQuota
 from tests.kits.warehouse_kit import FakeWarehouse
 from tests.unit.jobs.table_rows import NOON, Row, decision, metrics, seconds, tap_report
 
-TABLES_OPTION = ("--tables", "prod.pid_quota")
+TABLES_OF = "prod.pid_quota"
+TABLES_OPTION = ("--tables", TABLES_OF)
 NOON_MS = to_ms(NOON)
 
 
@@ -204,16 +207,19 @@ class TestEnforcement:
             decision("User:m", NOON, client_ids=[("app", 3)]),
             decision("User:r", NOON, action="RELEASE"),
         )
-        found = {each.principal: each for each in CatalogDecisions(engine).newest(NOON_MS)}
+        found = {each.principal: each for each in DecisionTable(open_store(TABLES_OF, engine)).newest(NOON_MS)}
         ends = {name: each.throttled_until_ms - NOON_MS for name, each in found.items()}
         assert (found["User:m"].client_ids, ends) == ({"app": 3}, {"User:m": 60_000, "User:r": 0})
 
     def test_looking_for_news_asks_nothing_and_wakes_nobody(self, warehouse: FakeWarehouse, engine: Engine) -> None:
-        assert not CatalogDecisions(engine).has_news()
+        assert not DecisionTable(open_store(TABLES_OF, engine)).has_news()
         assert warehouse.statements == []
 
     def test_actions_come_back_as_they_were_written_and_those_of_others_are_noticed(self, engine: Engine) -> None:
-        ours, other = CatalogActions(engine), CatalogActions(engine)
+        ours, other = (
+            ActionTable(open_store(TABLES_OF, engine)),
+            ActionTable(open_store(TABLES_OF, engine)),
+        )
         assert ours.has_changed()
         ours.append(ACTIONS)
         assert ours.read() == ACTIONS
@@ -225,20 +231,20 @@ class TestEnforcement:
     def test_what_can_not_be_written_is_an_error(self, warehouse: FakeWarehouse, engine: Engine) -> None:
         engine.execute("DROP TABLE enforcement_actions")
         with pytest.raises(TableError, match="no quota is changed without it"):
-            CatalogActions(engine).append(ACTIONS)
+            ActionTable(open_store(TABLES_OF, engine)).append(ACTIONS)
 
     def test_the_newest_write_is_the_history_s(self, engine: Engine) -> None:
-        assert newest_write_ms(engine, ["throttle_decisions"]) == to_ms(warehouse_kit.LAST_WRITE)
+        assert EnforcementTables.open(ExitStack(), TABLES_OF).newest_write_ms() == to_ms(warehouse_kit.LAST_WRITE)
 
 
 def test_in_a_databricks_runtime_its_spark_session_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     # FAKE session: the real one is in the runtime only.
-    asked = []
+    asked, local = [], NOON.astimezone().replace(tzinfo=None)
 
     class Session:
         def sql(self, statement: str) -> Any:
             asked.append(statement)
-            return type("Frame", (), {"columns": ["x"], "collect": lambda _: [(NOON.replace(tzinfo=None),)]})()
+            return type("Frame", (), {"columns": ["x"], "collect": lambda _: [(local,)]})()
 
     builder = type("Builder", (), {"getOrCreate": staticmethod(Session)})
     monkeypatch.setenv(engines.RUNTIME, "17.3")

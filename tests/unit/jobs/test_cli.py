@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from jobs import terminal
 from jobs.errors import JobError
+from jobs.output import terminal
 from tests.kits.command_kit import PidQuota
 
 COMMANDS = (
@@ -93,7 +93,7 @@ def test_an_error_of_each_of_our_trees_is_one_line_and_exit_code_1(
     assert capsys.readouterr().err == "error: tables are gone. Bring them back\n"
 
 
-def test_a_bug_is_one_line_too_and_says_how_to_see_more(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_is_one_line_and_says_how_to_see_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
     code = terminal.run(lambda: application_raising(ZeroDivisionError("division by zero")), [])
     assert code == 1
     assert "--debug" in one_error(capsys.readouterr().err)

@@ -112,7 +112,7 @@ class TestSignIn:
         clock.now += 301
         assert sign_in(visitor).status_code == 200
 
-    def test_who_guesses_at_one_address_locks_out_no_other(self, visitor: TestClient) -> None:
+    def test_attempts_from_one_address_lock_out_no_other_address(self, visitor: TestClient) -> None:
         guesses = TestClient(visitor.app, base_url=OURS, headers=OWN_PAGE, client=("10.0.0.9", 50_000))
         assert [sign_in(guesses, "ada", "wrong").status_code for _ in range(11)] == [403] * 10 + [429]
         assert sign_in(visitor).status_code == 200
@@ -181,14 +181,14 @@ class TestForgery:
         with pytest.raises(Exception, match="producer_id_quotas"):
             rates(tables)
 
-    def test_another_host_name_can_not(self, visitor: TestClient) -> None:
+    def test_a_request_to_another_host_name_is_refused(self, visitor: TestClient) -> None:
         sign_in(visitor)
         headers = {"Host": "evil.example", "Origin": "http://evil.example"}
         assert apply(visitor, CHANGE, headers=headers).status_code == 421
 
 
 class TestApply:
-    def test_changes_hold_in_the_editors_name_and_are_told_to_the_log(
+    def test_changes_are_stored_under_the_editors_name_and_logged(
         self, visitor: TestClient, tables: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         set_quota(tables, QuotaEntry("bob", 9.0, NOON - seconds(60), "ops"))
@@ -234,7 +234,7 @@ class TestApply:
         assert "user 'alice' has no quota any more meanwhile" in answer.json()["error"]
         assert rates(tables) == {"bob": 9.0}
 
-    def test_a_change_is_seen_at_once_though_answers_are_kept(self, tables: str, editors: Editors) -> None:
+    def test_a_change_is_visible_at_once_despite_the_cache(self, tables: str, editors: Editors) -> None:
         app = application(ConsoleData(tables), Access(), lambda: NOON, fresh_s=3600, editors=editors)
         visitor = TestClient(app, base_url=OURS, headers=OWN_PAGE)
         set_quota(tables, QuotaEntry("alice", 7.0, NOON, "ops"))
@@ -267,14 +267,16 @@ class TestApply:
             {"more": 1},
         ],
     )
-    def test_what_is_no_quota_is_refused_whole(self, visitor: TestClient, change: dict[str, Any]) -> None:
+    def test_a_request_with_an_invalid_quota_is_refused_as_a_whole(
+        self, visitor: TestClient, change: dict[str, Any]
+    ) -> None:
         sign_in(visitor)
         answer = apply(visitor, {**CHANGE, "entity_name": "bob"}, CHANGE | change)
         assert answer.status_code == 400
         assert answer.json()["remedy"]
 
     @pytest.mark.parametrize("body", ["", "[]", "nonsense", '{"changes": []}', '{"changes": 5}', "[" * 50_000])
-    def test_what_is_no_request_is_refused(self, visitor: TestClient, body: str) -> None:
+    def test_an_invalid_request_is_refused(self, visitor: TestClient, body: str) -> None:
         sign_in(visitor)
         answer = visitor.post("/api/quotas/apply", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 400
@@ -296,7 +298,7 @@ class TestFile:
             *(("a:b:c", mode, "chmod") for mode in (0o644, 0o602, 0o601)),
         ],
     )
-    def test_a_file_that_is_not_right_is_refused(self, tmp_path: Path, text: str, mode: int, said: str) -> None:
+    def test_an_invalid_file_of_editors_is_refused(self, tmp_path: Path, text: str, mode: int, said: str) -> None:
         file = tmp_path / "editors"
         file.write_text(text, encoding="utf-8")
         file.chmod(mode)
@@ -304,11 +306,11 @@ class TestFile:
             Editors.load(file)
 
     @pytest.mark.parametrize(("name", "password"), [("", SECRET), ("a:b", SECRET), ("a\n", SECRET), ("ada", "short")])
-    def test_an_unfit_name_or_password_makes_no_line(self, name: str, password: str) -> None:
+    def test_an_invalid_name_or_password_is_refused(self, name: str, password: str) -> None:
         with pytest.raises(typer.BadParameter):
             editor_line(name, password)
 
-    def test_no_line_tells_the_password_and_no_two_are_equal(self, clock: Callable[[], float]) -> None:
+    def test_no_line_contains_the_password_and_no_two_lines_are_equal(self, clock: Callable[[], float]) -> None:
         assert clock() > 0
         lines = {editor_line("ada", SECRET) for _ in range(2)}
         assert len(lines) == 2
@@ -316,7 +318,7 @@ class TestFile:
 
 
 class TestQuotasPage:
-    def test_it_tells_quota_suggestion_and_what_both_would_refuse(self, tables: str, visitor: TestClient) -> None:
+    def test_it_shows_quota_suggestion_and_what_both_would_refuse(self, tables: str, visitor: TestClient) -> None:
         rows = [metrics("User:alice", NOON - seconds(3600 * n), admitted_pids=30, new_pids_window=30) for n in range(4)]
         append(tables, "producer_id_metrics", *rows)
         set_quota(tables, QuotaEntry(None, 20.0, NOON, "ops"))
@@ -326,7 +328,7 @@ class TestQuotasPage:
         assert (alice["suggested"], alice["suggested_over"]) == (45.0, 0)
         assert (page["default"]["producer_ids_rate"], page["default_excess"]["windows_over"]) == (20.0, 4)
 
-    def test_a_draft_is_judged_before_it_is_applied(self, tables: str, visitor: TestClient) -> None:
+    def test_the_effect_of_a_draft_is_shown_before_it_is_applied(self, tables: str, visitor: TestClient) -> None:
         append(tables, "producer_id_metrics", metrics("User:alice", NOON, admitted_pids=30, new_pids_window=30))
         page = visitor.get("/api/what-if", params={"entity": "alice", "rate": "10"}).json()
         assert page["now"] == {"windows": 1, "windows_over": 0, "pids_over": 0}
@@ -339,7 +341,7 @@ class TestQuotasPage:
             assert visitor.get("/api/what-if", params={"rate": wrong}).status_code == 400
         assert json.loads(visitor.get("/api/what-if").text)["users"] == 1
 
-    def test_a_quota_that_is_deleted_gives_way_to_the_default(self, tables: str, visitor: TestClient) -> None:
+    def test_the_default_applies_after_a_quota_is_deleted(self, tables: str, visitor: TestClient) -> None:
         rows = [metrics(f"User:{name}", NOON, admitted_pids=30, new_pids_window=30) for name in ("alice", "bob")]
         append(tables, "producer_id_metrics", *rows)
         for name, rate in ((None, 20.0), ("alice", 50.0)):

@@ -2,8 +2,8 @@
 
 import json
 import signal
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from unittest.mock import Mock
@@ -12,11 +12,11 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from tables.catalog import engines
-from tables.catalog.answer import Answer
-from tables.delta import create_missing, table_path
 from tables.errors import TableError
-from tables.query.new_rows import new_rows
+from tables.store import engines
+from tables.store.open import open_store
+from tables.store.path_tables import create_missing, table_path
+from tables.store.values import Answer, Row
 from tests.kits.command_kit import PidQuota
 from tests.kits.following_kit import Following
 from tests.kits.kip_kit import deploys, now
@@ -121,51 +121,60 @@ def test_a_throttle_says_what_its_clients_look_like_now_but_not_one_of_hours_ago
 def test_no_time_is_one_line(pid_quota: PidQuota, tables: str, since: str) -> None:
     code, out, err = pid_quota("decisions", "--tables", tables, "--since", since)
     assert (code, out) == (2, "")
-    assert f"'{since}' is no time" in err
+    assert f"'{since}' is not a time" in err
+
+
+@contextmanager
+def following(tables: str, since: datetime | None = None) -> Iterator[Callable[[], list[Row]]]:
+    with open_store(tables) as store:
+        followed = store.follow(NAME)
+        if since is None:
+            assert followed.new_rows(COLUMN, None) == []
+        yield lambda: followed.new_rows(COLUMN, since)
 
 
 class TestNewRows:
     def test_each_row_comes_once_though_it_is_written_again_by_a_compaction(self, tables: str) -> None:
-        with new_rows(tables, NAME, COLUMN, None) as rows:
-            assert rows.read() == []
+        with following(tables) as read:
+            assert read() == []
             append(tables, NAME, decision("User:a", now()), decision("User:late", now() - timedelta(days=9)))
-            assert [row["principal"] for row in rows.read()] == ["User:late", "User:a"]
+            assert [row["principal"] for row in read()] == ["User:late", "User:a"]
             compact(tables)
             append(tables, NAME, decision("User:b", now()))
-            assert [row["principal"] for row in rows.read()] == ["User:b"]
-            assert rows.read() == []
+            assert [row["principal"] for row in read()] == ["User:b"]
+            assert read() == []
 
     def test_only_new_files_are_read(self, tables: str) -> None:
-        with new_rows(tables, NAME, COLUMN, None) as rows:
+        with following(tables) as read:
             for file in Path(table_path(tables, NAME)).glob("*.parquet"):
                 # Given that what was there can't be read any more.
                 file.unlink()
             append(tables, NAME, decision("User:a", now()))
-            assert [row["principal"] for row in rows.read()] == ["User:a"]
+            assert [row["principal"] for row in read()] == ["User:a"]
 
     def test_what_could_not_be_read_comes_with_the_next_read(self, tables: str, tmp_path: Path) -> None:
-        with new_rows(tables, NAME, COLUMN, None) as rows:
+        with following(tables) as read:
             before = set(Path(table_path(tables, NAME)).glob("*.parquet"))
             append(tables, NAME, decision("User:a", now()))
             (file,) = set(Path(table_path(tables, NAME)).glob("*.parquet")) - before
             away = file.rename(tmp_path / "away")
             with pytest.raises(TableError, match="can't read table throttle_decisions"):
-                rows.read()
+                read()
             away.rename(file)
-            assert [row["principal"] for row in rows.read()] == ["User:a"]
+            assert [row["principal"] for row in read()] == ["User:a"]
 
     def test_a_log_that_was_cleaned_up_is_read_anew(self, tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        with new_rows(tables, NAME, COLUMN, None) as rows:
+        with following(tables) as read:
             append(tables, NAME, decision("User:a", now()))
             monkeypatch.setattr(DeltaTable, "update_incremental", Mock(side_effect=DeltaError("no such version")))
-            assert [row["principal"] for row in rows.read()] == ["User:a"]
+            assert [row["principal"] for row in read()] == ["User:a"]
 
     def test_an_empty_table_is_followed_from_its_first_row(self, tmp_path: Path) -> None:
         create_missing(str(tmp_path))
-        with new_rows(str(tmp_path), NAME, COLUMN, datetime(2026, 1, 1, tzinfo=timezone.utc)) as rows:
-            assert rows.read() == []
+        with following(str(tmp_path), datetime(2026, 1, 1, tzinfo=timezone.utc)) as read:
+            assert read() == []
             append(tmp_path, NAME, decision("User:a", now()))
-            assert len(rows.read()) == 1
+            assert len(read()) == 1
 
 
 class Warehouse:
@@ -190,15 +199,15 @@ class TestNewRowsOfACatalog:
 
     def test_from_the_end_each_row_comes_once_by_a_query_of_the_newest(self, warehouse: Warehouse) -> None:
         warehouse.rows = [(now() - minutes(9), "User:old"), (now(), "User:a")]
-        with new_rows("prod.quota", NAME, COLUMN, None) as rows:
+        with following("prod.quota") as read:
             warehouse.rows += [(now(), "User:b"), (now() + minutes(1), "User:c")]
-            assert [row["principal"] for row in rows.read()] == ["User:b", "User:c"]
+            assert [row["principal"] for row in read()] == ["User:b", "User:c"]
             warehouse.rows.append((now() + minutes(2), "User:d"))
-            assert [row["principal"] for row in rows.read()] == ["User:d"]
+            assert [row["principal"] for row in read()] == ["User:d"]
         assert warehouse.since == [now(), now(), now() + minutes(1)]
 
     def test_an_empty_table_is_followed_from_its_first_row(self, warehouse: Warehouse) -> None:
-        with new_rows("prod.quota", NAME, COLUMN, None) as rows:
-            assert rows.read() == []
+        with following("prod.quota") as read:
+            assert read() == []
             warehouse.rows = [(now(), "User:a"), (now() + minutes(1), "User:b")]
-            assert [row["principal"] for row in rows.read()] == ["User:a", "User:b"]
+            assert [row["principal"] for row in read()] == ["User:a", "User:b"]

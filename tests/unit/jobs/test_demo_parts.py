@@ -24,8 +24,8 @@ from jobs.demo.story import DECISIONS, decisions_table, story
 from jobs.demo.watching import Slowing
 from jobs.errors import DemoError
 from jobs.stream.stream_progress import StreamProgress
-from tables.delta import create_missing
 from tables.query.sql_query import query
+from tables.store.path_tables import create_missing
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics
 
 
@@ -130,7 +130,7 @@ class TestStory:
         assert "5.0 a second, that comes to 432,000 of them and 132 MB" in cost
         assert "over the quota of 20 an hour, and a hold on the broker left her 0.2 new producer ids a second" in done
 
-    def test_an_enforcer_that_came_too_late_is_no_secret(self) -> None:
+    def test_an_enforcer_that_came_too_late_is_reported(self) -> None:
         *_, done = story(replace(TestResult.GOOD, slowing=None), 20)
         assert "the traffic ended before the enforcer acted" in done
 

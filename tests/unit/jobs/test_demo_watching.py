@@ -12,7 +12,7 @@ import pytest
 from jobs.demo.clients import Clients, Traffic
 from jobs.demo.demo_view import DemoView, PrincipalRow
 from jobs.demo.watching import Slowing, Watching
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ class TestTheStream:
         assert watching.has_run_for(60)
         assert watching.seconds == 70
 
-    def test_is_awaited_aloud(self, demo: Demo) -> None:
+    def test_waiting_for_it_is_shown(self, demo: Demo) -> None:
         demo.begin().look()
-        said = "Spark is starting, and nobody counts yet: mallory has made 40 producers, alice 3"
+        said = "Spark is starting, so nothing is counted yet: mallory has made 40 producers, alice 3"
         assert demo.screen.updates == [([], said)]
 
     def test_is_not_queried_while_its_tables_stay_as_they_are(
@@ -122,7 +122,7 @@ class TestTheStream:
 
 
 class TestTheFirstDecision:
-    def test_is_told_once_with_its_time(self, demo: Demo) -> None:
+    def test_it_is_reported_once_with_its_time(self, demo: Demo) -> None:
         watching = demo.begin()
         watching.look()
         assert watching.first_decision_s is None
@@ -145,7 +145,7 @@ class TestTheFirstDecision:
 
 
 class TestTheEnforcer:
-    def test_is_told_once_with_what_mallory_had_done(self, demo: Demo) -> None:
+    def test_it_is_reported_once_with_what_mallory_had_done(self, demo: Demo) -> None:
         watching = demo.begin()
         watching.look()
         assert watching.slowing is None

@@ -8,8 +8,8 @@ import pytest
 
 from broker.errors import BrokerUnreachableError
 from jobs.enforcement.command import enforce
-from tables.delta import create_missing
 from tables.errors import TableNotFoundError
+from tables.store.path_tables import create_missing
 
 SERVERS = "127.0.0.1:1"
 

@@ -2,9 +2,9 @@
 
 import errno
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -19,13 +19,15 @@ from broker.enforcement.model import (
     Target,
     ThrottleDecision,
 )
-from broker.enforcement.store import path_tables
-from broker.enforcement.store.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
-from broker.enforcement.store.tables import STREAM_TABLES
+from broker.enforcement.store.tables import ActionTable, DecisionTable, EnforcementTables
 from broker.enforcement.stream_watch import StreamWatch
 from broker.kafka.quota_entity import QuotaEntity
-from tables.delta import create_missing
 from tables.errors import TableError
+from tables.store import follow
+from tables.store.follow import FollowedTable
+from tables.store.open import open_store
+from tables.store.path_tables import create_missing
+from tables.store.values import Row
 from tables.times import to_time
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics, seconds
 
@@ -42,18 +44,26 @@ def names(decisions: Iterable[ThrottleDecision]) -> list[str]:
     return sorted(decision.principal for decision in decisions)
 
 
+def decisions_of(tables: Path) -> DecisionTable:
+    return DecisionTable(open_store(str(tables)))
+
+
+def actions_of(tables: Path) -> ActionTable:
+    return ActionTable(open_store(str(tables)))
+
+
 class TestDecisions:
     def test_since_the_first_in_force_are_returned_once_and_again_if_wanted(self, tables: Path) -> None:
         append(tables, "throttle_decisions", decision("User:past", NOON - seconds(120)))
         append(tables, "throttle_decisions", decision("User:m", NOON))
-        followed = DecisionTable(str(tables))
+        followed = decisions_of(tables)
         assert names(followed.newest(NOON_MS)) == ["User:m"]
         assert followed.newest(NOON_MS) == []
         assert names(followed.newest(NOON_MS, again=True)) == ["User:m"]
         assert followed.newest(NOON_MS + 60_000, again=True) == []
 
     def test_that_are_appended_later_are_found(self, tables: Path) -> None:
-        followed = DecisionTable(str(tables))
+        followed = decisions_of(tables)
         assert followed.newest(NOON_MS) == []
         append(
             tables, "throttle_decisions", decision("User:m", NOON, refused_pids=7, client_ids=[("app", 6), ("b", 1)])
@@ -63,7 +73,7 @@ class TestDecisions:
         assert (found.refused_pids, found.quota, found.client_ids) == (7, 60.0, {"app": 6, "b": 1})
 
     def test_that_are_written_are_news_once_until_they_are_read(self, tables: Path) -> None:
-        followed = DecisionTable(str(tables))
+        followed = decisions_of(tables)
         followed.newest(NOON_MS)
         assert not followed.has_news()
         append(tables, "throttle_decisions", decision("User:m", NOON))
@@ -79,20 +89,20 @@ class TestDecisions:
         read = list[str]()
         read_files = FollowedTable.read_files
 
-        def note(table: FollowedTable, files: list[str], columns: Sequence[str]) -> list[dict[str, Any]]:
+        def note(table: FollowedTable, files: list[str]) -> list[Row]:
             read.extend(files)
-            return read_files(table, files, columns)
+            return read_files(table, files)
 
         monkeypatch.setattr(FollowedTable, "read_files", note)
-        followed = DecisionTable(str(tables))
+        followed = decisions_of(tables)
         for number in range(5):
             append(tables, "throttle_decisions", decision(f"User:{number}", NOON))
             assert len(followed.newest(NOON_MS)) == number + 1
         assert len(read) == len(set(read)) == 5
 
     def test_that_are_past_are_let_go_once_files_are_many(self, tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(path_tables, "_MAX_FILES", 2)
-        followed, kept = DecisionTable(str(tables)), []
+        monkeypatch.setattr(follow, "_MAX_FILES", 2)
+        followed, kept = decisions_of(tables), []
         for minute in range(4):
             # A row that is kept is a bad one that is counted.
             append(tables, "throttle_decisions", decision("User:m", NOON + seconds(60 * minute)) | {"action": None})
@@ -102,7 +112,7 @@ class TestDecisions:
 
     def test_that_could_not_be_read_come_once_they_can(self, tables: Path) -> None:
         append(tables, "throttle_decisions", decision("User:m", NOON))
-        followed = DecisionTable(str(tables))
+        followed = decisions_of(tables)
         torn = patch.object(FollowedTable, "read_files", side_effect=TableError("torn"))
         with torn, pytest.raises(TableError, match="torn"):
             followed.newest(NOON_MS)
@@ -111,7 +121,7 @@ class TestDecisions:
     @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
     def test_in_a_folder_that_can_not_be_looked_at_are_no_news_and_no_crash(self, tables: Path, number: int) -> None:
         append(tables, "throttle_decisions", decision("User:m", NOON))
-        followed = DecisionTable(str(tables))
+        followed = decisions_of(tables)
         followed.newest(NOON_MS)
         append(tables, "throttle_decisions", decision("User:n", NOON))
         with patch("os.stat", side_effect=OSError(number, "can't look")):
@@ -120,7 +130,7 @@ class TestDecisions:
             assert names(followed.newest(NOON_MS)) == ["User:m", "User:n"]
 
     def test_that_are_deleted_or_in_another_file_now_are_seen_so(self, tables: Path) -> None:
-        followed = DecisionTable(str(tables))
+        followed = decisions_of(tables)
         for name in "abc":
             append(tables, "throttle_decisions", decision(f"User:{name}", NOON))
         assert names(followed.newest(NOON_MS)) == ["User:a", "User:b", "User:c"]
@@ -137,7 +147,7 @@ class TestDecisions:
             decision("User:r", NOON, action="RELEASE"),
             decision("User:m", NOON, client_ids=None, refused_pids=None),
         )
-        throttle, release = sorted(DecisionTable(str(tables)).newest(NOON_MS), key=lambda each: each.principal)
+        throttle, release = sorted(decisions_of(tables).newest(NOON_MS), key=lambda each: each.principal)
         assert (throttle.principal, throttle.client_ids, throttle.refused_pids) == ("User:m", {}, 0)
         assert (release.principal, release.throttled_until_ms) == ("User:r", NOON_MS)
 
@@ -149,7 +159,7 @@ class TestDecisions:
         ]
         good = decision("User:m", NOON, client_ids=[("app", 6), ("b", None), ("c", -1)])
         append(tables, "throttle_decisions", *bad, good)
-        followed = DecisionTable(str(tables))
+        followed = decisions_of(tables)
 
         (found,) = followed.newest(NOON_MS)
 
@@ -165,7 +175,7 @@ class TestDecisions:
         ids=["of a missing file", "half written"],
     )
     def test_are_followed_again_once_a_bad_commit_is_taken_away(self, tables: Path, commit: str) -> None:
-        followed = DecisionTable(str(tables))
+        followed = decisions_of(tables)
         followed.newest(NOON_MS)
         log = tables / "throttle_decisions" / "_delta_log"
         torn = log / f"{len(list(log.glob('*.json'))):020}.json"
@@ -189,7 +199,7 @@ class TestDecisions:
             decision("User:r", NOON + seconds(10), throttled_until=NOON + seconds(10), action="RELEASE", **changed),
         )
         for now_ms in (NOON_MS + 20_000, NOON_MS + 40_000):
-            found = DecisionTable(str(tables)).newest(now_ms)
+            found = decisions_of(tables).newest(now_ms)
             assert names(found) == ["User:m", "User:r"]
             assert sorted(each.throttled_until_ms - NOON_MS for each in found) == [10_000, 28_000]
 
@@ -207,14 +217,14 @@ class TestDecisions:
         ):
             append(tables, "throttle_decisions", row)
 
-        found = DecisionTable(str(tables)).newest(NOON_MS + 20_000)
+        found = decisions_of(tables).newest(NOON_MS + 20_000)
 
         ends = {each.principal: each.throttled_until_ms - NOON_MS for each in found}
         assert ends == {"User:r": 10_000, "User:z": 600_000}
 
     def test_of_a_time_within_a_millisecond_are_found(self, tables: Path) -> None:
         append(tables, "throttle_decisions", decision("User:m", NOON + seconds(0.0007)))
-        assert names(DecisionTable(str(tables)).newest(NOON_MS)) == ["User:m"]
+        assert names(decisions_of(tables).newest(NOON_MS)) == ["User:m"]
 
     def test_a_throttle_that_follows_a_release_is_what_holds(self, tables: Path) -> None:
         append(
@@ -223,14 +233,14 @@ class TestDecisions:
             decision("User:m", NOON),
             decision("User:m", NOON, action="RELEASE", reason="quota_changed", throttled_until=NOON),
         )
-        (found,) = DecisionTable(str(tables)).newest(NOON_MS + 1)
+        (found,) = decisions_of(tables).newest(NOON_MS + 1)
         assert found.throttled_until_ms == NOON_MS + 60_000
 
     def test_a_release_of_a_later_batch_ends_a_throttle_of_the_same_time(self, tables: Path) -> None:
         removed = {"action": "RELEASE", "reason": "quota_changed", "throttled_until": NOON}
         rows = [decision("User:m", NOON), decision("User:m", NOON, batch_id=1, **removed)]
         append(tables, "throttle_decisions", *rows)
-        (found,) = DecisionTable(str(tables)).newest(NOON_MS + 1)
+        (found,) = decisions_of(tables).newest(NOON_MS + 1)
         assert found.throttled_until_ms == NOON_MS
 
     def test_of_two_brokers_do_not_end_each_other(self, tables: Path) -> None:
@@ -240,10 +250,10 @@ class TestDecisions:
             decision("User:m", NOON, broker_id=1),
             decision("User:m", NOON, broker_id=2, throttled_until=NOON + seconds(50)),
         )
-        assert len(DecisionTable(str(tables)).newest(NOON_MS)) == 2
+        assert len(decisions_of(tables).newest(NOON_MS)) == 2
 
     def test_are_followed_across_a_table_whose_log_was_cleaned_up(self, tables: Path) -> None:
-        followed = DecisionTable(str(tables))
+        followed = decisions_of(tables)
         followed.newest(NOON_MS)
         for number in range(3):
             append(tables, "throttle_decisions", decision(f"User:{number}", NOON))
@@ -270,10 +280,10 @@ ROWS: list[EnforcementRecord] = [
 
 class TestActions:
     def test_come_back_as_they_were_written_and_in_order(self, tables: Path) -> None:
-        table = ActionTable(str(tables))
+        table = actions_of(tables)
         table.append(ROWS[:2])
         table.append(ROWS[2:])
-        assert ActionTable(str(tables)).read() == ROWS
+        assert actions_of(tables).read() == ROWS
 
     def test_that_nobody_can_act_on_are_passed_over(self, tables: Path) -> None:
         whole = {"recorded_at": NOON, "sequence": 0, "state": "in_force", "principal": "User:m", "until": NOON}
@@ -283,13 +293,13 @@ class TestActions:
         rows = [row | {name: None} for name in (*needed, "lease_id", "lease_revision")]
         append(tables, "enforcement_actions", *rows, row | {"sequence": None})
 
-        (record,) = ActionTable(str(tables)).read()
+        (record,) = actions_of(tables).read()
 
         assert isinstance(record, LeaseRecord)
         assert record.lease.target == Target("request_percentage", QuotaEntity("m"))
 
     def test_of_others_are_noticed_and_own_ones_are_not(self, tables: Path) -> None:
-        table, other = ActionTable(str(tables)), ActionTable(str(tables))
+        table, other = actions_of(tables), actions_of(tables)
         table.read()
         table.append(ROWS[:1])
         assert not table.has_changed()
@@ -299,14 +309,14 @@ class TestActions:
         assert not table.has_changed()
 
     def test_of_others_are_noticed_although_own_ones_came_after(self, tables: Path) -> None:
-        table, other = ActionTable(str(tables)), ActionTable(str(tables))
+        table, other = actions_of(tables), actions_of(tables)
         table.read()
         other.append(ROWS[2:3])
         table.append(ROWS[:1])
         assert table.has_changed()
 
     def test_that_can_not_be_written_are_an_error(self, tables: Path) -> None:
-        table = ActionTable(str(tables))
+        table = actions_of(tables)
         (tables / "enforcement_actions").rename(tables / "gone")
         (tables / "enforcement_actions").write_text("a file, not a folder")
         with pytest.raises(TableError, match="no quota is changed without it"):
@@ -320,11 +330,9 @@ class TestWatch:
     def watch(self, tables: Path, skews: Sequence[int] = (0,)) -> StreamWatch:
         self.alerts: list[str] = []
         told = iter(skews)
-        self.newest_ms = FollowedTable(str(tables), "throttle_decisions").last_commit_ms()
-        followed = [FollowedTable(str(tables), name) for name in STREAM_TABLES]
-        return StreamWatch(
-            lambda: newest_commit_ms(followed), lambda: next(told), self.alerts.append, silence_ms=300_000
-        )
+        self.newest_ms = FollowedTable(str(tables), "throttle_decisions").last_write_ms()
+        newest_write_ms = EnforcementTables.open(ExitStack(), str(tables)).newest_write_ms
+        return StreamWatch(newest_write_ms, lambda: next(told), self.alerts.append, silence_ms=300_000)
 
     def test_a_stream_that_writes_nothing_is_told_once_and_also_when_it_is_back(self, tables: Path) -> None:
         watch = self.watch(tables, [0] * 9)

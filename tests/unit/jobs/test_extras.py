@@ -4,7 +4,7 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from jobs.extras import missing_extra
+from jobs.output.terminal import missing_extra
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_commands_on_spark_ask_for_spark_too_where_there_is_none(
     monkeypatch: pytest.MonkeyPatch, command: str, pyspark: bool, extra: str
 ) -> None:
     found = ModuleSpec("pyspark", None) if pyspark else None
-    monkeypatch.setattr("jobs.extras.importlib.util.find_spec", lambda _: found)
+    monkeypatch.setattr("jobs.output.terminal.importlib.util.find_spec", lambda _: found)
     error = ModuleNotFoundError(name="pyarrow.dataset")
     said = f"this command needs pyarrow, which is not installed: pip install 'pid-quota[{extra}]'"
     assert missing_extra(error, [command, "--tables", "./t"]) == said

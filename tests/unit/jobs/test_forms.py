@@ -12,9 +12,9 @@ import pytest
 import typer
 from rich.console import Console
 
-from jobs import progress
 from jobs.cli import _COMMANDS
-from tables.delta import create_missing
+from jobs.output import progress
+from tables.store.path_tables import create_missing
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import init, now
 from tests.unit.jobs.table_rows import append, decision, metrics
@@ -116,11 +116,11 @@ class TestBar:
             report(3, 13)
         return text.getvalue()
 
-    def test_on_a_terminal_it_says_what_is_done_and_how_much(self) -> None:
+    def test_on_a_terminal_progress_shows_the_step_and_its_share(self) -> None:
         shown = self.shown(True)
         assert "carrying out \\x1b decisions" in shown
         assert "keeping up the tables" in shown
         assert "3/13" in shown
 
-    def test_elsewhere_nothing_is_said(self) -> None:
+    def test_without_a_terminal_no_progress_is_printed(self) -> None:
         assert self.shown(False) == ""

@@ -17,7 +17,7 @@ def outcomes(tables: Path) -> list[str]:
     return [outcome for (outcome,) in rows]
 
 
-def test_what_came_of_the_requests_is_counted_per_client(pid_quota: PidQuota, tmp_path: Path) -> None:
+def test_outcomes_of_requests_are_counted_per_client(pid_quota: PidQuota, tmp_path: Path) -> None:
     append_kip_tables(
         tmp_path,
         inits=[
@@ -70,7 +70,7 @@ def test_a_row_that_a_crashed_tap_sent_again_counts_once(tmp_path: Path) -> None
     assert outcomes(tmp_path) == ["first id", "first id", "fenced", "fenced"]
 
 
-def test_the_retry_of_a_bump_is_told_by_what_was_asked_before(tmp_path: Path) -> None:
+def test_the_retry_of_a_bump_is_recognised_by_the_previous_request(tmp_path: Path) -> None:
     bump = {"transactional_id": "pay", "producer_id": 7, "producer_epoch": 0, "result_producer_epoch": 1}
     append_kip_tables(
         tmp_path,

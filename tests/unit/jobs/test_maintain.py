@@ -7,16 +7,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from tables.appends import append_rows
-from tables.delta import TABLES, create_missing, open_table
-from tables.log_upkeep import drop_orphaned_checksums
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
-from tables.upkeep import alone, keep_up
+from tables.schema.specs import TABLES
+from tables.store.log_upkeep import drop_orphaned_checksums
+from tables.store.open import open_store
+from tables.store.path_tables import create_missing, open_table
+from tables.store.upkeep import alone, keep_up
 from tests.kits.command_kit import PidQuota
 from tests.kits.upkeep_kit import (
     ACTIONS,
@@ -69,7 +69,7 @@ def test_where_there_is_nothing_to_do_nothing_is_written(pid_quota: PidQuota, tm
 
 
 def test_many_middling_files_become_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tables.upkeep._SMALL_FILE", 1)
+    monkeypatch.setattr("tables.store.upkeep._SMALL_FILE", 1)
     write_batches(tmp_path, 20)
     assert keep_up(str(tmp_path), TABLES[METRICS], plan(), now()).merged_files == 0
 
@@ -265,13 +265,12 @@ def test_people_get_a_table(pid_quota: PidQuota, tmp_path: Path) -> None:
 def test_no_append_and_no_quota_of_others_is_lost_or_refused_beside_it(tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     rounds = range(12)
-    old = pa.Table.from_pylist([metrics("User:old", days_ago(50))], schema=TABLES[METRICS].schema)
+    old = metrics("User:old", days_ago(50))
 
     def append_each(writer: int) -> None:
         for number in rounds:
             row = metrics(f"User:{writer}-{number}", now())
-            rows = pa.Table.from_pylist([row], schema=TABLES[METRICS].schema)
-            append_rows(str(tmp_path), METRICS, rows)
+            open_store(str(tmp_path)).append(METRICS, [row])
 
     def set_quotas(writer: int) -> None:
         for number in rounds:
@@ -280,7 +279,7 @@ def test_no_append_and_no_quota_of_others_is_lost_or_refused_beside_it(tmp_path:
     def maintain() -> None:
         for _ in rounds:
             # Something to delete each time: that is what appends may meet.
-            append_rows(str(tmp_path), METRICS, old)
+            open_store(str(tmp_path)).append(METRICS, [old])
             for name in (METRICS, QUOTAS):
                 keep_up(str(tmp_path), TABLES[name], plan(vacuum_hours=1), now())
 
@@ -308,7 +307,7 @@ def test_a_step_that_met_a_commit_of_others_is_taken_again(tmp_path: Path, monke
             open_table(tables, name).delete("principal = 'User:old'")
         return table
 
-    monkeypatch.setattr("tables.upkeep.open_table", open_and_let_others_delete)
+    monkeypatch.setattr("tables.store.upkeep.open_table", open_and_let_others_delete)
 
     done = keep_up(str(tmp_path), TABLES[METRICS], plan(), now())
 

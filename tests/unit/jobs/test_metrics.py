@@ -22,8 +22,8 @@ from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from broker.tap.tap_metrics import TapMetrics
 from jobs import __version__
 from jobs.errors import MetricsError
-from jobs.metrics_server import serving
 from jobs.occupancy.textfile import write_metrics_file
+from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
 from state.events import MetricsRow
@@ -119,6 +119,7 @@ def test_a_principal_has_the_metrics_of_the_kip_under_the_name_its_quota_has(met
     assert found[user("pid_quota_throttle_time_seconds", "alice")] == 72
     assert found[user("pid_quota_window_pids", "alice")] == 5
     assert found[user("pid_quota_limit_pids", "alice")] == 100
+    assert found[user("pid_quota_active_pids", "alice")] == 3
 
 
 def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(
@@ -135,6 +136,24 @@ def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(
     assert told(metrics)[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(50)
 
 
+def test_tokens_come_back_up_to_the_burst_and_are_never_less_than_told(metrics: StreamMetrics, clock: Clock) -> None:
+    metrics.observe(batch(row("User:pods", tokens=-2.0, burst=600.0), row("User:old", tokens=-2.0, burst=None)))
+
+    # When our clock is behind the events', and hours later, as far as a window lets rows count.
+    clock.ms -= 60_000
+    behind = told(metrics)
+    metrics.observe(batch(row("User:pods", NOON_MS + 1, tokens=550.0, burst=600.0)))
+    clock.ms += HOUR_MS
+    later = told(metrics)
+
+    assert behind[user("kafka_server_producerids_tokens", "pods")] == -2
+    assert (later[user("kafka_server_producerids_tokens", "pods")], later[user("pid_quota_burst_pids", "pods")]) == (
+        600,
+        600,
+    )
+    assert later[user("kafka_server_producerids_tokens", "old")] == pytest.approx(96.3, abs=0.1)
+
+
 def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics: StreamMetrics) -> None:
     metrics.observe(batch(*(row(f"User:u{number}", new_pids_window=number) for number in range(10))))
 
@@ -142,10 +161,11 @@ def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics:
     by_user = {key[1][1]: value for key, value in found.items() if key[0] == "pid_quota_window_pids"}
     assert by_user == {"u9": 9, "u8": 8, "other": 28}
     assert found[user("kafka_server_producerids_tokens", "other")] == 80
+    assert found[user("pid_quota_burst_pids", "other")] == 800
     assert found["pid_quota_principals",] == 10
 
 
-def test_who_is_throttled_comes_first_and_unknown_is_always_seen(metrics: StreamMetrics) -> None:
+def test_throttled_principals_come_first_and_unknown_is_always_shown(metrics: StreamMetrics) -> None:
     metrics.observe(
         batch(
             row("User:big", new_pids_window=1000),
@@ -161,6 +181,18 @@ def test_who_is_throttled_comes_first_and_unknown_is_always_seen(metrics: Stream
     assert found[user("pid_quota_window_pids", "other")] == 1000
 
 
+def test_of_those_without_series_of_their_own_the_longest_throttle_time_counts(metrics: StreamMetrics) -> None:
+    metrics.observe(batch(*(row(f"User:u{number}", tokens=-float(number)) for number in range(5))))
+
+    assert told(metrics)[user("pid_quota_throttle_time_seconds", "other")] == 4 * 36
+
+
+def test_a_throttle_of_the_moment_of_a_release_is_the_later_one(metrics: StreamMetrics) -> None:
+    metrics.observe(batch(throttle("User:a", NOON_MS + 60_000), throttle("User:a", NOON_MS, "RELEASE")))
+
+    assert told(metrics)[user("pid_quota_throttles_in_force", "a")] == 1
+
+
 def test_a_throttle_ends_by_its_time_or_by_its_release(metrics: StreamMetrics, clock: Clock) -> None:
     metrics.observe(batch(throttle("User:a", NOON_MS + 60_000), throttle("User:b", NOON_MS + 60_000)))
     metrics.observe(batch(row("User:a"), row("User:b"), throttle("User:b", NOON_MS, "RELEASE")))
@@ -172,7 +204,7 @@ def test_a_throttle_ends_by_its_time_or_by_its_release(metrics: StreamMetrics, c
     assert told(metrics)["pid_quota_decisions_total", ("action", "THROTTLE")] == 2
 
 
-def test_who_is_silent_for_a_window_has_no_series_any_more(metrics: StreamMetrics, clock: Clock) -> None:
+def test_a_principal_silent_for_a_window_has_no_series(metrics: StreamMetrics, clock: Clock) -> None:
     metrics.observe(batch(row("User:alice")))
 
     clock.ms += HOUR_MS
@@ -180,9 +212,9 @@ def test_who_is_silent_for_a_window_has_no_series_any_more(metrics: StreamMetric
     assert not [key for key in told(metrics) if ("user", "alice") in key]
 
 
-def test_an_older_row_never_replaces_a_newer_one(metrics: StreamMetrics) -> None:
-    metrics.observe(batch(row("User:alice", new_pids_window=7)))
-    metrics.observe(batch(row("User:alice", NOON_MS - 1, new_pids_window=1)))
+def test_an_older_row_never_replaces_a_newer_one_and_a_later_one_of_its_tick_does(metrics: StreamMetrics) -> None:
+    for new_pids, as_of_ms in ((6, NOON_MS), (7, NOON_MS), (1, NOON_MS - 1)):
+        metrics.observe(batch(row("User:alice", as_of_ms, new_pids_window=new_pids)))
 
     assert told(metrics)[user("pid_quota_window_pids", "alice")] == 7
 
@@ -192,6 +224,8 @@ def test_in_scope_broker_each_broker_has_its_own_budget(metrics: StreamMetrics) 
 
     found = told(metrics)
     assert found["kafka_server_producerids_tokens", ("broker", "2"), ("user", "alice")] == 2
+    metrics.observe(batch(*(row(f"User:u{number}", broker_id=3, tokens=1.0, active_pids=0) for number in range(3))))
+    assert told(metrics)["kafka_server_producerids_tokens", ("broker", "3"), ("user", "other")] == 3
 
 
 @pytest.mark.parametrize("name", ['a"b\\c\nd', "<script>", "other", "unknown", "x" * 5000, "Ünï 中"])
@@ -201,18 +235,23 @@ def test_no_name_can_break_the_answer(metrics: StreamMetrics, name: str) -> None
     assert told(metrics)[user("pid_quota_window_pids", "bob")] == 9
 
 
-def test_the_principals_and_the_records_in_trouble_are_counted(metrics: StreamMetrics) -> None:
+def test_counters_of_decisions_begin_at_0_so_that_prometheus_sees_the_first(metrics: StreamMetrics) -> None:
+    assert [told(metrics)["pid_quota_decisions_total", ("action", each)] for each in ("THROTTLE", "RELEASE")] == [0, 0]
+
+
+def test_learning_and_saturated_principals_and_bad_records_are_counted(metrics: StreamMetrics) -> None:
     metrics.observe(batch(row("User:a", phase="learning"), row("User:b", saturated=True), quarantined=3))
     metrics.observe(batch(quarantined=2))
 
     found = told(metrics)
     assert found["pid_quota_learning_principals",] == 1
     assert found["pid_quota_saturated_principals",] == 1
+    assert found["pid_quota_ledger_bytes",] == 200
     assert found["pid_quota_quarantined_records_total",] == 5
     assert found["pid_quota_commit_seconds",] == 0.25
 
 
-def test_the_health_of_each_query_is_told(metrics: StreamMetrics, clock: Clock) -> None:
+def test_the_health_of_each_query_is_exported(metrics: StreamMetrics, clock: Clock) -> None:
     metrics.report(Progress("pid-quota", 7, 1.5, 1000, 250, 40, 9000))
     metrics.report(Progress("pid-quota", 8, 1.0, 500, 10, 41, 9001))
 
@@ -242,7 +281,7 @@ def heartbeat(broker_id: int = 1, **values: Any) -> TapHeartbeat:
     return TapHeartbeat(**({name: getattr(usual, name) for name in usual.__struct_fields__} | values))
 
 
-def test_a_tap_tells_what_it_read_and_which_brokers_there_are() -> None:
+def test_a_tap_exports_its_counters_and_the_brokers() -> None:
     tap = TapMetrics()
     tap.observe(heartbeat())
     tap.observe(heartbeat(cluster_brokers=[], newest_line_ms=NOON_MS, counters={"lines": 10, "events": 4}))
@@ -257,7 +296,7 @@ def test_a_tap_tells_what_it_read_and_which_brokers_there_are() -> None:
     assert [key[1][1] for key in found if key[0] == "pid_quota_tap_watches"] == ["1"]
 
 
-def test_an_enforcer_tells_its_leases_and_what_it_did(clock: Clock) -> None:
+def test_an_enforcer_exports_its_leases_and_its_actions(clock: Clock) -> None:
     enforcer = EnforcerMetrics(clock)
     target = Target("request_percentage", QuotaEntity(user="m"))
     lease = Lease("l", "User:m", target, NOON_MS, "d", "in_force", value=0.01)
@@ -407,6 +446,6 @@ def test_an_enforcer_is_ready_with_the_lock_and_its_tables(clock: Clock) -> None
     assert enforcer.unready() == "no turn has ended for 61 s: tables or Kafka do not answer"
 
 
-def test_without_a_port_nobody_listens(metrics: StreamMetrics) -> None:
+def test_without_a_port_no_metrics_are_served(metrics: StreamMetrics) -> None:
     with serving(metrics, None) as port:
         assert port == 0

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
 from state.events import CHARGED, Deployment, Events, MetricsRow
 from state.hashing import hash_pid
@@ -104,9 +103,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("name", USERS)
 def test_a_suggestion_stands_on_the_true_number_of_a_window(tables: str, name: str) -> None:
     quota, sent = USERS[name]
-    found = {
-        each.principal: each for each in suggestions(tables, QuotaConfig(), percentile=99, headroom=1.5, at_least=10)
-    }
+    found = {each.principal: each for each in suggestions(tables, percentile=99, headroom=1.5, at_least=10)}
     true = true_most(quota, sent)
     told = found[f"User:{name}"]
     print(f"{name}: true {true}, told {told.most_pids}, suggested {told.allowance}")

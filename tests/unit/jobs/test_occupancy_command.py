@@ -17,8 +17,9 @@ from broker.occupancy.sweep import BrokerExpiration, Unanswered
 from jobs.occupancy import command
 from jobs.occupancy.printing import report_dict
 from lifecycle.occupancy import Census, Placement, ReplicaProducers, count_occupancy, owners_of
-from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
+from tables.query.occupancy_rows import append, read_earlier, rows_of
 from tables.query.sql_query import query
+from tables.store import catalog
 from tables.times import to_ms
 from tests.kits.command_kit import PidQuota
 from tests.kits.warehouse_kit import CATALOG, SCHEMA, use
@@ -89,7 +90,7 @@ def occupancy(pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch) -> Told:
 # What it says
 
 
-def test_json_tells_each_broker_now_and_later(occupancy: Told) -> None:
+def test_json_contains_each_broker_now_and_later(occupancy: Told) -> None:
     said = json.loads(occupancy(two_brokers(), "--json", "--max-pids-per-broker", 5))
 
     first, second = said["brokers"]
@@ -129,7 +130,7 @@ def test_a_principal_s_entries_and_heap_are_summed_over_brokers_by_the_bytes_tha
     assert re.search(r"User:alice +3 +6 +2.7 kB", text)
 
 
-def test_the_moment_a_limit_is_reached_is_told_and_never_where_it_is_not(occupancy: Told) -> None:
+def test_the_time_a_limit_is_reached_is_shown_or_never(occupancy: Told) -> None:
     # 40 were handed out 20 hours ago: two an hour, and none of them expires soon.
     young = taken(replica(1, [0.5] * 40))
 
@@ -157,7 +158,7 @@ def flood(
     return TakenCensus(census, (settings,), (), 3, True, down or {})
 
 
-def test_in_a_young_flood_the_higher_rate_says_when_the_limit_is_reached_and_both_are_told(occupancy: Told) -> None:
+def test_in_a_young_flood_the_higher_rate_gives_the_time_and_both_rates_are_shown(occupancy: Told) -> None:
     (broker,) = json.loads(occupancy(flood(120), "--json", "--max-pids-per-broker", 760))["brokers"]
     lately, today = broker["forecasts"]
 
@@ -173,14 +174,14 @@ def test_in_a_young_flood_the_higher_rate_says_when_the_limit_is_reached_and_bot
     assert today["limit_reached_at"] is None
     said = occupancy(flood(120), "--max-pids-per-broker", 760)
     for words in (
-        "an hour by hand-out times (120 in 119 s, ± 9%), faster than today: if it goes on",
+        "an hour by hand-out times (120 in 119 s, ± 9%), faster than today, if it continues",
         "at today's 8 an hour by hand-out times (160 in 20 h",
         "reaches 760: never",
     ):
         assert words in said
 
 
-def test_a_short_expiration_is_told_with_its_checks(occupancy: Told) -> None:
+def test_a_short_expiration_is_shown_with_its_check_interval(occupancy: Told) -> None:
     said = occupancy(flood(60, expiration_ms=60_000, check_ms=1000))
     assert "every 1 s" in said
     (broker,) = json.loads(occupancy(flood(60, expiration_ms=60_000, check_ms=1000), "--json"))["brokers"]
@@ -192,11 +193,11 @@ def test_a_broker_that_is_down_stays_in_the_list(occupancy: Told) -> None:
     found = flood(60, down={2: "it is not among the living"})
     assert json.loads(occupancy(found, "--json"))["down"] == [{"broker_id": 2, "reason": "it is not among the living"}]
     said = occupancy(found)
-    assert "NOT TOLD: broker 2, nothing of what it holds: it is not among the living" in said
+    assert "NO ANSWER: broker 2, its producer ids are unknown: it is not among the living" in said
     assert "DOWN" in said
 
 
-def test_a_what_if_tells_what_it_frees_whose_it_is_and_the_commands(occupancy: Told) -> None:
+def test_a_what_if_shows_what_it_frees_the_owners_and_the_commands(occupancy: Told) -> None:
     said = json.loads(occupancy(two_brokers(), "--json", "--expiration-ms", 3_600_000))["what_if"]
 
     assert [(each["broker_id"], each["freed_pids"], each["kept_open"]) for each in said["freed"]] == [
@@ -229,7 +230,7 @@ def test_an_expiration_below_the_largest_delivery_timeout_is_refused_before_any_
     assert "what_if" in occupancy(two_brokers(), "--json", "--expiration-ms", least, *given)
 
 
-def test_people_read_the_same(occupancy: Told) -> None:
+def test_the_text_shows_the_same(occupancy: Told) -> None:
     found = two_brokers()
     missing = [Unanswered(2, "audit", number, "TopicAuthorizationFailedError") for number in range(9)]
     found = TakenCensus(found.census, found.expirations, tuple(missing), 3, found.is_tapped)
@@ -237,24 +238,24 @@ def test_people_read_the_same(occupancy: Told) -> None:
 
     for words in (
         "and 3 more rows with 7 held_pids",
-        "NOT TOLD: broker 2, audit-0: TopicAuthorizationFailedError",
-        "NOT TOLD: 4 more replicas",
-        "transactional.id.expiration.ms, which is another thing: 7 d",
+        "NO ANSWER: broker 2, audit-0: TopicAuthorizationFailedError",
+        "NO ANSWER: 4 more replicas",
+        "transactional.id.expiration.ms, a different setting: 7 d",
         "ALERT broker 1 holds 5, the limit is 5",
-        "held_pids stay as they are",
+        "held_pids do not change",
         "producer.id.expiration.ms=3600000 (1 h)",
         "kafka-configs.sh --bootstrap-server kafka:9092",
     ):
         assert words in said
 
 
-def test_names_of_strangers_do_not_steer_the_terminal(occupancy: Told) -> None:
+def test_control_characters_in_names_do_not_reach_the_terminal(occupancy: Told) -> None:
     said = occupancy(taken(replica(1, [0.1], topic="a\x1b[2Jb[red]")))
     assert "\x1b" not in said
     assert "[red]" in said
 
 
-def test_without_a_tap_it_says_why_nobody_is_named(occupancy: Told) -> None:
+def test_without_a_tap_it_says_why_owners_are_unknown(occupancy: Told) -> None:
     said = occupancy(taken(replica(1, [0.1]), tapped=False))
     assert "unknown" in said
     assert "Start `pid-quota tap`" in said
@@ -290,7 +291,7 @@ def test_a_broker_that_holds_nothing_any_more_is_not_shown_with_what_it_held_bef
     assert query(str(tmp_path), "TABLE occupancy_now", NOON).rows == ()
 
 
-def test_earlier_sweeps_tell_the_rate_of_what_no_tap_saw(
+def test_earlier_sweeps_give_the_rate_without_a_tap(
     occupancy: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = taken(replica(1, [0.5] * 10), tapped=False, now=NOON - timedelta(hours=2))
@@ -309,7 +310,7 @@ class FixedClock:
         return NOON
 
 
-def test_a_sweep_with_gaps_is_kept_but_tells_no_rate(tmp_path: Path) -> None:
+def test_a_sweep_with_gaps_is_kept_but_gives_no_rate(tmp_path: Path) -> None:
     whole, gap = taken(replica(1, [0.5] * 10)), Unanswered(1, "audit", 0, "broker gone")
     for found in (whole, TakenCensus(whole.census, whole.expirations, (gap,), 3, True)):
         rows = rows_of(found.census, count_occupancy(found.census), found.missing, found.brokers)
@@ -329,6 +330,7 @@ def test_a_broker_that_did_not_answer_at_all_gets_no_row_and_keeps_its_last_one(
 
 def test_a_catalog_takes_the_rows_in_statements_that_are_not_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     warehouse = use(monkeypatch)
+    monkeypatch.setattr(catalog, "_ROWS_PER_INSERT", 20)
     found = taken(*(replica(broker, [0.5, 1.5]) for broker in range(1, 31)), brokers=tuple(range(1, 31)))
     tables = f"{CATALOG}.{SCHEMA}"
 
@@ -342,6 +344,6 @@ def test_a_catalog_takes_the_rows_in_statements_that_are_not_too_long(monkeypatc
     }
 
 
-def test_a_report_of_nothing_is_a_report() -> None:
+def test_an_empty_report_is_printed() -> None:
     report = make_report(taken(brokers=(1,)), {}, expiration_ms=HOUR_MS, limit=1)
     assert report_dict(report)["brokers"][0]["held_pids"] == 0

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from jobs import cli
+from jobs.cli import OWN, require_own_packages
 from jobs.errors import ForeignPackageError
-from jobs.own_packages import OWN, require_own_packages
 
 
 def test_ours_are_ours() -> None:

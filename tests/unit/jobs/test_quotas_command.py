@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tables.delta import TABLES, create_missing, table_path
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quota
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, table_path
 from tests.kits.command_kit import PidQuota
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tables.delta import create_missing, open_table
 from tables.quotas.quota_table import quotas_in_force
+from tables.store.path_tables import create_missing, open_table
 from tests.kits.command_kit import PidQuota
 
 

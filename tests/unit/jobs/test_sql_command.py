@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from tables.delta import create_missing, table_path
+from tables.store.path_tables import create_missing, table_path
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import init
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics, tap_report
@@ -229,9 +229,7 @@ def test_a_mistyped_view_is_answered_with_the_one_that_is_like_it(ask: PidQuota)
         ("SELECT * FROM orders", "orders does not exist. Tables and views: producer_id_quotas, "),
     ],
 )
-def test_a_mistyped_name_is_answered_with_those_that_are_like_it(
-    ask: PidQuota, tmp_path: Path, query: str, said: str
-) -> None:
+def test_a_mistyped_name_gets_similar_names(ask: PidQuota, tmp_path: Path, query: str, said: str) -> None:
     create_missing(str(tmp_path))
     code, out, err = ask(query)
     assert (code, out, err.count("\n")) == (1, "", 1)

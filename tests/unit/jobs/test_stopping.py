@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.stopping import stopped_by_signals
+from jobs.services.stopping import stopped_by_signals
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

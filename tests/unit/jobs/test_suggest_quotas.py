@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import ago, init
 from tests.unit.jobs.table_rows import NOON, append, metrics, seconds
@@ -20,7 +20,7 @@ def tables(tmp_path: Path) -> Path:
     rows += [metrics("User:busy", NOON + seconds(3600 * hour - 60), admitted_pids=30) for hour in range(5)]
     rows += [
         metrics("User:calm", NOON, admitted_pids=2),
-        metrics("User:new", NOON, admitted_pids=0, phase="learning"),
+        metrics("User:new", NOON, admitted_pids=40, phase="learning"),
         metrics("unknown", NOON, admitted_pids=500),
         metrics("User:ANONYMOUS", NOON, admitted_pids=500),
     ]
@@ -63,7 +63,7 @@ def test_whose_clients_have_to_be_mended_is_marked_with_what_will_do_then(pid_qu
     # Nine processes: one for the client that makes producers all the time, eight for the roll-outs.
     assert busy["once_mended"] == 14.0
     assert (calm["looks_like"], calm["once_mended"]) == (None, None)
-    assert f"User:busy: {cause}. Mend that first (pid-quota why User:busy)" in said
+    assert f"User:busy: {cause}. Fix that first (pid-quota why User:busy)" in said
 
 
 def test_peaks_that_may_be_deploys_become_a_burst_though_it_can_t_tell(pid_quota: PidQuota, tmp_path: Path) -> None:
@@ -78,7 +78,31 @@ def test_peaks_that_may_be_deploys_become_a_burst_though_it_can_t_tell(pid_quota
 
     assert pods["looks_like"].startswith("can't tell: deploy or ")
     assert (pods["suggested"], pods["burst"], pods["once_mended"]) == (10.0, 96.0, 60.0)
-    assert "If it needs a fix, mend that first" in pid_quota("suggest-quotas", "--tables", tmp_path)[1]
+    assert "If it needs a fix, fix that first" in pid_quota("suggest-quotas", "--tables", tmp_path)[1]
+
+
+def test_peaks_of_clients_that_have_to_be_mended_are_no_reason_for_a_burst(pid_quota: PidQuota, tmp_path: Path) -> None:
+    # A transactional id for each producer, on 20 hosts.
+    inits = [
+        init(ago(900 - pid), pid, principal="User:flink", transactional_id=f"t{pid}", client_host=f"10.0.0.{pid % 20}")
+        for pid in range(300)
+    ]
+    rows = [metrics("User:flink", NOON + seconds(3600 * hour), admitted_pids=2) for hour in range(100)]
+    append(tmp_path, "producer_id_metrics", *rows, metrics("User:flink", NOON + seconds(3600 * 100), admitted_pids=300))
+    append(tmp_path, "producer_inits", *inits)
+
+    (flink,) = suggest(pid_quota, tmp_path)
+
+    assert flink["looks_like"].startswith("likely new transactional id each time")
+    assert (flink["suggested"], flink["burst"], flink["once_mended"]) == (10.0, 10.0, 30.0)
+
+
+def test_who_has_no_quota_of_its_own_is_shown_with_the_default(pid_quota: PidQuota, tables: Path) -> None:
+    create_missing(str(tables))
+    numbers = "producer_ids_rate=7,producer_ids_burst=70"
+    pid_quota("quotas", "--tables", tables, "--alter", "--entity-default", "--add-config", numbers)
+
+    assert [(row["quota_now"], row["burst_now"]) for row in suggest(pid_quota, tables)] == [(7, 70)] * 2
 
 
 def test_headroom_and_the_least_quota_are_the_user_s_choice(pid_quota: PidQuota, tables: Path) -> None:

@@ -6,18 +6,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tables.delta import TABLES
 from tables.schema.ddl import catalog_table
+from tables.schema.specs import TABLES
+from tests.kits import warehouse_kit
 from tests.kits.command_kit import PidQuota
-from tests.kits.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, FakeCatalog, days_ago, lease, use_catalog
+from tests.kits.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, days_ago, lease
+from tests.kits.warehouse_kit import FakeWarehouse
 from tests.unit.jobs.table_rows import Row, decision, metrics
 
 TABLES_OF = "prod.pid_quota"
 
 
 @pytest.fixture
-def warehouse(monkeypatch: pytest.MonkeyPatch) -> FakeCatalog:
-    return use_catalog(monkeypatch)
+def warehouse(monkeypatch: pytest.MonkeyPatch) -> FakeWarehouse:
+    return warehouse_kit.use(monkeypatch)
 
 
 def asked(pid_quota: PidQuota, *arguments: object) -> dict[str, Any]:
@@ -26,16 +28,16 @@ def asked(pid_quota: PidQuota, *arguments: object) -> dict[str, Any]:
     return {row["table"]: row for row in json.loads(out)}
 
 
-def insert(warehouse: FakeCatalog, name: str, *rows: Row) -> None:
+def insert(warehouse: FakeWarehouse, name: str, *rows: Row) -> None:
     warehouse.insert(name, pa.Table.from_pylist(list(rows), schema=TABLES[name].schema))
 
 
-def changes_of(warehouse: FakeCatalog, name: str) -> list[str]:
+def changes_of(warehouse: FakeWarehouse, name: str) -> list[str]:
     table = catalog_table(TABLES_OF, name)
     return [statement for statement in warehouse.changes if table in statement]
 
 
-def test_each_table_is_deleted_from_merged_vacuumed_and_analysed(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
+def test_each_table_is_deleted_from_merged_vacuumed_and_analysed(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     insert(warehouse, METRICS, metrics("User:old", days_ago(40)), metrics("User:young", days_ago(1)))
 
     done = asked(pid_quota, "maintain")
@@ -51,7 +53,7 @@ def test_each_table_is_deleted_from_merged_vacuumed_and_analysed(pid_quota: PidQ
     assert not any(statement.startswith("DELETE") for statement in changes_of(warehouse, QUOTAS))
 
 
-def test_what_is_in_force_stays_there_too(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
+def test_what_is_in_force_stays_there_too(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     old = days_ago(200)
     insert(
         warehouse, DECISIONS, decision("User:in-force", old, throttled_until=days_ago(-1)), decision("User:past", old)
@@ -66,7 +68,7 @@ def test_what_is_in_force_stays_there_too(pid_quota: PidQuota, warehouse: FakeCa
     assert (done[DECISIONS]["rows"], done[ACTIONS]["rows"], done[QUOTAS]["rows"]) == (1, 3, 1)
 
 
-def test_a_dry_run_tells_and_changes_nothing(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
+def test_a_dry_run_tells_and_changes_nothing(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     insert(warehouse, METRICS, metrics("User:old", days_ago(40)))
 
     done = asked(pid_quota, "maintain", "--dry-run")
@@ -75,7 +77,7 @@ def test_a_dry_run_tells_and_changes_nothing(pid_quota: PidQuota, warehouse: Fak
     assert (done[METRICS]["deleted_rows"], done[METRICS]["vacuumed_files"], done[METRICS]["rows"]) == (1, 1, 1)
 
 
-def test_tables_that_are_not_there_are_made_with_their_constraints(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
+def test_missing_tables_are_created_with_their_constraints(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     warehouse.hidden = set(TABLES)
 
     done = asked(pid_quota, "tables", "create")
@@ -87,24 +89,24 @@ def test_tables_that_are_not_there_are_made_with_their_constraints(pid_quota: Pi
     assert all("ADD CONSTRAINT" in statement for statement in others)
 
 
-def test_tables_that_are_there_and_lack_nothing_stay_as_they_are(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
+def test_tables_that_are_there_and_lack_nothing_stay_as_they_are(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     for name, spec in TABLES.items():
-        has = [(f"delta.constraints.{constraint}", "…") for constraint in spec.constraints]
+        has = {f"delta.constraints.{constraint}": "…" for constraint in spec.constraints}
         warehouse.properties[catalog_table(TABLES_OF, name)] = has
     done = asked(pid_quota, "tables", "create")
     assert warehouse.changes == []
     assert {row["done"] for row in done.values()} == {"unchanged"}
 
 
-def test_tables_of_a_newer_version_are_refused(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
-    warehouse.properties[catalog_table(TABLES_OF, QUOTAS)] = [("pidQuota.tablesVersion", "99")]
+def test_tables_of_a_newer_version_are_refused(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
+    warehouse.properties[catalog_table(TABLES_OF, QUOTAS)] = {"pidQuota.tablesVersion": "99"}
     code, out, err = pid_quota("tables", "create", "--tables", TABLES_OF)
     assert (code, out) == (1, "")
     assert "version 99" in err
     assert warehouse.changes == []
 
 
-def test_they_are_described(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
+def test_they_are_described(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     insert(warehouse, DECISIONS, decision("User:m", days_ago(1)))
     every = asked(pid_quota, "tables", "describe")
     one = asked(pid_quota, "tables", "describe", DECISIONS)[DECISIONS]
@@ -115,7 +117,7 @@ def test_they_are_described(pid_quota: PidQuota, warehouse: FakeCatalog) -> None
 
 @pytest.mark.parametrize("command", [("maintain",), ("tables", "describe")])
 def test_a_schema_without_tables_is_one_clear_line(
-    pid_quota: PidQuota, warehouse: FakeCatalog, command: tuple[str, ...]
+    pid_quota: PidQuota, warehouse: FakeWarehouse, command: tuple[str, ...]
 ) -> None:
     warehouse.hidden = set(TABLES)
     code, out, err = pid_quota(*command, "--tables", TABLES_OF)

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tables.delta import TABLES, create_missing, open_table
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, open_table
 from tests.kits.command_kit import PidQuota
 from tests.kits.upkeep_kit import DECISIONS, METRICS, QUOTAS, versions
 from tests.unit.jobs.table_rows import NOON, append, decision, seconds
@@ -29,20 +30,6 @@ def test_tables_are_made_once(pid_quota: PidQuota, tmp_path: Path) -> None:
     assert first == [{"table": name, "done": "created"} for name in TABLES]
     assert second == [{"table": name, "done": "unchanged"} for name in TABLES]
     assert versions(tmp_path / "new") == made
-
-
-def test_a_table_that_lacks_a_column_is_brought_up_to_date(pid_quota: PidQuota, tmp_path: Path) -> None:
-    schema = TABLES[DECISIONS].schema
-    older = schema.remove(schema.get_field_index("client_ids"))
-    create_missing(str(tmp_path / "now"))
-    DeltaTable.create(str(tmp_path / "then" / DECISIONS), older)
-
-    done = asked(pid_quota, "create", "--tables", tmp_path / "then")
-
-    assert {row["done"] for row in done if row["table"] == DECISIONS} == {"brought up to date"}
-    columns = {field.name: field for field in open_table(str(tmp_path / "then"), DECISIONS).schema().fields}
-    new = {field.name: field for field in open_table(str(tmp_path / "now"), DECISIONS).schema().fields}
-    assert columns == new
 
 
 def test_each_table_says_what_it_holds(pid_quota: PidQuota, tmp_path: Path) -> None:

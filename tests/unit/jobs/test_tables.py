@@ -12,12 +12,12 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from quota.allowance import MAX_PRODUCER_IDS_RATE
-from tables.delta import TABLES, create_missing, is_catalog, open_table, spark_ddl, table_path
 from tables.errors import TableError, TableNotFoundError, TableVersionError
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import quotas_in_force, set_quota
-from tables.schema.migration import require_version
-from tables.schema.specs import TABLES_VERSION
+from tables.schema.ddl import spark_ddl
+from tables.schema.specs import TABLES, TABLES_VERSION
+from tables.store.open import is_catalog
+from tables.store.path_tables import create_missing, open_table, table_path
+from tables.store.values import require_version
 from tests.unit.jobs.table_rows import NOON
 
 
@@ -103,20 +103,6 @@ def test_a_table_with_rows_gets_no_constraint_that_they_might_break(tmp_path: Pa
     assert constraints_of(str(tmp_path)) == set()
 
 
-def test_a_table_with_quotas_of_a_version_without_bursts_takes_them_and_keeps_its_rows(tmp_path: Path) -> None:
-    spec = TABLES["producer_id_quotas"]
-    old = pa.schema([column for column in spec.schema if column.name != "producer_ids_burst"])
-    DeltaTable.create(place := table_path(str(tmp_path), spec.name), old)
-    write_deltalake(place, quota_row(7.0).select(old.names), mode="append")
-    assert [entry.producer_ids_burst for entry in quotas_in_force(str(tmp_path))] == [None]
-
-    set_quota(str(tmp_path), QuotaEntry("alice", 10.0, NOON, "test", 600.0))
-
-    found = {entry.entity_name: str(entry.allowance) for entry in quotas_in_force(str(tmp_path))}
-    assert found == {None: "7", "alice": "10, burst 600"}
-    assert constraints_of(str(tmp_path)) == {"delta.constraints.producer_ids_burst_in_range"}
-
-
 @pytest.mark.parametrize("burst", [0.0, -1.0, float("nan"), float("inf"), MAX_PRODUCER_IDS_RATE])
 def test_a_burst_out_of_range_is_refused_by_the_table_itself(tables: str, burst: float) -> None:
     write_deltalake(table_path(tables, "producer_id_quotas"), quota_row(producer_ids_burst=5.0), mode="append")
@@ -146,13 +132,6 @@ def test_a_path_that_is_not_writable_is_one_clear_line(tmp_path: Path, place: st
         create_missing(str(tmp_path / place))
     assert "--tables" in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_tables_of_a_catalog_are_not_made_as_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(TableError, match="catalog"):
-        create_missing("main.pid_quota")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:

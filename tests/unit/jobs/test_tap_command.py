@@ -38,7 +38,7 @@ def tap(monkeypatch: pytest.MonkeyPatch) -> Tap:
     return fake
 
 
-def test_a_tap_follows_the_file_of_its_broker_and_asks_unless_told_not_to(
+def test_a_tap_follows_the_file_of_its_broker_and_asks_by_default(
     pid_quota: PidQuota, tap: Tap, tmp_path: Path
 ) -> None:
     log = ("--log-file", tmp_path / "log", "--broker-id", 3, "--position-file", tmp_path / "position")
@@ -54,21 +54,21 @@ def test_a_tap_follows_the_file_of_its_broker_and_asks_unless_told_not_to(
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_file_that_is_not_there_yet_is_said(pid_quota: PidQuota, tap: Tap, tmp_path: Path, is_there: bool) -> None:
+def test_a_missing_file_is_reported(pid_quota: PidQuota, tap: Tap, tmp_path: Path, is_there: bool) -> None:
     log = tmp_path / "log"
     if is_there:
         log.touch()
 
     _, _, error = pid_quota("tap", *SERVERS, "--log-file", log, "--broker-id", 3)
 
-    assert ("nothing is seen until the class in broker 3 writes it" in error) == (not is_there)
+    assert ("the tap waits until the class in broker 3 writes it" in error) == (not is_there)
 
 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
         ({}, "every running broker is watched"),
-        ({"position": None}, "broker 1: the file that its tap follows is not there"),
+        ({"position": None}, "broker 1: the file that its tap follows does not exist"),
         ({"problem": "Kafka 9.9.9 is not known"}, "broker 1: Kafka 9.9.9 is not known"),
         ({"counters": {"dropped_lines": 2}}, "broker 1: its class dropped 2 lines"),
         ({"counters": {"lost_lines": 1}}, "broker 1: 1 line never arrived"),

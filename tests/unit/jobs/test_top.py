@@ -24,13 +24,10 @@ from textual.widgets import DataTable, Input, Static
 
 from jobs.top.app import DetailScreen, PrincipalList, TopApp
 from jobs.top.screen import detail_view, rows_table
-from quota.config import QuotaConfig
 from tables.query.freshness import read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_rows
 from tests.kits.command_kit import PidQuota
 from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, seconds, tap_report
-
-CONFIG = QuotaConfig()
 
 
 def write(tables: Path, now: datetime = NOON) -> str:
@@ -86,7 +83,7 @@ def in_80_columns(renderable: RenderableType) -> str:
 
 
 def test_a_principal_is_shown_as_of_now(tables: str) -> None:
-    rows = {row.principal: row for row in read_rows(tables, NOON, CONFIG)}
+    rows = {row.principal: row for row in read_rows(tables, NOON)}
 
     assert rows["User:mallory"].throttled_until == NOON + seconds(600)
     assert (rows["User:mallory"].new_pids, rows["User:mallory"].refused_pids) == (500, 200)
@@ -95,10 +92,21 @@ def test_a_principal_is_shown_as_of_now(tables: str) -> None:
     assert "User:past" not in rows
 
 
+@pytest.mark.parametrize(("burst", "tokens"), [(600.0, 550.0), (None, 100.0)])
+def test_tokens_come_back_up_to_the_burst_or_else_the_quota(tmp_path: Path, burst: float | None, tokens: float) -> None:
+    write(tmp_path)
+    append(tmp_path, "producer_id_metrics", metrics("User:pods", NOON - seconds(1800), tokens=500.0, burst=burst))
+
+    (pods,) = (row for row in read_rows(str(tmp_path), NOON) if row.principal == "User:pods")
+
+    assert pods.burst == burst
+    assert pods.tokens == pytest.approx(tokens)
+
+
 def test_a_throttle_that_is_longer_than_the_window_is_shown_without_metrics(tables: str) -> None:
     append(tables, "throttle_decisions", decision("User:slow", NOON - seconds(9000), throttled_until=NOON + seconds(1)))
 
-    (row,) = [row for row in read_rows(tables, NOON, CONFIG) if row.principal == "User:slow"]
+    (row,) = [row for row in read_rows(tables, NOON) if row.principal == "User:slow"]
 
     assert row.throttled_until == NOON + seconds(1)
 
@@ -115,11 +123,11 @@ def test_a_throttle_that_is_longer_than_the_window_is_shown_without_metrics(tabl
     ],
 )
 def test_each_order_has_its_first(tables: str, sort: str, expected: list[str]) -> None:
-    assert names(arranged(read_rows(tables, NOON, CONFIG), sort)) == expected
+    assert names(arranged(read_rows(tables, NOON), sort)) == expected
 
 
 def test_a_filter_finds_a_part_of_a_name_in_any_case(tables: str) -> None:
-    assert names(arranged(read_rows(tables, NOON, CONFIG), "used", "AL")) == ["mallory", "alice"]
+    assert names(arranged(read_rows(tables, NOON), "used", "AL")) == ["mallory", "alice"]
 
 
 def test_the_table_fits_80_columns_whatever_is_in_it(tables: str) -> None:
@@ -137,7 +145,7 @@ def test_the_table_fits_80_columns_whatever_is_in_it(tables: str) -> None:
         ),
     )
 
-    text = in_80_columns(rows_table(arranged(read_rows(tables, NOON, CONFIG), "used")))
+    text = in_80_columns(rows_table(arranged(read_rows(tables, NOON), "used")))
 
     lines = text.splitlines()
     assert max(map(len, lines)) <= 80
@@ -148,7 +156,7 @@ def test_the_table_fits_80_columns_whatever_is_in_it(tables: str) -> None:
 
 
 def test_one_in_full_tells_its_timeline_its_clients_and_its_lease(tables: str) -> None:
-    text = in_80_columns(detail_view(read_detail(tables, "User:mallory", NOON, CONFIG)))
+    text = in_80_columns(detail_view(read_detail(tables, "User:mallory", NOON)))
 
     assert "▇▇████ top 500, quota 100" in text
     assert "THROTTLE until 12:10:00, 20 PIDs refused" in text
@@ -166,8 +174,8 @@ def test_a_name_can_not_steer_the_terminal(tables: str) -> None:
         decision(evil, NOON, client_ids=[("\x1b]0;pwned\x07", 1)], addresses=[("\x1b]0;x\x07", 1)]),
     )
 
-    rows = arranged(read_rows(tables, NOON, CONFIG), "used")
-    text = in_80_columns(rows_table(rows)) + in_80_columns(detail_view(read_detail(tables, evil, NOON, CONFIG)))
+    rows = arranged(read_rows(tables, NOON), "used")
+    text = in_80_columns(rows_table(rows)) + in_80_columns(detail_view(read_detail(tables, evil, NOON)))
 
     assert "\\x1b[2J[bold]o'hara{x}" in text
     assert "\\x1b]0;pwned\\x07 (1)" in text
@@ -199,7 +207,7 @@ def test_tables_that_are_not_there_are_one_line(tmp_path: Path, pid_quota: PidQu
 
 
 def app(tables: str, **options: Any) -> TopApp:
-    return TopApp(tables, CONFIG, clock=lambda: NOON, seconds=0.2, **options)
+    return TopApp(tables, clock=lambda: NOON, seconds=0.2, **options)
 
 
 def drive(running: TopApp, steps: Callable[[Pilot[None]], Awaitable[None]]) -> None:
@@ -374,7 +382,7 @@ class TestStale:
     LATER = NOON + timedelta(minutes=36)
 
     def test_a_silent_stream_is_warned_of_with_the_command_to_look(self, tables: str) -> None:
-        running = TopApp(tables, CONFIG, clock=lambda: self.LATER, seconds=0.2)
+        running = TopApp(tables, clock=lambda: self.LATER, seconds=0.2)
 
         async def steps(pilot: Pilot[None]) -> None:
             await until(pilot, lambda: len(shown(running)) > 0)

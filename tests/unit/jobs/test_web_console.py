@@ -83,14 +83,14 @@ class TestReading:
         assert (answer.status_code, answer.content) == (200, b"")
 
     @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
-    def test_nothing_but_reading_is_answered(self, visitor: TestClient, method: str) -> None:
+    def test_only_reading_methods_are_answered(self, visitor: TestClient, method: str) -> None:
         answer = visitor.request(method, "/api/headroom")
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
 class TestHeaders:
     @pytest.mark.parametrize("path", ["/", "/api/overview", "/static/app.js", "/nowhere"])
-    def test_browsers_are_told_to_be_careful(self, visitor: TestClient, path: str) -> None:
+    def test_every_answer_has_the_security_headers(self, visitor: TestClient, path: str) -> None:
         headers = visitor.get(path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'self'" in policy
@@ -118,7 +118,7 @@ class TestHeaders:
 
 
 class TestToken:
-    def test_without_it_there_is_only_the_way_in(self, stranger: TestClient) -> None:
+    def test_without_a_token_only_the_sign_in_page_is_served(self, stranger: TestClient) -> None:
         page = stranger.get("/")
         assert page.status_code == 401
         assert 'name="token"' in page.text
@@ -128,7 +128,7 @@ class TestToken:
             assert answer.status_code == 401
             assert answer.json()["remedy"]
 
-    def test_with_it_a_browser_gets_a_cookie_and_an_address_without_it(self, stranger: TestClient) -> None:
+    def test_a_token_is_exchanged_for_a_cookie_and_leaves_the_address(self, stranger: TestClient) -> None:
         answer = stranger.get("/", params={"token": TOKEN})
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
         cookie = answer.headers["set-cookie"]
@@ -138,11 +138,11 @@ class TestToken:
         assert stranger.get("/").status_code == 200
         assert stranger.get("/api/overview").status_code == 200
 
-    def test_a_program_shows_it_in_a_header(self, stranger: TestClient) -> None:
+    def test_a_token_in_the_authorization_header_is_accepted(self, stranger: TestClient) -> None:
         assert stranger.get("/api/overview", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
 
     @pytest.mark.parametrize("shown", ["", "wrong", TOKEN[:-1], f"{TOKEN}x", "ł", "%ff"])
-    def test_a_wrong_one_opens_nothing(self, stranger: TestClient, shown: str) -> None:
+    def test_a_wrong_token_is_refused(self, stranger: TestClient, shown: str) -> None:
         assert stranger.get("/", params={"token": shown}).status_code == 401
         header = f"Bearer {shown}".encode()
         assert stranger.get("/api/overview", headers={b"Authorization": header}).status_code == 401
@@ -150,7 +150,7 @@ class TestToken:
             cookie = f"pid_quota_console={value}".encode()
             assert stranger.get("/api/overview", headers={b"Cookie": cookie}).status_code == 401
 
-    def test_it_is_taken_at_the_front_door_alone(self, stranger: TestClient) -> None:
+    def test_a_token_in_the_address_is_accepted_on_the_start_page_only(self, stranger: TestClient) -> None:
         assert stranger.get("/api/overview", params={"token": TOKEN}).status_code == 401
 
     def test_it_never_prints(self) -> None:
@@ -196,7 +196,7 @@ class TestErrors:
             ("/static/%2e%2e/web_console.py", 404),
         ],
     )
-    def test_a_wrong_question_is_one_line_with_a_remedy(self, visitor: TestClient, path: str, status: int) -> None:
+    def test_an_invalid_request_is_one_line_with_a_remedy(self, visitor: TestClient, path: str, status: int) -> None:
         answer = visitor.get(path)
         assert answer.status_code == status
         assert answer.text.count("\n") == 1
@@ -213,7 +213,7 @@ class TestErrors:
         assert "producer_id_metrics" in answer.json()["error"]
         assert "--tables" in answer.json()["remedy"]
 
-    def test_a_bug_tells_visitors_its_kind_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_bug_shows_visitors_only_its_type(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def broken(*_arguments: object) -> None:
             msg = "a secret path"
             raise ZeroDivisionError(msg)
@@ -240,19 +240,19 @@ class TestCommand:
 
         return run
 
-    def test_on_loopback_no_token_is_wanted(self, start: Started) -> None:
+    def test_on_loopback_no_token_is_required(self, start: Started) -> None:
         code, out, err, (app,) = start()
         assert (code, err) == (0, "")
         assert re.search(r"http://127\.0\.0\.1:\d+/  ", out)
         assert app.access.token is None
 
-    def test_anywhere_else_a_token_is_made_up_and_printed_once(self, start: Started) -> None:
+    def test_on_other_addresses_a_token_is_generated_and_printed_once(self, start: Started) -> None:
         _, out, err, (app,) = start("--host", EVERYWHERE)
         assert err == ""
         assert len(app.access.token) >= 32
         assert out.count(app.access.token) == 1
 
-    def test_a_token_of_the_environment_is_wanted_and_not_printed(
+    def test_a_token_of_the_environment_is_required_and_not_printed(
         self, start: Started, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", TOKEN)
@@ -260,7 +260,7 @@ class TestCommand:
         assert app.access.token == TOKEN
         assert TOKEN not in out + err
 
-    def test_a_header_names_nobody_where_no_app_s_proxy_is(
+    def test_user_headers_are_refused_without_the_proxy_of_an_app(
         self, start: Started, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("DATABRICKS_APP_NAME", raising=False)
@@ -287,7 +287,7 @@ class TestCommand:
         assert err.count("\n") == 1
         assert "--port" in err
 
-    def test_it_serves_until_ctrl_c_and_that_is_no_error(self, tmp_path: Path) -> None:
+    def test_it_serves_until_ctrl_c_and_exits_with_0(self, tmp_path: Path) -> None:
         command = [sys.executable, "-m", "jobs.cli", "console", "--tables", str(tmp_path), "--port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout
@@ -313,7 +313,7 @@ class TestDatabricksApp:
         return TestClient(app, base_url="https://console-1.apps.example", follow_redirects=False)
 
     @pytest.mark.parametrize("header", ["X-Forwarded-Email", "X-Forwarded-User"])
-    def test_who_is_signed_in_is_told_to_the_page(self, app: TestClient, header: str) -> None:
+    def test_the_page_gets_the_signed_in_user(self, app: TestClient, header: str) -> None:
         answer = app.get("/api/overview", headers={header: "operator@example.org"})
         assert answer.status_code == 200
         assert answer.headers["x-console-user"] == "operator@example.org"
@@ -325,7 +325,7 @@ class TestDatabricksApp:
         assert app.get("/api/overview", headers={b"X-Forwarded-Email": b"\xff"}).status_code == 200
 
     @pytest.mark.parametrize("path", ["/", "/api/overview", "/?token=anything-at-all"])
-    def test_nobody_is_let_in_unnamed(self, app: TestClient, path: str) -> None:
+    def test_a_request_without_a_user_is_refused(self, app: TestClient, path: str) -> None:
         answer = app.get(path)
         assert answer.status_code == 401
         assert answer.json()["error"] == "no user is named"

@@ -12,9 +12,10 @@ from jobs.web.history_pages import decisions, leases
 from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
 from jobs.web.quota_pages import quotas
-from quota.config import QuotaConfig
-from tables.delta import create_missing
-from tables.query import relations as web_tables
+from tables.store import duck
+from tables.store.open import open_store
+from tables.store.path_tables import create_missing
+from tables.store.values import StreamSettings
 from tests.kits import warehouse_kit
 from tests.kits.kip_kit import deploys, init
 from tests.unit.jobs.table_rows import (
@@ -278,24 +279,26 @@ class TestOccupancy:
 def test_times_are_pushed_below_the_views(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     append(data.tables, "producer_id_metrics", metrics("User:old", NOON - timedelta(days=9)))
     append(data.tables, "producer_id_metrics", metrics("User:new", NOON))
-    read, loaded = web_tables.read_path, {}
+    add, loaded = duck.add_table, {}
 
-    def counted(tables: str, name: str, rows: Any) -> Any:
-        loaded[name] = read(tables, name, rows)
-        return loaded[name]
+    def counted(connection: Any, tables: str, name: str, rows: Any) -> None:
+        add(connection, tables, name, rows)
+        loaded[name] = connection.table(name).fetchall()
 
-    monkeypatch.setattr(web_tables, "read_path", counted)
+    monkeypatch.setattr(duck, "add_table", counted)
     data.headroom(NOON)
-    assert loaded["producer_id_metrics"].column("principal").to_pylist() == ["User:new"]
+    assert [row[0] for row in loaded["producer_id_metrics"]] == ["User:new"]
     data.principal(NOON, "User:old", hours=720)
-    assert loaded["producer_id_metrics"].column("principal").to_pylist() == ["User:old"]
+    assert [row[0] for row in loaded["producer_id_metrics"]] == ["User:old"]
 
 
-def test_the_window_given_refills_the_tokens(tmp_path: Path) -> None:
+def test_the_window_of_the_stream_refills_the_tokens(tmp_path: Path) -> None:
     append(tmp_path, "producer_id_metrics", metrics("User:a", NOON - seconds(60), tokens=0.0))
-    short = ConsoleData(str(tmp_path), QuotaConfig(window_seconds=600))
-    assert short.headroom(NOON)["principals"][0]["tokens_now"] == pytest.approx(10)
-    assert ConsoleData(str(tmp_path)).headroom(NOON)["principals"][0]["tokens_now"] == pytest.approx(100 / 60)
+    data = ConsoleData(str(tmp_path))
+    assert data.headroom(NOON)["principals"][0]["tokens_now"] == pytest.approx(100 / 60)
+    open_store(str(tmp_path)).write_settings(StreamSettings(window_seconds=600))
+    page = data.headroom(NOON)
+    assert (page["window_seconds"], page["principals"][0]["tokens_now"]) == (600, pytest.approx(10))
 
 
 class TestCatalog:
@@ -310,7 +313,8 @@ class TestCatalog:
         assert data.freshness(NOON)["look"][0].startswith("databricks jobs")
         assert not any("o'neill" in statement for statement in warehouse.statements)
         assert any(
-            "producer_id_metrics AS (SELECT * FROM prod.pid_quota.producer_id_metrics WHERE window_end >" in statement
+            "producer_id_metrics AS (SELECT * FROM `prod`.`pid_quota`.`producer_id_metrics` WHERE window_end >"
+            in statement
             for statement in warehouse.statements
         )
         assert warehouse.open_connections == 0

@@ -70,7 +70,7 @@ def takes(name: str, rivals: Sequence[tuple[str, str]], count: int, gap_s: float
     ]
 
 
-def test_it_says_what_the_brokers_held_of_the_principal_at_the_last_sweep(pid_quota: PidQuota, tmp_path: Path) -> None:
+def test_it_shows_the_entries_of_the_principal_at_the_last_sweep(pid_quota: PidQuota, tmp_path: Path) -> None:
     append_kip_tables(tmp_path, inits=rows_of(going_on(0.5, 100)))
     before = pid_quota("why", "User:m", "--tables", tmp_path)[1]
     swept = {
@@ -93,7 +93,7 @@ def test_it_says_what_the_brokers_held_of_the_principal_at_the_last_sweep(pid_qu
     assert (held["entries"], held["estimated_bytes"]) == (200_000, 61_200_000)
 
 
-def test_each_kind_is_told_from_rows(tmp_path: Path) -> None:
+def test_each_kind_is_diagnosed_from_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     arrivals = [3600.0]
     while len(arrivals) < 60:
@@ -164,7 +164,7 @@ def test_client_ids_that_count_up_or_end_in_a_uuid_are_one_client(tmp_path: Path
     }
 
 
-def test_who_makes_up_a_client_id_each_time_is_seen_as_one(tmp_path: Path) -> None:
+def test_a_client_with_a_new_client_id_each_time_counts_as_one(tmp_path: Path) -> None:
     names = [f"c{number:04d}x" for number in range(60)]
     inits = [row for n, name in enumerate(names) for row in rows_of([600 - n], "User:m", name, first=n)]
     append_kip_tables(tmp_path, inits=inits)
@@ -192,7 +192,7 @@ def test_an_error_answer_before_an_id_counts_for_the_same_client_and_address_onl
     assert dict(query(str(tmp_path), select, now()).rows) == {"User:m": 1.0, "User:n": 0.0, "User:o": 0.0}
 
 
-def test_who_only_gets_errors_is_told_too(tmp_path: Path) -> None:
+def test_a_client_that_gets_only_errors_is_diagnosed(tmp_path: Path) -> None:
     inits = [failed_init(ago(60 - n), "INVALID_TRANSACTION_TIMEOUT", transactional_id="t") for n in range(6)]
     append_kip_tables(tmp_path, inits=inits)
     (row,) = query(str(tmp_path), "TABLE principal_churn", now()).records()
@@ -265,7 +265,7 @@ class TestCommand:
         [(deploys, True), (lambda who, at: rows_of(going_on(0.4, 120), who), False)],
         ids=["deploys", "per message"],
     )
-    def test_a_throttled_deploy_is_told_how_to_pass(
+    def test_a_throttled_deploy_gets_the_command_for_a_quota(
         self,
         pid_quota: PidQuota,
         tmp_path: Path,
@@ -305,7 +305,7 @@ class TestCommand:
             "User:mallory: 2 throttles in the last 24 hours, throttled now",
             "  refused in its last throttle, by address: 10.0.0.7 (1,200), 10.0.0.8 (2)",
             "client batch: likely producer per message/batch, else leak or restart loop",
-            "  evidence: 120 new producer ids in 24 h (7,200 an hour while at it), the next one after 0.4 s (median), "
+            "  evidence: 120 new producer ids in 24 h (7,200 an hour while active), the next one after 0.4 s (median), "
             "0% after an error, 1 address",
             f"  new producer ids by address: {host} (120)",
             "  what decides: how long each producer id is in use: give --bootstrap-servers to ask the brokers",
@@ -320,7 +320,7 @@ class TestCommand:
             f"  new producer ids by address: {host} (1)",
         ]
 
-    def test_the_addresses_with_most_new_ids_are_named_and_programs_get_more_of_them(
+    def test_the_addresses_with_most_new_ids_are_named_and_json_contains_more(
         self, pid_quota: PidQuota, tmp_path: Path
     ) -> None:
         hosts = [f"10.0.0.{min(number, 39)}" for number in range(42)]
@@ -345,7 +345,7 @@ class TestCommand:
         assert (len(app), app["10.0.0.39"], sum(app.values())) == (40, 3, 42)
         assert unknown == {}
 
-    def test_of_more_clients_than_are_told_apart_all_addresses_are_named(
+    def test_all_addresses_are_named_if_clients_are_merged_into_one_row(
         self, pid_quota: PidQuota, tmp_path: Path
     ) -> None:
         # given so many clients that the view puts them into one row
@@ -368,14 +368,14 @@ class TestCommand:
         assert (client["could_be"], client["lives"]) == (["leak", "restart loop"], None)
         assert client["fix"]["python"] == FIXES[Churn.PER_MESSAGE].python
 
-    def test_what_nobody_can_tell_has_a_fix_for_each_kind_that_fits(self, pid_quota: PidQuota, tmp_path: Path) -> None:
+    def test_an_uncertain_diagnosis_has_a_fix_for_each_possible_kind(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of(every(5, 40), "User:crash"))
         out = pid_quota("why", "crash", "--tables", tmp_path)[1]
         assert "client app: can't tell: restart loop or producer per message/batch or leak or scale-out" in out
         for kind in (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.SCALE_OUT):
             assert f"  fix if {kind.value}: {FIXES[kind].summary}" in out
 
-    def test_brokers_that_are_asked_decide(
+    def test_answers_of_the_brokers_decide_the_diagnosis(
         self, pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
@@ -385,7 +385,7 @@ class TestCommand:
         assert "client app: leak" in out
         assert "100% still in use" in out
 
-    def test_brokers_that_know_few_of_its_ids_decide_nothing(
+    def test_answers_for_few_of_the_ids_decide_nothing(
         self, pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
@@ -395,7 +395,7 @@ class TestCommand:
         out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
         assert "client app: can't tell" in out
 
-    def test_what_is_enforced_now_is_told_with_its_reason_and_a_page_for_the_owner(
+    def test_leases_in_force_are_shown_with_their_reason_and_a_page_for_the_owner(
         self, pid_quota: PidQuota, tmp_path: Path
     ) -> None:
         append_kip_tables(tmp_path, inits=rows_of([5], "User:m"))
@@ -415,20 +415,20 @@ class TestCommand:
         (lease,) = json.loads(pid_quota("why", "m", "--tables", tmp_path, "--json")[1])["enforced"]
         assert (lease["lever"], lease["entity_user"]) == ("hold", "m")
 
-    def test_a_client_s_texts_can_t_steer_the_terminal(self, pid_quota: PidQuota, tmp_path: Path) -> None:
+    def test_control_characters_of_a_client_do_not_reach_the_terminal(
+        self, pid_quota: PidQuota, tmp_path: Path
+    ) -> None:
         append_kip_tables(tmp_path, inits=rows_of([5], "User:m", "x\x1b[2J[red]"))
         assert "client x\\x1b[2J[red]: healthy" in pid_quota("why", "m", "--tables", tmp_path)[1]
 
-    def test_a_mistyped_name_is_answered_with_those_that_are_like_it(self, pid_quota: PidQuota, tmp_path: Path) -> None:
+    def test_a_mistyped_name_gets_similar_names(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=[*rows_of([5], "User:mallory"), *rows_of([5], "User:bob", first=5)])
         append(tmp_path, "tap_status", tap_report(1, datetime.now(timezone.utc)))
         code, out, err = pid_quota("why", "User:malory", "--tables", tmp_path)
         assert (code, out, err.count("\n")) == (1, "", 1)
         assert "did you mean User:mallory? If not, check `pid-quota tap status`" in err
 
-    def test_a_silent_stream_is_warned_of_since_what_is_said_is_of_then(
-        self, pid_quota: PidQuota, tmp_path: Path
-    ) -> None:
+    def test_a_silent_stream_causes_a_warning(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of([5000], "User:m"))
         append(tmp_path, "tap_status", tap_report(1, ago(36 * 60)))
         code, out, err = pid_quota("why", "m", "--tables", tmp_path)
@@ -436,7 +436,7 @@ class TestCommand:
         assert err.startswith("warning: no rows since ")
         assert ": is the stream running?\nlook: pgrep" in err
 
-    def test_who_asked_for_nothing_is_said_to_have_not(self, pid_quota: PidQuota, tmp_path: Path) -> None:
+    def test_a_principal_without_requests_is_an_error(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path)
         code, out, err = pid_quota("why", "User:nobody", "--tables", tmp_path)
         assert (code, out) == (1, "")

@@ -10,6 +10,7 @@ import pytest
 from lifecycle.expiration_change import Freed, LostDedup, freed_by, lost_dedup
 from lifecycle.failover import failover, failovers
 from lifecycle.forecast import Outlook
+from lifecycle.generations import in_use
 from lifecycle.occupancy import (
     BYTES_PER_ENTRY,
     MAX_IDLE_HOURS,
@@ -124,6 +125,14 @@ def test_entries_of_a_principal_are_its_ids_times_partitions_times_replicas() ->
     found = census(*(replica(ids, broker=broker, partition=each) for broker in (1, 2, 3) for each in range(10)))
 
     assert count_held(found, count_occupancy(found)) == [Held("unknown", 100, 3000)]
+
+
+def test_who_holds_most_entries_comes_first_however_few_its_ids_and_who_holds_none_not_at_all() -> None:
+    of_a = [replica([(1, 0)], partition=each) for each in range(5)]
+    bound = {1: ("User:a", 1.0), 2: ("User:b", 1.0), 3: ("User:b", 1.0), 9: ("User:gone", 1.0)}
+    found = census(*of_a, replica([(2, 0), (3, 0)], partition=5), bound=bound)
+
+    assert count_held(found, count_occupancy(found)) == [Held("User:a", 1, 5), Held("User:b", 2, 2)]
 
 
 # Rates
@@ -294,6 +303,27 @@ def test_by_hand_out_times_what_was_used_for_longer_than_it_is_silent_goes_on() 
     ahead = Outlook(found, 1, rate)
     assert [ahead.held_in(minutes * MINUTE) for minutes in (0, 1, 60)] == [105, 106, 106]
     assert ahead.settles_at == pytest.approx(105, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("ends_s", "kept"),
+    [
+        ([9_940] * 3, 0),
+        ([9_939] * 3, 3),
+        ([10_062] * 3, 0),
+        ([10_063] * 3, 3),
+        ([9_950] * 2, 2),
+        ([9_950] * 4 + [19_000] * 6, 10),
+        ([9_950] * 5 + [19_000] * 5, 5),
+    ],
+    ids=["as it begins", "before", "as it has begun", "after", "too few", "less than half", "half"],
+)
+def test_ids_that_end_together_as_the_next_group_begins_are_replaced(ends_s: list[int], kept: int) -> None:
+    begins_s, following = [0] * len(ends_s) + [10_000, 10_001, 10_002], [19_000] * 3
+
+    begins_ms, ends_ms = (np.array(each, np.int64) * 1000 for each in (begins_s, ends_s + following))
+
+    assert int(in_use(begins_ms, ends_ms, 19_000_000).sum()) == kept + 3
 
 
 @pytest.mark.parametrize("per_day", [1, 2, 3])

@@ -77,6 +77,17 @@ def test_bucket_is_no_longer_exhausted_after_its_throttle_time(quota: float) -> 
     assert bucket.units >= 0
 
 
+def test_a_throttle_time_is_rounded_half_up_as_kafka_s_is() -> None:
+    terms = BucketTerms.of(100.0, CONFIG)
+    half_ms = terms.refill_per_ms // 2
+
+    assert [TokenBucket(-units, 0).throttle_time_ms(terms) for units in (half_ms - 1, half_ms, 3 * half_ms)] == [
+        0,
+        1,
+        2,
+    ]
+
+
 @given(units=st.integers(-(10**30), 10**30), tick=st.integers(0, 2**40))
 def test_a_bucket_of_any_size_fits_into_its_stored_parts(units: int, tick: int) -> None:
     bucket = TokenBucket(units, tick)

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quota.allowance import Allowance
 from quota.errors import InvalidConfigError
-from quota.suggestion import rounded_up, suggested_rate
+from quota.suggestion import Excess, excess, rounded_up, suggested_burst, suggested_rate
 
 COUNTS = st.lists(st.integers(0, 10**7), min_size=1, max_size=200)
 
@@ -37,3 +38,28 @@ def test_rounding_up_adds_a_tenth_at_most(value: float) -> None:
 def test_what_can_not_be_answered_is_refused(counts: list[int], options: dict[str, float]) -> None:
     with pytest.raises(InvalidConfigError):
         suggested_rate(counts, **options)
+
+
+@pytest.mark.parametrize(("hours", "burst"), [(168, 600.0), (169, 10.0)])
+def test_a_deploy_that_comes_once_in_a_week_counts_and_once_in_longer_does_not(hours: int, burst: float) -> None:
+    # A week that begins within an hour ends within one: the hours are 168 apart.
+    assert suggested_burst({**dict.fromkeys(range(hours), 5), hours: 500}, 10.0) == burst
+
+
+@pytest.mark.parametrize(("other", "burst"), [(250, 600.0), (249, 300.0)])
+def test_a_peak_counts_for_the_burst_if_another_is_half_as_large(other: int, burst: float) -> None:
+    assert suggested_burst({0: 500, 200: other, 400: 1}, 10.0) == burst
+
+
+def test_a_burst_has_room_for_peaks_between_which_it_does_not_refill_and_for_no_more() -> None:
+    assert suggested_burst({0: 100, 4: 100}, 10.0) == 200.0, "40 come back between them"
+    assert suggested_burst({0: 100, 90: 100}, 10.0) == 120.0, "a full bucket again"
+    assert suggested_burst({0: 9, 1: 9}, 10.0) == 10.0, "the rate suffices"
+
+
+def test_what_a_quota_refuses_takes_no_token_and_tokens_come_back_up_to_the_burst() -> None:
+    quota = Allowance(10.0, 100.0)
+
+    assert excess({0: 150, 3: 40}, quota) == Excess(2, 2, 50 + 10)
+    assert excess({0: 90, 1000: 101}, quota) == Excess(2, 1, 1)
+    assert excess({0: 90, 1000: 101}, None) == Excess(2, 0, 0)

@@ -155,6 +155,18 @@ def test_a_quota_that_is_removed_ends_the_throttles_of_brokers_without_an_event_
     assert again.decisions == ()
 
 
+def test_a_changed_quota_reaches_silent_brokers_whose_throttle_is_in_force_and_no_other() -> None:
+    ledgers = BrokerLedgers("User:a", DEPLOYMENT)
+    for broker_id, at_ms in ((1, 0), (3, HOUR_MS), (2, HOUR_MS)):
+        produce(ledgers, list(range(100 * broker_id, 100 * broker_id + 30)), broker_id, at_ms)
+
+    changed = ledgers.change_quota(UNLIMITED, START_MS + HOUR_MS + 5_000)
+
+    assert changed is not None
+    assert [(each.broker_id, each.reason) for each in changed.decisions] == [(2, "quota_changed"), (3, "quota_changed")]
+    assert ledgers.throttled_until_ms() == START_MS + 360_000, "of broker 1, whose release is still to come"
+
+
 def test_a_quota_that_is_raised_ends_throttles_at_the_principals_first_event_wherever_batches_are_cut() -> None:
     def throttled_on_broker_2() -> BrokerLedgers:
         ledgers = BrokerLedgers("User:a", DEPLOYMENT)

@@ -412,14 +412,25 @@ def test_what_a_changed_quota_ends_is_dated_no_earlier_than_the_throttle_though_
     assert changed.throttled_until_ms < throttle.throttled_until_ms
 
 
+@pytest.mark.parametrize("limit", [UNLIMITED, Limit(200.0, "user")])
+def test_what_a_changed_quota_ends_is_dated_no_earlier_than_the_last_refusal(mallory: Principal, limit: Limit) -> None:
+    mallory.produces(list(range(10)), 0, Limit(3.0, "user"))
+    mallory.produces([100], 20_000, Limit(3.0, "user"))
+
+    (changed,) = mallory.produces([0], 5_000, limit).decisions
+
+    assert changed.decided_at_ms == START_MS + 20_000
+
+
 def test_a_huge_quota_does_not_throttle_anew_until_the_next_tick_brings_its_tokens(mallory: Principal) -> None:
     mallory.produces(list(range(10)), 0, Limit(3.0, "user"))
     huge = Limit(1e9, "user")
 
-    (changed,) = mallory.produces([100, 101], 20_000, huge).decisions
+    (changed,) = mallory.produces([100, 101], 25_000, huge).decisions
     later = mallory.produces([100, 101], 30_000, huge)
 
-    assert (changed.reason, changed.throttled_until_ms) == ("quota_changed", START_MS + 20_000)
+    assert (changed.reason, changed.throttled_until_ms) == ("quota_changed", START_MS + 25_000)
+    assert changed.throttle_time_ms == 0
     assert actions(later) == ["RELEASE"]
     assert later.metrics[-1].admitted_pids == 6
 
@@ -439,6 +450,66 @@ def test_no_quota_that_is_raised_makes_a_throttle_longer(mallory: Principal) -> 
 
     assert mallory.produces([0], 200, Limit(4.0, "user")).decisions == ()
     assert actions(mallory.produces([0], 80_000, Limit(4.0, "user"))) == ["RELEASE"]
+
+
+BURST_600 = Limit(100.0, "user", producer_ids_burst=600.0)
+
+
+def test_a_burst_that_is_raised_alone_brings_the_difference_and_ends_a_throttle_at_once(mallory: Principal) -> None:
+    mallory.produces(list(range(200)), 0)
+
+    raised = mallory.produces([9001], 1000, BURST_600)
+
+    # Exhausted by one; 500 more come, and one is taken.
+    assert [(each.action, each.reason, each.burst) for each in raised.decisions] == [("RELEASE", "quota_changed", 600)]
+    assert (raised.metrics[-1].tokens, raised.metrics[-1].burst) == (498, 600)
+
+
+@pytest.mark.parametrize(
+    "limit", [Limit(100.0, "user", producer_ids_burst=50.0), Limit(50.0, "user", producer_ids_burst=600.0), HUNDRED]
+)
+def test_a_burst_that_is_not_raised_takes_no_token_and_leaves_the_end_of_a_throttle(
+    mallory: Principal, limit: Limit
+) -> None:
+    (throttle,) = mallory.produces(list(range(700)), 0, BURST_600).decisions
+
+    same_end = mallory.produces(list(range(9000, 9010)), 1000, limit)
+
+    assert (throttle.tokens, same_end.decisions) == (-1, ())
+    assert same_end.metrics[-1].tokens == -1
+
+
+def test_a_burst_that_shrinks_takes_what_is_above_it(mallory: Principal) -> None:
+    mallory.produces([1], 0, BURST_600)
+
+    shrunk = mallory.produces(list(range(100, 200)), 1000, Limit(100.0, "user", producer_ids_burst=2.5))
+
+    assert (shrunk.metrics[-1].admitted_pids, shrunk.metrics[-1].tokens, shrunk.metrics[-1].burst) == (1 + 3, -0.5, 2.5)
+
+
+def test_a_burst_of_its_own_holds_whatever_the_default_burst_is() -> None:
+    ledger = Ledger("User:a", Deployment(QuotaConfig(burst_windows=11), salt=5))
+    flood = Events(list(range(2000)), [START_MS] * 2000, [("", "")] * 2000, [CHARGED] * 2000)
+
+    assert ledger.process(flood, BURST_600).metrics[-1].admitted_pids == 601
+
+
+def test_rows_carry_the_size_of_the_bucket_though_the_quota_has_no_burst_of_its_own() -> None:
+    ledger = Ledger("User:a", Deployment(QuotaConfig(burst_windows=11), salt=5))
+    flood = Events(list(range(2000)), [START_MS] * 2000, [("", "")] * 2000, [CHARGED] * 2000)
+
+    outcome = ledger.process(flood, HUNDRED)
+
+    assert (outcome.decisions[0].burst, outcome.metrics[-1].burst) == (1100, 1100)
+
+
+def test_throttles_of_one_moment_under_quotas_set_one_after_the_other_have_ids_of_their_own(mallory: Principal) -> None:
+    (first,) = mallory.produces(list(range(10)), 0, Limit(3.0, "user", 1)).decisions
+    mallory.produces([0], 0, UNLIMITED)
+    (again,) = mallory.produces([20, 21], 0, Limit(3.0, "user", 2)).decisions
+
+    assert (first.action, again.action, first.decided_at_ms) == ("THROTTLE", "THROTTLE", again.decided_at_ms)
+    assert first.decision_id != again.decision_id
 
 
 def test_deleting_and_adding_a_quota_again_does_not_refill_the_bucket(mallory: Principal) -> None:

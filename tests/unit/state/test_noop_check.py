@@ -15,10 +15,13 @@ NOW_MS = 1_790_000_000_000 // 900_000 * 900_000
 TICK_MS, INTERVAL_MS, QUANTUM_MS = 10_000, 60_000, 900_000
 DEPLOYMENT = Deployment(QuotaConfig(late_grace_seconds=30), salt=5)
 LIMIT, OTHER_LIMIT = Limit(5.0, "user", NOW_MS), Limit(5.0, "default", NOW_MS)
+WITH_BURST = Limit(5.0, "user", NOW_MS, producer_ids_burst=50.0)
 
 STEPS_MS = st.sampled_from([0, 500, TICK_MS, 3 * TICK_MS, INTERVAL_MS, QUANTUM_MS, 4 * QUANTUM_MS, -TICK_MS, -50_000])
 EVENTS = st.lists(st.tuples(STEPS_MS, st.integers(0, 7), st.sampled_from([CHARGED, CORRECTION, LEARNING])), min_size=1)
-BATCHES = st.lists(st.tuples(EVENTS, st.sampled_from([LIMIT, LIMIT, LIMIT, OTHER_LIMIT, UNLIMITED])), max_size=12)
+BATCHES = st.lists(
+    st.tuples(EVENTS, st.sampled_from([LIMIT, LIMIT, LIMIT, OTHER_LIMIT, WITH_BURST, UNLIMITED])), max_size=12
+)
 
 
 def events(pids: list[int], at_ms: int) -> Events:
@@ -62,6 +65,7 @@ def test_a_ledger_that_looks_first_says_and_stores_what_one_that_applies_all_doe
         ("a late event", [2], -4 * TICK_MS, LIMIT, False),
         ("an unseen PID", [1, 9], 0, LIMIT, False),
         ("another quota", [1], 0, OTHER_LIMIT, False),
+        ("another burst", [1], 0, WITH_BURST, False),
         ("no quota", [1], 0, UNLIMITED, False),
     ],
 )

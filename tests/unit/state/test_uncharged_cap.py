@@ -78,6 +78,15 @@ def test_a_healthy_principal_beyond_the_cap_is_reported_and_never_refused() -> N
     assert max(row.state_bytes for row in rows) <= SMALL.max_uncharged_bytes + BEYOND_THE_FILTER_BYTES
 
 
+def test_what_a_burst_has_admitted_finds_room_to_be_renewed_however_small_the_cap() -> None:
+    principal, deploys = Principal(SMALL), Limit(10.0, "user", producer_ids_burst=9000.0)
+
+    outcomes = [principal.produces(range(9000), quantum * QUANTUM_MS, deploys) for quantum in range(12)]
+
+    assert [charged(outcome) for outcome in outcomes] == [(9000, 0)] + [(0, 0)] * 11
+    assert {row.saturated for outcome in outcomes for row in outcome.metrics} == {False}
+
+
 def test_known_pids_that_find_no_room_to_be_renewed_are_never_refused_when_they_are_forgotten() -> None:
     principal = Principal(SMALL, learn_until_ms=QUANTUM_MS)
     pids = range(2500)

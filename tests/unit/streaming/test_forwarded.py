@@ -233,6 +233,21 @@ def test_within_a_block_a_repeat_is_left_out_while_the_principal_s_time_stands_s
     assert repeats_in_block(seen, late_ticks=10).tolist() == [False, False, is_repeat]
 
 
+def test_a_late_event_of_another_principal_leaves_a_repeat_out() -> None:
+    owner, pid, tick = (np.array(each) for each in ([0, 1, 1, 0], [7, 8, 9, 7], [100, 100, 60, 100]))
+
+    assert repeats_in_block(EventColumns(owner, pid, tick, np.zeros(4)), late_ticks=30).tolist() == [False] * 3 + [True]
+
+
+def test_a_repeat_is_left_out_though_the_batch_goes_on_to_the_next_tick() -> None:
+    memory = PartitionMemory(Attempt("run", 0, 0), 0)
+    memory.repeats(["User:a"], of_one_principal([(7, 100, BROKER_0)]), late_ticks=30)
+
+    both = of_one_principal([(7, 100, BROKER_0), (7, 101, BROKER_0)])
+
+    assert memory.repeats(["User:a"], both, late_ticks=30).tolist() == [True, False]
+
+
 def test_a_flood_does_not_fill_the_worker() -> None:
     worker = Forwarded()
     worker.of(Attempt("run", 0, 1), "t", 0, 0, 9).principals["User:flood"] = ForwardedTick(
@@ -272,6 +287,7 @@ def test_a_repeat_is_left_out_only_by_the_worker_that_read_the_batch_before_in_t
     assert remembered(worker, Attempt("new run", 4, 6), 16)
     assert not remembered(worker, Attempt("new run", 5, 7, quotas_id=5), 17), "under other quotas"
     assert remembered(worker, Attempt("new run", 6, 8, quotas_id=5), 18)
+    assert not remembered(worker, Attempt("new run", 7, 9, quotas_id=5), 18), "offset 18 was read already"
 
 
 def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
@@ -279,11 +295,13 @@ def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
 ) -> None:
     for batch_id in (5, 8):
         quota_files(str(tmp_path)).write(batch_id, Quotas())
-    properties = {"streaming.sql.batchId": "7", "spark.jobGroup.id": "run"}
+    properties = {"spark.jobGroup.id": "run"}
     context = SimpleNamespace(getLocalProperty=properties.get, taskAttemptId=lambda: 3)
     monkeypatch.setattr(forwarded, "TaskContext", SimpleNamespace(get=lambda: context))
 
-    assert WorkerMemory(str(tmp_path)).attempt() == Attempt("run", 7, 3, quotas_id=5)
+    for batch_id, quotas_id in ((7, 5), (8, 8)):
+        properties["streaming.sql.batchId"] = str(batch_id)
+        assert WorkerMemory(str(tmp_path)).attempt() == Attempt("run", batch_id, 3, quotas_id=quotas_id)
 
     del properties["streaming.sql.batchId"]
     assert WorkerMemory(str(tmp_path)).attempt() is None

@@ -26,7 +26,7 @@ from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
 EMPTY = TrackedPrincipals()
-QUOTAS = Quotas({"a": Limit(10.0, "user", NOW_MS), "super": Limit(10.0, "user", NOW_MS)})
+QUOTAS = Quotas({"a": Limit(10.0, "user", NOW_MS), "ANONYMOUS": Limit(10.0, "user", NOW_MS)})
 PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
 NOTHING = EventTimes()
@@ -84,7 +84,7 @@ def say(
     key: object = 3,
 ) -> list[tuple[str, Any]]:
     """All that comes out, notes for the driver too."""
-    operator = operator_of(DEPLOYMENT, KnownBatch("", QUOTAS, tracked, times), frozenset({"User:super"}))
+    operator = operator_of(DEPLOYMENT, KnownBatch("", QUOTAS, tracked, times))
     return [row for part in operator((key,), iter([rows]), state) for row in unpack_rows(part["packed"])]
 
 
@@ -111,7 +111,7 @@ def test_state_is_not_written_when_nothing_changed() -> None:
 
 
 def test_a_principal_that_is_never_enforced_is_reported_without_a_quota() -> None:
-    ((kind, row),) = run(State(), frame(list(range(50)), principal="User:super"))
+    ((kind, row),) = run(State(), frame(list(range(50)), principal="User:ANONYMOUS"))
 
     assert (kind, row["quota_source"], row["admitted_pids"]) == ("producer_id_metrics", "none", 50)
 
@@ -120,7 +120,7 @@ def test_a_state_that_cannot_be_read_is_quarantined_and_its_principals_learn_ins
     state = State(b"PQL\x01 of an earlier version")
 
     rows = run(state, frame(list(range(500))))
-    other = run(state, frame(list(range(500)), at_ms=WINDOW_MS - 60_000, principal="User:super"))
+    other = run(state, frame(list(range(500)), at_ms=WINDOW_MS - 60_000, principal="User:ANONYMOUS"))
     later = run(state, frame(list(range(500)), at_ms=WINDOW_MS + 1000))
 
     assert [kind for kind, _ in rows] == ["quarantined_events", "producer_id_metrics"]
@@ -306,18 +306,21 @@ def test_a_repeated_batch_says_the_same_in_whatever_order_its_pre_aggregates_com
 def test_a_ledger_whose_events_may_still_come_is_kept_and_asked_again() -> None:
     silent = State()
     run(silent, frame(list(range(50))))
-    held = LedgerGroup(silent.next_call()).get("User:a")
 
     timed_out = silent.times_out()
 
     assert run(timed_out, nothing(), come(10 * WINDOW_MS)) == []
-    assert [LedgerGroup(each.next_call()).get("User:a") for each in (timed_out, silent)] == [held, held]
+    before, after = (LedgerGroup(each.next_call()).get("User:a") for each in (silent, timed_out))
+    assert before is not None
+    assert after is not None
+    assert after.content == before.content
     assert timed_out.timeout_ms is not None
 
 
 def test_a_throttled_group_is_called_in_each_batch_without_being_rewritten_until_the_throttle_is_over() -> None:
+    # Given a group of one that is throttled and one that is not.
     state = State()
-    run(state, frame(list(range(50))))
+    run(state, pd.concat([frame(list(range(50))), frame([1], principal="User:b")]))
 
     # When batches pass without its events while the throttle is in force.
     first = state.times_out(now_ms=2)
@@ -331,21 +334,53 @@ def test_a_throttled_group_is_called_in_each_batch_without_being_rewritten_until
     assert (over.updates, over.timeout_ms is not None and over.timeout_ms > WINDOW_MS) == (1, True)
 
 
+RAISED = Quotas({"a": Limit(100.0, "user", NOW_MS)})
+
+
+def silent_under_raised(state: State, times: EventTimes, begin_ms: int) -> list[tuple[str, Any]]:
+    """What a batch says that begins under a raised quota, and has no event of the group."""
+    operator = operator_of(DEPLOYMENT, KnownBatch("", RAISED, EMPTY, times, begin_ms))
+    return [row for part in operator((3,), iter([nothing()]), state) for row in unpack_rows(part["packed"])]
+
+
 def test_a_changed_quota_reaches_a_throttled_principal_that_is_silent_once() -> None:
     state = State()
     (_, throttle), _ = run(state, frame(list(range(50))))
-    raised = KnownBatch("", Quotas({"a": Limit(100.0, "user", NOW_MS)}), EMPTY, come(0), NOW_MS + 60_000)
 
     calls = []
     for number in (1, 2):
         state = state.times_out(now_ms=2 * number)
-        operator = operator_of(DEPLOYMENT, raised)
-        calls.append([row for part in operator((3,), iter([nothing()]), state) for row in unpack_rows(part["packed"])])
+        calls.append(silent_under_raised(state, come(0), NOW_MS + 60_000))
 
     ((kind, decision), _metrics), again = calls
     assert (kind, decision["reason"], decision["quota"]) == ("throttle_decisions", "quota_changed", 100.0)
     assert NOW_MS + 60_000 == decision["decided_at"] <= decision["throttled_until"] < throttle["throttled_until"]
     assert again == []
+
+
+def test_a_changed_quota_reaches_who_is_silent_by_the_time_of_events_where_a_clock_is_far_ahead_of_them() -> None:
+    # Given a stream that reads events of a day ago, and a partition that lags behind the others.
+    state = State()
+    run(state, frame(list(range(50)), partition=4))
+    times = EventTimes({**come(0, partition=4).max_event_time_ms, **come(-WINDOW_MS, partition=5).max_event_time_ms})
+
+    state = state.times_out(now_ms=2)
+    (_, decision), _ = silent_under_raised(state, times, NOW_MS + 24 * WINDOW_MS)
+
+    # Then the change is dated a quantum after the newest events, and the ledger stays with its partition.
+    assert decision["decided_at"] == times.max_event_time_ms[4] + QUANTUM_MS
+    held = LedgerGroup(state.next_call()).get("User:a")
+    assert held is not None
+    assert held.partition == 4
+
+
+def test_a_throttled_ledger_that_cannot_be_read_waits_for_an_event_to_say_so() -> None:
+    group = LedgerGroup(damaged := State())
+    group.put("User:a", StoredLedger(NOW_MS + WINDOW_MS, 0, b"PQL\x01 of an earlier version", NOW_MS + 90_000))
+    group.store(NOTHING, 1000)
+
+    assert silent_under_raised(damaged.times_out(), come(0), NOW_MS) == []
+    assert [kind for kind, _ in run(damaged, frame([1]))] == ["quarantined_events", "producer_id_metrics"]
 
 
 def test_a_timeout_is_set_with_each_update_and_only_then() -> None:
@@ -420,7 +455,7 @@ def test_an_overflow_entry_tells_the_time_of_its_newest_event() -> None:
 def test_an_overflow_entry_stops_growing_long_before_a_principal_does() -> None:
     pids = list(range(50_000))
     entry = dict(say(State(), frame(pids, principal="overflow-07")))["producer_id_metrics"]
-    principal = dict(say(State(), frame(pids, principal="User:super")))["producer_id_metrics"]
+    principal = dict(say(State(), frame(pids, principal="User:ANONYMOUS")))["producer_id_metrics"]
 
     assert (entry["saturated"], principal["saturated"]) == (True, False)
     # The cap, a sketch of 616 bytes, and counts.

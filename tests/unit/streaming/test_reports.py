@@ -12,7 +12,8 @@ from streaming.checkpoint.commit_metadata import CommitMetadata
 from streaming.errors import SparkCallError
 from streaming.pipeline import StreamOptions
 from streaming.reports.report_queries import REPORTS, CommitReport, start_reports
-from tables.delta import create_missing, row_schema
+from tables.schema.ddl import row_schema
+from tables.store.path_tables import create_missing
 
 BLOCKS = REPORTS["producer-id-blocks"]
 STEPS = ("format", "options", "option", "load", "coalesce", "queryName", "foreachBatch", "trigger")

@@ -6,7 +6,7 @@ import pytest
 
 from streaming.checkpoint.commit_metadata import WRITE_ORDER
 from streaming.operator.rows import by_kind, pack, table_rows, unpack_rows
-from tables.delta import row_schema
+from tables.schema.ddl import row_schema
 
 NOON = datetime(2026, 1, 15, 12, 0, 0, 1000, tzinfo=timezone.utc)
 NOON_MS = int(NOON.timestamp() * 1000)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.batch import tasks
-from streaming.batch.tasks import batch_of_task
+from streaming.batch.tasks import TaskBatch, batch_of_task
 
 
 @pytest.fixture
@@ -34,3 +34,12 @@ def test_a_task_over_spark_connect_belongs_to_the_newest_batch_that_began(
 
 def test_before_the_first_batch_there_is_batch_0(tmp_path: Path) -> None:
     assert batch_of_task(str(tmp_path)) == 0
+
+
+def test_a_batch_began_when_spark_says_so_beside_its_offsets(checkpoint: str) -> None:
+    assert TaskBatch(checkpoint).begin_ms() is None
+
+    began = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1790000000000}\n{"produce-events":{"0":5}}'
+    Path(checkpoint, "offsets", "7").write_text(began)
+
+    assert TaskBatch(checkpoint).begin_ms() == 1_790_000_000_000

@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from tables.commits import ATTEMPTS, is_conflict, retry_conflicts
+from tables.store.commits import ATTEMPTS, is_conflict, retry_conflicts
 
 
 class Commit:

@@ -13,26 +13,26 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from streaming.commit.deltalake_sink import DeltalakeSink
-from tables.appends import append_rows
-from tables.delta import create_missing, row_schema
-from tables.log_upkeep import tidy_log
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, set_quota
+from tables.schema.ddl import row_schema
+from tables.store.log_upkeep import tidy_log
+from tables.store.open import open_store
+from tables.store.path_tables import create_missing
 
 NOW = datetime.now(timezone.utc)
 TAPS, QUOTAS = "tap_status", "producer_id_quotas"
 
 
-def row() -> pa.Table:
-    return pa.Table.from_pylist([{"broker_id": 1}], row_schema(TAPS))
+ROW = {"broker_id": 1}
 
 
 def write_a_batch(tables: str) -> None:
-    DeltalakeSink(tables, "s").append(Mock(spec=SparkSession), row(), TAPS, 1)
+    DeltalakeSink(tables, "s").append(Mock(spec=SparkSession), pa.Table.from_pylist([ROW], row_schema(TAPS)), TAPS, 1)
 
 
 def append(tables: str) -> None:
-    append_rows(tables, TAPS, row())
+    open_store(tables).append(TAPS, [ROW])
 
 
 def change_a_quota(tables: str) -> None:

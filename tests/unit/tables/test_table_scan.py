@@ -9,10 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.schema import Schema
 
-from tables.delta import TABLES, create_missing
 from tables.errors import QueryError
 from tables.query.sql_query import query
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, open_table
 from tests.unit.jobs.table_rows import NOON, append, decision, seconds
 
 DECISIONS = "throttle_decisions"
@@ -31,7 +33,9 @@ def test_files_from_before_a_column_was_added_have_none_in_it(tmp_path: Path) ->
     write_deltalake(tmp_path / DECISIONS, pa.Table.from_pylist([old], schema=older))
     before = "SELECT principal, client_ids, addresses, sample_pids FROM throttle_decisions ORDER BY principal DESC"
 
-    create_missing(str(tmp_path))
+    open_table(str(tmp_path), DECISIONS).alter.add_columns(
+        [field for field in Schema.from_arrow(schema).fields if field.name in later]
+    )
     nothing = dict.fromkeys(("client_ids", "addresses", "sample_pids"))
     assert asked(tmp_path, before) == [{"principal": "User:before"} | nothing]
 

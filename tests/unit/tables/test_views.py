@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from quota.config import QuotaConfig
-from tables.delta import TABLES
 from tables.query.sql_query import query
-from tables.query.views import needed_views, view_statements, views
+from tables.schema.specs import TABLES
+from tables.schema.views import main, needed_views, view_statements, views
+from tables.store.open import open_store
+from tables.store.values import StreamSettings
 from tests.unit.jobs.table_rows import NOON, Row, append, decision, metrics, seconds, tap_report
 
 VIEWS = {
@@ -40,19 +42,20 @@ VIEWS = {
 ONE_ROW = {"stream_health"}
 
 
-def ask(tables: Path, sql: str, now: datetime = NOON, **config: Any) -> list[dict[str, Any]]:
-    return query(str(tables), sql, now, QuotaConfig(**config)).records()
+def ask(tables: Path, sql: str, now: datetime = NOON) -> list[dict[str, Any]]:
+    return query(str(tables), sql, now).records()
 
 
 def test_all_views_are_shipped() -> None:
     assert set(views()) == VIEWS
 
 
-def test_the_file_for_spark_is_made_from_the_views_each_after_those_it_reads() -> None:
-    text = (files("sql") / "views.sql").read_text(encoding="utf-8")
-    statements = view_statements(QuotaConfig())
+def test_the_script_for_spark_creates_each_view_after_those_it_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    statements = view_statements(QuotaConfig().window_ms)
 
-    assert text.endswith(";\n\n".join(statements) + ";\n"), "sql/views.sql is old: run `make views`"
+    main()
+
+    assert capsys.readouterr().out.endswith(";\n\n".join(statements) + ";\n")
     names = [statement.split()[4] for statement in statements]
     assert names[0] == "settings"
     assert set(names[1:]) == set(views())
@@ -138,24 +141,47 @@ class TestCurrentThrottles:
     def test_tokens_refill_by_the_window_up_to_the_burst(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-2.0))
 
-        def tokens(passed: float, **config: Any) -> float:
+        def tokens(passed: float) -> float:
             sql = "SELECT tokens_now FROM current_throttles"
-            return float(ask(tmp_path, sql, NOON + seconds(passed), **config)[0]["tokens_now"])
+            return float(ask(tmp_path, sql, NOON + seconds(passed))[0]["tokens_now"])
 
         assert tokens(0) == -2
         assert tokens(120) == 0
-        assert tokens(60, window_seconds=60) == 58
         assert tokens(1_000_000) == 60
+        open_store(str(tmp_path)).write_settings(StreamSettings(window_seconds=60))
+        assert tokens(60) == 58
 
     def test_a_burst_of_its_own_is_the_full_bucket_in_throttles_and_headroom(self, tmp_path: Path) -> None:
         own = {"quota": 60.0, "tokens": -2.0, "burst": 600.0}
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, **own))
+        (by_decision,) = ask(tmp_path, "TABLE current_throttles", NOON + seconds(60 * 700))
         append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, **own))
 
+        assert (by_decision["burst"], by_decision["tokens_now"]) == (600, 600)
         for view in ("current_throttles", "quota_headroom"):
             for minutes, tokens in ((700, 600), (300, 298)):
                 (row,) = ask(tmp_path, f"TABLE {view}", NOON + seconds(60 * minutes))
                 assert (row["burst"], row["tokens_now"]) == (600, tokens)
+
+    @pytest.mark.parametrize(("burst", "room"), [(600.0, 600), (20.0, 60)])
+    def test_the_larger_of_quota_and_burst_is_the_room_and_the_quota_alone_refills(
+        self, tmp_path: Path, burst: float, room: int
+    ) -> None:
+        own = {"quota": 60.0, "tokens": -2.0, "burst": burst, "new_pids_window": 30}
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, **own))
+
+        (row,) = ask(tmp_path, "TABLE quota_headroom", NOON)
+
+        assert (row["headroom_pids"], row["used_share"], row["throttle_time_ms_now"]) == (room - 30, 30 / room, 120_000)
+
+    def test_rows_of_a_version_without_bursts_fill_up_to_the_quota(self, tmp_path: Path) -> None:
+        old = {"quota": 60.0, "tokens": -2.0, "burst": None}
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON, **old))
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, **old))
+
+        for view in ("current_throttles", "quota_headroom"):
+            (row,) = ask(tmp_path, f"TABLE {view}", NOON + seconds(60 * 700))
+            assert row["tokens_now"] == 60
 
     def test_tokens_spent_since_the_decision_are_gone_as_in_the_headroom(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-1.0))

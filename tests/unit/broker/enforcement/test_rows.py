@@ -7,7 +7,7 @@ import pytest
 from broker.enforcement.model import AlertRecord, EnforcementRecord, Lease, LeaseRecord, ReleaseOrder, Target
 from broker.enforcement.store.rows import ACTIONS, action_row, records_of
 from broker.kafka.quota_entity import QuotaEntity
-from tables.delta import TABLES
+from tables.schema.specs import TABLES
 
 NOW_MS = 1_800_000_000_123
 USER = Target("request_percentage", QuotaEntity("m"))

@@ -1,0 +1,70 @@
+"""Options that several commands share, and what their values mean."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SERVERS = ("--bootstrap-servers", "--bootstrap-server")
+"""Both names of the option: Kafka's own tools use the second one."""
+LOOPBACK = "127.0.0.1"
+
+BootstrapServers = Annotated[str, typer.Option(*SERVERS, help="Brokers, as host:port,host:port.")]
+KafkaConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        *("--kafka-config", "--command-config"),
+        help="Client settings: name=value lines with librdkafka's names, or a Java properties file.",
+    ),
+]
+_TABLES = typer.Option(
+    "--tables",
+    envvar="PID_QUOTA_TABLES",
+    help="Folder of Delta tables, or catalog.schema.",
+    show_default=False,
+)
+TablesOption = Annotated[str, _TABLES]
+OptionalTables = Annotated[str | None, _TABLES]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, for programs and spreadsheets.")]
+PrincipalOption = Annotated[str | None, typer.Option(help="Show only this principal, such as User:alice.")]
+TopicOption = Annotated[str, typer.Option(help="Topic of produce events.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(min=0, max=65_535, help="Port of Prometheus metrics, /healthz and /readyz; 0 takes a free one."),
+]
+MetricsHost = Annotated[
+    str, typer.Option(help="Address to serve metrics on. They name principals and need no password.")
+]
+
+
+def full_name(principal: str) -> str:
+    """Return a principal with its type; a name without a type is a user's."""
+    return principal if ":" in principal else f"User:{principal}"
+
+
+def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
+    """Return a secret given as a value or in a file, since `ps` shows arguments to everybody; None without either.
+
+    Args:
+        value: From the command line or the environment.
+        file: A file with the secret in its first line.
+        option: Name of the value's option; the file's option has the suffix `-file`.
+
+    Raises:
+        BadParameter: If the file can't be read, its first line is empty, or both are given.
+    """
+    if file is None:
+        return value
+    if value is not None:
+        msg = f"{option} (or its variable) and {option}-file both set the same value: give one of them"
+        raise typer.BadParameter(msg)
+    try:
+        first, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{option}-file {file} can't be read ({error}): check the path and its permissions"
+        raise typer.BadParameter(msg) from error
+    if not first.strip():
+        msg = f"{option}-file {file} begins with an empty line: the first line has to be the secret"
+        raise typer.BadParameter(msg)
+    return first.strip()

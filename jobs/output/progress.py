@@ -1,0 +1,41 @@
+"""Progress of long commands, on standard error, if that is a terminal."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from jobs.output.terminal import printable
+
+ProgressReport = Callable[[float, float], None]
+"""Called with how much is done, and the total."""
+
+_STEP_S = 0.5
+
+
+def say(text: str, console: Console | None = None) -> None:
+    """Print what a silent command does, on a terminal."""
+    console = console or Console(stderr=True)
+    if console.is_terminal:
+        console.print(printable(text), soft_wrap=True)
+
+
+@contextmanager
+def progress_bar(what: str, console: Console | None = None) -> Iterator[ProgressReport]:
+    """Show a progress bar until the block ends."""
+    console = console or Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=int(done), total=int(total))
+
+
+def wait(what: str, seconds: float) -> None:
+    """Sleep, with a progress bar."""
+    end = time.monotonic() + seconds
+    with progress_bar(what) as report:
+        while (left := end - time.monotonic()) > 0:
+            report(seconds - left, seconds)
+            time.sleep(min(_STEP_S, left))

@@ -1,0 +1,24 @@
+"""Warns on standard error that the tables receive no rows any more; standard output is for programs."""
+
+from datetime import datetime
+
+import typer
+
+from tables.errors import TablesError
+from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
+
+
+def warn_if_stale(tables: str, now: datetime, stale_seconds: float = STALE_AFTER_S) -> Freshness:
+    """Read the time of the newest row, and warn if it is old."""
+    freshness = read_freshness(tables, now, stale_seconds)
+    if freshness.is_stale:
+        typer.echo(f"warning: {freshness.warning()}\n{freshness.advice}", err=True)
+    return freshness
+
+
+def warn_if_known_stale(tables: str, now: datetime) -> None:
+    """Do the same, but ignore tables that the reader has no right to read."""
+    try:
+        warn_if_stale(tables, now)
+    except TablesError:
+        return

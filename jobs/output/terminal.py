@@ -1,0 +1,143 @@
+"""Terminal output of all commands: consoles, printable text, and errors in one line."""
+
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from broker.errors import BrokerError
+from jobs.errors import JobError
+from jvm.errors import JvmError
+from quota.errors import QuotaError
+from state.errors import StateError
+from streaming.errors import StreamingError
+from tables.errors import TablesError
+
+OUR_ERRORS = (BrokerError, JobError, JvmError, QuotaError, StateError, StreamingError, TablesError)
+
+_COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
+"""click's base error: typer vendors click and exports only some of its errors."""
+
+_WIDTH_OF_A_PIPE = 10_000
+"""Piped output has no width: nothing may be truncated."""
+
+INTERRUPTED = 130
+"""Exit code that shells report after Ctrl-C."""
+
+OF_TABLES = frozenset(
+    {
+        "datasketches",
+        "deltalake",
+        "duckdb",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "rbloom",
+        "starlette",
+        "textual",
+        "urllib3",
+        "uvicorn",
+    }
+)
+"""Modules of the extra `tables` of `pyproject.toml`."""
+
+_ON_SPARK = {"stream", "demo"}
+
+_debug = {"wanted": False}
+
+
+def output() -> Console:
+    """Return a console on standard output that never wraps or truncates piped output."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH_OF_A_PIPE)
+
+
+def printable(value: object) -> Text:
+    r"""Return a value as text without control characters: clients choose client ids and principals freely.
+
+    Examples:
+        >>> printable("bob\x1b[2J[red]").plain
+        'bob\\x1b[2J[red]'
+    """
+    text = str(value)
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return Text(text)
+
+
+def want_debug(wanted: bool) -> None:
+    """Set whether to show stack traces (`--debug`)."""
+    _debug["wanted"] = wanted
+
+
+def debug_wanted() -> bool:
+    """Return whether to show stack traces."""
+    return _debug["wanted"]
+
+
+def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | None = None) -> int:
+    """Run an application; print any failure as one line on standard error."""
+    try:
+        code = typer.main.get_command(load()).main(args=list(arguments), prog_name=name, standalone_mode=False)
+    except _COMMAND_LINE_ERROR as error:
+        message = error.format_message().rstrip(".")
+        return _fail(error, f"{message}{'' if message.endswith('?') else '.'} See --help", error.exit_code)
+    except OUR_ERRORS as error:
+        return _fail(error, str(error), 1)
+    except BrokenPipeError:
+        # `pid-quota sql … | head` closed the pipe: silence the interpreter's flush at exit, too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:  # any other error is printed as one line, too
+        if needs := missing_extra(error, arguments):
+            return _fail(error, needs, 1)
+        if type(error).__name__ == "KafkaException" and error.args[0].name() == "_INVALID_ARG":
+            # Compare by name: importing Kafka's client takes long, and most commands don't need it.
+            return _fail(error, f"Kafka's client refuses its settings ({error.args[0].str()}): check --kafka-config", 1)
+        return _fail(error, f"{type(error).__name__}: {error}. This is a bug: repeat with --debug and report it", 1)
+    if code == INTERRUPTED:
+        # Newer versions of typer turn Ctrl-C into an exit code, older ones into an exception.
+        print("error: interrupted", file=sys.stderr)
+    return code if isinstance(code, int) else 0
+
+
+def _fail(error: BaseException, message: str, code: int) -> int:
+    if debug_wanted():
+        traceback.print_exception(error, file=sys.stderr)
+    print(f"error: {one_line(message)}", file=sys.stderr)
+    return code
+
+
+def one_line(message: str) -> str:
+    r"""Return a message on one line, free of control characters.
+
+    Examples:
+        >>> one_line("a\n  b\x1b")
+        'a b\\x1b'
+    """
+    return printable(" ".join(message.split())).plain
+
+
+def missing_extra(error: BaseException, arguments: Sequence[str]) -> str:
+    """Return a sentence that says what to install; empty if the error is another one.
+
+    Examples:
+        >>> missing_extra(ModuleNotFoundError(name="duckdb"), ["sql"])
+        "this command needs duckdb, which is not installed: pip install 'pid-quota[tables]'"
+        >>> missing_extra(ModuleNotFoundError(name="duckling"), ["sql"])
+        ''
+    """
+    module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if module not in OF_TABLES:
+        return ""
+    wants_spark = bool(_ON_SPARK & set(arguments)) and importlib.util.find_spec("pyspark") is None
+    extra = "local" if wants_spark else "tables"
+    return f"this command needs {module}, which is not installed: pip install 'pid-quota[{extra}]'"

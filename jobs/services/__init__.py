@@ -1,0 +1,1 @@
+"""What long-running commands share: metrics, probes, and an end by a signal."""

@@ -1,0 +1,79 @@
+"""Serves metrics to Prometheus, and probes to whoever starts services, over HTTP while a command runs."""
+
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+    make_wsgi_app,
+    start_http_server,
+)
+from prometheus_client.registry import Collector
+
+from jobs import __version__
+from jobs.errors import MetricsError
+from jobs.options import LOOPBACK
+
+_Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+"""Of WSGI: the request, and what is called with status and headers."""
+
+
+@contextmanager
+def serving(
+    collector: Collector, port: int | None, host: str = LOOPBACK, unready: Callable[[], str] = lambda: ""
+) -> Iterator[int]:
+    """Serve a collector's metrics and the process's CPU and memory until the block ends.
+
+    `/healthz` answers 200 while the process runs; `/readyz` too, or 503 with the reason if it does not do its work.
+
+    Args:
+        collector: Called at each scrape, from the server's threads.
+        port: Port to listen on; 0 takes a free one, None serves nothing.
+        host: Address to listen on.
+        unready: Says why the process does not do its work; empty if it does. Called as the collector is.
+
+    Yields:
+        The port; 0 if nothing is served.
+
+    Raises:
+        MetricsError: If the address can't be bound.
+    """
+    if port is None:
+        yield 0
+        return
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    build = Info("pid_quota_build", "Version of pid-quota, and the Python it runs on.", registry=registry)
+    build.info({"version": __version__, "python": platform.python_version()})
+    registry.register(collector)
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        msg = f"metrics can't be served at {host}:{port} ({error.strerror}): choose another --metrics-port"
+        raise MetricsError(msg) from error
+    server.set_app(_with_probes(make_wsgi_app(registry), unready))
+    print(f"metrics at http://{host}:{server.server_port}/metrics", file=sys.stderr, flush=True)
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _with_probes(metrics: _Application, unready: Callable[[], str]) -> _Application:
+    def answer(request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if request["PATH_INFO"] not in ("/healthz", "/readyz"):
+            return metrics(request, start)
+        why = unready() if request["PATH_INFO"] == "/readyz" else ""
+        start("503 Service Unavailable" if why else "200 OK", [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"{why or 'ok'}\n".encode()]
+
+    return answer

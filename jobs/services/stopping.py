@@ -1,0 +1,40 @@
+"""Two ways to end a command by Ctrl-C or SIGTERM: an event that loops check, and an interrupted block."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+
+def stopped_by_signals() -> threading.Event:
+    """Return an event that SIGINT and SIGTERM set; call it from the main thread.
+
+    A separate thread sets it. Python runs a signal handler in the main thread, which may hold the event's lock in
+    `Event.wait`: a handler that calls `Event.set` would deadlock. `SimpleQueue.put` is safe in a signal handler.
+    """
+    stop = threading.Event()
+    arrived: SimpleQueue[int] = SimpleQueue()
+
+    def set_when_one_arrives() -> None:
+        arrived.get()
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _: arrived.put(received))
+    threading.Thread(target=set_when_one_arrives, name="stop", daemon=True).start()
+    return stop
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Run a block that Ctrl-C or SIGTERM ends without an error."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    try:
+        yield
+    except KeyboardInterrupt:
+        return
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""`pid-quota topics` and `pid-quota broker-jar`."""

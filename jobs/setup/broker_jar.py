@@ -1,0 +1,35 @@
+"""`pid-quota broker-jar`: writes the jar that brokers load."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.options import JsonOption
+from jobs.output.terminal import output, printable
+from jvm.broker_jar import JAR_NAME, broker_jar
+from wire.broker_lines import REPORTER_CLASS
+from wire.holds import HOLD_AUTHORIZER
+
+
+def write_broker_jar(
+    folder: Annotated[Path, typer.Argument(help="A folder on the brokers' class path, such as Kafka's libs/.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Write the jar that brokers load, for their class path (docs/broker.md)."""
+    jar = broker_jar()
+    folder.mkdir(parents=True, exist_ok=True)
+    # Rename the file into place: a broker that starts meanwhile never reads half a file.
+    new = folder / f"{JAR_NAME}.new"
+    shutil.copyfile(jar, new)
+    new.replace(folder / JAR_NAME)
+    reporters = f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"
+    if as_json:
+        written = {"jar": str(folder / JAR_NAME), "metric.reporters": reporters}
+        typer.echo(json.dumps(written | {"authorizer.class.name": HOLD_AUTHORIZER}))
+        return
+    output().print(printable(f"wrote {folder / JAR_NAME}; in server.properties of each broker:"))
+    output().print(f"  metric.reporters={reporters}", markup=False)
+    output().print(f"  authorizer.class.name={HOLD_AUTHORIZER}   (only for the lever hold)", markup=False)

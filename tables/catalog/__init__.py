@@ -1,1 +1,0 @@
-"""Tables of a catalog, by SQL in a Databricks runtime or on a SQL warehouse."""

@@ -1,1 +1,0 @@
-"""The table `producer_occupancy`: what brokers held of producers at each sweep."""

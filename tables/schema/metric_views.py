@@ -1,0 +1,45 @@
+"""The metric views of `sql/metric_views`: measures and dimensions over the tables.
+
+Databricks (runtime 17.2 and newer, SQL warehouses) and Spark 4.2 support them; query them with `MEASURE(name)`.
+"""
+
+import re
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from tables.schema.ddl import catalog_table
+from tables.schema.specs import TABLES
+from tables.schema.views import views
+
+_TABLE = re.compile(rf"(?<![.\w])({'|'.join(TABLES)})(?!\w)")
+_COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
+
+
+@cache
+def metric_views() -> dict[str, dict[str, Any]]:
+    """Return our metric views, name to definition; `source` is one of our views, or a SELECT."""
+    folder = resources.files("sql").joinpath("metric_views")
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".yml")), key=lambda file: file.name)
+    return {file.name.removesuffix(".yml"): yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
+
+
+def metric_view_statement(name: str, tables: str) -> str:
+    """Return the statement that creates a metric view in the schema of the tables.
+
+    Args:
+        name: Of `metric_views`.
+        tables: `catalog.schema`.
+    """
+    return statement(name, metric_views()[name], tables)
+
+
+def statement(name: str, definition: dict[str, Any], tables: str) -> str:
+    """Return the statement that creates a metric view from a definition."""
+    select = _COMMENT.sub("", views().get(definition["source"], definition["source"]))
+    # A metric view may be queried from any schema: its source needs full names.
+    source = _TABLE.sub(lambda found: catalog_table(tables, found[1]), select)
+    text = yaml.safe_dump(definition | {"source": source}, sort_keys=False, width=1000)
+    return f"CREATE OR REPLACE VIEW {catalog_table(tables, name)}\nWITH METRICS\nLANGUAGE YAML\nAS $$\n{text}$$"

@@ -1,0 +1,1 @@
+"""Reads, writes and keeps up the tables, in a folder or in a catalog."""

@@ -1,0 +1,143 @@
+"""Locates, creates and opens path tables by `deltalake`, without a JVM."""
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tables.errors import TableError, TableNotFoundError, first_line
+from tables.schema.specs import (
+    LOG_RETENTION,
+    LOG_RETENTION_PROPERTY,
+    TABLES,
+    TABLES_VERSION,
+    VERSION_PROPERTY,
+    TableSpec,
+)
+from tables.store.commits import leaving_old_log, retry_conflicts
+from tables.store.values import Row, require_version
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+def table_path(tables: str, name: str) -> str:
+    """Return a table's path below the root.
+
+    Examples:
+        >>> table_path("./demo-data/", "throttle_decisions")
+        './demo-data/throttle_decisions'
+    """
+    return f"{tables.rstrip('/')}/{name}"
+
+
+def create_missing(root: str) -> None:
+    """Create missing path tables.
+
+    They use only features that `deltalake` supports: no deletion vectors, clustering or row tracking.
+
+    Args:
+        root: Folder (or object store address) of the tables.
+
+    Raises:
+        TableError: If the folder is not writable.
+        TableVersionError: If a newer version created a table.
+    """
+    from deltalake.exceptions import DeltaError
+
+    _require_writable(root)
+    for spec in TABLES.values():
+        try:
+            _create(spec, table_path(root, spec.name))
+        except (DeltaError, OSError) as error:
+            msg = f"can't make table {spec.name} in {root}: {first_line(error)}. Check the folder given by --tables"
+            raise TableError(msg) from error
+
+
+def open_table(root: str, name: str) -> "DeltaTable":
+    """Open a path table at its newest version.
+
+    Raises:
+        TableNotFoundError: If there is no such table.
+        TableError: If it can't be read.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+    from deltalake.exceptions import TableNotFoundError as NoSuchTable
+
+    try:
+        return DeltaTable(table_path(root, name))
+    except (NoSuchTable, FileNotFoundError, NotADirectoryError) as error:
+        made = f"`pid-quota tables create --tables {root}` makes the tables, and so does the stream"
+        msg = f"no table {name} in {root}. Check --tables (or PID_QUOTA_TABLES); {made}"
+        raise TableNotFoundError(msg) from error
+    except (DeltaError, OSError) as error:
+        msg = f"can't read table {name} in {root}: {first_line(error)}. Check the folder given by --tables"
+        raise TableError(msg) from error
+
+
+def ask(table: "DeltaTable", select: str) -> list[Row]:
+    """Run a SELECT over a table, `t`, by the engine that also runs its DELETE.
+
+    Unlike an Arrow data set it runs no Python in threads: one that outlives the command aborts the process.
+    """
+    from deltalake import QueryBuilder
+
+    rows: list[Row] = pa.table(QueryBuilder().register("t", table).execute(select).read_all()).to_pylist(
+        maps_as_pydicts="lossy"
+    )
+    return rows
+
+
+def is_delta_error(error: Exception) -> bool:
+    """Return whether reading a table raises such an error."""
+    from deltalake.exceptions import DeltaError
+
+    # The last two: timestamps out of Python's range.
+    return isinstance(error, DeltaError | OSError | pa.ArrowException | ValueError | OverflowError)
+
+
+def _create(spec: TableSpec, path: str) -> None:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    if not DeltaTable.is_deltatable(path):
+        try:
+            DeltaTable.create(
+                path,
+                spec.schema,
+                mode="ignore",
+                name=spec.name,
+                description=spec.comment,
+                configuration={LOG_RETENTION_PROPERTY: LOG_RETENTION, VERSION_PROPERTY: str(TABLES_VERSION)},
+                # Delta does not know the property of our version.
+                raise_if_key_not_exists=False,
+            )
+        except DeltaError:
+            # Another process may have created it meanwhile.
+            if not DeltaTable.is_deltatable(path):
+                raise
+    retry_conflicts(lambda: _constrain(spec, DeltaTable(path), path))
+
+
+def _constrain(spec: TableSpec, table: "DeltaTable", path: str) -> None:
+    # deltalake can't create a table with its constraints: an empty one gets them here. Two processes that create it at
+    # once may both commit: its version says nothing about what it has.
+    present = table.metadata().configuration
+    require_version(present.get(VERSION_PROPERTY, "0"), path)
+    missing = {name: rule for name, rule in spec.constraints.items() if f"delta.constraints.{name}" not in present}
+    if missing and not table.file_uris():
+        table.alter.add_constraint(missing, **leaving_old_log())
+
+
+def _require_writable(root: str) -> None:
+    if "://" in root:
+        return
+    try:
+        Path(root).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        msg = f"tables path {root} is not writable ({error.strerror}). Choose another folder with --tables"
+        raise TableError(msg) from error

@@ -1,0 +1,181 @@
+"""Finds expired rows, by SQL that both `deltalake` and Databricks run."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from tables.errors import TableError
+from tables.schema.ddl import with_literals
+from tables.schema.specs import TABLES, TableSpec
+
+CLOSED = ("restored", "relinquished", "failed")
+"""States that close a lease."""
+
+_LEASES = """
+SELECT lease_id, max(recorded_at) AS newest, max(CASE WHEN state IN ({closed}) THEN 1 ELSE 0 END) AS is_closed
+FROM {table} WHERE lease_id IS NOT NULL GROUP BY lease_id
+HAVING min(recorded_at) < {before}
+"""
+_SEVERAL = """
+SELECT entity_name, max(updated_at) AS newest FROM {table} GROUP BY entity_name HAVING count(*) > 1
+"""
+_COUNT = "SELECT count(*) AS row_count FROM {table} WHERE {condition}"
+
+
+@dataclass(frozen=True)
+class OldRows:
+    """A condition that selects rows to delete.
+
+    Attributes:
+        condition: In SQL, with markers `:name` for values.
+        values: By name; texts and aware times.
+    """
+
+    condition: str
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    def as_text(self, literal: Callable[[object], str]) -> str:
+        """Return the condition with its values inlined: not every engine takes parameters in DELETE.
+
+        Args:
+            literal: Returns a value as a literal of the engine's dialect.
+
+        Examples:
+            >>> from tables.schema.ddl import deltalake_literal
+            >>> OldRows("name = :name", {"name": "o'neill"}).as_text(deltalake_literal)
+            "name = 'o''neill'"
+        """
+        return with_literals(self.condition, self.values, literal)
+
+
+@dataclass(frozen=True)
+class LeaseAge:
+    """Time of a lease's newest row, and whether the lease is closed."""
+
+    lease_id: str
+    newest: datetime
+    closed: bool
+
+
+def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
+    """Return the retention of each table in days; 0 keeps rows for ever.
+
+    Args:
+        wishes: `TABLE=DAYS` overrides of the defaults.
+
+    Raises:
+        TableError: If an override is malformed, or shorter than views and commands need.
+
+    Examples:
+        >>> days_to_keep(["throttle_decisions=30"])["throttle_decisions"]
+        30
+    """
+    days = {name: spec.keep_days for name, spec in TABLES.items()}
+    for wish in wishes:
+        name, _, number = wish.partition("=")
+        spec = TABLES.get(name)
+        if spec is None or not spec.time_column:
+            those = ", ".join(name for name, spec in TABLES.items() if spec.time_column)
+            msg = f"--retention {wish}: {name!r} is not a table with a retention. Choose from {those}"
+            raise TableError(msg)
+        if not number.isdecimal():
+            msg = f"--retention {wish}: {number!r} is not a number of days. Write {name}=30, say; 0 is for ever"
+            raise TableError(msg)
+        if 0 < int(number) < spec.least_days:
+            msg = f"--retention {wish}: {name} is needed for {spec.least_days} days. Give at least that, or 0 for ever"
+            raise TableError(msg)
+        days[name] = int(number)
+    return days
+
+
+@dataclass(frozen=True)
+class Asker:
+    """How to ask a table for its expired rows.
+
+    Attributes:
+        table: Its name in SQL.
+        ask: Runs a SELECT.
+        literal: Returns a value as a literal of the engine's dialect.
+    """
+
+    table: str
+    ask: Callable[[str], list[dict[str, Any]]]
+    literal: Callable[[object], str]
+
+    def expired(self, spec: TableSpec, days: Mapping[str, int], now: datetime) -> OldRows | None:
+        """Return the condition for a table's expired rows; None if there surely are none."""
+        if spec.name == "producer_id_quotas":
+            several = self.ask(_SEVERAL.format(table=self.table).strip())
+            return replaced_quotas({row["entity_name"]: row["newest"] for row in several})
+        before = keep_from(now, days[spec.name]) if spec.time_column else None
+        if before is None:
+            return None
+        leases: list[LeaseAge] = []
+        if "lease_id" in spec.schema.names:
+            closed = ", ".join(f"'{state}'" for state in CLOSED)
+            text = _LEASES.format(table=self.table, closed=closed, before=self.literal(before)).strip()
+            leases = [LeaseAge(row["lease_id"], row["newest"], bool(row["is_closed"])) for row in self.ask(text)]
+        return old_rows(spec, before, leases)
+
+    def count(self, rows: OldRows) -> int:
+        """Return how many rows a condition selects."""
+        (counted,) = self.ask(_COUNT.format(table=self.table, condition=rows.as_text(self.literal)))
+        return int(counted["row_count"])
+
+
+def keep_from(now: datetime, days: int) -> datetime | None:
+    """Return the time before which rows expire, None if they never do.
+
+    It is a midnight (UTC), so large files are rewritten once a day, not in every run.
+
+    Examples:
+        >>> keep_from(datetime(2026, 3, 10, 15, tzinfo=timezone.utc), 2).isoformat()
+        '2026-03-08T00:00:00+00:00'
+    """
+    if not days:
+        return None
+    try:
+        before = now.astimezone(timezone.utc) - timedelta(days=days)
+    except OverflowError:
+        return None
+    return before.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def old_rows(spec: TableSpec, before: datetime, leases: Iterable[LeaseAge] = ()) -> OldRows:
+    """Return the condition for a table's expired rows. Rows without a time stay.
+
+    Args:
+        spec: Of the table, which has a `time_column`.
+        before: Older rows expire.
+        leases: All leases, if the table is the enforcer's: open ones and ones with newer rows keep all their rows.
+    """
+    condition = f"{spec.time_column} < :before"
+    values: dict[str, object] = {"before": before}
+    # Whatever may still be in force stays, however old: the throttle of a tiny quota, a hold.
+    for column in {"throttled_until", "until"} & set(spec.schema.names):
+        condition += f" AND ({column} IS NULL OR {column} < :before)"
+    kept = [lease.lease_id for lease in leases if not lease.closed or lease.newest >= before]
+    if kept:
+        names = {f"lease{number}": lease_id for number, lease_id in enumerate(kept)}
+        condition += f" AND (lease_id IS NULL OR lease_id NOT IN ({', '.join(f':{name}' for name in names)}))"
+        values |= names
+    return OldRows(condition, values)
+
+
+def replaced_quotas(newest: Mapping[str | None, datetime]) -> OldRows | None:
+    """Return the condition for superseded quota rows.
+
+    Args:
+        newest: Time of the newest row of each entity with several; None is the default quota.
+    """
+    parts: list[str] = []
+    values: dict[str, object] = {}
+    for number, (name, updated_at) in enumerate(newest.items()):
+        if name is None:
+            parts.append(f"(entity_name IS NULL AND updated_at < :at{number})")
+        else:
+            parts.append(f"(entity_name = :name{number} AND updated_at < :at{number})")
+            values[f"name{number}"] = name
+        values[f"at{number}"] = updated_at
+    return OldRows(" OR ".join(parts), values) if parts else None
