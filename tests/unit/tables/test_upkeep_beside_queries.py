@@ -10,7 +10,7 @@ from tables.schema.specs import TABLES
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
 from tables.store.upkeep import keep_up
-from tables.store.values import UpkeepPlan
+from tables.store.values import Upkeep, UpkeepPlan
 
 METRICS = "producer_id_metrics"
 NOW = datetime(2026, 11, 25, 12, tzinfo=timezone.utc)
@@ -29,7 +29,7 @@ def append(tables: str, number: int, at: datetime) -> None:
 def test_queries_beside_upkeep_neither_fail_nor_miss_a_row(tmp_path: Path) -> None:
     tables, stop, errors = str(tmp_path), threading.Event(), list[Exception]()
     create_missing(tables)
-    rounds = []
+    rounds: list[Upkeep] = []
 
     def keep() -> None:
         try:
