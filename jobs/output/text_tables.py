@@ -1,7 +1,9 @@
-"""Tables for people, at any width: no value is cut, no column is lost, and names stay whole.
+"""Tables for people, at any width: nothing is cut, and no column is lost.
 
-A row is a line if all columns fit. Otherwise the last column wraps if it holds text, or each row becomes a block of
-lines `name value`; columns without any value are then named once, below the rows.
+A row is a line where all columns fit. In a narrower terminal the first columns, which matter most, keep their line, and
+the others follow below it with their names; where that would be long, or hardly a column fits, each row is a block of
+lines `name value`. Columns without any value are named once, below the table, and those without one in a row are not
+repeated below it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -9,19 +11,19 @@ from itertools import zip_longest
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
 
 from jobs.output.human import NOTHING, human
 from jobs.output.terminal import printable
 
+_INDENT = 2
 _EMPTY = ("", NOTHING)
-_MIN_TEXT = 24
+_MIN_LEAD = 12
+"""Least width of the first column, if the others fit beside it; longer values take a line of their own."""
+_MIN_PROSE = 24
 """Least width to wrap the last column's text in."""
-_MIN_BESIDE = 12
-"""Least width of a value beside its name; a value takes its own lines otherwise."""
-_UNLIMITED = 1_000_000
+_MAX_FOLDED = 6
+"""Columns below a row's line; with more, the row is a block."""
 
 
 class TextTable:
@@ -29,9 +31,9 @@ class TextTable:
 
     Args:
         columns: Names, the most important first.
-        rows: A value per column, None for nothing; values at the end may be missing.
-        title: A line above the table.
-        right: Columns aligned to the right; columns with numbers only always are.
+        rows: A value per column, None for nothing; columns at the end may be missing.
+        title: A line above it.
+        right: Columns aligned to the right, as those with numbers only are.
         gap: Blanks between columns.
     """
 
@@ -52,70 +54,139 @@ class TextTable:
         """Yield the lines."""
         if self._title is not None:
             yield Text(self._title, style="italic")
-        grid = self._grid(self._columns)
-        if _width(console, options, grid) <= options.max_width:
-            yield from _lines(console, options, grid)
-            return
-        columns = [column for column in self._columns if not column.is_empty]
-        others = _width(console, options, self._grid(columns[:-1]))
-        room = options.max_width - others - self._gap
-        if columns and columns[-1].is_text and room >= _MIN_TEXT:
-            yield from _lines(console, options, self._grid(columns, wraps=True))
-        elif columns and _width(console, options, self._grid(columns)) <= options.max_width:
-            yield from _lines(console, options, self._grid(columns))
-        else:
-            yield from self._blocks(columns, console, options.max_width)
-        if empty := [column.name.plain for column in self._columns if column.is_empty]:
-            yield from _wrapped(console, Text(f"nothing in {', '.join(empty)}", "dim"), options.max_width)
-
-    def _grid(self, columns: Sequence["_Column"], *, wraps: bool = False) -> Table:
-        grid = Table(box=None, padding=(0, self._gap, 0, 0), pad_edge=False, header_style="bold")
-        for at, column in enumerate(columns, start=1):
-            grid.add_column(
-                column.name,
-                justify="right" if column.is_right else "left",
-                no_wrap=not (wraps and at == len(columns)),
-                overflow="fold",
-            )
-        for row in zip(*(column.cells for column in columns), strict=True):
-            grid.add_row(*row)
-        return grid
-
-    def _blocks(self, columns: Sequence["_Column"], console: Console, width: int) -> Iterator[Text]:
-        beside = max((cell_len(column.name.plain) for column in columns), default=0) + self._gap
-        indent = beside if width - beside >= _MIN_BESIDE else self._gap
-        for number, row in enumerate(zip(*(column.cells for column in columns), strict=True)):
-            if number:
-                yield Text()
-            for column, cell in zip(columns, row, strict=True):
-                name = Text(column.name.plain, "bold")
-                lines = _wrapped(console, cell, width - indent)
-                if indent == beside:
-                    yield name + Text(" " * (beside - cell_len(name.plain))) + lines.pop(0)
-                else:
-                    yield from _wrapped(console, name, width)
-                yield from (Text(" " * indent) + line for line in lines)
+        yield from _Layout(self._columns, console, options.max_width, self._gap).lines()
 
 
 class _Column:
     def __init__(self, name: str, values: Sequence[object], is_right: bool) -> None:
         self.name = printable(name)
         self.cells = [value if isinstance(value, Text) else printable(human(value)) for value in values]
+        self.width = max(cell_len(cell.plain) for cell in (self.name, *self.cells))
         self.is_empty = all(cell.plain in _EMPTY for cell in self.cells)
-        self.is_text = any(" " in cell.plain for cell in self.cells)
+        self.is_prose = any(" " in cell.plain for cell in self.cells)
         self.is_right = is_right or _is_numeric(values)
 
+    def padded(self, cell: Text, width: int) -> Text:
+        padding = Text(" " * (width - cell_len(cell.plain)))
+        return padding + cell if self.is_right else cell + padding
 
-def _width(console: Console, options: ConsoleOptions, grid: Table) -> int:
-    return Measurement.get(console, options.update(width=_UNLIMITED), grid).maximum
 
+class _Layout:
+    def __init__(self, columns: Sequence[_Column], console: Console, width: int, gap: int) -> None:
+        self._columns, self._console, self._width, self._gap = columns, console, width, gap
 
-def _lines(console: Console, options: ConsoleOptions, grid: Table) -> Iterator[Text]:
-    """Yield the lines of a grid without blanks at their ends."""
-    for segments in console.render_lines(grid, options, pad=False):
-        line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
+    def lines(self) -> Iterator[Text]:
+        """Choose the form."""
+        if self._fitting() < len(self._columns):
+            empty = [column.name.plain for column in self._columns if column.is_empty]
+            self._columns = [column for column in self._columns if not column.is_empty]
+            yield from self._narrow()
+            if empty:
+                yield from _indented(self._console, [Text(f"nothing in {', '.join(empty)}", "dim")], self._width, 0)
+        else:
+            yield from self._grid()
+
+    def _narrow(self) -> Iterator[Text]:
+        self._bound_lead()
+        first, every = self._fitting(), len(self._columns)
+        left = self._width - self._total(every - 1) - self._gap
+        if first == every:
+            yield from self._grid()
+        elif left >= _MIN_PROSE and self._columns[-1].is_prose:
+            yield from self._grid(left)
+        elif first >= 2 and every - first <= _MAX_FOLDED and len(self._columns[0].cells) > 1:
+            yield from self._folded(first)
+        else:
+            yield from self._blocks()
+
+    def _bound_lead(self) -> None:
+        """Leave room beside the first column: one long name must not change the form of all rows."""
+        if not self._columns:
+            return
+        lead = self._columns[0]
+        room = self._width - (self._total(len(self._columns)) - lead.width)
+        lead.width = min(lead.width, room if room >= _MIN_LEAD else max(self._width // 2, cell_len(lead.name.plain)))
+
+    def _total(self, count: int) -> int:
+        return sum(column.width for column in self._columns[:count]) + self._gap * max(0, count - 1)
+
+    def _fitting(self) -> int:
+        """Return how many columns fit into a line."""
+        counts = range(len(self._columns) + 1)
+        return max(count for count in counts if not count or self._total(count) <= self._width)
+
+    def _rows(self, count: int | None = None) -> Iterator[tuple[Text, ...]]:
+        return zip(*(column.cells for column in self._columns[:count]), strict=True)
+
+    # A line per row
+
+    def _grid(self, last: int | None = None) -> Iterator[Text]:
+        """Yield the rows; `last` is a width to wrap the last column in."""
+        yield self._header(len(self._columns))
+        indent = self._total(len(self._columns) - 1) + self._gap
+        for row in self._rows():
+            first, *others = [row[-1]] if last is None else _wrapped(self._console, row[-1], last)
+            yield from self._row([*row[:-1], first])
+            yield from (Text(" " * indent) + line for line in others)
+
+    def _header(self, count: int) -> Text:
+        return self._line([Text(column.name.plain, "bold") for column in self._columns[:count]])
+
+    def _row(self, cells: Sequence[Text]) -> Iterator[Text]:
+        if cell_len(cells[0].plain) > self._columns[0].width:
+            yield from _wrapped(self._console, cells[0], self._width)
+            cells = [Text(), *cells[1:]]
+        yield self._line(cells)
+
+    def _line(self, cells: Sequence[Text]) -> Text:
+        padded = (column.padded(cell, column.width) for column, cell in zip(self._columns, cells, strict=False))
+        line = Text(" " * self._gap).join(padded)
         line.rstrip()
+        return line
+
+    # Lines below it
+
+    def _folded(self, first: int) -> Iterator[Text]:
+        yield self._header(first)
+        names = [Text(column.name.plain + " ", "dim") for column in self._columns[first:]]
+        for row in self._rows():
+            yield from self._row(row[:first])
+            pairs = [name + cell for name, cell in zip(names, row[first:], strict=True) if cell.plain not in _EMPTY]
+            yield from _indented(self._console, _packed(pairs, self._width - _INDENT), self._width, _INDENT)
+
+    # A block per row
+
+    def _blocks(self) -> Iterator[Text]:
+        names = [Text(column.name.plain, "bold") for column in self._columns]
+        beside = max((cell_len(name.plain) for name in names), default=0) + self._gap
+        for number, row in enumerate(self._rows()):
+            if number:
+                yield Text()
+            for name, cell in zip(names, row, strict=True):
+                if self._width - beside >= _MIN_PROSE // 2:
+                    first, *others = _wrapped(self._console, cell, self._width - beside)
+                    yield name + Text(" " * (beside - cell_len(name.plain))) + first
+                    yield from (Text(" " * beside) + line for line in others)
+                else:
+                    yield from _wrapped(self._console, name, self._width)
+                    yield from _indented(self._console, [cell], self._width, _INDENT)
+
+
+def _packed(pairs: Iterable[Text], width: int) -> Iterator[Text]:
+    """Yield lines of as many pairs as fit."""
+    line = Text()
+    for pair in pairs:
+        if line and cell_len(line.plain) + 2 + cell_len(pair.plain) > width:
+            yield line
+            line = Text()
+        line = line + Text("  ") + pair if line else pair
+    if line:
         yield line
+
+
+def _indented(console: Console, lines: Iterable[Text], width: int, indent: int) -> Iterator[Text]:
+    for line in lines:
+        yield from (Text(" " * indent) + part for part in _wrapped(console, line, width - indent) if part)
 
 
 def _wrapped(console: Console, text: Text, width: int) -> list[Text]:
