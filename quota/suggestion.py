@@ -1,7 +1,8 @@
 """Suggests a quota from a principal's history: a rate for what is usual, a burst for the peaks that recur."""
 
 import math
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quota.allowance import Allowance
@@ -10,6 +11,8 @@ from quota.errors import InvalidConfigError
 _DIGITS = 2
 _WEEK_WINDOWS = 168
 """Windows of an hour, the default, in a week."""
+_PEAK = 4
+"""A window is a peak beyond this many times the median window."""
 
 
 def suggested_rate(
@@ -38,6 +41,35 @@ def suggested_rate(
         raise InvalidConfigError(msg)
     rank = max(1, math.ceil(len(new_pids) * percentile / 100))
     return max(at_least, rounded_up(sorted(new_pids)[rank - 1] * headroom))
+
+
+def windows_with_peaks_once(new_pids: Mapping[int, int]) -> list[int]:
+    """Return the new PIDs of each window, with one entry, the highest, for a peak that spans consecutive windows.
+
+    Otherwise a weekly deploy that crosses an hour would be twice as frequent, and usual for `suggested_rate`.
+
+    Args:
+        new_pids: New PIDs of each past window that had any, by the window's number.
+
+    Examples:
+        >>> windows_with_peaks_once({0: 5, 1: 250, 2: 240, 3: 5, 4: 6})
+        [5, 5, 6, 250]
+    """
+    usual = statistics.median(new_pids.values()) if new_pids else 0
+    peaks = {number for number, count in new_pids.items() if count > _PEAK * usual}
+    usual_windows = [new_pids[number] for number in sorted(new_pids.keys() - peaks)]
+    return [*usual_windows, *(max(new_pids[number] for number in run) for run in _runs(peaks))]
+
+
+def _runs(numbers: Iterable[int]) -> list[list[int]]:
+    """Return runs of consecutive numbers."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
 
 
 @dataclass(frozen=True)
@@ -84,8 +116,8 @@ def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
 def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float = 1.2) -> float:
     """Return the burst that lets the peaks that recur pass under a rate; the rate itself if it suffices.
 
-    The peak of all windows recurs if another one is at least half as large. It counts, too, if the windows span no more
-    than a week: a weekly deploy comes once in it.
+    The highest peak recurs if another one is at least half as high; consecutive windows are one peak. It counts, too,
+    if the windows span no more than a week: a weekly deploy comes once in it.
 
     Args:
         new_pids: New PIDs of each past window that had any, by the window's number.
@@ -100,11 +132,12 @@ def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float
     """
     most = max(new_pids.values())
     is_long = max(new_pids) - min(new_pids) > _WEEK_WINDOWS
-    is_once = is_long and sum(2 * count >= most for count in new_pids.values()) == 1
+    high = _runs(number for number, count in new_pids.items() if 2 * count >= most)
+    left_out = set(high[0]) if is_long and len(high) == 1 else set()
     taken, deepest, last = 0.0, 0.0, None
     for number in sorted(new_pids):
         taken = 0.0 if last is None else max(0.0, taken - rate * (number - last))
-        taken += 0 if is_once and new_pids[number] == most else new_pids[number]
+        taken += 0 if number in left_out else new_pids[number]
         deepest, last = max(deepest, taken), number
     return rate if deepest <= rate else max(rate, rounded_up(deepest * headroom))
 

@@ -8,7 +8,7 @@ from typing import Any
 from lifecycle.churn import Diagnosis, diagnosis_text
 from quota.allowance import Allowance
 from quota.principals import NEVER_ENFORCED, entity_name
-from quota.suggestion import rounded_up, suggested_burst, suggested_rate
+from quota.suggestion import rounded_up, suggested_burst, suggested_rate, windows_with_peaks_once
 from tables.errors import TableNotFoundError
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
@@ -108,7 +108,8 @@ def suggest(
     found = []
     for principal, counts in history.items():
         ill, windows = ills.get(principal), list(counts.values())
-        rate = suggested_rate(windows, percentile=percentile, headroom=headroom, at_least=at_least)
+        usual = windows_with_peaks_once(counts)
+        rate = suggested_rate(usual, percentile=percentile, headroom=headroom, at_least=at_least)
         found.append(
             Suggestion(
                 principal,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from quota.allowance import Allowance
 from quota.errors import InvalidConfigError
-from quota.suggestion import Excess, excess, rounded_up, suggested_burst, suggested_rate
+from quota.suggestion import Excess, excess, rounded_up, suggested_burst, suggested_rate, windows_with_peaks_once
 
 COUNTS = st.lists(st.integers(0, 10**7), min_size=1, max_size=200)
 
@@ -63,3 +63,17 @@ def test_what_a_quota_refuses_takes_no_token_and_tokens_come_back_up_to_the_burs
     assert excess({0: 150, 3: 40}, quota) == Excess(2, 2, 50 + 10)
     assert excess({0: 90, 1000: 101}, quota) == Excess(2, 1, 1)
     assert excess({0: 90, 1000: 101}, None) == Excess(2, 0, 0)
+
+
+def test_weekly_deploys_that_cross_an_hour_need_a_burst_and_no_higher_rate() -> None:
+    weeks = dict.fromkeys(range(5 * 168), 5) | {week * 168 + hour: 250 for week in range(5) for hour in (50, 51)}
+
+    rate = suggested_rate(windows_with_peaks_once(weeks))
+
+    assert (rate, suggested_burst(weeks, rate)) == (10.0, 590.0)
+
+
+def test_a_leak_of_two_hours_beside_weekly_deploys_is_no_reason_for_a_burst() -> None:
+    deploys = dict.fromkeys(range(5 * 168), 5) | {week * 168 + 50: 500 for week in range(5)}
+
+    assert suggested_burst(deploys | {400: 6000, 401: 6000}, 10.0) == suggested_burst(deploys, 10.0) == 600.0
