@@ -31,6 +31,8 @@ MIN_LEAKED_PIDS = 50
 """Fewer ids, opened one by one and kept, may be a roll-out in progress."""
 MIN_OUTLIVED = 3.0
 DEPLOY_SECONDS = 60.0
+REPLACED_SHARE = 0.5
+"""A deploy ends most ids as the next ones begin."""
 MANY_PIDS = 20
 """Fewer ids per address do not prove irregularity."""
 WORK_SECONDS = 1.0
@@ -168,11 +170,20 @@ def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
     transactional = evidence.transactional_ids >= TRANSACTIONAL_SHARE * evidence.new_pids
     overlapped = lives.outlived >= MIN_OUTLIVED and lives.used_seconds >= DEPLOY_SECONDS
     if overlapped and (evidence.has_rare_steps or not transactional):
-        # Processes that restart independently do not end in steps.
-        return Diagnosis(Churn.DEPLOY, () if evidence.is_in_steps else (Churn.RESTART_LOOP,))
+        return _of_overlapped(evidence, lives)
     if transactional:
         return Diagnosis(Churn.NEW_TRANSACTIONAL_ID)
     return _of_ended(evidence, lives)
+
+
+def _of_overlapped(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
+    if lives.replaced_share >= REPLACED_SHARE:
+        # Processes that restart independently do not end in steps.
+        return Diagnosis(Churn.DEPLOY, () if evidence.is_in_steps else (Churn.RESTART_LOOP,))
+    # Jobs, and workers that are recycled, end before the next ones begin.
+    if evidence.is_in_steps:
+        return Diagnosis(Churn.PER_MESSAGE, (Churn.DEPLOY, Churn.RESTART_LOOP))
+    return Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.DEPLOY))
 
 
 def _of_kept(evidence: ChurnEvidence) -> Diagnosis:

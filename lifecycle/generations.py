@@ -27,19 +27,26 @@ def in_use(begins_ms: Int64s, ends_ms: Int64s, now_ms: int) -> Bools:
         now_ms: When the brokers were asked, ms since the epoch.
     """
     lasting: Bools = ends_ms - begins_ms >= now_ms - ends_ms
-    return lasting & ~_replaced(begins_ms, ends_ms, now_ms)
+    return lasting & ~replaced(begins_ms, ends_ms, now_ms)
 
 
-def _replaced(begins_ms: Int64s, ends_ms: Int64s, now_ms: int) -> Bools:
+def replaced(begins_ms: Int64s, ends_ms: Int64s, now_ms: int) -> Bools:
+    """Return which ids ended as the next group began, with at least half of their own group: a deploy replaced them.
+
+    Args:
+        begins_ms: When each id was handed out, ms since the epoch, in any order.
+        ends_ms: Time of its last batch, likewise.
+        now_ms: When the brokers were asked, ms since the epoch.
+    """
     order = np.argsort(begins_ms, kind="stable")
     ordered = begins_ms[order]
     edges = np.flatnonzero(np.diff(ordered) >= PAUSE_MS) + 1
-    replaced: Bools = np.zeros(len(begins_ms), np.bool_)
+    found: Bools = np.zeros(len(begins_ms), np.bool_)
     groups = np.split(order, edges)
     for group, following in pairwise(groups):
         first, last = begins_ms[following[0]] - OVERLAP_MS, begins_ms[following[-1]] + OVERLAP_MS
         ends = ends_ms[group]
         together = (ends >= first) & (ends <= last) & (ends < now_ms - OVERLAP_MS)
         if together.sum() >= max(MIN_GROUP, REPLACED_SHARE * len(group)):
-            replaced[group] = together
-    return replaced
+            found[group] = together
+    return found

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lifecycle.generations import in_use
+from lifecycle.generations import in_use, replaced
 from lifecycle.occupancy import Int64s
 
 YOUNG_MS = 2000
@@ -46,6 +46,7 @@ class Lives:
         used_spread: Interquartile range of that time over its median.
         down_spread: The same for the time from the end of an id to the next id of its address.
         outlived: Median number of ids handed out during the life of an ended one.
+        replaced_share: Share of the ended ids that ended as the next group began.
         on_schedule: Whether ids were handed out at a period of whole seconds, without drift.
     """
 
@@ -54,6 +55,7 @@ class Lives:
     used_spread: float = 0.0
     down_spread: float = 0.0
     outlived: float = 0.0
+    replaced_share: float = 0.0
     on_schedule: bool = False
 
 
@@ -80,6 +82,7 @@ def lives_of(lives: Sequence[Life], now_ms: int) -> Lives | None:
         used_spread=_spread(used),
         down_spread=_spread(_down_ms(known)),
         outlived=float(np.median(outlived)),
+        replaced_share=float(replaced(begins, ends, now_ms)[~kept].mean()),
         on_schedule=all(_keep_step(times) for times in _by_host(known)),
     )
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from quota.config import QuotaConfig
+from quota.config import TICKS_PER_QUANTUM, QuotaConfig
 from quota.decision import Client, Decision
 from quota.limits import QuotaSource
 from quota.timeline import Timeline
@@ -67,13 +67,22 @@ class Deployment:
         """How much older than the clock an event may be and still be counted, in milliseconds."""
         return round(self.config.late_grace_seconds * 1000)
 
-    @property
-    def event_time_step_ms(self) -> int:
-        """How exactly the driver keeps the newest event time of a partition: a minute by default, in milliseconds.
+    def event_time_step(self, timestamp_ms: int) -> tuple[int, int]:
+        """Return the begin and the end of a step of event time, in milliseconds since the epoch: a minute by default.
 
-        A small part of the grace, so that no event newer than that time is late.
+        The driver keeps the newest event time of a partition by steps. A step is a small part of the grace, so that no
+        event newer than that time is late, and whole ticks, since repeats within a tick are dropped.
         """
-        return max(1, min(self.config.quantum_ms, self.late_grace_ms // 5))
+        tick = self.timeline.tick(timestamp_ms)
+        first = tick - tick % self._step_ticks
+        return self.timeline.tick_start_ms(first), self.timeline.tick_start_ms(first + self._step_ticks)
+
+    @cached_property
+    def _step_ticks(self) -> int:
+        most = max(1, self.late_grace_ms * TICKS_PER_QUANTUM // (5 * self.config.quantum_ms))
+        return max(
+            ticks for ticks in range(1, TICKS_PER_QUANTUM + 1) if TICKS_PER_QUANTUM % ticks == 0 and ticks <= most
+        )
 
     def is_late(self, tick: int, clock_tick: int) -> bool:
         """Return whether an event of a tick is older than a ledger's clock by more than the grace."""

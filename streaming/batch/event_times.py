@@ -1,7 +1,7 @@
 """The maximum event time of each topic partition, kept by the driver after each batch.
 
 An idle ledger is evicted by the time of its own partition, which is a function of committed batches: the operator
-reports the newest step (`Deployment.event_time_step_ms`) of each partition, the driver keeps the maximum in the
+reports the newest step (`Deployment.event_time_step`) of each partition, the driver keeps the maximum in the
 checkpoint folder, and a batch reads the newest file before its own number. So a repeated batch evicts the same
 ledgers, in whatever order its tasks run.
 """

@@ -63,7 +63,7 @@ class Operator:
             output += self._change_quota_of_silent(principal, held, group)
         for principal in group.expired(times, found):
             output += self._forget(principal, group)
-        output += _max_event_times(found, times, self.deployment.event_time_step_ms)
+        output += _max_event_times(found, times, self.deployment)
         group.store(times, self.deployment.config.quantum_ms)
         if output:
             yield pack(output)
@@ -119,7 +119,8 @@ class Operator:
         the principal's next events would be late, and so free.
         """
         newest_ms = self.batch.event_times().max_event_time_ms.get(partition, 0)
-        most_ms, begin_ms = newest_ms + self.deployment.event_time_step_ms, self.batch.begin_ms()
+        _, most_ms = self.deployment.event_time_step(newest_ms)
+        begin_ms = self.batch.begin_ms()
         return most_ms if begin_ms is None else min(begin_ms, most_ms)
 
     def _limit(self, principal: str) -> Limit:
@@ -196,14 +197,14 @@ def _place(record: Quarantined) -> tuple[str, int, int]:
     return record.topic, record.partition, record.offset
 
 
-def _max_event_times(found: Mapping[str, Arrived], times: EventTimes, step_ms: int) -> Rows:
+def _max_event_times(found: Mapping[str, Arrived], times: EventTimes, deployment: Deployment) -> Rows:
     """Return the maximum event times, in whole steps, that are ahead of the committed ones."""
     newest: dict[int, int] = {}
     for each in found.values():
         for partition, newest_ms in each.newest_ms.items():
             if newest_ms > newest.get(partition, 0):
                 newest[partition] = newest_ms
-    begins = {partition: newest_ms // step_ms * step_ms for partition, newest_ms in sorted(newest.items())}
+    begins = {partition: deployment.event_time_step(newest_ms)[0] for partition, newest_ms in sorted(newest.items())}
     return [
         (MAX_EVENT_TIME, (partition, ms))
         for partition, ms in begins.items()

@@ -30,10 +30,15 @@ class Rules:
     learn_until_ms: int = 0
     learn_from_ms: int = 0
 
-    @property
-    def step_ms(self) -> int:
-        """How exactly the newest event time of a partition is kept."""
-        return max(1, min(self.quantum_ms, self.late_grace_ms // 5))
+    def step(self, at_ms: int) -> tuple[int, int]:
+        """The begin and the end of a step, some whole ticks, by which the event time of a partition is kept."""
+        most = max(1, self.ticks_of(self.late_grace_ms) // 5)
+        ticks = max(each for each in range(1, TICKS_PER_QUANTUM + 1) if TICKS_PER_QUANTUM % each == 0 and each <= most)
+        first = self.tick(at_ms) // ticks * ticks
+        return self.start(first), self.start(first + ticks)
+
+    def ticks_of(self, duration_ms: int) -> int:
+        return duration_ms * TICKS_PER_QUANTUM // self.quantum_ms
 
     @property
     def quantum_ms(self) -> int:
@@ -490,15 +495,14 @@ class Oracle:
         # A changed quota reaches silent principals by the batch's begin, at most a step after the newest event of their
         # partition in earlier batches.
         for principal in self.ledgers.keys() - newest.keys():
-            now_ms = min(self.began_ms, self.newest_ms.get(self.home[principal], 0) + self.rules.step_ms)
+            now_ms = min(self.began_ms, self.rules.step(self.newest_ms.get(self.home[principal], 0))[1])
             for ledger in self.ledgers[principal].values():
                 ledger.hear_of(now_ms, quotas[principal])
                 ledger.said.settle()
         for principal, times in newest.items():
             self.home[principal] = max(times, key=lambda partition: (times[partition], partition))
             for partition, at_ms in times.items():
-                begin_ms = at_ms // self.rules.step_ms * self.rules.step_ms
-                self.newest_ms[partition] = max(begin_ms, self.newest_ms.get(partition, 0))
+                self.newest_ms[partition] = max(self.rules.step(at_ms)[0], self.newest_ms.get(partition, 0))
 
     def take(self, events: list[Event], quotas: dict[str, Quota | None], lost: str) -> None:
         met: set[str] = set()

@@ -159,11 +159,23 @@ def test_what_is_opened_and_kept_and_has_stopped_is_a_roll_out() -> None:
 
 
 def test_lives_that_end_when_others_have_begun_are_a_deploy() -> None:
-    replaced = Lives(kept_share=0.05, used_seconds=3600, outlived=12)
+    replaced = Lives(kept_share=0.05, used_seconds=3600, outlived=12, replaced_share=0.9)
     assert of(lives=replaced, new_pids=480, steps=24) == (Churn.DEPLOY,)
     # One by one with a minute between them.
     assert of(lives=replaced, new_pids=480, steps=480) == (Churn.DEPLOY, Churn.RESTART_LOOP)
     assert of(lives=replace(replaced, outlived=0), steps=480)[0] is not Churn.DEPLOY
+
+
+def test_groups_that_end_before_the_next_ones_begin_are_no_certain_deploy() -> None:
+    # A job of each hour opens 20 producers for four minutes.
+    jobs = lives((at, at + 240) for hour in range(24) for at in range(3600 * hour, 3600 * hour + 20))
+    found = known(lives_of(jobs, 24 * 3_600_000))
+    assert (found.replaced_share, found.outlived) == (0.0, 9.5)
+
+    assert of(lives=found, new_pids=480, steps=24) == (Churn.PER_MESSAGE, Churn.DEPLOY, Churn.RESTART_LOOP)
+    # Workers that are recycled one by one.
+    recycled = of(lives=replace(found, kept_share=0.1), new_pids=480, steps=480)
+    assert recycled == (Churn.CANT_TELL, Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.DEPLOY)
 
 
 def test_a_supervisor_waits_as_long_each_time_however_long_the_process_works() -> None:

@@ -29,7 +29,7 @@ EMPTY = TrackedPrincipals()
 QUOTAS = Quotas({"a": Limit(10.0, "user", NOW_MS), "ANONYMOUS": Limit(10.0, "user", NOW_MS)})
 PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
-STEP_MS = DEPLOYMENT.event_time_step_ms
+STEP_MS = 60_000
 NOTHING = EventTimes()
 
 
