@@ -121,11 +121,15 @@ class TopApp(App[None]):
         self.call_from_thread(self.show_rows)
 
     def say(self, text: str) -> None:
-        """Show a line above the table."""
-        self.screen_stack[0].query_one("#status", Static).update(printable(text))
+        """Show a line above the table, unless the app is ending."""
+        if self.screen_stack:
+            self.screen_stack[0].query_one("#status", Static).update(printable(text))
 
     def show_rows(self) -> None:
         """Show the rows, sorted and filtered; keep the cursor's row."""
+        if not self.screen_stack:
+            # The app is ending.
+            return
         table = self.screen_stack[0].query_one(PrincipalList)
         chosen, at = self.chosen, table.cursor_row
         found = arranged(self.rows, self.sort, self.text)

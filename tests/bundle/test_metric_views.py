@@ -122,7 +122,7 @@ def test_a_command_makes_them_in_a_catalog(monkeypatch: pytest.MonkeyPatch, caps
     asked: list[str] = []
 
     class Engine:
-        def execute(self, text: str) -> None:
+        def execute(self, text: str, values: object = None) -> None:
             asked.append(text)
 
     class Connected:

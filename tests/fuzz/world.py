@@ -99,6 +99,10 @@ class World:
         principal = batch.loses
         if principal not in {event.principal for event in batch.events() if event.pid >= 0}:
             return False
+        if any(
+            self._is_evicted_at_once(principal, partition, records) for partition, records in batch.partitions().items()
+        ):
+            return False
         keys = [stream.group_of(principal) for stream in self.streams]
         states = [stream.states.get(key) for stream, key in zip(self.streams, keys, strict=True)]
         damaged = [damaged_in(state[0], principal) if state else None for state in states]
@@ -108,6 +112,12 @@ class World:
             stream.states[key] = (stored, stream.states[key][1])
         self.bad.append(OF_NO_RECORD)
         return True
+
+    def _is_evicted_at_once(self, principal: str, partition: int, records: list[Written]) -> bool:
+        """Whether a new ledger has expired by its partition's time: its events are more than a window behind."""
+        newest_ms = self.streams[0].times.max_event_time_ms.get(partition, 0)
+        times = [event.at_ms for record in records for event in record.taken if event.principal == principal]
+        return bool(times) and min(times) + self.deployment.config.window_ms < newest_ms
 
     def _with_offsets(self, batch: Batch) -> dict[int, list[tuple[int, Written]]]:
         parts: dict[int, list[tuple[int, Written]]] = {}

@@ -40,7 +40,8 @@ class _Warehouse(FakeWarehouse):
         with self._lock, open(os.environ["STAND_IN_LOG"], "a", encoding="utf-8") as log:
             log.write(json.dumps(statement) + "\n")
             # The fake's one schema has a name of its own.
-            return super().run(statement.replace(os.environ["PID_QUOTA_TABLES"], f"{CATALOG}.{SCHEMA}"), parameters)
+            catalog, schema = os.environ["PID_QUOTA_TABLES"].split(".")
+            return super().run(statement.replace(f"`{catalog}`.`{schema}`", f"`{CATALOG}`.`{SCHEMA}`"), parameters)
 
 
 def _moved(rows: pa.Table, later: pa.Scalar) -> pa.Table:
