@@ -136,6 +136,7 @@ PURE = {
     "math",
     "operator",
     "re",
+    "statistics",
     "struct",
     "threading",
     "typing",
