@@ -31,8 +31,8 @@ MIN_LEAKED_PIDS = 50
 """Fewer ids, opened one by one and kept, may be a roll-out in progress."""
 MIN_OUTLIVED = 3.0
 DEPLOY_SECONDS = 60.0
-REPLACED_SHARE = 0.5
-"""A deploy ends most ids as the next ones begin."""
+MIN_REPLACED_SHARE = 0.5
+"""Share of the ended ids that a deploy ends as the next ones begin."""
 MANY_PIDS = 20
 """Fewer ids per address do not prove irregularity."""
 WORK_SECONDS = 1.0
@@ -177,7 +177,7 @@ def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
 
 
 def _of_overlapped(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
-    if lives.replaced_share >= REPLACED_SHARE:
+    if lives.replaced_share >= MIN_REPLACED_SHARE:
         # Processes that restart independently do not end in steps.
         return Diagnosis(Churn.DEPLOY, () if evidence.is_in_steps else (Churn.RESTART_LOOP,))
     # Jobs, and workers that are recycled, end before the next ones begin.

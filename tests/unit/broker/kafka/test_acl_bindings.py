@@ -2,7 +2,7 @@
 
 from dataclasses import astuple, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
@@ -115,6 +115,27 @@ class TestAcls:
     def test_one_that_we_never_set_is_read_as_other(self, broker: Broker, acls: Acls) -> None:
         broker.acls = [(2, "orders", 3, "User:alice", "*", 8, 3)]
         assert acls.find(AclResource.TOPIC) == [Acl(AclResource.TOPIC, "orders", "User:alice", "other", "allow")]
+
+    @pytest.mark.parametrize(("pattern_code", "pattern"), [(3, "literal"), (4, "prefixed")])
+    @pytest.mark.parametrize(
+        ("operation_code", "operation"), [(2, "all"), (4, "write"), (3, "other"), (12, "idempotent_write")]
+    )
+    @pytest.mark.parametrize(("permission_code", "permission"), [(2, "deny"), (3, "allow")])
+    def test_each_is_read_by_kafka_s_codes(
+        self,
+        broker: Broker,
+        acls: Acls,
+        pattern_code: int,
+        pattern: str,
+        operation_code: int,
+        operation: str,
+        permission_code: int,
+        permission: Literal["allow", "deny"],
+    ) -> None:
+        broker.acls = [(5, "t", pattern_code, "User:a", "*", operation_code, permission_code)]
+
+        expected = Acl(AclResource.TRANSACTIONAL_ID, "t", "User:a", operation, permission, "*", pattern)
+        assert acls.for_writers() == {expected}
 
     @pytest.mark.parametrize("neighbour", NEIGHBOURS, ids=lambda each: str(astuple(each)))
     def test_one_that_differs_in_any_field_is_not_deleted(self, acls: Acls, neighbour: Acl) -> None:
