@@ -1,4 +1,4 @@
-"""Results of benchmarks as `bench/report.py` keeps them, with figures that are easy to tell apart."""
+"""Benchmark results in the format of `bench/report.py`, each figure distinct."""
 
 from typing import Any
 

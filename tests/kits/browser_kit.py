@@ -1,4 +1,4 @@
-"""A real Chromium without a window, driven by selenium; Debian's packages `chromium` and `chromium-driver`."""
+"""Headless Chromium, driven by selenium (Debian's `chromium` and `chromium-driver`)."""
 
 import base64
 import contextlib

@@ -1,4 +1,4 @@
-"""Writes the lines that the class in a broker writes (`wire.broker_lines`), as real JSON with consecutive numbers."""
+"""Writes lines in the format of the class in a broker, with consecutive numbers."""
 
 import uuid
 from pathlib import Path

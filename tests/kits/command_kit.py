@@ -1,4 +1,4 @@
-"""What running `pid-quota` in this process takes and gives."""
+"""The type of the fixture that runs `pid-quota` in this process."""
 
 from typing import Protocol
 

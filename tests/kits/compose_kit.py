@@ -1,4 +1,4 @@
-"""`docker compose up` on compose.yaml by podman, where no image registry can be reached.
+"""Runs compose.yaml with podman and local stand-ins for the images.
 
 The images of others are replaced: Python's by Debian as debootstrap makes it, with the fetched jars in the place where
 our Dockerfile fetches them; Kafka's and Prometheus's by those in `compose_stand_ins`. All containers share the network

@@ -1,4 +1,4 @@
-"""Tables for the console that show everything it has, and a console that serves them at a time of the test's choice."""
+"""Tables that fill every page of the console, and a console that serves them at a given time."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""The Databricks bundle as its command line would read it, without a workspace: includes, targets, variables."""
+"""Reads the Databricks bundle as its command line does: includes, targets, variables."""
 
 import re
 from collections.abc import Iterator

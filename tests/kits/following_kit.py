@@ -1,4 +1,4 @@
-"""A command that follows, as a process: its lines as they come, and how it ends."""
+"""A following command as a process: its lines, and its exit."""
 
 import os
 import signal

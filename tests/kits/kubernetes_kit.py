@@ -1,4 +1,4 @@
-"""Checks manifests against the schemas that their projects publish, cut to the fields that the manifests use.
+"""Validates manifests against published schemas, cut to the fields in use.
 
 To renew `kubernetes_schemas.json` after a change of the manifests, with the CRDs of Strimzi and of the Spark operator,
 and the folder `kubernetes-json-schema/vX.Y.Z-local` of the package `kubernetes-validate`:

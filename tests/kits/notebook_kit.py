@@ -1,4 +1,4 @@
-"""Databricks' source form of a SQL notebook: cells of SQL and of Markdown."""
+"""Reads the source form of a Databricks SQL notebook."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A process that takes itself for one in a Databricks runtime: that session, that catalog, that secret; no Databricks.
+"""A process that looks like a Databricks runtime: session, catalog and secret.
 
 What such a runtime gives is made here of open source Spark: settings of the session outside of our code, tables by
 three-part names, and what databricks-sdk takes `dbutils` from, of which only a stand-in can be had.

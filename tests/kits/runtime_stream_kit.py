@@ -1,4 +1,4 @@
-"""What `runtime_run.py` needs, and what it has to say, on any Spark."""
+"""Input and expected output of `runtime_run.py`."""
 
 import re
 import uuid

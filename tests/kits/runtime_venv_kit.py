@@ -1,4 +1,4 @@
-"""Python as a cluster has it: the runtime's libraries, and before them the job's own environment, with the wheel.
+"""A Python environment like a cluster's: the runtime's libraries, and the job's wheel.
 
 The first run fetches pyspark 4.0 (434 MB), the runtime's libraries, the wheel's dependencies and two jars into the
 folder of the jars; later ones are offline.

@@ -1,4 +1,4 @@
-"""Tables to be kept up."""
+"""Tables with small and unused files, for maintenance."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""A FAKE SQL warehouse: takes what databricks-sql-connector's `connect` takes, and answers by DuckDB.
+"""A fake SQL warehouse for databricks-sql-connector, which answers from DuckDB.
 
 No warehouse can run here. Statements are read as Databricks SQL by sqlglot, so what it can't parse fails here too; what
 a warehouse would refuse for other reasons (types, grants) is not shown. The connector's own errors are raised.
