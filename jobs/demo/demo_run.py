@@ -83,7 +83,7 @@ def run(
             children = [stream, stack.enter_context(_tap(broker, folder))]
             # Before the broker.
             stack.callback(stream.stop)
-            _tell_address(folder, broker.admin_servers)
+            _write_address(folder, broker.admin_servers)
             # Step 3. Traffic: the stream finds in its first batch what was produced while it started.
             view.stage(addresses(broker.admin_servers, broker.bootstrap_servers))
             view.stage("alice keeps 3 producers, mallory makes one per message")
@@ -116,7 +116,7 @@ def run(
 
 
 def addresses(admin_servers: str, user_servers: str) -> str:
-    """Say where Kafka answers: commands reach it without a login, users with SASL.
+    """Return a line with Kafka's addresses: commands reach it without a login, users with SASL.
 
     Examples:
         >>> addresses("127.0.0.1:9094", "127.0.0.1:9092")
@@ -144,7 +144,7 @@ def _create_topics(broker: LocalBroker) -> None:
     admin.create_topics([NewTopic(ORDERS, num_partitions=3)])[ORDERS].result()
 
 
-def _tell_address(folder: Path, servers: str) -> None:
+def _write_address(folder: Path, servers: str) -> None:
     # Rename it, so that the stream never reads half an address.
     new = folder / f"{ADDRESS_FILE}.new"
     new.write_text(servers, encoding="ascii")

@@ -2,14 +2,15 @@
 
 import getpass
 import json
+import shlex
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from jobs.errors import QuotaCommandError
-from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.errors import QuotaCommandError, SuggestError
+from jobs.options import CsvOption, JsonOption, TablesOption, full_name
 from jobs.output.human import plural
 from jobs.output.tables_out import Form, form, show
 from jobs.output.terminal import one_line, output, printable
@@ -17,8 +18,9 @@ from jobs.output.text_tables import TextTable
 from jobs.quotas import altering
 from jobs.quotas.changes import Plan
 from jobs.quotas.file import read_quotas, write_quotas
-from jobs.quotas.suggest_for import command_for
 from quota.allowance import BURST, RATE, Allowance
+from quota.principals import entity_name as entity_name_of
+from tables.query.suggestions import suggestions
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 from tables.quotas.quota_table import set_quotas, validated_quotas
 from tables.store.values import Answer
@@ -88,7 +90,7 @@ def quotas(
     now = datetime.now(timezone.utc)
     who = updated_by or getpass.getuser()
     if suggest_for is not None:
-        typer.echo(one_line(command_for(tables, suggest_for)))
+        typer.echo(one_line(_suggested_command(tables, suggest_for)))
         return
     if export_file is not None:
         _export(tables, export_file, as_json)
@@ -112,6 +114,19 @@ def quotas(
         _print_change(
             as_json, "deleted", entity_name, altering.delete(tables, entity_name, delete_config or "", now, who)
         )
+
+
+def _suggested_command(tables: str, principal: str) -> str:
+    """Return the command that sets the quota that `suggest-quotas` suggests by default."""
+    name = full_name(principal)
+    found = suggestions(tables, percentile=99.0, headroom=1.5, at_least=10.0)
+    allowance = next((each.allowance for each in found if each.principal == name), None)
+    if allowance is None:
+        msg = f"{name} has no window with new producer ids yet. Check the name with `pid-quota top --tables {tables}`"
+        raise SuggestError(msg)
+    numbers = f"{RATE}={allowance.producer_ids_rate:.15g},{BURST}={allowance.burst:.15g}"
+    entity = ("--entity-type", "users", "--entity-name", entity_name_of(name))
+    return shlex.join(("pid-quota", "quotas", "--tables", tables, "--alter", "--add-config", numbers, *entity))
 
 
 def _validated(tables: str) -> list[QuotaEntry]:

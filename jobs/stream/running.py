@@ -16,12 +16,11 @@ from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
 from jobs.stream.learning_writer import request_writer
 from jobs.stream.stream_metrics import StreamMetrics
-from jobs.stream.stream_tables import prepare_tables
 from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.spark_files import lock_checkpoint
-from streaming.checkpoint.table_ids import save_table_ids, table_ids
+from streaming.checkpoint.table_ids import require_same, save_table_ids, table_ids
 from streaming.databricks import in_databricks
 from streaming.failures import as_stream_error, await_batches, is_of_spark, jvm_may_be_gone
 from streaming.listener import ProgressListener
@@ -31,6 +30,7 @@ from streaming.session import DEFAULT_MASTER, stream_session
 from streaming.triggers import AVAILABLE_NOW
 from tables.store.engines import SparkEngine
 from tables.store.open import open_store
+from tables.store.values import StreamSettings
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from broker.kafka.config import KafkaConfig
+    from quota.config import QuotaConfig
     from streaming.pipeline import StreamOptions
+    from tables.store.base import TableStore
 
 _FIRST_BATCH_S = 15
 _FIRST_BATCH_POLL_S = 1
@@ -100,6 +102,13 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     metrics = StreamMetrics(options.config, top=launch.metrics_top)
     with serving(metrics, launch.metrics_port, launch.metrics_host, metrics.unready):
         _run(replace(options, observer=metrics.observe), launch, reports, metrics)
+
+
+def prepare_tables(store: TableStore, checkpoint: str, config: QuotaConfig, *, new_tables: bool) -> None:
+    """Create missing tables, unless the checkpoint shows that they existed, and store the stream's settings."""
+    require_same(store, checkpoint, new_tables=new_tables)
+    store.create()
+    store.write_settings(StreamSettings(config.window_seconds, config.burst_windows))
 
 
 def _has_topic(kafka: KafkaConfig, topic: str) -> bool:

@@ -20,6 +20,7 @@ from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
 
 _ANSWERS = 64
+_Page = Callable[[ConsoleData, datetime, Mapping[str, str]], dict[str, Any]]
 
 
 def _principal(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
@@ -29,12 +30,8 @@ def _principal(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> di
     return data.principal(now, name, _hours(query, SPANS_HOURS), _number(query, "broker"))
 
 
-def _decisions(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
-    return history_pages.decisions(data, now, _hours(query, history_pages.SPANS_HOURS), query.get("name", ""))
-
-
-def _leases(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
-    return history_pages.leases(data, now, _hours(query, history_pages.SPANS_HOURS), query.get("name", ""))
+def _history(page: Callable[[ConsoleData, datetime, float, str], dict[str, Any]]) -> _Page:
+    return lambda data, now, query: page(data, now, _hours(query, history_pages.SPANS_HOURS), query.get("name", ""))
 
 
 def _what_if(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
@@ -76,15 +73,15 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-QUERIES: dict[str, Callable[[ConsoleData, datetime, Mapping[str, str]], dict[str, Any]]] = {
+QUERIES: dict[str, _Page] = {
     "freshness": lambda data, now, _: data.freshness(now),
     "overview": lambda data, now, _: data.overview(now),
     "offenders": lambda data, now, _: data.offenders(now),
     "headroom": lambda data, now, _: data.headroom(now),
     "occupancy": lambda data, now, _: data.occupancy(now),
     "principal": _principal,
-    "decisions": _decisions,
-    "leases": _leases,
+    "decisions": _history(history_pages.decisions),
+    "leases": _history(history_pages.leases),
     "quotas": lambda data, now, _: quota_pages.quotas(data, now),
     "what-if": _what_if,
 }

@@ -31,10 +31,8 @@ def leases(data: ConsoleData, now: datetime, hours: float, name: str) -> dict[st
     # A lease in force may be older than the span.
     condition, values = _of("TRUE", {}, name)
     with opened(data.tables, now, {"enforcement_actions": RowFilter(condition, values)}) as relations:
-        found, steps = (
-            relations.ask(web_sql.ALL_LEASES, since).records(),
-            relations.ask(web_sql.ACTIONS, since).records(),
-        )
+        found = relations.ask(web_sql.ALL_LEASES, since).records()
+        steps = relations.ask(web_sql.ACTIONS, since).records()
         page = {
             "name": name,
             "hours": hours,

@@ -1,14 +1,14 @@
 """The web console's pages as JSON values: a method per page, which opens the tables once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.lifecycle.similar_names import similar
+from jobs.lifecycle.why import evidence_text
 from jobs.output.tables_out import json_value
 from jobs.web import queries as web_sql
-from jobs.web.diagnoses import diagnosed
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
 from jobs.web.timelines import (
     OVERVIEW_HOURS,
@@ -21,6 +21,9 @@ from jobs.web.timelines import (
     step_of,
     thinned,
 )
+from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
+from lifecycle.churn_fixes import FIXES
+from tables.query.churn_clients import diagnosis_of
 from tables.query.freshness import STALE_AFTER_S, read_freshness
 from tables.query.held_entries import HELD
 from tables.query.sql_query import opened
@@ -43,7 +46,7 @@ class ConsoleData:
 
     Attributes:
         tables: Folder of the path tables, or `catalog.schema`.
-        stale_after_s: Silence in seconds after which the tables do not tell what is so now.
+        stale_after_s: Age in seconds of the newest row from which the tables are stale.
     """
 
     tables: str
@@ -91,21 +94,13 @@ class ConsoleData:
 
     def offenders(self, now: datetime) -> dict[str, Any]:
         """Return the principals with most refused producer ids in the last 24 hours."""
-        rows = {
-            "producer_id_metrics": _later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
-            "throttle_decisions": _recent_decisions(now),
-        }
-        with opened(self.tables, now, rows) as relations:
+        with opened(self.tables, now, _last_day(now)) as relations:
             page = {"offenders": relations.ask(web_sql.OFFENDERS).records()}
             return self.framed(now, relations, page)
 
     def headroom(self, now: datetime) -> dict[str, Any]:
         """Return the headroom of each principal active in the last 24 hours, the smallest first."""
-        rows = {
-            "producer_id_metrics": _later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
-            "throttle_decisions": _recent_decisions(now),
-        }
-        with opened(self.tables, now, rows) as relations:
+        with opened(self.tables, now, _last_day(now)) as relations:
             held = {(row["principal"], row["broker_id"]) for row in relations.ask(web_sql.THROTTLED).records()}
             records = relations.ask(web_sql.HEADROOM).records()
             for row in records:
@@ -158,7 +153,7 @@ class ConsoleData:
                 "decisions": decisions,
                 "leases": relations.ask(web_sql.LEASES, mine).records(),
                 "held": next(iter(relations.ask(HELD.format(principal=":principal"), mine).records()), None),
-                "churn": diagnosed(relations.ask(web_sql.CHURN, mine).records()),
+                "churn": [_with_diagnosis(row) for row in relations.ask(web_sql.CHURN, mine).records()],
             }
             if not ledgers and not decisions:
                 page["similar"] = self._similar(now, since, name)
@@ -224,6 +219,30 @@ def _recent_decisions(now: datetime) -> RowFilter:
     day = now - timedelta(hours=_DAY_HOURS)
     # A throttle ends after it is decided.
     return RowFilter(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
+
+
+def _last_day(now: datetime) -> dict[str, RowFilter]:
+    return {
+        "producer_id_metrics": _later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
+        "throttle_decisions": _recent_decisions(now),
+    }
+
+
+def _with_diagnosis(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of the view `principal_churn` with its diagnosis, the evidence and the fixes."""
+    diagnosis = diagnosis_of(row)
+    kinds = diagnosis.could_be if diagnosis.kind is Churn.CANT_TELL else (diagnosis.kind,)
+    shown = ("client", "kind", "new_pids", "pids_per_hour", "span_seconds")
+    return {name: row[name] for name in shown} | {
+        "text": diagnosis_text(diagnosis),
+        "evidence": evidence_text(row),
+        "decides": what_decides(diagnosis, with_lives=False),
+        "fixes": [
+            {"kind": kind.value, "harmless": kind in HARMLESS, **asdict(FIXES[kind])}
+            for kind in kinds
+            if kind is not Churn.HEALTHY
+        ],
+    }
 
 
 def _chosen(ledgers: Sequence[Mapping[str, Any]], broker_id: int | None) -> int | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.stream.stream_tables import prepare_tables
+from jobs.stream.running import prepare_tables
 from quota.config import QuotaConfig
 from streaming.checkpoint.table_ids import NEEDED, save_table_ids, table_ids
 from streaming.errors import CheckpointError
