@@ -12,27 +12,12 @@ from tests.kits.browser_kit import PHONE, Browser
 from tests.kits.console_kit import NOON, NOW, append, demo_tables, serving, wait_for
 from tests.unit.jobs.table_rows import metrics
 
-MISSING = " and no ".join(browser_kit.lacks())
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"no {MISSING}: apt-get install chromium chromium-driver")
+pytestmark = browser_kit.NEEDS_CHROMIUM
 
 SECRET = "-".join(["correct", "horse", "battery"])
 LATER = NOW + timedelta(minutes=36)
 NONE, MINUS = "\u2013", "\u2212"
 ENTER, RIGHT, LEFT = "\ue007", "\ue014", "\ue012"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser_kit.chromium(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        # The page names the folder: a short name in the pictures.
-        patch.chdir(tmp_path_factory.mktemp("live"))
-        yield demo_tables("./tables")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from jobs.web.security import Access
 from tests.kits import browser_kit
 from tests.kits.browser_kit import PHONE, WIDE, Browser
-from tests.kits.console_kit import SCRIPT, demo_tables, large_tables, serving, wait_for
+from tests.kits.console_kit import SCRIPT, large_tables, serving, wait_for
 
 PAGES = {
     "overview": "#/",
@@ -27,22 +27,7 @@ LOOKS = {"light": (WIDE, False), "dark": (WIDE, True), "phone": (PHONE, False)}
 ENTER, ESCAPE, TAB = "\ue007", "\ue00c", "\ue004"
 LARGEST_PICTURE, TALLEST_PICTURE = 150_000, 1_350
 
-MISSING = " and no ".join(browser_kit.lacks())
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"no {MISSING}: apt-get install chromium chromium-driver")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser_kit.chromium(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        # The page names the folder: a short name in the pictures.
-        patch.chdir(tmp_path_factory.mktemp("demo"))
-        yield demo_tables("./tables")
+pytestmark = browser_kit.NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")

@@ -31,8 +31,7 @@ CLIENT, SECRET, TOKEN = "11111111-1111-1111-1111-111111111111", "-".join(["not",
 USER = "operator@example.org"
 APP = load_bundle("prod").resources("apps")["console"]
 
-MISSING = " and no ".join(browser_kit.lacks())
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"no {MISSING}: apt-get install chromium chromium-driver")
+pytestmark = browser_kit.NEEDS_CHROMIUM
 
 
 class SignIn(BaseHTTPRequestHandler):

@@ -7,6 +7,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.kits.console_kit import wait_for
 
 if TYPE_CHECKING:
@@ -20,9 +22,8 @@ _ACCESSIBILITY = Path(__file__).parents[1] / "bundle" / "accessibility.js"
 LOADED = "return window.performance.getEntriesByName('shown')[0]?.startTime ?? null"
 
 
-def lacks() -> list[str]:
-    """Say which programs are missing; empty if none is."""
-    return [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+_MISSING = " and no ".join(name for name in ("chromium", "chromedriver") if shutil.which(name) is None)
+NEEDS_CHROMIUM = pytest.mark.skipif(bool(_MISSING), reason=f"no {_MISSING}: apt-get install chromium chromium-driver")
 
 
 @contextlib.contextmanager

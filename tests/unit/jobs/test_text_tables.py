@@ -1,16 +1,9 @@
 """Tables for people: at any width they are whole."""
 
 import io
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
 from datetime import datetime, timedelta, timezone
-from fcntl import ioctl
 from pathlib import Path
-from termios import TIOCSWINSZ
 
 import pytest
 from hypothesis import given
@@ -22,6 +15,7 @@ from jobs.output.text_tables import TextTable
 from tables.store.path_tables import create_missing
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import block_row, init, now
+from tests.kits.terminal_kit import Terminal
 from tests.unit.jobs.table_rows import append, decision, lease_step, metrics
 
 LONG = "User:CN=payments-gateway,OU=platform,O=Example Corporation"
@@ -162,32 +156,10 @@ def test_no_command_cuts_or_overflows(
 
 
 def in_a_terminal(width: int, *arguments: object) -> str:
-    """Run the program with a terminal of that width; return what it shows."""
-    ours, theirs = pty.openpty()
-    ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    running = subprocess.Popen(
-        [sys.executable, "-m", "jobs", *map(str, arguments)],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment | {"TERM": "xterm", "NO_COLOR": "1"},
-    )
-    os.close(theirs)
-    shown = b""
-    # Linux raises when the last writer has gone.
-    while chunk := _read(ours):
-        shown += chunk
-    os.close(ours)
-    assert running.wait(60) == 0
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r\n", "\n")
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65_536)
-    except OSError:
-        return b""
+    """Run the program with a terminal of that width; return its output."""
+    with Terminal(width, *arguments, NO_COLOR="1") as terminal:
+        assert terminal.end() == 0
+        return terminal.text
 
 
 @pytest.mark.parametrize("form", ["--csv", "--json"])

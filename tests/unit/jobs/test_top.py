@@ -1,16 +1,7 @@
 import asyncio
-import fcntl
 import io
 import json
 import os
-import pty
-import re
-import select
-import signal
-import struct
-import subprocess
-import sys
-import termios
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta, timezone
@@ -27,6 +18,7 @@ from jobs.top.screen import detail_view, rows_table
 from tables.query.freshness import read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_rows
 from tests.kits.command_kit import PidQuota
+from tests.kits.terminal_kit import Terminal
 from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, seconds, tap_report
 
 
@@ -155,7 +147,7 @@ def test_the_table_fits_80_columns_whatever_is_in_it(tables: str) -> None:
     assert "long" * 50 in text.replace("\n", "")
 
 
-def test_one_in_full_tells_its_timeline_its_clients_and_its_lease(tables: str) -> None:
+def test_a_principal_s_page_shows_its_timeline_its_clients_and_its_lease(tables: str) -> None:
     text = in_80_columns(detail_view(read_detail(tables, "User:mallory", NOON)))
 
     assert "▇▇████ top 500, quota 100" in text
@@ -290,69 +282,25 @@ def test_tables_that_can_not_be_read_for_a_while_are_waited_for(tables: str, tmp
     drive(running, steps)
 
 
-class Terminal:
-    """A process on a pseudo terminal of 80 columns."""
-
-    def __init__(self, *arguments: str) -> None:
-        self._side, other = pty.openpty()
-        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        environment = {**os.environ, "TERM": "xterm-256color"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "jobs", *arguments], stdin=other, stdout=other, stderr=other, env=environment
-        )
-        os.close(other)
-        self.text = ""
-
-    def wait_for(self, text: str) -> None:
-        while text not in self.text:
-            assert self._read(), self.text
-
-    def _read(self) -> bool:
-        """Whether more came; the end of the other side is no error."""
-        assert select.select([self._side], [], [], 120)[0], self.text
-        try:
-            came = os.read(self._side, 65_536).decode(errors="replace")
-        except OSError:
-            return False
-        self.text += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", came)
-        return bool(came)
-
-    def press(self, keys: str) -> None:
-        os.write(self._side, keys.encode())
-
-    def end(self) -> int:
-        """Read what is left, so that nobody waits for us, and return the exit code."""
-        while self._read():
-            pass
-        os.close(self._side)
-        return self.process.wait()
+def terminal(tables: Path) -> Terminal:
+    return Terminal(80, "top", "--tables", write(tables, datetime.now(timezone.utc)))
 
 
-def test_it_answers_keys_on_a_terminal_and_leaves_it_in_order(tmp_path: Path) -> None:
-    terminal = Terminal("top", "--tables", write(tmp_path / "tables", datetime.now(timezone.utc)))
-    try:
-        terminal.wait_for("User:mallory")
-        terminal.press("\r")
-        terminal.wait_for("mallory-app")
-        terminal.press("q")
-        assert terminal.end() == 0
-    finally:
-        if terminal.process.poll() is None:
-            terminal.process.send_signal(signal.SIGKILL)
-            terminal.process.wait()
+def test_it_answers_keys_on_a_terminal_and_exits_with_0(tmp_path: Path) -> None:
+    with terminal(tmp_path / "tables") as top:
+        top.wait_for("User:mallory")
+        top.press("\r")
+        top.wait_for("mallory-app")
+        top.press("q")
+        assert top.end() == 0
 
 
 @pytest.mark.parametrize("keys", ["\x03", "/\x03", "\r\x03"], ids=["the list", "the filter", "a principal"])
-def test_ctrl_c_ends_it_wherever_one_is(tmp_path: Path, keys: str) -> None:
-    terminal = Terminal("top", "--tables", write(tmp_path / "tables", datetime.now(timezone.utc)))
-    try:
-        terminal.wait_for("User:mallory")
-        terminal.press(keys)
-        assert terminal.end() == 0
-    finally:
-        if terminal.process.poll() is None:
-            terminal.process.send_signal(signal.SIGKILL)
-            terminal.process.wait()
+def test_ctrl_c_exits_from_every_screen(tmp_path: Path, keys: str) -> None:
+    with terminal(tmp_path / "tables") as top:
+        top.wait_for("User:mallory")
+        top.press(keys)
+        assert top.end() == 0
 
 
 def test_a_name_longer_than_its_column_takes_more_lines(tables: str) -> None:
