@@ -22,7 +22,7 @@ from pyarrow import dataset
 
 from bench import kit
 from bench.loads import values_of
-from bench.processes import Place, Traffic
+from bench.processes import Place, Traffic, behind
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
@@ -65,10 +65,10 @@ def measured(place: Place, asked: argparse.Namespace) -> dict[str, object]:
             for number in range(WARM_UPS + asked.trials):
                 stream.require_alive()
                 found.append(provoke(place, f"User:over-{number}"))
-            ends, committed = progress.ends(), progress.committed() or {}
+            unread = behind(progress)
     counted = found[WARM_UPS:]
     return kit.percentiles([each.total_s for each in counted]) | {
-        "behind": sum(end - committed.get(partition, 0) for partition, end in ends.items()),
+        "behind": unread,
         "wait_s": kit.percentiles([each.wait_s for each in counted]),
         "batch_s": kit.percentiles([each.batch_s for each in counted]),
         "read_s": kit.percentiles([each.read_s for each in counted]),

@@ -14,6 +14,7 @@ from bench import kit
 from bench.loads import BenchError, round_records
 from bench.rounds import Run
 from broker.local.local_broker import LocalBroker
+from jobs.stream.stream_progress import StreamProgress
 from wire.event_record import EVENTS_VERSION
 
 ROUND_S = 0.1
@@ -79,6 +80,12 @@ def run_of(batches: Sequence[Batch], events_per_record: float) -> Run:
         raise BenchError(msg)
     events = round((batches[-1].end_offset - batches[0].end_offset) * events_per_record)
     return Run(events, sum(each.end_s - each.begin_s for each in batches[1:]), 0, len(batches) - 1)
+
+
+def behind(progress: StreamProgress) -> int:
+    """Return how many records the stream has not committed yet."""
+    committed = progress.committed() or {}
+    return sum(end - committed.get(partition, 0) for partition, end in progress.ends().items())
 
 
 class Traffic:

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from deltalake.exceptions import DeltaError
 
 from bench.kit import folder_bytes
 from bench.noise import grouped, process_stats
-from bench.processes import Place, finished_batches
+from bench.processes import Place, behind, finished_batches
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
@@ -81,7 +81,7 @@ def soak(folder: Path, broker: LocalBroker, options: argparse.Namespace) -> list
             sample = {
                 "seconds": elapsed_s,
                 **measure(tables, place.checkpoint, look_into_heap=look),
-                "behind": behind(progress),
+                "behind": unread(progress),
             }
             samples.append(sample)
             print(" ".join(f"{name}={value:.0f}" for name, value in sample.items()), file=sys.stderr, flush=True)
@@ -191,16 +191,13 @@ def live_heap_bytes(jvm: list[int]) -> float:
     return sum(map(int, re.findall(r"(?:heap|generation|Gen) +total \d+K, used (\d+)K", output))) * 1024.0
 
 
-def behind(progress: StreamProgress) -> float:
-    """Return how many records the stream has not read yet."""
-    committed = progress.committed() or {}
+def unread(progress: StreamProgress) -> float:
+    """Return how many records the stream has not read yet; waits until a new topic has leaders."""
     for _ in range(ATTEMPTS):
-        try:
-            return sum(end - committed.get(partition, 0) for partition, end in progress.ends().items())
-        except KafkaException:
-            # A topic that was just made has no leaders yet.
-            time.sleep(0.5)
-    return sum(end - committed.get(partition, 0) for partition, end in progress.ends().items())
+        with suppress(KafkaException):
+            return behind(progress)
+        time.sleep(0.5)
+    return behind(progress)
 
 
 def report(samples: list[dict[str, float]]) -> None:
