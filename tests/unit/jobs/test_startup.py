@@ -1,0 +1,63 @@
+"""Startup of the program: foreign packages with our names, and the extra to install for a missing module."""
+
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+
+from jobs import cli
+from jobs.cli import OWN, require_own_packages
+from jobs.errors import ForeignPackageError
+from jobs.output.terminal import missing_extra
+
+
+def test_ours_are_ours() -> None:
+    require_own_packages()
+
+
+def test_a_foreign_package_is_reported_with_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in OWN:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    (tmp_path / "streaming").mkdir()
+    (tmp_path / "streaming" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ForeignPackageError, match=f"'streaming' found first is {tmp_path}/streaming/__init__.py"):
+        require_own_packages()
+
+
+def test_a_command_reports_it_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse() -> None:
+        msg = "the package 'streaming' found first is another's"
+        raise ForeignPackageError(msg)
+
+    monkeypatch.setattr(cli, "require_own_packages", refuse)
+    assert cli.run(["sql", "--tables", "t", "SELECT 1"]) == 1
+    assert capsys.readouterr().err == "error: the package 'streaming' found first is another's\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "pyspark", "extra"),
+    [
+        ("stream", False, "local"),
+        ("demo", False, "local"),
+        ("stream", True, "tables"),
+        ("sql", False, "tables"),
+        ("sql", True, "tables"),
+    ],
+)
+def test_commands_on_spark_ask_for_spark_too_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, command: str, pyspark: bool, extra: str
+) -> None:
+    found = ModuleSpec("pyspark", None) if pyspark else None
+    monkeypatch.setattr("jobs.output.terminal.importlib.util.find_spec", lambda _: found)
+    error = ModuleNotFoundError(name="pyarrow.dataset")
+    message = f"this command needs pyarrow, which is not installed: pip install 'pid-quota[{extra}]'"
+    assert missing_extra(error, [command, "--tables", "./t"]) == message
+
+
+@pytest.mark.parametrize(
+    "error", [ModuleNotFoundError("no name"), ModuleNotFoundError(name="jobs.x"), ImportError(name="duckdb")]
+)
+def test_other_errors_ask_for_none(error: ImportError) -> None:
+    assert missing_extra(error, ["sql"]) == ""
