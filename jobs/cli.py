@@ -129,16 +129,16 @@ def run(arguments: Sequence[str]) -> int:
     return terminal.run(application, _without_debug(arguments) or ["--help"], "pid-quota")
 
 
-def require_own_packages(home: Path = _HOME) -> None:
+def require_own_packages() -> None:
     """Refuse to run if another library's package shadows one of ours."""
     for name in OWN:
         spec = importlib.util.find_spec(name)
         origin = Path(spec.origin).resolve() if spec and spec.origin else None
-        if origin is None or origin.parents[1] != home:
+        if origin is None or origin.parents[1] != _HOME:
             owners = metadata.packages_distributions().get(name, [])
             owner = ", ".join(sorted(set(owners) - {"pid-quota"})) or "no library's"
             msg = (
-                f"the package {name!r} found first is {origin or 'nowhere'} (of {owner}), not {home / name}. "
+                f"the package {name!r} found first is {origin or 'nowhere'} (of {owner}), not {_HOME / name}. "
                 "Put pid-quota before it: as a library of the job, which comes before the runtime's"
             )
             raise ForeignPackageError(msg)

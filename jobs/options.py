@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their values mean."""
+"""Options that several commands share, and functions that interpret their values."""
 
 from pathlib import Path
 from typing import Annotated

@@ -123,13 +123,13 @@ def _report(view: "DemoView", result: "Result", tables: str) -> None:
     view.show(principals_table(result.principals, "Principals"))
     view.show(decisions_table(query(tables, DECISIONS, _now())))
     if not result.drained:
-        view.say(f"The stream had not caught up {DRAIN_S:g} s after the traffic: the numbers are not final.")
+        view.print_line(f"The stream had not caught up {DRAIN_S:g} s after the traffic: the numbers are not final.")
     for sentence in story(result, DEFAULT_QUOTA):
-        view.say(sentence)
-    view.say("")
-    view.say("Type next:")
+        view.print_line(sentence)
+    view.print_line("")
+    view.print_line("Type next:")
     for command in next_commands(_program(), tables):
-        view.say(f"  {command}")
+        view.print_line(f"  {command}")
 
 
 def linger(view: "DemoView", page: "DemoConsole") -> None:

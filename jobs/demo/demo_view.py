@@ -84,7 +84,7 @@ class DemoView:
         """Return a context that shows, on a terminal, that something is on its way."""
         return self._console.status(text) if self._console.is_terminal else nullcontext()
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line."""
         self._console.print(printable(text), soft_wrap=True)
 

@@ -49,11 +49,11 @@ def make() -> None:
             places = [str(folder / each) for each in ("tables", "checkpoint", "address")]
             options = ["--trigger", "available-now", "--note-classes", str(archive.own)]
             # Its output ends with the JVM, which writes the archive last.
-            code, said = run_to_end([sys.executable, "-m", "jobs.demo.early_stream", *places, *options], _TIMEOUT_S)
+            code, printed = run_to_end([sys.executable, "-m", "jobs.demo.early_stream", *places, *options], _TIMEOUT_S)
     if code == 0:
         archive.keep()
     else:
-        print(f"not done (exit code {code}), so the demo starts more slowly: {said.strip()[-400:]}", file=sys.stderr)
+        print(f"not done (exit code {code}), so the demo starts more slowly: {printed.strip()[-400:]}", file=sys.stderr)
 
 
 def _send_an_event(broker: LocalBroker) -> None:

@@ -50,7 +50,7 @@ def next_commands(program: str, tables: str) -> Iterator[str]:
 
 
 def decisions_table(answer: Answer) -> TextTable:
-    """Return the decisions, each with its time: renewals of a throttle are told from its begin."""
+    """Return the decisions, each with its time; a renewal of a throttle differs from its start."""
     columns = ("decided", "principal", "decision", "refused so far", "until")
     throttled: set[str] = set()
     rows = []

@@ -102,8 +102,7 @@ def enforce(
         listeners = [show, metrics.observe]
         if url is not None:
             listeners.append(stack.enter_context(_webhook(url, tables, show, dry_run=dry_run)).enqueue)
-        say = _to_all(listeners)
-        job = EnforceJob(kafka, tables, options, not dry_run, poll_seconds, say)
+        job = EnforceJob(kafka, tables, options, not dry_run, poll_seconds, _to_all(listeners))
         if wants_release:
             name = release_principal and full_name(release_principal)
             release_now(stop, stack, job, name, round(pause_seconds * 1000))
@@ -122,17 +121,17 @@ def _webhook(url: str, tables: str, show: Callable[[Notice], None], *, dry_run: 
 
 
 def _to_all(listeners: Sequence[Callable[[Notice], None]]) -> Callable[[Notice], None]:
-    def say(notice: Notice) -> None:
+    def notify(notice: Notice) -> None:
         for listener in listeners:
             listener(notice)
 
-    return say
+    return notify
 
 
 def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
     is_closed = threading.Event()
 
-    def say(notice: Notice) -> None:
+    def notify(notice: Notice) -> None:
         if is_closed.is_set():
             # Continue without output: the leases still have to be ended.
             return
@@ -147,7 +146,7 @@ def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
             is_closed.set()
             raise
 
-    return say
+    return notify
 
 
 def _own_names(kafka: KafkaConfig) -> list[str]:

@@ -32,8 +32,7 @@ from broker.errors import EnforcerLockError
 from broker.kafka.config import KafkaConfig
 from broker.kafka.holds import HoldBindings
 from broker.kafka.quotas import ClientQuotas
-from jobs.output.progress import progress_bar
-from jobs.output.progress import say as tell
+from jobs.output.progress import print_status, progress_bar
 from tables.errors import TableError, TableVersionError
 from tables.store.open import open_store
 from wire.holds import HOLD_AUTHORIZER
@@ -88,7 +87,7 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
         parts.ports.levers[name].unavailable_reason()
     watch = StreamWatch(parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=_SILENCE_MS)
     doing = "carrying out" if job.apply else "without --apply only reporting the effect of"
-    tell(f"{doing} the decisions in {job.tables}, on {_servers(job)}; Ctrl-C ends it")
+    print_status(f"{doing} the decisions in {job.tables}, on {_servers(job)}; Ctrl-C ends it")
     Loop(enforcer, watch, metrics, parts.clocks, job.notify, job.poll_seconds).run(stop)
 
 
@@ -125,7 +124,7 @@ def _lock(stack: ExitStack, settings: Mapping[str, str]) -> EnforcerLock | Enfor
 
 
 def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = None) -> _Parts:
-    tell(f"asking the brokers at {_servers(job)}")
+    print_status(f"asking the brokers at {_servers(job)}")
     time_ = BrokersTime(wall_ms, steady_ms)
     settings, client = job.kafka.client(), job.kafka.kafka_python()
     holds, quotas = stack.enter_context(HoldBindings(client)), stack.enter_context(ClientQuotas(client))

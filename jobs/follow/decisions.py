@@ -77,11 +77,10 @@ def _line(row: dict[str, Any], cause: str | None) -> str:
         quota = "no quota" if row["quota"] is None else f"quota {human(row['quota'])} ({row['quota_source']})"
         parts += [f"until {human(until)}", f"{plural(row['refused_pids'] or 0, 'PID')} refused", quota]
         parts += [f"clients: {human(dict(row['client_ids']))}"] if row["client_ids"] else []
-        # Rows of an earlier version have none.
-        parts += [f"addresses: {human(dict(row['addresses']))}"] if row.get("addresses") else []
+        parts += [f"addresses: {human(dict(row['addresses']))}"] if row["addresses"] else []
         parts += [f"looks like: {cause}"] if cause else []
-    if row.get("broker_id") is not None:
+    if row["broker_id"] is not None:
         parts.append(f"broker {row['broker_id']}")
-    if row.get("reason") == "quota_changed":
+    if row["reason"] == "quota_changed":
         parts.append("its quota changed")
     return "  ".join(parts)

@@ -71,7 +71,7 @@ def plural(count: float, one: str, many: str | None = None) -> str:
 
 
 def counted(counts: Mapping[str, int], most: int = 5) -> str:
-    """Return names with their counts, the greatest first; beyond a few, and of those told as `other`, the sum.
+    """Return names with their counts, the greatest first, and the sum of the rest and of `other`.
 
     Examples:
         >>> counted({"10.0.0.7": 4, "10.0.0.8": 1200})

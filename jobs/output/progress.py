@@ -15,8 +15,8 @@ ProgressReport = Callable[[float, float], None]
 _STEP_S = 0.5
 
 
-def say(text: str, console: Console | None = None) -> None:
-    """Print what a silent command does, on a terminal."""
+def print_status(text: str, console: Console | None = None) -> None:
+    """Print what a command does, if standard error is a terminal."""
     console = console or Console(stderr=True)
     if console.is_terminal:
         console.print(printable(text), soft_wrap=True)

@@ -115,8 +115,8 @@ class _Layout:
         counts = range(len(self._columns) + 1)
         return max(count for count in counts if not count or self._total(count) <= self._width)
 
-    def _rows(self, count: int | None = None) -> Iterator[tuple[Text, ...]]:
-        return zip(*(column.cells for column in self._columns[:count]), strict=True)
+    def _rows(self) -> Iterator[tuple[Text, ...]]:
+        return zip(*(column.cells for column in self._columns), strict=True)
 
     # A line per row
 

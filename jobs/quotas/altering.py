@@ -35,7 +35,7 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
             numbers[name] = float(value.strip().removeprefix("[").removesuffix("]"))
         except ValueError:
             given = f"{value!r} is not a number" if equals else "there is no value"
-            msg = f"--add-config {text!r}: {given}. Write {name}=50, say"
+            msg = f"--add-config {text!r}: {given}. For example, write {name}=50"
             raise QuotaCommandError(msg) from None
     before = _in_force(tables, entity_name)
     kept = {} if before is None else {RATE: before.producer_ids_rate, BURST: before.producer_ids_burst}

@@ -1,4 +1,4 @@
-"""Serves metrics to Prometheus, and probes to whoever starts services, over HTTP while a command runs."""
+"""Serves Prometheus metrics and health probes over HTTP while a command runs."""
 
 import platform
 import sys

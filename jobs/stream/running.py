@@ -11,7 +11,7 @@ from broker.errors import TopicMissingError
 from broker.kafka.offsets import events_per_record, oldest_record
 from broker.kafka.topics import require_topic
 from jobs.options import LOOPBACK
-from jobs.output.progress import say
+from jobs.output.progress import print_status
 from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
 from jobs.stream.learning_writer import request_writer
@@ -92,7 +92,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     )
     reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]
     if options.trigger != AVAILABLE_NOW:
-        say(
+        print_status(
             f"from topic {options.topic} into the tables in {options.tables}, a batch every {options.trigger}; "
             "Ctrl-C ends it"
         )
@@ -184,7 +184,7 @@ def _run_steadily(spark: SparkSession, options: StreamOptions, report_topics: Co
     Spark's trigger waits for a wall clock time: after a step back by an hour it would start no batch for an hour.
     """
     while back_s := _run_queries(spark, options, report_topics):
-        say(f"the clock of this host went back by {back_s:.0f} s: the stream continues with the next batch")
+        print_status(f"the clock of this host went back by {back_s:.0f} s: the stream continues with the next batch")
 
 
 def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> float:

@@ -114,13 +114,13 @@ class TopApp(App[None]):
             if self._looks % _DIAGNOSES_EVERY == 0:
                 self._diagnoses = read_diagnoses(self.tables, now)
         except OUR_ERRORS as error:
-            self.call_from_thread(self.say, one_line(str(error)))
+            self.call_from_thread(self.show_status, one_line(str(error)))
             return
         self._looks += 1
         self.rows = [row.diagnosed(self._diagnoses) for row in rows]
         self.call_from_thread(self.show_rows)
 
-    def say(self, text: str) -> None:
+    def show_status(self, text: str) -> None:
         """Show a line above the table, unless the app is ending."""
         if self.screen_stack:
             self.screen_stack[0].query_one("#status", Static).update(printable(text))
@@ -146,7 +146,7 @@ class TopApp(App[None]):
         where = names.index(chosen.name) if chosen and chosen.name in names else at
         table.move_cursor(row=min(where, max(0, len(names) - 1)), animate=False)
         filtered = f", {len(found):,} with {self.text}" if self.text else ""
-        self.say(summary(self.rows, self.freshness))
+        self.show_status(summary(self.rows, self.freshness))
         banner = self.screen_stack[0].query_one("#stale", Static)
         banner.update(warning_text(self.freshness))
         banner.set_class(self.freshness.is_stale, "shown")

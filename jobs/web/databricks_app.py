@@ -1,7 +1,6 @@
 """The console as a Databricks App: the platform authenticates visitors, so there is no token."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,11 +17,11 @@ _APP_NAME = "DATABRICKS_APP_NAME"
 _USER = ("x-forwarded-email", "x-forwarded-user")
 
 
-def require_app(environment: Mapping[str, str] = os.environ) -> None:
+def require_app() -> None:
     """Raise unless the proxy of Databricks Apps is in front: elsewhere anybody could forge the user header."""
-    if not environment.get(_APP_NAME):
+    if not os.environ.get(_APP_NAME):
         msg = (
-            "--databricks-app takes whom a header names, which only the proxy of Databricks Apps may set, and "
+            "--databricks-app trusts a header that only the proxy of Databricks Apps may set, and "
             f"{_APP_NAME} is not set here: leave it out, and visitors show a token"
         )
         raise typer.BadParameter(msg)

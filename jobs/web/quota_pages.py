@@ -92,7 +92,7 @@ def _excess(
     name: str | None,
     allowance: Allowance | None,
 ) -> Excess:
-    """Sum what lies beyond a quota: of one user, or of all whom the default covers."""
+    """Return the sum of new PIDs above a quota, for one user or for all users under the default."""
     whose = [name] if name is not None else [each for each in by_name if each not in quotas_now]
     found = [excess(by_name.get(each, {}), allowance) for each in whose]
     return Excess(*(sum(getattr(each, name) for each in found) for name in Excess.__dataclass_fields__))

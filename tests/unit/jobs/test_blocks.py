@@ -137,17 +137,19 @@ class TestOnePid:
         assert (found["broker_id"], found["broker_epoch"], found["handed_out"]["principal"]) == (7, 31, "User:bob")
 
     @pytest.mark.parametrize(
-        ("pid", "said"),
+        ("pid", "message"),
         [(4, "it is older"), (9000, "made it up, or it was allocated after"), (2500, "no tap has reported it")],
     )
-    def test_an_id_outside_all_blocks_is_reported(self, pid_quota: PidQuota, tables: Path, pid: int, said: str) -> None:
+    def test_an_id_outside_all_blocks_is_reported(
+        self, pid_quota: PidQuota, tables: Path, pid: int, message: str
+    ) -> None:
         append_kip_tables(tables, blocks=[block_row(1000, ago(90)), block_row(3000, ago(60))])
         code, out, err = pid_quota("blocks", "--tables", tables, "--pid", pid)
         assert (code, out) == (1, "")
-        assert said in err
+        assert message in err
 
     @pytest.mark.parametrize(
-        ("pid", "fate", "said"),
+        ("pid", "fate", "message"),
         [
             (40, "handed out", "40 was issued by broker 1"),
             # A later block of the same life was in use already.
@@ -158,7 +160,7 @@ class TestOnePid:
         ],
     )
     def test_the_fate_of_an_id_is_shown(
-        self, pid_quota: PidQuota, tables: Path, pid: int, fate: str, said: str
+        self, pid_quota: PidQuota, tables: Path, pid: int, fate: str, message: str
     ) -> None:
         restarted = block_row(3000, ago(30), broker_epoch=9)
         append_kip_tables(
@@ -166,7 +168,7 @@ class TestOnePid:
             blocks=[block_row(0, ago(90)), block_row(1000, ago(80)), block_row(2000, ago(70), broker_id=2), restarted],
             inits=[init(ago(60), 700), init(ago(50), 1200), init(ago(20), 3001)],
         )
-        assert said in pid_quota("blocks", "--tables", tables, "--pid", pid)[1]
+        assert message in pid_quota("blocks", "--tables", tables, "--pid", pid)[1]
         assert as_json(pid_quota, "--tables", tables, "--pid", pid)[1]["fate"] == fate
 
     def test_without_any_block_the_issuer_is_unknown(self, pid_quota: PidQuota, tables: Path) -> None:

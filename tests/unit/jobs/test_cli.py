@@ -54,7 +54,7 @@ def test_every_command_has_help(pid_quota: PidQuota, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("nope",), "No such command 'nope'"),
         (("--nope",), "--nope"),
@@ -66,11 +66,11 @@ def test_every_command_has_help(pid_quota: PidQuota, command: str) -> None:
     ],
 )
 def test_a_wrong_command_line_is_one_line_and_exit_code_2(
-    pid_quota: PidQuota, arguments: tuple[object, ...], said: str
+    pid_quota: PidQuota, arguments: tuple[object, ...], message: str
 ) -> None:
     code, out, err = pid_quota(*arguments)
     assert (code, out) == (2, "")
-    assert said in one_error(err)
+    assert message in one_error(err)
     assert "--help" in err
 
 
@@ -93,7 +93,7 @@ def test_an_error_of_each_of_our_trees_is_one_line_and_exit_code_1(
     assert capsys.readouterr().err == "error: tables are gone. Bring them back\n"
 
 
-def test_a_bug_is_one_line_and_says_how_to_see_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_is_one_line_that_names_the_option_debug(capsys: pytest.CaptureFixture[str]) -> None:
     code = terminal.run(lambda: application_raising(ZeroDivisionError("division by zero")), [])
     assert code == 1
     assert "--debug" in one_error(capsys.readouterr().err)
@@ -181,7 +181,7 @@ def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("--window-seconds", "0", "window_seconds=0"),
         ("--window-num", "0", "window_num=0"),
@@ -190,12 +190,12 @@ def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota
     ],
 )
 def test_a_setting_out_of_range_is_one_line_for_the_stream(
-    pid_quota: PidQuota, tmp_path: Path, option: str, value: str, said: str
+    pid_quota: PidQuota, tmp_path: Path, option: str, value: str, message: str
 ) -> None:
     code, _, err = pid_quota(*stream_arguments(tmp_path), option, value)
 
     assert code == 1
-    assert said in one_error(err)
+    assert message in one_error(err)
 
 
 def test_no_pyspark_is_one_line_for_the_stream(

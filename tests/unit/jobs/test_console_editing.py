@@ -290,7 +290,7 @@ class TestApply:
 
 class TestFile:
     @pytest.mark.parametrize(
-        ("text", "mode", "said"),
+        ("text", "mode", "message"),
         [
             ("", 0o600, "names nobody"),
             ("ada", 0o600, "line 1"),
@@ -298,11 +298,11 @@ class TestFile:
             *(("a:b:c", mode, "chmod") for mode in (0o644, 0o602, 0o601)),
         ],
     )
-    def test_an_invalid_file_of_editors_is_refused(self, tmp_path: Path, text: str, mode: int, said: str) -> None:
+    def test_an_invalid_file_of_editors_is_refused(self, tmp_path: Path, text: str, mode: int, message: str) -> None:
         file = tmp_path / "editors"
         file.write_text(text, encoding="utf-8")
         file.chmod(mode)
-        with pytest.raises(typer.BadParameter, match=said):
+        with pytest.raises(typer.BadParameter, match=message):
             Editors.load(file)
 
     @pytest.mark.parametrize(("name", "password"), [("", SECRET), ("a:b", SECRET), ("a\n", SECRET), ("ada", "short")])

@@ -111,10 +111,10 @@ def test_a_throttle_says_what_its_clients_look_like_now_but_not_one_of_hours_ago
 
     command = ("decisions", "--tables", tmp_path, "--since", "2h")
     shown = pid_quota(*command)[1].splitlines()
-    told = pid_quota(*command, "--json")[1].splitlines()
+    result = pid_quota(*command, "--json")[1].splitlines()
 
     assert [f"looks like: {cause}" in line for line in shown] == [False, True, False]
-    assert [json.loads(line)["looks_like"] for line in told] == [None, cause, None]
+    assert [json.loads(line)["looks_like"] for line in result] == [None, cause, None]
 
 
 @pytest.mark.parametrize("since", ["yesterday", "99999999999d"])

@@ -162,17 +162,17 @@ def signals_as_before() -> Iterator[None]:
 def test_the_console_stays_until_a_signal_ends_it_in_good_order(
     signals_as_before: None, number: signal.Signals
 ) -> None:
-    said = []
+    printed = []
 
     class View:
         def stage(self, text: str) -> None:
-            said.append(text)
+            printed.append(text)
             signal.raise_signal(number)
 
     # As the demo leaves them when it has stopped its processes.
     signal.signal(number, signal.SIG_IGN)
     linger(cast("DemoView", View()), DemoConsole("./demo-data"))
-    assert "Ctrl-C ends it" in said[0]
+    assert "Ctrl-C ends it" in printed[0]
 
 
 class TestConsole:

@@ -95,8 +95,8 @@ class TestTheStream:
 
     def test_waiting_for_it_is_shown(self, demo: Demo) -> None:
         demo.begin().look()
-        said = "Spark is starting, so nothing is counted yet: mallory has made 40 producers, alice 3"
-        assert demo.screen.updates == [([], said)]
+        message = "Spark is starting, so nothing is counted yet: mallory has made 40 producers, alice 3"
+        assert demo.screen.updates == [([], message)]
 
     def test_is_not_queried_while_its_tables_stay_as_they_are(
         self, demo: Demo, monkeypatch: pytest.MonkeyPatch

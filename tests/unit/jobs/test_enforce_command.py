@@ -15,28 +15,30 @@ SERVERS = "127.0.0.1:1"
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was said by the time the brokers are asked, none of which answers."""
-    said: list[str] = []
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Messages up to the request to the brokers, none of which answers."""
+    messages: list[str] = []
 
     def unreachable(*_: Any) -> None:
-        said.append("asked")
+        messages.append("asked")
         raise BrokerUnreachableError(SERVERS)
 
-    monkeypatch.setattr("jobs.enforcement.enforcing.tell", said.append)
+    monkeypatch.setattr("jobs.enforcement.enforcing.print_status", messages.append)
     monkeypatch.setattr("jobs.enforcement.enforcing.HoldBindings", unreachable)
-    return said
+    return messages
 
 
 @pytest.mark.parametrize("apply", [False, True])
-def test_it_says_whom_it_asks_before_it_waits_for_an_answer(tmp_path: Path, told: list[str], apply: bool) -> None:
+def test_it_prints_the_brokers_before_it_waits_for_their_answer(
+    tmp_path: Path, messages: list[str], apply: bool
+) -> None:
     create_missing(str(tmp_path))
     with patch("signal.signal"), pytest.raises(BrokerUnreachableError):
         enforce(SERVERS, str(tmp_path), apply=apply)
-    assert told == [f"asking the brokers at {SERVERS}", "asked"]
+    assert messages == [f"asking the brokers at {SERVERS}", "asked"]
 
 
-def test_a_mistyped_folder_is_told_before_any_broker_is_asked(tmp_path: Path, told: list[str]) -> None:
+def test_a_mistyped_folder_is_reported_before_any_broker_is_asked(tmp_path: Path, messages: list[str]) -> None:
     with patch("signal.signal"), pytest.raises(TableNotFoundError, match="mistyped"):
         enforce(SERVERS, str(tmp_path / "mistyped"))
-    assert told == []
+    assert messages == []

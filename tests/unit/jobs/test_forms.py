@@ -103,15 +103,15 @@ def test_quotas_as_csv_can_be_imported(pid_quota: PidQuota, filled: Path, tmp_pa
     file = tmp_path / "quotas.csv"
     file.write_text(out, encoding="utf-8")
     create_missing(str(tmp_path / "other"))
-    code, said, err = pid_quota("quotas", "--tables", tmp_path / "other", "--import", file, "--json")
-    assert (code, len(json.loads(said)["changes"]), err) == (0, 1, "")
+    code, printed, err = pid_quota("quotas", "--tables", tmp_path / "other", "--import", file, "--json")
+    assert (code, len(json.loads(printed)["changes"]), err) == (0, 1, "")
 
 
 class TestBar:
     def shown(self, terminal: bool) -> str:
         text = io.StringIO()
         console = Console(file=text, force_terminal=terminal, width=100)
-        progress.say("carrying out \x1b decisions", console)
+        progress.print_status("carrying out \x1b decisions", console)
         with progress.progress_bar("keeping up the tables", console) as report:
             report(3, 13)
         return text.getvalue()

@@ -174,7 +174,7 @@ def test_of_several_rows_of_a_quota_the_newest_stays_however_old(pid_quota: PidQ
     assert sorted(row["producer_ids_rate"] for row in rows_of(tmp_path, QUOTAS)) == [2.0, 3.0, 5.0]
 
 
-def test_files_of_older_versions_stay_for_those_who_read_them(pid_quota: PidQuota, tmp_path: Path) -> None:
+def test_files_of_older_versions_stay_for_their_readers(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 3)
     reader = open_table(str(tmp_path), METRICS)
     # A file that a writer left behind when it died.
@@ -242,14 +242,14 @@ def test_checksums_go_when_their_file_has_gone(tmp_path: Path) -> None:
     assert left == kept | {".on-its-way.parquet.crc"}
 
 
-def test_a_dry_run_tells_and_changes_nothing(pid_quota: PidQuota, tmp_path: Path) -> None:
+def test_a_dry_run_reports_and_changes_nothing(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 4)
     append(tmp_path, METRICS, metrics("User:old", days_ago(50)))
     before = versions(tmp_path)
 
-    told = maintained(pid_quota, tmp_path, "--dry-run")[METRICS]
+    planned = maintained(pid_quota, tmp_path, "--dry-run")[METRICS]
 
-    assert (told["deleted_rows"], told["merged_files"], told["files"]) == (1, 5, 5)
+    assert (planned["deleted_rows"], planned["merged_files"], planned["files"]) == (1, 5, 5)
     assert versions(tmp_path) == before
     assert maintained(pid_quota, tmp_path)[METRICS]["deleted_rows"] == 1
 
@@ -314,7 +314,7 @@ def test_a_step_that_met_a_commit_of_others_is_taken_again(tmp_path: Path, monke
     assert (done.deleted_rows, done.after.rows, done.after.files) == (0, 4, 1)
 
 
-def test_two_at_once_in_the_same_folder_are_one_too_many(pid_quota: PidQuota, tmp_path: Path) -> None:
+def test_a_second_maintenance_of_the_same_folder_is_refused(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 3)
     with alone(str(tmp_path)):
         code, out, err = pid_quota("maintain", "--tables", tmp_path)

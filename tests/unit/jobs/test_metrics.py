@@ -84,7 +84,7 @@ def batch(*rows: tuple[str, dict[str, Any]], quarantined: int = 0, commit_second
     return BatchSummary(0, bodies, commit_seconds)
 
 
-def told(collector: Collector) -> dict[Any, float]:
+def scraped(collector: Collector) -> dict[Any, float]:
     """What Prometheus would read: value by name and labels."""
     registry = CollectorRegistry()
     registry.register(collector)
@@ -112,7 +112,7 @@ def metrics(clock: Clock) -> StreamMetrics:
 def test_a_principal_has_the_metrics_of_the_kip_under_the_name_its_quota_has(metrics: StreamMetrics) -> None:
     metrics.observe(batch(row("User:alice", tokens=-2.0, throttle_time_avg_ms=36_000.0)))
 
-    found = told(metrics)
+    found = scraped(metrics)
     assert found[user("kafka_server_producerids_rate", "alice")] == 2.5
     assert found[user("kafka_server_producerids_tokens", "alice")] == -2.0
     assert found[user("kafka_server_producerids_throttle_time_avg_ms", "alice")] == 36_000
@@ -129,11 +129,11 @@ def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(
 
     clock.ms += HOUR_MS // 50
 
-    found = told(metrics)
+    found = scraped(metrics)
     assert found[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(0)
     assert found[user("pid_quota_throttle_time_seconds", "alice")] == pytest.approx(0)
     clock.ms += HOUR_MS // 2
-    assert told(metrics)[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(50)
+    assert scraped(metrics)[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(50)
 
 
 def test_tokens_come_back_up_to_the_burst_and_are_never_less_than_told(metrics: StreamMetrics, clock: Clock) -> None:
@@ -141,10 +141,10 @@ def test_tokens_come_back_up_to_the_burst_and_are_never_less_than_told(metrics: 
 
     # When our clock is behind the events', and hours later, as far as a window lets rows count.
     clock.ms -= 60_000
-    behind = told(metrics)
+    behind = scraped(metrics)
     metrics.observe(batch(row("User:pods", NOON_MS + 1, tokens=550.0, burst=600.0)))
     clock.ms += HOUR_MS
-    later = told(metrics)
+    later = scraped(metrics)
 
     assert behind[user("kafka_server_producerids_tokens", "pods")] == -2
     assert (later[user("kafka_server_producerids_tokens", "pods")], later[user("pid_quota_burst_pids", "pods")]) == (
@@ -157,7 +157,7 @@ def test_tokens_come_back_up_to_the_burst_and_are_never_less_than_told(metrics: 
 def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics: StreamMetrics) -> None:
     metrics.observe(batch(*(row(f"User:u{number}", new_pids_window=number) for number in range(10))))
 
-    found = told(metrics)
+    found = scraped(metrics)
     by_user = {key[1][1]: value for key, value in found.items() if key[0] == "pid_quota_window_pids"}
     assert by_user == {"u9": 9, "u8": 8, "other": 28}
     assert found[user("kafka_server_producerids_tokens", "other")] == 80
@@ -175,7 +175,7 @@ def test_throttled_principals_come_first_and_unknown_is_always_shown(metrics: St
         )
     )
 
-    found = told(metrics)
+    found = scraped(metrics)
     assert user("pid_quota_window_pids", "unknown") in found
     assert found[user("pid_quota_throttles_in_force", "small")] == 1
     assert found[user("pid_quota_window_pids", "other")] == 1000
@@ -184,24 +184,24 @@ def test_throttled_principals_come_first_and_unknown_is_always_shown(metrics: St
 def test_of_those_without_series_of_their_own_the_longest_throttle_time_counts(metrics: StreamMetrics) -> None:
     metrics.observe(batch(*(row(f"User:u{number}", tokens=-float(number)) for number in range(5))))
 
-    assert told(metrics)[user("pid_quota_throttle_time_seconds", "other")] == 4 * 36
+    assert scraped(metrics)[user("pid_quota_throttle_time_seconds", "other")] == 4 * 36
 
 
 def test_a_throttle_of_the_moment_of_a_release_is_the_later_one(metrics: StreamMetrics) -> None:
     metrics.observe(batch(throttle("User:a", NOON_MS + 60_000), throttle("User:a", NOON_MS, "RELEASE")))
 
-    assert told(metrics)[user("pid_quota_throttles_in_force", "a")] == 1
+    assert scraped(metrics)[user("pid_quota_throttles_in_force", "a")] == 1
 
 
 def test_a_throttle_ends_by_its_time_or_by_its_release(metrics: StreamMetrics, clock: Clock) -> None:
     metrics.observe(batch(throttle("User:a", NOON_MS + 60_000), throttle("User:b", NOON_MS + 60_000)))
     metrics.observe(batch(row("User:a"), row("User:b"), throttle("User:b", NOON_MS, "RELEASE")))
 
-    assert told(metrics)[user("pid_quota_throttles_in_force", "a")] == 1
-    assert told(metrics)[user("pid_quota_throttles_in_force", "b")] == 0
+    assert scraped(metrics)[user("pid_quota_throttles_in_force", "a")] == 1
+    assert scraped(metrics)[user("pid_quota_throttles_in_force", "b")] == 0
     clock.ms += 60_000
-    assert told(metrics)[user("pid_quota_throttles_in_force", "a")] == 0
-    assert told(metrics)["pid_quota_decisions_total", ("action", "THROTTLE")] == 2
+    assert scraped(metrics)[user("pid_quota_throttles_in_force", "a")] == 0
+    assert scraped(metrics)["pid_quota_decisions_total", ("action", "THROTTLE")] == 2
 
 
 def test_a_principal_silent_for_a_window_has_no_series(metrics: StreamMetrics, clock: Clock) -> None:
@@ -209,41 +209,44 @@ def test_a_principal_silent_for_a_window_has_no_series(metrics: StreamMetrics, c
 
     clock.ms += HOUR_MS
 
-    assert not [key for key in told(metrics) if ("user", "alice") in key]
+    assert not [key for key in scraped(metrics) if ("user", "alice") in key]
 
 
 def test_an_older_row_never_replaces_a_newer_one_and_a_later_one_of_its_tick_does(metrics: StreamMetrics) -> None:
     for new_pids, as_of_ms in ((6, NOON_MS), (7, NOON_MS), (1, NOON_MS - 1)):
         metrics.observe(batch(row("User:alice", as_of_ms, new_pids_window=new_pids)))
 
-    assert told(metrics)[user("pid_quota_window_pids", "alice")] == 7
+    assert scraped(metrics)[user("pid_quota_window_pids", "alice")] == 7
 
 
 def test_in_scope_broker_each_broker_has_its_own_budget(metrics: StreamMetrics) -> None:
     metrics.observe(batch(row("User:alice", broker_id=1, tokens=1.0), row("User:alice", broker_id=2, tokens=2.0)))
 
-    found = told(metrics)
+    found = scraped(metrics)
     assert found["kafka_server_producerids_tokens", ("broker", "2"), ("user", "alice")] == 2
     metrics.observe(batch(*(row(f"User:u{number}", broker_id=3, tokens=1.0, active_pids=0) for number in range(3))))
-    assert told(metrics)["kafka_server_producerids_tokens", ("broker", "3"), ("user", "other")] == 3
+    assert scraped(metrics)["kafka_server_producerids_tokens", ("broker", "3"), ("user", "other")] == 3
 
 
 @pytest.mark.parametrize("name", ['a"b\\c\nd', "<script>", "other", "unknown", "x" * 5000, "Ünï 中"])
 def test_no_name_can_break_the_answer(metrics: StreamMetrics, name: str) -> None:
     metrics.observe(batch(row(f"User:{name}"), row("User:bob", new_pids_window=9), row("User:carol")))
 
-    assert told(metrics)[user("pid_quota_window_pids", "bob")] == 9
+    assert scraped(metrics)[user("pid_quota_window_pids", "bob")] == 9
 
 
 def test_counters_of_decisions_begin_at_0_so_that_prometheus_sees_the_first(metrics: StreamMetrics) -> None:
-    assert [told(metrics)["pid_quota_decisions_total", ("action", each)] for each in ("THROTTLE", "RELEASE")] == [0, 0]
+    assert [scraped(metrics)["pid_quota_decisions_total", ("action", each)] for each in ("THROTTLE", "RELEASE")] == [
+        0,
+        0,
+    ]
 
 
 def test_learning_and_saturated_principals_and_bad_records_are_counted(metrics: StreamMetrics) -> None:
     metrics.observe(batch(row("User:a", phase="learning"), row("User:b", saturated=True), quarantined=3))
     metrics.observe(batch(quarantined=2))
 
-    found = told(metrics)
+    found = scraped(metrics)
     assert found["pid_quota_learning_principals",] == 1
     assert found["pid_quota_saturated_principals",] == 1
     assert found["pid_quota_ledger_bytes",] == 200
@@ -256,7 +259,7 @@ def test_the_health_of_each_query_is_exported(metrics: StreamMetrics, clock: Clo
     metrics.report(Progress("pid-quota", 8, 1.0, 500, 10, 41, 9001))
 
     query = ("query", "pid-quota")
-    found = told(metrics)
+    found = scraped(metrics)
     assert found["pid_quota_stream_batch_seconds", query] == 1.0
     assert found["pid_quota_stream_records_total", query] == 1500
     assert found["pid_quota_stream_records_behind", query] == 10
@@ -264,7 +267,7 @@ def test_the_health_of_each_query_is_exported(metrics: StreamMetrics, clock: Clo
     assert found["pid_quota_stream_heard_timestamp_seconds", query] == NOON_MS / 1000
     clock.ms += 5000
     metrics.idle("pid-quota")
-    found = told(metrics)
+    found = scraped(metrics)
     assert found["pid_quota_stream_heard_timestamp_seconds", query] == NOON_MS / 1000 + 5
     assert found["pid_quota_stream_records_behind", query] == 0
 
@@ -286,7 +289,7 @@ def test_a_tap_exports_its_counters_and_the_brokers() -> None:
     tap.observe(heartbeat())
     tap.observe(heartbeat(cluster_brokers=[], newest_line_ms=NOON_MS, counters={"lines": 10, "events": 4}))
 
-    found = told(tap)
+    found = scraped(tap)
     assert found["pid_quota_tap_lines_total", ("broker", "1")] == 10
     assert found["pid_quota_tap_behind_bytes", ("broker", "1")] == 70
     assert found["pid_quota_tap_newest_line_timestamp_seconds", ("broker", "1")] == NOON_MS / 1000
@@ -306,7 +309,7 @@ def test_an_enforcer_exports_its_leases_and_its_actions(clock: Clock) -> None:
 
     clock.ms += 3000
 
-    found = told(enforcer)
+    found = scraped(enforcer)
     assert found["pid_quota_enforcer_leases", ("state", "in_force")] == 1
     assert found["pid_quota_enforcer_leases", ("state", "applying")] == 0
     assert found["pid_quota_enforcer_actions_total", ("action", "skipped")] == 1
@@ -395,7 +398,7 @@ def test_the_times_of_batches_are_a_histogram_by_query(metrics: StreamMetrics) -
     for seconds in (0.5, 1.5, 1000.0):
         metrics.report(Progress("pid-quota", 0, seconds, 0, 0, 0, 0))
 
-    found = told(metrics)
+    found = scraped(metrics)
     name, query = "pid_quota_stream_batch_duration_seconds", ("query", "pid-quota")
     up_to = {key[1][1]: value for key, value in found.items() if key[0] == f"{name}_bucket"}
     assert (up_to["0.5"], up_to["1.0"], up_to["2.0"], up_to["300.0"], up_to["+Inf"]) == (1, 1, 2, 2, 3)

@@ -118,7 +118,7 @@ def test_a_burst_that_is_none_is_refused_in_one_line(quotas: PidQuota, described
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("--alter", "--add-config", "producer_byte_rate=5", "--entity-default"), 1, "producer_ids_rate"),
         (("--alter", "--add-config", "producer_ids_rate", "--entity-default"), 1, "no value"),
@@ -139,16 +139,16 @@ def test_a_burst_that_is_none_is_refused_in_one_line(quotas: PidQuota, described
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "\udcff"), 2, "UTF-8"),
     ],
 )
-def test_what_can_t_be_done_is_said_in_one_line(
-    quotas: PidQuota, arguments: tuple[str, ...], code: int, said: str
+def test_an_impossible_change_is_refused_in_one_line(
+    quotas: PidQuota, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     result = quotas(*arguments)
     assert result[:2] == (code, "")
-    assert said in result[2]
+    assert message in result[2]
     assert result[2].count("\n") == 1
 
 
-def test_an_unknown_user_is_one_line_that_tells_what_holds(quotas: PidQuota) -> None:
+def test_an_unknown_user_is_one_line_with_the_quota_in_force(quotas: PidQuota) -> None:
     quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default")
     code, out, err = quotas("--describe", "--entity-name", "nobody")
     assert (code, out) == (1, "")

@@ -62,7 +62,7 @@ def test_what_describe_writes_can_be_imported(
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("a.csv", "entity_name,producer_ids_rate\nalice,5\nbob,0\n", "line 3: producer_ids_rate=0.0 is not a quota"),
         ("a.csv", "entity_name,producer_ids_rate,producer_ids_burst\nalice,5,0\n", "line 2: producer_ids_burst=0.0 is"),
@@ -94,14 +94,14 @@ def test_what_describe_writes_can_be_imported(
     ],
 )
 def test_a_file_with_one_mistake_sets_nothing_and_says_where(
-    imported: Callable[[str, str], tuple[int, str, str]], tmp_path: Path, name: str, text: str, said: str
+    imported: Callable[[str, str], tuple[int, str, str]], tmp_path: Path, name: str, text: str, message: str
 ) -> None:
     assert imported("before.csv", "entity_name,producer_ids_rate\ncarol,1\n")[0] == 0
 
     code, out, err = imported(name, text)
 
     assert (code, out) == (1, "")
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
     assert in_force(tmp_path) == {"carol": 1.0}
 
@@ -221,7 +221,7 @@ class TestAsCode:
         assert again.read_bytes() == export.read_bytes()
 
     @pytest.mark.parametrize(
-        ("arguments", "code", "said"),
+        ("arguments", "code", "message"),
         [
             (("--export", "quotas.txt"), 1, "no known file type"),
             (("--export", "/nowhere/quotas.csv"), 1, "can't be written"),
@@ -231,9 +231,9 @@ class TestAsCode:
         ],
     )
     def test_what_can_t_be_done_is_one_line(
-        self, quotas: PidQuota, file: Path, arguments: tuple[str, ...], code: int, said: str
+        self, quotas: PidQuota, file: Path, arguments: tuple[str, ...], code: int, message: str
     ) -> None:
         result = quotas(*arguments)
         assert result[:2] == (code, "")
-        assert said in result[2]
+        assert message in result[2]
         assert result[2].count("\n") == 1

@@ -186,7 +186,7 @@ class TestStale:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--view", "throttled"), "there is no view throttled: did you mean 'throttles_per_day'?"),
         (("--view", "xyz"), "there is no view xyz: choose one of"),
@@ -195,11 +195,11 @@ class TestStale:
     ],
 )
 def test_it_takes_one_query_or_one_view_that_exists(
-    pid_quota: PidQuota, tmp_path: Path, arguments: tuple[str, ...], said: str
+    pid_quota: PidQuota, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     code, _, err = pid_quota("sql", "--tables", tmp_path, *arguments)
     assert code == 2
-    assert said in err
+    assert message in err
 
 
 @pytest.mark.parametrize("comment", ["-- c\n", "--c\n", "--\n", "-- a\n-- b = 1\n", "/* c */"])
@@ -218,7 +218,7 @@ def test_a_mistyped_view_is_answered_with_the_one_that_is_like_it(ask: PidQuota)
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         (
             "SELECT pricipal FROM throttle_decisions",
@@ -229,8 +229,8 @@ def test_a_mistyped_view_is_answered_with_the_one_that_is_like_it(ask: PidQuota)
         ("SELECT * FROM orders", "orders does not exist. Tables and views: producer_id_quotas, "),
     ],
 )
-def test_a_mistyped_name_gets_similar_names(ask: PidQuota, tmp_path: Path, query: str, said: str) -> None:
+def test_a_mistyped_name_gets_similar_names(ask: PidQuota, tmp_path: Path, query: str, message: str) -> None:
     create_missing(str(tmp_path))
     code, out, err = ask(query)
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert said in err
+    assert message in err

@@ -56,14 +56,14 @@ def test_whose_clients_have_to_be_mended_is_marked_with_what_will_do_then(pid_qu
     append(tables, "producer_inits", *rows)
 
     busy, calm = suggest(pid_quota, tables)
-    said = pid_quota("suggest-quotas", "--tables", tables)[1]
+    message = pid_quota("suggest-quotas", "--tables", tables)[1]
 
     cause = "likely producer per message/batch, else leak or restart loop"
     assert (busy["suggested"], busy["looks_like"]) == (150.0, cause)
     # Nine processes: one for the client that makes producers all the time, eight for the roll-outs.
     assert busy["once_mended"] == 14.0
     assert (calm["looks_like"], calm["once_mended"]) == (None, None)
-    assert f"User:busy: {cause}. Fix that first (pid-quota why User:busy)" in said
+    assert f"User:busy: {cause}. Fix that first (pid-quota why User:busy)" in message
 
 
 def test_peaks_that_may_be_deploys_become_a_burst_though_it_can_t_tell(pid_quota: PidQuota, tmp_path: Path) -> None:

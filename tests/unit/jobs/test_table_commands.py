@@ -36,14 +36,14 @@ def test_each_table_says_what_it_holds(pid_quota: PidQuota, tmp_path: Path) -> N
     rows = [decision("User:m", NOON + seconds(number)) for number in (0, 30, 60)]
     append(tmp_path, DECISIONS, *rows)
 
-    told = {row["table"]: row for row in asked(pid_quota, "describe", "--tables", tmp_path)}
+    result = {row["table"]: row for row in asked(pid_quota, "describe", "--tables", tmp_path)}
 
-    assert list(told) == list(TABLES)
-    about = told[DECISIONS]
+    assert list(result) == list(TABLES)
+    about = result[DECISIONS]
     assert (about["rows"], about["files"], about["version"]) == (3, 1, versions(tmp_path)[DECISIONS])
     assert about["bytes"] > 0
     assert (about["oldest"], about["newest"]) == ("2026-01-15T12:00:00+00:00", "2026-01-15T12:01:00+00:00")
-    assert (told[METRICS]["rows"], told[METRICS]["oldest"], told[QUOTAS]["newest"]) == (0, None, None)
+    assert (result[METRICS]["rows"], result[METRICS]["oldest"], result[QUOTAS]["newest"]) == (0, None, None)
 
 
 def test_rows_without_statistics_are_counted(pid_quota: PidQuota, tmp_path: Path) -> None:
@@ -60,13 +60,13 @@ def test_rows_without_statistics_are_counted(pid_quota: PidQuota, tmp_path: Path
 def test_a_table_says_what_its_columns_mean(pid_quota: PidQuota, tmp_path: Path, name: str) -> None:
     create_missing(str(tmp_path))
 
-    (told,) = asked(pid_quota, "describe", name, "--tables", tmp_path)
+    (result,) = asked(pid_quota, "describe", name, "--tables", tmp_path)
 
-    assert told["comment"] == TABLES[name].comment
-    assert [(column["column"], column["comment"]) for column in told["columns"]] == [
+    assert result["comment"] == TABLES[name].comment
+    assert [(column["column"], column["comment"]) for column in result["columns"]] == [
         (field.name, field.metadata[b"comment"].decode()) for field in TABLES[name].schema
     ]
-    assert [column["nullable"] for column in told["columns"]] == [field.nullable for field in TABLES[name].schema]
+    assert [column["nullable"] for column in result["columns"]] == [field.nullable for field in TABLES[name].schema]
 
 
 def test_people_get_tables(pid_quota: PidQuota, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_missing_file_is_reported(pid_quota: PidQuota, tap: Tap, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({}, "every running broker is watched"),
         ({"position": None}, "broker 1: the file that its tap follows does not exist"),
@@ -79,7 +79,7 @@ def test_a_missing_file_is_reported(pid_quota: PidQuota, tap: Tap, tmp_path: Pat
     ],
 )
 def test_status_says_in_one_line_what_is_wrong_with_a_broker(
-    pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], said: str
+    pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], message: str
 ) -> None:
     beat = {
         "timestamp_ms": NOON_MS,
@@ -103,5 +103,5 @@ def test_status_says_in_one_line_what_is_wrong_with_a_broker(
     code, out, _ = pid_quota("tap", "status", *SERVERS)
 
     assert code == (1 if values.keys() & {"position", "problem"} else 0)
-    assert said in out
+    assert message in out
     assert "4.3.1" in out
