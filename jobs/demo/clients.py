@@ -1,4 +1,4 @@
-"""The demo's producers: alice keeps hers open, mallory makes a new one for every message.
+"""The demo's producers: alice keeps hers open, and mallory makes a new one for every message.
 
 Also `pid-quota demo-clients`, for an existing broker (see `compose.yaml`).
 """

@@ -24,7 +24,7 @@ STARTS = 4
 
 
 def events() -> Iterator[tuple[str, str]]:
-    """A flood of new PIDs by mallory, a steady alice, and something that is no event."""
+    """Return a flood of new PIDs by mallory, steady events by alice, and an invalid record."""
     now_ms = time.time_ns() // 1_000_000
     flood = [("User:mallory", 1000 + number) for number in range(FLOOD)]
     for principal, pid in [*flood, *[("User:alice", 7)] * 20]:

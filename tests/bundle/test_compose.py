@@ -1,4 +1,4 @@
-"""`compose.yaml` without a container engine: it loads, what it names exists, and its commands are those of the CLI."""
+"""`compose.yaml` without a container engine: it loads, its files exist, and the CLI accepts its commands."""
 
 from pathlib import Path, PurePosixPath
 from typing import Any

@@ -1,4 +1,4 @@
-"""`compose.yaml`, built and run in containers: from mallory's producers to her client quota, and what the console says.
+"""`compose.yaml`, built and run in containers: from mallory's producers to her client quota and the console.
 
 The first run makes a Debian beside the jars; each fetches what the Dockerfile installs.
 """

@@ -1,4 +1,4 @@
-"""The console in a real Chromium: every page in light, dark and on a phone, by keyboard, with names that attack.
+"""The console in a real Chromium: every page in light, dark and on a phone, by keyboard, with hostile names.
 
 `PID_QUOTA_SCREENSHOTS=docs/img` renews the pictures of the docs.
 """

@@ -210,7 +210,7 @@ def test_the_entry_point_is_one_of_the_package(bundle: Bundle) -> None:
 
 
 def values(arguments: Sequence[str]) -> dict[str, Any]:
-    """Parse a command line by the real command, and return the values that its command would be called with."""
+    """Parse a command line with the real CLI, and return the values that it passes to the command."""
     given = {}
     command = load_command(arguments[0])
     for leaf in leaves(command):
@@ -461,7 +461,7 @@ def test_readers_in_prod_read_tables_and_dashboard_and_nothing_else() -> None:
 
 @pytest.fixture
 def command_line() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The Databricks CLI in a workspace; `BUNDLE_VAR_service_principal` says who is logged in."""
+    """The Databricks CLI in a workspace; `BUNDLE_VAR_service_principal` is the logged-in user."""
     if not (shutil.which("databricks") and os.environ.get("DATABRICKS_HOST")):
         pytest.skip("`databricks bundle` needs the command line and a workspace")
 

@@ -57,7 +57,7 @@ def take_picture(address: str, profile: Path, folder: Path) -> None:
 
 
 def require_story(text: str) -> None:
-    """Who, what it cost, what was done; what to type next; and no two decisions that look alike."""
+    """Check the closing text, the next commands, and that all decisions in the table differ."""
     for said in (
         "first decision",
         "Who: mallory made",

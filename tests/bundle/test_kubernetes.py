@@ -1,4 +1,4 @@
-"""The manifests of docs/kubernetes: against the published schemas, and against what they name. No cluster was asked."""
+"""The manifests of docs/kubernetes: checked against the published schemas and for dangling names, without a cluster."""
 
 import re
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def named(kind: str) -> dict[str, dict[str, Any]]:
 
 
 def pods() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The spec of each pod that the manifests make by themselves, with the name of its owner."""
+    """Return the spec of each pod that the manifests create, with the name of its owner."""
     for kind in ("Job", "Deployment", "DaemonSet"):
         for name, content in named(kind).items():
             yield name, content["spec"]["template"]["spec"]

@@ -1,4 +1,4 @@
-"""The metric views, made by Spark 4.2 over the demo's tables: their measures say what the ordinary views say.
+"""The metric views, made by Spark 4.2 over the demo's tables: their measures equal those of the ordinary views.
 
 Spark knows version 0.1 of Databricks' definition, which has no comments and synonyms: those are only looked at here.
 """

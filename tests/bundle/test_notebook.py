@@ -1,4 +1,4 @@
-"""The example notebook: its questions, asked of the demo's tables, are answered as it prints."""
+"""The example notebook: its queries on the demo's tables return the printed answers."""
 
 import pytest
 import sqlglot

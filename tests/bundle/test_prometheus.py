@@ -1,4 +1,4 @@
-"""The metrics, the alert rules and the dashboard, judged by Prometheus itself: its server and `promtool`.
+"""The metrics, the alert rules and the dashboard, checked by Prometheus' own server and `promtool`.
 
 Debian's package `prometheus` has both; PID_QUOTA_PROMETHEUS names a folder with them otherwise.
 """

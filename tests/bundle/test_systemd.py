@@ -1,4 +1,4 @@
-"""The units of docs/systemd: judged by systemd itself, their commands by the CLI."""
+"""The units of docs/systemd: systemd checks the units, and the CLI checks their commands."""
 
 import re
 import shlex

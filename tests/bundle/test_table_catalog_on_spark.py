@@ -1,4 +1,4 @@
-"""The SQL for catalog tables, on a real Delta catalog: Spark's own, which is what comes nearest to Databricks here."""
+"""The SQL for catalog tables, on Spark's own Delta catalog, the closest substitute for Databricks here."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass

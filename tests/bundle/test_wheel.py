@@ -1,4 +1,4 @@
-"""The built wheel: what it needs, what is in it, and that it runs from a fresh virtual environment."""
+"""The built wheel: its requirements, its files, and a run from a new virtual environment."""
 
 import email
 import os
@@ -74,7 +74,7 @@ def test_the_base_package_requires_neither_spark_nor_delta(wheel: Path) -> None:
 
 
 def required(wheel: Path, extra: str = "") -> set[str]:
-    """Names of what the wheel requires always, or for an extra."""
+    """Return the names of the wheel's requirements, or of an extra's."""
     lines = [line.replace('"', "'") for line in metadata(wheel).get_all("Requires-Dist", [])]
     wanted = [line for line in lines if (f"extra == '{extra}'" in line if extra else "extra ==" not in line)]
     return {re.split(r"[^\w-]", line)[0] for line in wanted}

@@ -1,4 +1,4 @@
-"""Rows of the tables, written by hand: what a test does not name gets a harmless value."""
+"""Rows of the tables, with defaults for the values that a test does not set."""
 
 from datetime import datetime, timedelta, timezone
 from pathlib import Path

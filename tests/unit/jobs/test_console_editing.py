@@ -1,4 +1,4 @@
-"""Who may change a quota in the console, and what is refused: nothing changes without a session of our own page."""
+"""Changes of quotas in the console require a signed-in editor and a request from our own page."""
 
 import json
 from collections.abc import Callable

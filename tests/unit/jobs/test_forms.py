@@ -1,4 +1,4 @@
-"""The forms of what commands print: every table comes as JSON, every flat one as CSV; bars are for terminals."""
+"""Output formats: every table as JSON, every flat table as CSV, progress bars on terminals only."""
 
 import csv
 import inspect
@@ -38,7 +38,7 @@ FLAT = (
 
 
 def commands() -> Iterator[tuple[str, Callable[..., object]]]:
-    """Every command of ours by its words, with its function."""
+    """Yield the name of each command, and its function."""
     for name, (module, attribute, _) in _COMMANDS.items():
         found = getattr(import_module(module), attribute)
         if not isinstance(found, typer.Typer):

@@ -1,4 +1,4 @@
-"""`pid-quota maintain` on path tables: what goes, what stays, and who is not disturbed."""
+"""`pid-quota maintain` on path tables: what it deletes, what it keeps, and concurrent writers."""
 
 import json
 import shutil

@@ -85,7 +85,7 @@ def batch(*rows: tuple[str, dict[str, Any]], quarantined: int = 0, commit_second
 
 
 def scraped(collector: Collector) -> dict[Any, float]:
-    """What Prometheus would read: value by name and labels."""
+    """Return the values that Prometheus reads, by name and labels."""
     registry = CollectorRegistry()
     registry.register(collector)
     text = generate_latest(registry).decode()

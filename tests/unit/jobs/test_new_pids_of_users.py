@@ -1,4 +1,4 @@
-"""Ten kinds of users through the real rules: what the views say of their new producer ids, and the true number."""
+"""Ten kinds of users through the real rules: the views' counts of their new producer ids, and the true numbers."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""`pid-quota occupancy` on a census made by hand: what it says, and what it keeps. Real brokers are in tests/broker."""
+"""`pid-quota occupancy` on a hand-made census: its output and stored rows. Real brokers are in tests/broker."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`pid-quota quotas` on real Delta tables: set, delete, describe, refuse, and two admins at once."""
+"""`pid-quota quotas` on real Delta tables: set, delete, describe, refuse, and concurrent admins."""
 
 import json
 import shutil

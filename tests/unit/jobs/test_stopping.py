@@ -1,4 +1,4 @@
-"""Commands end by a signal, whatever their main thread does when it comes."""
+"""A signal ends a command, whatever its main thread does at that moment."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`pid-quota suggest-quotas` on history made by hand; the replay has a test of its own with a broker."""
+"""`pid-quota suggest-quotas` on a hand-made history; the replay has its own test with a broker."""
 
 import csv
 import json

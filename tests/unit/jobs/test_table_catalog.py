@@ -1,4 +1,4 @@
-"""Tables of a catalog made, described and kept up by SQL: on a FAKE warehouse, see `warehouse_kit`."""
+"""Creation, description and maintenance of catalog tables by SQL, on a fake warehouse (`warehouse_kit`)."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""`pid-quota tables`: made once, told in words and in JSON, brought up to date."""
+"""`pid-quota tables`: creation, output as text and JSON, and updates of the tables."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tables as `deltalake` makes them: schemas, comments, constraints, and what happens when they can't be made."""
+"""The tables as `deltalake` makes them: schemas, comments, constraints, and errors of their creation."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

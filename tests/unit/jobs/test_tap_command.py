@@ -1,4 +1,4 @@
-"""How `pid-quota tap` makes a tap of its options, and what `pid-quota tap status` says of brokers."""
+"""The options of `pid-quota tap`, and the output of `pid-quota tap status`."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""Tables for people: at any width they are whole."""
+"""Text tables are complete at any width."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""Who gets what from the console: reading only, with a token where one is wanted, and never for a foreign host name."""
+"""Access to the console: read-only, with a token if required, and never for a foreign host name."""
 
 import ipaddress
 import re
