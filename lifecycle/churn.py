@@ -77,15 +77,16 @@ class Diagnosis:
     @property
     def is_harmless(self) -> bool:
         """Whether the likely kind needs no fix, or none that fits if it can't tell; alternatives may need one."""
-        return HARMLESS.issuperset(self._fitting)
+        return HARMLESS.issuperset(self.fitting)
 
     @property
     def may_be_harmless(self) -> bool:
         """Whether the likely kind needs no fix, or one of those that fit if it can't tell."""
-        return not HARMLESS.isdisjoint(self._fitting)
+        return not HARMLESS.isdisjoint(self.fitting)
 
     @property
-    def _fitting(self) -> tuple[Churn, ...]:
+    def fitting(self) -> tuple[Churn, ...]:
+        """The likely kind, or all that fit if it can't tell."""
         return self.could_be if self.kind is Churn.CANT_TELL else (self.kind,)
 
 

@@ -151,7 +151,7 @@ def _report(client: DiagnosedClient, addresses: Mapping[str, int]) -> Iterator[s
     decides = what_decides(diagnosis, with_lives=client.lives is not None)
     if decides:
         yield f"  what decides: {decides}"
-    for kind in diagnosis.could_be if diagnosis.kind is Churn.CANT_TELL else (diagnosis.kind,):
+    for kind in diagnosis.fitting:
         if kind is not Churn.HEALTHY:
             yield from _fix(kind, "" if kind is diagnosis.kind else f" if {kind.value}")
 

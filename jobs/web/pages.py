@@ -231,7 +231,6 @@ def _last_day(now: datetime) -> dict[str, RowFilter]:
 def _with_diagnosis(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of the view `principal_churn` with its diagnosis, the evidence and the fixes."""
     diagnosis = diagnosis_of(row)
-    kinds = diagnosis.could_be if diagnosis.kind is Churn.CANT_TELL else (diagnosis.kind,)
     shown = ("client", "kind", "new_pids", "pids_per_hour", "span_seconds")
     return {name: row[name] for name in shown} | {
         "text": diagnosis_text(diagnosis),
@@ -239,7 +238,7 @@ def _with_diagnosis(row: Mapping[str, Any]) -> dict[str, Any]:
         "decides": what_decides(diagnosis, with_lives=False),
         "fixes": [
             {"kind": kind.value, "harmless": kind in HARMLESS, **asdict(FIXES[kind])}
-            for kind in kinds
+            for kind in diagnosis.fitting
             if kind is not Churn.HEALTHY
         ],
     }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lifecycle.churn import Churn, Diagnosis
+from lifecycle.churn import Churn
 from lifecycle.producer_lives import Life, lives_of
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
@@ -172,10 +172,6 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     return {row["principal"].removeprefix("User:"): row for row in rows}
 
 
-def fitting(found: Diagnosis) -> tuple[Churn, ...]:
-    return found.could_be if found.kind is Churn.CANT_TELL else (found.kind,)
-
-
 def lasting(pattern: Pattern) -> list[Life]:
     return [
         Life(each.host, now_ms() - round(each.at_s * 1000), now_ms() - round(each.last_s * 1000))
@@ -191,7 +187,7 @@ def test_the_table_has_forty_patterns() -> None:
 def test_the_tables_alone_never_name_a_wrong_cause(pattern: Pattern, seen: Evidence) -> None:
     found = diagnosis_of(seen[pattern.name])
     assert not found.is_sure or found.kind is pattern.cause
-    assert pattern.cause in (*fitting(found), *found.could_be)
+    assert pattern.cause in (*found.fitting, *found.could_be)
 
 
 @pytest.mark.parametrize("name", ["crash-loop-6-nat", "leak-cron", "leak-random"])
@@ -210,7 +206,7 @@ def test_a_client_that_makes_no_new_ids_is_healthy_in_the_first_place(pattern: P
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.name)
 def test_with_the_brokers_answer_the_cause_is_named(pattern: Pattern, seen: Evidence) -> None:
     found = diagnosis_of(seen[pattern.name], lives_of(lasting(pattern), now_ms()))
-    assert pattern.cause in fitting(found)
+    assert pattern.cause in found.fitting
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.name)
