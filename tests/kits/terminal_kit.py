@@ -27,7 +27,7 @@ class Terminal:
             env=inherited | {"TERM": "xterm-256color"} | environment,
         )
         os.close(other)
-        self.text = ""
+        self._output = b""
 
     def __enter__(self) -> "Terminal":
         return self
@@ -38,6 +38,12 @@ class Terminal:
             self._process.wait()
         os.close(self._side)
 
+    @property
+    def text(self) -> str:
+        """The output so far, without control sequences; a read may end within a character or a sequence."""
+        shown = self._output.decode(errors="replace")
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).replace("\r\n", "\n")
+
     def wait_for(self, text: str) -> None:
         """Read until the text appears."""
         while text not in self.text:
@@ -47,10 +53,10 @@ class Terminal:
         """Return whether there was more output; Linux raises an error at its end."""
         assert select.select([self._side], [], [], 120)[0], self.text
         try:
-            output = os.read(self._side, 65_536).decode(errors="replace")
+            output = os.read(self._side, 65_536)
         except OSError:
             return False
-        self.text += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output).replace("\r\n", "\n")
+        self._output += output
         return bool(output)
 
     def press(self, keys: str) -> None:
