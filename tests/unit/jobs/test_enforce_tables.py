@@ -329,10 +329,10 @@ class TestActions:
 class TestWatch:
     def watch(self, tables: Path, skews: Sequence[int] = (0,)) -> StreamWatch:
         self.alerts: list[str] = []
-        result = iter(skews)
+        next_skew = iter(skews)
         self.newest_ms = FollowedTable(str(tables), "throttle_decisions").last_write_ms()
         newest_write_ms = EnforcementTables.open(ExitStack(), str(tables)).newest_write_ms
-        return StreamWatch(newest_write_ms, lambda: next(result), self.alerts.append, silence_ms=300_000)
+        return StreamWatch(newest_write_ms, lambda: next(next_skew), self.alerts.append, silence_ms=300_000)
 
     def test_a_stream_that_writes_nothing_is_told_once_and_also_when_it_is_back(self, tables: Path) -> None:
         watch = self.watch(tables, [0] * 9)

@@ -105,10 +105,10 @@ def test_a_suggestion_stands_on_the_true_number_of_a_window(tables: str, name: s
     quota, sent = USERS[name]
     found = {each.principal: each for each in suggestions(tables, percentile=99, headroom=1.5, at_least=10)}
     true = true_most(quota, sent)
-    result = found[f"User:{name}"]
-    print(f"{name}: true {true}, told {result.most_pids}, suggested {result.allowance}")
+    suggestion = found[f"User:{name}"]
+    print(f"{name}: true {true}, suggested for {suggestion.most_pids}: {suggestion.allowance}")
 
-    assert result.most_pids == pytest.approx(true, rel=0.1)
+    assert suggestion.most_pids == pytest.approx(true, rel=0.1)
 
 
 @pytest.mark.parametrize("name", USERS)

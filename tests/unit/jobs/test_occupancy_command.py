@@ -91,20 +91,20 @@ def occupancy(pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch) -> Told:
 
 
 def test_json_contains_each_broker_now_and_later(occupancy: Told) -> None:
-    message = json.loads(occupancy(two_brokers(), "--json", "--max-pids-per-broker", 5))
+    report = json.loads(occupancy(two_brokers(), "--json", "--max-pids-per-broker", 5))
 
-    first, second = message["brokers"]
+    first, second = report["brokers"]
     assert (first["led_pids"], first["held_pids"], second["led_pids"], second["held_pids"]) == (5, 5, 0, 5)
     assert (first["expiration_ms"], first["transactional_id_expiration_ms"]) == (DAY_MS, WEEK_MS)
     assert (first["open_transactions"], first["rate_source"]) == (1, "hand-out times")
     assert first["limit_reached_at"] == NOON.isoformat()
-    assert {row["principal"]: row["held_pids"] for row in message["occupancy"] if row["broker_id"] == 1} == {
+    assert {row["principal"]: row["held_pids"] for row in report["occupancy"] if row["broker_id"] == 1} == {
         "User:alice": 3,
         "User:mallory": 2,
     }
-    assert [death["dead"] for death in message["failovers"]] == [1, 2]
-    assert message["failovers"][0]["survivors"][0]["led_pids"] == 5
-    assert message["what_if"] is None
+    assert [death["dead"] for death in report["failovers"]] == [1, 2]
+    assert report["failovers"][0]["survivors"][0]["led_pids"] == 5
+    assert report["what_if"] is None
 
 
 def test_a_principal_s_entries_and_heap_are_summed_over_brokers_by_the_bytes_that_are_set(
@@ -120,12 +120,12 @@ def test_a_principal_s_entries_and_heap_are_summed_over_brokers_by_the_bytes_tha
     _, out, _ = pid_quota(*arguments, "--json")
     _, text, _ = pid_quota(*arguments)
 
-    message = json.loads(out)
-    assert message["principals"] == [
+    report = json.loads(out)
+    assert report["principals"] == [
         {"principal": "User:alice", "producer_ids": 3, "entries": 6, "estimated_bytes": 6 * 446},
         {"principal": "User:mallory", "producer_ids": 2, "entries": 4, "estimated_bytes": 4 * 446},
     ]
-    assert message["brokers"][0]["estimated_bytes"] == 5 * 446
+    assert report["brokers"][0]["estimated_bytes"] == 5 * 446
     assert "about 446 bytes" in text
     assert re.search(r"User:alice +3 +6 +2.7 kB", text)
 
@@ -135,8 +135,8 @@ def test_the_time_a_limit_is_reached_is_shown_or_never(occupancy: Told) -> None:
     young = taken(replica(1, [0.5] * 40))
 
     def reached(limit: int) -> str | None:
-        message = json.loads(occupancy(young, "--json", "--max-pids-per-broker", limit))
-        moment: str | None = message["brokers"][0]["limit_reached_at"]
+        report = json.loads(occupancy(young, "--json", "--max-pids-per-broker", limit))
+        moment: str | None = report["brokers"][0]["limit_reached_at"]
         return moment
 
     assert reached(42) == (NOON + timedelta(hours=1)).isoformat()
@@ -172,18 +172,18 @@ def test_in_a_young_flood_the_higher_rate_gives_the_time_and_both_rates_are_show
     assert {name: broker[name] for name in lately} == lately
     assert lately["limit_reached_at"] == (NOON + timedelta(minutes=10)).isoformat()
     assert today["limit_reached_at"] is None
-    message = occupancy(flood(120), "--max-pids-per-broker", 760)
+    report = occupancy(flood(120), "--max-pids-per-broker", 760)
     for words in (
         "an hour by hand-out times (120 in 119 s, ± 9%), faster than today, if it continues",
         "at today's 8 an hour by hand-out times (160 in 20 h",
         "reaches 760: never",
     ):
-        assert words in message
+        assert words in report
 
 
 def test_a_short_expiration_is_shown_with_its_check_interval(occupancy: Told) -> None:
-    message = occupancy(flood(60, expiration_ms=60_000, check_ms=1000))
-    assert "every 1 s" in message
+    report = occupancy(flood(60, expiration_ms=60_000, check_ms=1000))
+    assert "every 1 s" in report
     (broker,) = json.loads(occupancy(flood(60, expiration_ms=60_000, check_ms=1000), "--json"))["brokers"]
     assert (broker["settles_at"], broker["check_interval_ms"]) == (pytest.approx(100, abs=2), 1000)
     assert "goes up and down from check to check" in occupancy(flood(60, expiration_ms=60_000))
@@ -192,20 +192,20 @@ def test_a_short_expiration_is_shown_with_its_check_interval(occupancy: Told) ->
 def test_a_broker_that_is_down_stays_in_the_list(occupancy: Told) -> None:
     found = flood(60, down={2: "it is not among the living"})
     assert json.loads(occupancy(found, "--json"))["down"] == [{"broker_id": 2, "reason": "it is not among the living"}]
-    message = occupancy(found)
-    assert "NO ANSWER: broker 2, its producer ids are unknown: it is not among the living" in message
-    assert "DOWN" in message
+    report = occupancy(found)
+    assert "NO ANSWER: broker 2, its producer ids are unknown: it is not among the living" in report
+    assert "DOWN" in report
 
 
 def test_a_what_if_shows_what_it_frees_the_owners_and_the_commands(occupancy: Told) -> None:
-    message = json.loads(occupancy(two_brokers(), "--json", "--expiration-ms", 3_600_000))["what_if"]
+    report = json.loads(occupancy(two_brokers(), "--json", "--expiration-ms", 3_600_000))["what_if"]
 
-    assert [(each["broker_id"], each["freed_pids"], each["kept_open"]) for each in message["freed"]] == [
+    assert [(each["broker_id"], each["freed_pids"], each["kept_open"]) for each in report["freed"]] == [
         (1, 1, 1),
         (2, 1, 1),
     ]
-    assert message["lost"] == [{"principal": "User:alice", "producers": 1, "alive": 0, "long_lived": 1, "silent": 0}]
-    assert message["commands"] == [
+    assert report["lost"] == [{"principal": "User:alice", "producers": 1, "alive": 0, "long_lived": 1, "silent": 0}]
+    assert report["commands"] == [
         "kafka-configs.sh --bootstrap-server kafka:9092 --entity-type brokers --entity-default --alter "
         "--add-config producer.id.expiration.ms=3600000"
     ]
@@ -234,7 +234,7 @@ def test_the_text_shows_the_same(occupancy: Told) -> None:
     found = two_brokers()
     missing = [Unanswered(2, "audit", number, "TopicAuthorizationFailedError") for number in range(9)]
     found = TakenCensus(found.census, found.expirations, tuple(missing), 3, found.is_tapped)
-    message = occupancy(found, "--expiration-ms", 3_600_000, "--max-pids-per-broker", 5, "--top", 1)
+    report = occupancy(found, "--expiration-ms", 3_600_000, "--max-pids-per-broker", 5, "--top", 1)
 
     for words in (
         "and 3 more rows with 7 held_pids",
@@ -246,19 +246,19 @@ def test_the_text_shows_the_same(occupancy: Told) -> None:
         "producer.id.expiration.ms=3600000 (1 h)",
         "kafka-configs.sh --bootstrap-server kafka:9092",
     ):
-        assert words in message
+        assert words in report
 
 
 def test_control_characters_in_names_do_not_reach_the_terminal(occupancy: Told) -> None:
-    message = occupancy(taken(replica(1, [0.1], topic="a\x1b[2Jb[red]")))
-    assert "\x1b" not in message
-    assert "[red]" in message
+    report = occupancy(taken(replica(1, [0.1], topic="a\x1b[2Jb[red]")))
+    assert "\x1b" not in report
+    assert "[red]" in report
 
 
 def test_without_a_tap_it_says_why_owners_are_unknown(occupancy: Told) -> None:
-    message = occupancy(taken(replica(1, [0.1]), tapped=False))
-    assert "unknown" in message
-    assert "Start `pid-quota tap`" in message
+    report = occupancy(taken(replica(1, [0.1]), tapped=False))
+    assert "unknown" in report
+    assert "Start `pid-quota tap`" in report
 
 
 # What it keeps
