@@ -204,7 +204,7 @@ def test_what_opens_its_producers_at_once_is_no_flood_a_moment_later() -> None:
     at_once = np.linspace(0, 3, 100)
     assert lately_of(at_once + 70) is None
     # As it happens nobody can tell.
-    assert known(lately_of(at_once)).pids_per_hour == 100 * 60
+    assert known(lately_of(at_once)).pids_per_hour == 100 * 80
 
 
 def test_what_opened_at_once_as_a_flood_began_does_not_make_the_flood_faster() -> None:
