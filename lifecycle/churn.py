@@ -147,7 +147,9 @@ def _of_rivals(evidence: ChurnEvidence) -> Diagnosis | None:
 
 
 def _kinds(evidence: ChurnEvidence) -> tuple[Churn, ...]:
-    return _TRANSACTIONAL if evidence.is_transactional else _PLAIN
+    if evidence.is_transactional:
+        return _TRANSACTIONAL
+    return tuple(sorted(_PLAIN, key=lambda kind: kind is not Churn.DEPLOY)) if evidence.is_in_steps else _PLAIN
 
 
 def _excluded(evidence: ChurnEvidence) -> AbstractSet[Churn]:

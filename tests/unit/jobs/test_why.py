@@ -138,7 +138,9 @@ def test_each_kind_is_diagnosed_from_rows(tmp_path: Path) -> None:
         ("User:fleet", "app"): text(Churn.HEALTHY, *ANY),
         ("User:steady", "app"): "healthy",
         ("User:start", "app"): text(Churn.HEALTHY, *ANY),
-        ("User:deploy", "app"): text(Churn.CANT_TELL, *ANY),
+        ("User:deploy", "app"): text(
+            Churn.CANT_TELL, Churn.DEPLOY, *(kind for kind in ANY if kind is not Churn.DEPLOY)
+        ),
         ("User:war", "a"): "fencing war",
         ("User:behind-one-address", "a"): text(Churn.HEALTHY, Churn.RESTART_LOOP, Churn.FENCING_WAR),
         ("User:moves-back", "a"): text(Churn.HEALTHY, Churn.FENCING_WAR),
