@@ -82,8 +82,10 @@ def test_it_shows_the_entries_of_the_principal_at_the_last_sweep(pid_quota: PidQ
         "missing_replicas": 0,
     }  # fmt: skip
     other = {"principal": "User:n", "held_pids": 7}
-    append(tmp_path, "producer_occupancy", *({**swept, "broker_id": each} for each in (1, 2)))
+    append(tmp_path, "producer_occupancy", {**swept, "broker_id": 1}, {**swept, "broker_id": 2, "swept_at": ago(900)})
     append(tmp_path, "producer_occupancy", {**swept, **other, "broker_id": 3})
+    # An older sweep of a broker does not count.
+    append(tmp_path, "producer_occupancy", {**swept, "broker_id": 1, "swept_at": ago(4000), "held_pids": 5})
 
     _, text, _ = pid_quota("why", "User:m", "--tables", tmp_path)
     _, as_json, _ = pid_quota("why", "User:m", "--tables", tmp_path, "--json")
@@ -94,6 +96,7 @@ def test_it_shows_the_entries_of_the_principal_at_the_last_sweep(pid_quota: PidQ
     )
     held = json.loads(as_json)["held"]
     assert (held["entries"], held["estimated_bytes"]) == (200_000, 61_200_000)
+    assert datetime.fromisoformat(held["swept_at"]) == ago(900)
 
 
 def test_each_kind_is_diagnosed_from_rows(tmp_path: Path) -> None:
