@@ -1,6 +1,6 @@
 """Notices principals for whom a lever is not enough: refused producer ids go on arriving. No I/O."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from broker.enforcement.model import Lease, ThrottleDecision
@@ -10,7 +10,7 @@ _SETTLE_MS = 10_000
 
 
 @dataclass
-class _Watched:
+class EnforcedTime:
     """A time in which a principal had leases in force without a pause.
 
     Attributes:
@@ -28,14 +28,6 @@ class _Watched:
     why: str = ""
 
 
-@dataclass(frozen=True)
-class Escalated:
-    """How many levers are to be added for a principal, and why."""
-
-    level: int
-    why: str
-
-
 class Escalation:
     """Compares the refused producer ids of decisions that were made while leases were in force.
 
@@ -44,11 +36,11 @@ class Escalation:
     """
 
     def __init__(self) -> None:
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, EnforcedTime] = {}
 
-    def levels(self) -> Mapping[str, Escalated]:
+    def levels(self) -> dict[str, EnforcedTime]:
         """Return the principals for whom a lever is not enough."""
-        return {name: Escalated(each.level, each.why) for name, each in self._watched.items() if each.level}
+        return {name: each for name, each in self._watched.items() if each.level}
 
     def receive(self, decisions: Iterable[ThrottleDecision]) -> None:
         """Learn of decisions, those of a principal and broker in their order; one may come again."""
@@ -57,7 +49,7 @@ class Escalation:
             if watched and watched.since_ms + _SETTLE_MS <= decision.decided_at_ms <= watched.until_ms:
                 self._compare(decision, watched)
 
-    def _compare(self, decision: ThrottleDecision, watched: _Watched) -> None:
+    def _compare(self, decision: ThrottleDecision, watched: EnforcedTime) -> None:
         before = watched.refused.get(decision.broker_id)
         watched.refused[decision.broker_id] = decision.refused_pids
         watched.until_ms = max(watched.until_ms, decision.throttled_until_ms)
@@ -80,7 +72,7 @@ class Escalation:
         for lease in in_force:
             watched = self._watched.get(lease.principal)
             if watched is None or watched.until_ms < lease.set_ms:
-                self._watched[lease.principal] = watched = _Watched(lease.set_ms, lease.until_ms)
+                self._watched[lease.principal] = watched = EnforcedTime(lease.set_ms, lease.until_ms)
             watched.until_ms = max(watched.until_ms, lease.until_ms)
         for gone in self._watched.keys() - {lease.principal for lease in in_force} - {*pending}:
             del self._watched[gone]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from broker.enforcement.clock import Deadlines
-from broker.enforcement.escalation import Escalated, Escalation
+from broker.enforcement.escalation import Escalation
 from broker.enforcement.levers.base import Lever, TargetLimits, Targets
 from broker.enforcement.model import (
     LADDER,
@@ -201,13 +201,13 @@ class Planner:
             shared_client_ids=self._options.shared_client_ids,
             written=known.narrowed.get(decision.principal.partition(":")[2], ()),
         )
-        escalated = self._escalation.levels().get(decision.principal, Escalated(0, ""))
-        left, targets = 1 + escalated.level, list[Target]()
-        words = [escalated.why] if escalated.why else []
+        escalated = self._escalation.levels().get(decision.principal)
+        level, words = (escalated.level, [escalated.why]) if escalated else (0, [])
+        left, targets = 1 + level, list[Target]()
         for lever in (self._levers[name] for name in self._options.ladder):
             reason = lever.unavailable_reason()
             found = Targets((), reason) if reason else lever.targets(decision, limits)
-            if found.cover and not escalated.level:
+            if found.cover and not level:
                 limits = replace(limits, spare_user=True)
             words.append(f"{lever.name}: {found.why}" if found.targets else f"no {lever.name}: {found.why}")
             targets += found.targets

@@ -16,7 +16,7 @@ from broker.enforcement.pace import Pace
 from broker.enforcement.planner import EnforcerOptions, LeasePlan, Planner
 from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.steps import LeaseReason, LeaseSteps
-from broker.enforcement.strays import clear_strays, for_each
+from broker.enforcement.strays import clear_strays, for_each_canary
 
 _KINDS: dict[LeaseState, NoticeKind] = {
     "in_force": "throttled",
@@ -93,7 +93,7 @@ class Enforcer:
         except Exception as error:  # of any table engine: ending leases must not wait for it
             trouble = error
         self._advance(promised)
-        for_each(self._ports.levers, lambda lever: lever.tend())
+        for_each_canary(self._ports.levers, lambda canary: canary.look())
         if trouble is not None:
             raise trouble
 
@@ -116,7 +116,7 @@ class Enforcer:
             self._planner.clear()
             self._work([], [lease.to("restoring") for lease in self._registry.leases.values()], why)
             if not self._registry.leases and self._ports.lock.confirm():
-                for_each(self._ports.levers, lambda lever: lever.close())
+                for_each_canary(self._ports.levers, lambda canary: canary.close())
                 clear_strays(self._ports.levers, (), self._clock_ms())
         return list(self._registry.leases.values())
 

@@ -53,6 +53,9 @@ class LeaseSteps:
                 self._back_off(lease.target, lease.principal, error)
                 continue
             self.unverified.discard(lease.target)
+            canary = self._levers[lease.target.lever].canary
+            if step.vanished and canary is not None:
+                canary.suspect()
             if step.name in ("apply", "restore"):
                 change = LeaseChange(lease, is_set=step.name == "apply")
                 changes.setdefault(lease.target.lever, []).append((change, step.why))

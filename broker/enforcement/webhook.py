@@ -6,7 +6,6 @@ Each POST batches the notices since the last one: a storm of decisions makes few
 import hashlib
 import hmac
 import json
-import os
 import queue
 import threading
 import time
@@ -95,13 +94,6 @@ class Webhook:
         self._dropped = 0
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
-
-    @classmethod
-    def from_environment(
-        cls, url: str, *, warn: Callable[[str], None], dry_run: bool, looks_like: LooksLike
-    ) -> "Webhook":
-        """Make one with the key of PID_QUOTA_WEBHOOK_SECRET; raises as the class."""
-        return cls(url, os.environ.get(KEY_VARIABLE, ""), warn=warn, dry_run=dry_run, looks_like=looks_like)
 
     def __enter__(self) -> "Webhook":
         self._thread.start()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from broker.enforcement.clock import BrokersTime
-from broker.enforcement.levers.registry import LeverParts, levers
+from broker.enforcement.levers.registry import levers
 from broker.enforcement.model import Clocks, EnforcementRecord, LeaseRecord, ReleaseOrder, Target, ThrottleDecision
 from broker.enforcement.notices import Notice
 from broker.enforcement.planner import EnforcerOptions
@@ -278,10 +278,12 @@ class World:
 
     def another(self, lock: MemoryLock) -> Enforcer:
         clocks = self._clocks()
-        parts = LeverParts(
-            self.broker, self.holds, self.holds.look, self.use, lambda: self.use.own, clocks, self.notices.append
+        self.clocks, self.levers = (
+            clocks,
+            levers(
+                self.broker, self.holds, self.holds.look, self.use, lambda: self.use.own, clocks, self.notices.append
+            ),
         )
-        self.clocks, self.levers = clocks, levers(parts)
         ports = EnforcerPorts(self.decisions, self.log, self.store, self.levers, lock)
         return Enforcer(ports, self.options, clocks, notify=self.notices.append, name="test")
 

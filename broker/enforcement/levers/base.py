@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from broker.enforcement.levers.canary import Canary
 from broker.enforcement.model import Lease, LeverName, Target, ThrottleDecision
 from broker.errors import BrokerError
 
@@ -99,6 +100,10 @@ class Lever(Protocol):
     def suffices(self) -> bool:
         """Whether it needs no weaker lever beside it."""
 
+    @property
+    def canary(self) -> Canary | None:
+        """Tells whether something removes what the lever sets; None if the lever has no canary."""
+
     def unavailable_reason(self) -> str:
         """Return why it can't be used here and now; empty if it can."""
 
@@ -117,12 +122,6 @@ class Lever(Protocol):
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
         """Set leases, and take others back; return the error of each target. Never raises for a single one."""
-
-    def tend(self) -> None:
-        """Look after what is no lease, at each reconciliation; raises as `new_lease`."""
-
-    def close(self) -> None:
-        """Take back what is no lease, before a stop; raises as `new_lease`."""
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
         """Find what looks like a lease's and belongs to none of these; raises as `new_lease`."""

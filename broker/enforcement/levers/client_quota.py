@@ -6,6 +6,7 @@ from shlex import quote
 from typing import Protocol
 
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray
+from broker.enforcement.levers.canary import Canary
 from broker.enforcement.model import Lease, LeverName, Target, ThrottleDecision
 from broker.enforcement.notices import value_text
 from broker.errors import BrokerError
@@ -38,6 +39,8 @@ class ClientQuotaLever:
         name: Of the lever, and key of the quota.
         value: What it is set to.
     """
+
+    canary: Canary | None = None
 
     def __init__(self, quotas: QuotaStore, name: LeverName, value: float) -> None:
         self.name: LeverName = name
@@ -77,12 +80,6 @@ class ClientQuotaLever:
             ]
         )
         return {Target(self.name, entity): error for entity, error in errors.items()}
-
-    def tend(self) -> None:
-        """Do nothing: it sets nothing but leases."""
-
-    def close(self) -> None:
-        """Do nothing: it sets nothing but leases."""
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
         """Find quotas with the value of leases. An operator may have set one, so none is certainly ours."""

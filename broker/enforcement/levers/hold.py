@@ -55,14 +55,14 @@ class Hold:
     suffices = True
 
     def __init__(self, holds: HoldStore, authorizers: Authorizers, canary: Canary, steady_ms: Clock) -> None:
-        self._holds, self._authorizers, self._canary, self._steady_ms = holds, authorizers, canary, steady_ms
+        self._holds, self._authorizers, self.canary, self._steady_ms = holds, authorizers, canary, steady_ms
         self._refused_until_ms: int | None = None
 
     def unavailable_reason(self) -> str:
         """Return which brokers lack the class, that a right was missing lately, or that a reconciler removes ACLs."""
         if self._refused_until_ms is not None and self._steady_ms() < self._refused_until_ms:
             return "this user may not change ACLs"
-        return self._authorizers.unavailable_reason() or self._canary.reconciler_reason()
+        return self._authorizers.unavailable_reason() or self.canary.reconciler_reason()
 
     def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
         """Choose the user: ACLs can't name principals of other types as ours do."""
@@ -82,10 +82,7 @@ class Hold:
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
         """Compare the ends of the lease's bindings with its own."""
-        step = next_step(lease, self._ends(lease), now_ms)
-        if step.vanished:
-            self._canary.suspect()
-        return step
+        return next_step(lease, self._ends(lease), now_ms)
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
         """Set new ends and remove the old ones."""
@@ -108,19 +105,11 @@ class Hold:
             self._holds.add(new)
         self._holds.remove([each for each in own if not (is_set and each == new)])
 
-    def tend(self) -> None:
-        """Look whether the canary is there."""
-        self._canary.look()
-
-    def close(self) -> None:
-        """Take the canary back."""
-        self._canary.close()
-
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
         """Find holds without a lease: all with a lease's id, and those by hand that are in force."""
         leases = {lease.lease_id for lease in known}
         found = [each for each in self._holds.all() if each.lease_id not in leases]
-        if self._canary.is_watched:
+        if self.canary.is_watched:
             found = [each for each in found if each.user != CANARY]
         return [self._stray(each) for each in found if each.lease_id or _is_in_force(each, now_ms)]
 

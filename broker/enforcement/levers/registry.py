@@ -1,7 +1,6 @@
 """The levers of a cluster. A new one is a module beside this one, its name in `LeverName`, and a line here."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.base import Lever
@@ -14,44 +13,31 @@ from broker.enforcement.model import Clocks, LeverName
 from broker.enforcement.notices import Notice
 
 
-@dataclass(frozen=True)
-class LeverParts:
-    """What levers act on and learn from.
+def levers(
+    quotas: QuotaStore,
+    holds: HoldStore,
+    authorizers: Callable[[], Mapping[int, str]],
+    use: AddressUse,
+    own_addresses: Callable[[], Collection[str]],
+    clocks: Clocks,
+    notify: Callable[[Notice], None],
+) -> dict[LeverName, Lever]:
+    """Return all levers: one that is not to be used still ends the leases that it began.
 
-    Attributes:
+    Args:
         quotas: The brokers' client quotas.
         holds: The brokers' holds.
         authorizers: Returns the class of each broker's authorizer, by broker id.
-        use: Who produced from where.
+        use: Who produced from which address.
         own_addresses: Returns addresses that are never limited.
         clocks: The brokers' time and a monotonic clock.
         notify: Called with notices about levers.
     """
-
-    quotas: QuotaStore
-    holds: HoldStore
-    authorizers: Callable[[], Mapping[int, str]]
-    use: AddressUse
-    own_addresses: Callable[[], Collection[str]]
-    clocks: Clocks
-    notify: Callable[[Notice], None]
-
-
-def levers(parts: LeverParts) -> dict[LeverName, Lever]:
-    """Return all levers: also one that is not to be used ends what it began."""
-
-    def canary(value: CanaryHold | CanaryQuota, what: str) -> Canary:
-        return Canary(value, what, parts.clocks, parts.notify)
-
-    authorizers = Authorizers(parts.authorizers, parts.clocks, parts.notify)
+    acl_canary = Canary(CanaryHold(holds, clocks.now_ms), "ACLs", clocks, notify)
+    quota_canary = Canary(CanaryQuota(quotas), "client quotas of users", clocks, notify)
     every: tuple[Lever, ...] = (
-        Hold(
-            parts.holds,
-            authorizers,
-            canary(CanaryHold(parts.holds, parts.clocks.now_ms), "ACLs"),
-            parts.clocks.steady_ms,
-        ),
-        ConnectionRate(parts.quotas, parts.use, parts.own_addresses),
-        RequestPercentage(parts.quotas, canary(CanaryQuota(parts.quotas), "client quotas of users")),
+        Hold(holds, Authorizers(authorizers, clocks, notify), acl_canary, clocks.steady_ms),
+        ConnectionRate(quotas, use, own_addresses),
+        RequestPercentage(quotas, quota_canary),
     )
     return {lever.name: lever for lever in every}

@@ -5,7 +5,7 @@ Brokers answer each request, then stop reading that connection for up to `quota.
 
 from collections.abc import Collection
 
-from broker.enforcement.levers.base import NextStep, Stray, TargetLimits, Targets
+from broker.enforcement.levers.base import Stray, TargetLimits, Targets
 from broker.enforcement.levers.canary import CANARY, Canary
 from broker.enforcement.levers.client_quota import ClientQuotaLever, QuotaStore
 from broker.enforcement.levers.user_targets import user_targets
@@ -31,7 +31,7 @@ class RequestPercentage(ClientQuotaLever):
 
     def __init__(self, quotas: QuotaStore, canary: Canary) -> None:
         super().__init__(quotas, REQUEST_PERCENTAGE, VALUE)
-        self._canary = canary
+        self.canary = self._canary = canary
 
     def unavailable_reason(self) -> str:
         """Return the reconciler's reason."""
@@ -40,21 +40,6 @@ class RequestPercentage(ClientQuotaLever):
     def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
         """Choose a few client ids, or the whole user."""
         return user_targets(decision, limits)
-
-    def next_step(self, lease: Lease, now_ms: int) -> NextStep:
-        """Compare values; one that vanished may be a reconciler's doing."""
-        step = super().next_step(lease, now_ms)
-        if step.vanished:
-            self._canary.suspect()
-        return step
-
-    def tend(self) -> None:
-        """Look whether the canary is there."""
-        self._canary.look()
-
-    def close(self) -> None:
-        """Take the canary back."""
-        self._canary.close()
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
         """Find quotas with the value of leases, and a canary left behind."""

@@ -9,8 +9,8 @@ from broker.kafka.quota_entity import QuotaEntity
 from quota.decision import OTHER_CLIENTS
 
 MAX_NARROW_CLIENT_IDS = 5
-CUT_CLIENT_ID_CHARS = 256
-"""Length at which earlier versions truncated client ids; a quota on a truncated id matches no client."""
+MAX_CLIENT_ID_CHARS = 256
+"""The class in brokers truncates longer client ids; a quota on a truncated id matches no client."""
 
 # Default client ids of client libraries: any client may use them.
 _LIBRARY_DEFAULTS = re.compile(
@@ -84,7 +84,7 @@ def _why_whole_user(chosen: Sequence[str], limits: TargetLimits) -> str:
     for client_id in chosen:
         if client_id == OTHER_CLIENTS or is_library_default(client_id):
             return f"client id {client_id!r} is a default that any client may use"
-        if len(client_id) >= CUT_CLIENT_ID_CHARS:
+        if len(client_id) >= MAX_CLIENT_ID_CHARS:
             return f"a client id of {len(client_id)} characters may be truncated"
         if client_id in limits.shared_client_ids:
             return f"client id {client_id!r} is shared with healthy producers (--shared-client-id)"

@@ -1,12 +1,9 @@
 """The enforcer's tables: decisions in, actions out."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import count
 
 from broker.enforcement.model import EnforcementRecord, ThrottleDecision
-from broker.enforcement.ports import ActionLog, DecisionSource
 from broker.enforcement.store.rows import (
     ACTIONS,
     DECISION_COLUMNS,
@@ -25,30 +22,10 @@ STREAM_TABLES = ("producer_id_metrics", "throttle_decisions")
 """Tables that a running stream writes regularly."""
 
 
-@dataclass(frozen=True)
-class EnforcementTables:
-    """How to open the tables.
-
-    Attributes:
-        decisions: Opens `throttle_decisions`.
-        actions: Opens `enforcement_actions`; each reader remembers what it has seen.
-        newest_write_ms: Returns when the stream last wrote, in milliseconds since the epoch.
-    """
-
-    decisions: Callable[[], DecisionSource]
-    actions: Callable[[], ActionLog]
-    newest_write_ms: Callable[[], int]
-
-    @classmethod
-    def open(cls, stack: ExitStack, tables: str) -> "EnforcementTables":
-        """Read nothing yet. `stack` closes the connection to a catalog."""
-        store = stack.enter_context(open_store(tables))
-        followed = [store.follow(name) for name in STREAM_TABLES]
-        return cls(
-            lambda: DecisionTable(store),
-            lambda: ActionTable(store),
-            lambda: max(each.last_write_ms() for each in followed),
-        )
+def follow_writes(store: TableStore) -> Callable[[], int]:
+    """Return a function that tells when the stream last wrote, in milliseconds since the epoch."""
+    followed = [store.follow(name) for name in STREAM_TABLES]
+    return lambda: max(each.last_write_ms() for each in followed)
 
 
 class DecisionTable:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
-from broker.enforcement.dry_run import DryRunHolds, DryRunLog, DryRunQuotas, NoLeases, NoLock
-from broker.enforcement.levers.registry import LeverParts, levers
+from broker.enforcement.dry_run import DiscardedRecords, DryRunHolds, DryRunQuotas, NoLock
+from broker.enforcement.levers.registry import levers
 from broker.enforcement.model import Clocks, EnforcementRecord, Target
 from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.reconcile import Enforcer
@@ -28,9 +28,8 @@ def dry_run(world: World, others: Callable[[], Collection[Target] | None] = lamb
     """One that decides as the world's enforcer does, on the same brokers."""
     clocks = Clocks(lambda: world.now_ms, lambda: world.steady_ms)
     quotas, holds = DryRunQuotas(world.broker), DryRunHolds(world.holds)
-    parts = LeverParts(quotas, holds, world.holds.look, world.use, lambda: world.use.own, clocks, world.notices.append)
-    found = levers(parts)
-    ports = EnforcerPorts(world.decisions, DryRunLog(), NoLeases(), found, NoLock(), others)
+    found = levers(quotas, holds, world.holds.look, world.use, lambda: world.use.own, clocks, world.notices.append)
+    ports = EnforcerPorts(world.decisions, DiscardedRecords(), DiscardedRecords(), found, NoLock(), others)
     return Enforcer(ports, world.options, clocks, notify=world.notices.append, name="dry")
 
 

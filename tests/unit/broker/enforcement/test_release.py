@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from broker.enforcement.levers.canary import CANARY
-from broker.enforcement.release import Orders, Release
+from broker.enforcement.release import Release
 from broker.errors import EnforceError, LeaseStoreError
 from broker.kafka.quota_entity import QuotaEntity
 from tables.errors import TableError
@@ -30,8 +30,7 @@ def world() -> World:
 
 
 def release(world: World, principal: str | None = "User:mallory", stop: threading.Event | None = None) -> None:
-    orders = Orders(world.store, world.log)
-    switch = Release(world.enforcer, world.levers, orders, world.clocks, world.notices.append)
+    switch = Release(world.enforcer, world.levers, world.store, world.log, world.clocks, world.notices.append)
     switch.run(principal, 3_600_000, stop or threading.Event())
 
 

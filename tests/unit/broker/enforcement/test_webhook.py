@@ -181,10 +181,9 @@ def test_a_password_in_the_address_is_refused_and_not_shown(warnings: list[str])
     assert "hunter2" not in str(caught.value)
 
 
-def test_without_a_secret_nothing_is_sent(monkeypatch: pytest.MonkeyPatch, warnings: list[str]) -> None:
-    monkeypatch.delenv("PID_QUOTA_WEBHOOK_SECRET", raising=False)
+def test_without_a_secret_nothing_is_sent(warnings: list[str]) -> None:
     with pytest.raises(WebhookError, match="PID_QUOTA_WEBHOOK_SECRET"):
-        Webhook.from_environment("https://host/", warn=warnings.append, dry_run=False, looks_like=lambda _: {})
+        Webhook("https://host/", "", warn=warnings.append)
 
 
 class TestProxy:
