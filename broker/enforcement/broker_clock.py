@@ -41,8 +41,8 @@ class BrokerClock(Closing):
             self._next_ms = now_ms + _EVERY_MS
 
             def learn(error: KafkaError | None, message: Message) -> None:
-                kind, broker_ms = message.timestamp()
-                if error is None and kind == TIMESTAMP_LOG_APPEND_TIME:
+                timestamp_type, broker_ms = message.timestamp()
+                if error is None and timestamp_type == TIMESTAMP_LOG_APPEND_TIME:
                     self._time.measured(now_ms, broker_ms, steady_ms())
                     self._is_measured = True
 

@@ -106,7 +106,7 @@ def without_lock(notify: Callable[[Notice], None]) -> Callable[[Notice], None]:
     """Return `notify` without notices about the lock: a dry run holds none."""
 
     def notify_unless_lock(notice: Notice) -> None:
-        if notice.kind != "lock":
+        if notice.action != "lock":
             notify(notice)
 
     return notify_unless_lock

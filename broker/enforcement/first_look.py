@@ -8,7 +8,7 @@ from confluent_kafka.admin._acl import AclOperation
 
 from broker.enforcement.levers.client_quota import QuotaStore
 from broker.enforcement.model import ThrottleDecision
-from broker.enforcement.notices import Notice, time_text
+from broker.enforcement.notices import Notice, format_time
 from broker.enforcement.ports import DecisionSource
 from broker.errors import EnforceError
 from broker.kafka.errors import name_of, reason_of, unreachable
@@ -106,6 +106,6 @@ def look_at_decisions(decisions: DecisionSource, tables: str, notify: Callable[[
 
 
 def _named(decisions: Sequence[ThrottleDecision]) -> str:
-    named = [f"{each.principal} until {time_text(each.throttled_until_ms)}" for each in decisions[:_MAX_NAMED]]
+    named = [f"{each.principal} until {format_time(each.throttled_until_ms)}" for each in decisions[:_MAX_NAMED]]
     more = len(decisions) - len(named)
     return f"{len(decisions)} ({', '.join(named)}{f', and {more} more' if more else ''})"

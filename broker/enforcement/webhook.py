@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 
-from broker.enforcement.notices import Notice, NoticeKind
+from broker.enforcement.notices import Notice, NoticeAction
 from broker.errors import WebhookError
 
 URL_VARIABLE = "PID_QUOTA_WEBHOOK"
@@ -27,7 +27,7 @@ KEY_VARIABLE = "PID_QUOTA_WEBHOOK_SECRET"
 SIGNATURE_HEADER = "X-Pid-Quota-Signature"
 TIMESTAMP_HEADER = "X-Pid-Quota-Timestamp"
 
-EVENTS: Mapping[NoticeKind, str] = MappingProxyType(
+EVENTS: Mapping[NoticeAction, str] = MappingProxyType(
     {
         "throttled": "THROTTLE",
         "restored": "RELEASE",
@@ -117,7 +117,7 @@ class Webhook:
 
     def enqueue(self, notice: Notice) -> None:
         """Queue a notice; never blocks."""
-        event = EVENTS.get(notice.kind)
+        event = EVENTS.get(notice.action)
         if event is None:
             return
         try:

@@ -331,8 +331,8 @@ class World:
         self.now_ms += round(seconds * 1000)
         self.steady_ms += round(seconds * 1000)
 
-    def said(self, kind: str) -> list[Notice]:
-        return [notice for notice in self.notices if notice.kind == kind]
+    def notices_of(self, action: str) -> list[Notice]:
+        return [notice for notice in self.notices if notice.action == action]
 
     def targets(self) -> set[Target]:
         return set(self.enforcer.leases)

@@ -8,7 +8,7 @@ from typing import Protocol
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray
 from broker.enforcement.levers.canary import Canary
 from broker.enforcement.model import Lease, LeverName, Target, ThrottleDecision
-from broker.enforcement.notices import value_text
+from broker.enforcement.notices import format_value
 from broker.errors import BrokerError
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 
@@ -93,7 +93,7 @@ class ClientQuotaLever:
 
     def _stray(self, entity: QuotaEntity) -> Stray:
         target = Target(self.name, entity)
-        names = " ".join(f"--entity-type {_TYPES[kind]} --entity-name {quote(name)}" for kind, name in entity.parts())
+        names = " ".join(f"--entity-type {_TYPES[each]} --entity-name {quote(name)}" for each, name in entity.parts())
         why = f"the {target} is {self._value:g}, the value of a lease, but no lease is open on it"
         return Stray(target, why, f"kafka-configs.sh --alter {names} --delete-config {self.name}")
 
@@ -123,4 +123,4 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> NextStep:
     # Before `in_force` the previous value means that ours was never set; after it, that someone restored it.
     if found == lease.previous and lease.state == "applying":
         return NextStep("apply")
-    return NextStep("relinquish", f"someone else set it to {value_text(found)}, which stays", vanished=found is None)
+    return NextStep("relinquish", f"someone else set it to {format_value(found)}, which stays", vanished=found is None)

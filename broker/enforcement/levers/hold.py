@@ -13,7 +13,7 @@ from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray, TargetLimits, Targets
 from broker.enforcement.levers.canary import CANARY, Canary
 from broker.enforcement.model import Clock, Lease, LeverName, Target, ThrottleDecision
-from broker.enforcement.notices import time_text
+from broker.enforcement.notices import format_time
 from broker.errors import BrokerError, RequestNotAllowedError
 from broker.kafka.quota_entity import QuotaEntity
 from wire.holds import MAX_HOLD_MS, HoldBinding
@@ -67,8 +67,8 @@ class Hold:
     def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
         """Choose the user: ACLs can't name principals of other types as ours do."""
         del limits
-        kind, _, name = decision.principal.partition(":")
-        if kind != "User" or name in ("", "*"):
+        name = decision.principal.removeprefix(_USER)
+        if name == decision.principal or name in ("", "*"):
             return Targets((), "a hold knows principals of type User alone")
         return Targets((Target(self.name, QuotaEntity(name)),), "its known PIDs go on")
 
@@ -77,7 +77,7 @@ class Hold:
         by_hand = [each for each in self._of(target) if each.lease_id is None and _is_in_force(each, now_ms)]
         longest = max((each.until_ms for each in by_hand), default=0)
         if longest >= decision.throttled_until_ms:
-            return f"{target.entity} is on hold already until {time_text(longest)}: not by us"
+            return f"{target.entity} is on hold already until {format_time(longest)}: not by us"
         return Lease.of(decision, target, now_ms)
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
@@ -117,7 +117,7 @@ class Hold:
         command = (
             f"kafka-acls.sh --remove --deny-principal {quote(_USER + hold.user)} --operation Write --topic {hold.name}"
         )
-        why = f"user {hold.user!r} is on hold until {time_text(hold.until_ms)}, and no lease is open on it"
+        why = f"user {hold.user!r} is on hold until {format_time(hold.until_ms)}, and no lease is open on it"
         remove = None if hold.lease_id is None else partial(self._holds.remove, [hold])
         return Stray(Target(self.name, QuotaEntity(hold.user)), why, command, remove)
 

@@ -145,11 +145,11 @@ def _can_be_ours(record: Kept) -> bool:
     if isinstance(record, ReleaseOrder):
         return _are_times(record.recorded_at_ms, record.until_ms)
     lease = record.lease
-    kinds = tuple(kind for kind, _ in lease.target.entity.parts())
+    entity_types = tuple(entity_type for entity_type, _ in lease.target.entity.parts())
     return (
         _are_times(record.recorded_at_ms, lease.until_ms - 1, lease.set_ms)
         and _LEASE_ID.fullmatch(lease.lease_id) is not None
-        and kinds in ENTITY_TYPES[lease.target.lever]
+        and entity_types in ENTITY_TYPES[lease.target.lever]
         and (lease.value is not None) == (lease.target.lever in QUOTA_LEVERS)
     )
 

@@ -21,7 +21,7 @@ BOB = QuotaEntity("bob")
 def alerts(world: World, others: Callable[[], Collection[Target] | None]) -> list[str]:
     """What a dry run on the world's broker warns of."""
     dry_run(world, others).reconcile()
-    return [notice.why for notice in world.said("alert")]
+    return [notice.why for notice in world.notices_of("alert")]
 
 
 def dry_run(world: World, others: Callable[[], Collection[Target] | None] = lambda: None) -> Enforcer:
@@ -45,8 +45,8 @@ def world() -> World:
 
 class TestAlerts:
     def test_spare_the_leases_of_the_enforcer_at_work(self, world: World) -> None:
-        (said,) = alerts(world, lambda: leases_of_others(world.store.read, world.log.read))
-        assert "--entity-name bob" in said
+        (why,) = alerts(world, lambda: leases_of_others(world.store.read, world.log.read))
+        assert "--entity-name bob" in why
 
     def test_claim_nothing_if_leases_are_unknown(self, world: World) -> None:
         assert alerts(world, lambda: None) == []
@@ -63,7 +63,7 @@ class TestAHold:
         dry.reconcile()
         world.pass_seconds(60)
         dry.reconcile()
-        assert [notice.kind for notice in world.notices if notice.lease] == ["throttled", "extended", "restored"]
+        assert [notice.action for notice in world.notices if notice.lease] == ["throttled", "extended", "restored"]
         assert (world.holds.added, world.log.records, world.store.kept) == ([], [], {})
 
 
