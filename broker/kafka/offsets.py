@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from broker.errors import BrokerUnreachableError
@@ -41,7 +41,8 @@ def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIM
             message = consumer.poll(timeout_s)
             if message is None:
                 break
-            _raise_for_error(message)
+            if message.error():
+                raise KafkaException(message.error())
             oldest.setdefault(int(message.partition() or 0), message.timestamp()[1])
         is_first = not any(low for low, _ in ranges.values())
         return OldestRecord(min(oldest.values(), default=None), is_first)
@@ -77,11 +78,6 @@ def reading(
         raise BrokerUnreachableError(msg) from error
     finally:
         consumer.close()
-
-
-def _raise_for_error(message: Message) -> None:
-    if message.error():
-        raise KafkaException(message.error())
 
 
 @dataclass(frozen=True)

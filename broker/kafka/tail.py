@@ -1,9 +1,10 @@
 """Reads a compacted topic from the beginning, without joining a group, and follows it."""
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, TypeVar
 
+import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from broker.closing import Closing
@@ -23,6 +24,20 @@ _PASSING = {
     # The connection to a leader that just died.
     "_DESTROY",
 }
+
+
+BAD_VALUE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Raised by msgspec's decoders when a record's value is not ours."""
+Decoded = TypeVar("Decoded")
+
+
+def decode_values(messages: Iterable[Message], decode: Callable[[bytes], Decoded]) -> Iterator[Decoded]:
+    """Decode the values of messages; skip tombstones and values of other writers."""
+    for message in messages:
+        try:
+            yield decode(message.value() or b"")
+        except BAD_VALUE_ERRORS:
+            continue
 
 
 def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:

@@ -105,15 +105,13 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
         retention_hours: of topics that are not compacted; must exceed the longest downtime of the stream.
     """
     retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
-    plans = [TopicPlan(name, retention | settings, partitions) for name, settings in topic_settings().items()]
-    # Compacted only: no retention.
-    kept = [
-        replace(plan, settings=_without(plan.settings, "retention.ms")) if plan.name == TAP_STATUS else plan
-        for plan in plans
+    plans = [
+        TopicPlan(name, settings if name == TAP_STATUS else retention | settings, partitions)
+        for name, settings in topic_settings().items()
     ]
     logs = TopicPlan(BROKER_LOGS, retention | {"message.timestamp.type": "LogAppendTime"}, partitions)
     requests = TopicPlan(LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, 1)
-    return [*kept, logs, requests, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
+    return [*plans, logs, requests, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
 
 
 class TopicSetup:
@@ -240,10 +238,6 @@ def _compared(plan: TopicPlan, partitions: int, settings: Mapping[str, str]) -> 
 def _parts(value: str) -> set[str]:
     # cleanup.policy is an unordered list.
     return set(value.split(","))
-
-
-def _without(settings: Mapping[str, str], name: str) -> dict[str, str]:
-    return {key: value for key, value in settings.items() if key != name}
 
 
 def _bindings(who: Principals) -> list[AclBinding]:

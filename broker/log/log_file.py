@@ -67,9 +67,8 @@ class LogFile:
     @property
     def unread_bytes(self) -> int:
         """Bytes written but not yet returned, cheaply estimated."""
-        try:
-            live = self._path.stat()
-        except FileNotFoundError:
+        live = _status(self._path)
+        if live is None:
             return 0
         if self._file is None or live.st_ino == self._inode:
             return max(0, live.st_size - self._offset)
@@ -144,9 +143,8 @@ class LogFile:
         return True
 
     def _at_end(self, file: BinaryIO) -> None:
-        try:
-            live = self._path.stat()
-        except FileNotFoundError:
+        live = _status(self._path)
+        if live is None:
             # Renamed, and the new file does not exist yet.
             return
         if live.st_ino == self._inode and not self._compressed:
@@ -217,22 +215,23 @@ class LogFile:
         self._seek(tail_from + tail.rfind(b"\n") + 1)
 
 
-def _inode(path: Path) -> int:
+def _status(path: Path) -> os.stat_result | None:
     try:
-        return path.stat().st_ino
+        return path.stat()
     except FileNotFoundError:
-        return 0
+        return None
+
+
+def _inode(path: Path) -> int:
+    status = _status(path)
+    return status.st_ino if status else 0
 
 
 def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+    status = _status(path)
+    return status.st_size if status else 0
 
 
 def _is_later(path: Path, than_ns: int) -> bool:
-    try:
-        return path.stat().st_mtime_ns > than_ns
-    except FileNotFoundError:
-        return False
+    status = _status(path)
+    return status is not None and status.st_mtime_ns > than_ns

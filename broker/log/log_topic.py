@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from broker.errors import BrokerUnreachableError, TapError
 from broker.kafka.errors import reason_of
-from broker.kafka.tail import bounds
+from broker.kafka.tail import BAD_VALUE_ERRORS, bounds
 from broker.kafka.topics import require_topic
 from broker.log.sources import LineBatch, SourceCounters
 from wire.heartbeat import Position, TopicPosition
@@ -39,7 +39,7 @@ def unwrap(value: bytes) -> bytes:
     """
     try:
         wrapper = _decode_wrapper(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except BAD_VALUE_ERRORS:
         return value.rstrip(b"\r\n")
     if wrapper.number is not None:
         # A line of ours, perhaps with added fields.

@@ -17,7 +17,6 @@ from broker.occupancy.sweep import (
     Unanswered,
     expiration,
     placements,
-    replicas_to_ask,
     sweep,
 )
 from lifecycle.occupancy import BYTES_PER_ENTRY, Census, owners_of
@@ -80,8 +79,7 @@ def take_census(
         partitions = placements(admin)
         expirations, silent = _settings(admin)
         brokers = [each.broker_id for each in expirations]
-        advance = count_up(report, replicas_to_ask(partitions, brokers))
-        swept = sweep(admin, partitions, brokers, requests_per_second=requests_per_second, progress=advance)
+        swept = sweep(admin, partitions, brokers, requests_per_second=requests_per_second, progress=report)
     told = _owners(kafka, swept, now_ms)
     owners = owners_of(swept.replicas, told or {})
     census = Census(
@@ -96,18 +94,6 @@ def take_census(
     holders = {broker_id for each in partitions for broker_id in each.replicas}
     down = {each: silent.get(each, _NOT_ALIVE) for each in sorted(holders.difference(brokers))}
     return TakenCensus(census, tuple(expirations), tuple(swept.unanswered), swept.requests, told is not None, down)
-
-
-def count_up(report: Callable[[float, float], None], total: int) -> Callable[[int], None]:
-    """Return a function that adds up what it is given, and reports the sum and the total."""
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        report(done, total)
-
-    return advance
 
 
 def _settings(admin: ProducersAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:

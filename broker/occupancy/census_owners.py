@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from broker.errors import TopicMissingError
-from broker.kafka.tail import TopicReader
+from broker.kafka.tail import TopicReader, decode_values
 from lifecycle.occupancy import NOT_KNOWN_MS, Int64s
 from wire.event_record import events_of
 from wire.records import ProduceEvent, ProducerInit
@@ -62,20 +62,13 @@ class _Newest:
 def _inits(config: Mapping[str, str]) -> Iterator[ProducerInit]:
     try:
         with TopicReader(config, PRODUCER_INITS) as topic:
-            for message in topic.read_to_end():
-                try:
-                    yield _decode_init(message.value() or b"")
-                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                    continue
+            yield from decode_values(topic.read_to_end(), _decode_init)
     except TopicMissingError:
-        # Only the events tell.
+        # Owners then come from the events alone.
         return
 
 
 def _newest_events(config: Mapping[str, str], now_ms: int) -> Iterator[ProduceEvent]:
     with TopicReader(config, PRODUCE_EVENTS, start=now_ms - TAIL_MS) as topic:
-        for message in topic.read_to_end():
-            try:
-                yield from events_of(message.value() or b"")
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                continue
+        for events in decode_values(topic.read_to_end(), events_of):
+            yield from events

@@ -6,8 +6,7 @@ from dataclasses import replace
 from broker.kafka.client import with_retries
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import ProducersAdmin
-from broker.occupancy.census import count_up
-from broker.occupancy.sweep import Unanswered, placements, replicas_to_ask, sweep
+from broker.occupancy.sweep import Unanswered, placements, sweep
 
 
 def last_batches(
@@ -28,7 +27,7 @@ def last_batches(
         brokers = list(with_retries(admin.brokers))
         # What a follower holds its leader holds, too.
         led = [replace(each, replicas=(each.leader,)) for each in placements(admin) if each.leader is not None]
-        swept = sweep(admin, led, brokers, progress=count_up(report, replicas_to_ask(led, brokers)))
+        swept = sweep(admin, led, brokers, progress=report)
     for replica in swept.replicas:
         for pid, last in zip(replica.producer_ids.tolist(), replica.last_timestamps_ms.tolist(), strict=True):
             newest[pid] = max(last, newest.get(pid, last))

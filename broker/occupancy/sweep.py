@@ -110,7 +110,7 @@ def sweep(
     brokers: Sequence[int],
     *,
     requests_per_second: float = REQUESTS_PER_SECOND,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[float, float], None] = lambda _done, _total: None,
     wait: Callable[[float], None] = time.sleep,
 ) -> Sweep:
     """Ask all brokers for all their replicas, one request at a time.
@@ -120,7 +120,7 @@ def sweep(
         partitions: Partitions to ask for.
         brokers: Those that are up; replicas on others are skipped.
         requests_per_second: Rate limit over all brokers.
-        progress: Called with the number of replicas after each request.
+        progress: Called with the number of replicas asked for and their total.
         wait: Sleeps for some seconds.
     """
     found = Sweep()
@@ -129,6 +129,7 @@ def sweep(
         broker_id: [(each.topic, each.partition) for each in partitions if broker_id in each.replicas]
         for broker_id in brokers
     }
+    done, total = 0, sum(map(len, wanted.values()))
     for answer in ask_producers(admin, wanted, wait, requests_per_second):
         found.requests += answer.is_sent
         for each in answer.partitions:
@@ -137,14 +138,9 @@ def sweep(
             else:
                 is_leader = leaders[each.topic, each.partition] == answer.broker_id
                 found.replicas.append(_replica(answer.broker_id, each.topic, each.partition, is_leader, each.producers))
-        progress(len(answer.partitions))
+        done += len(answer.partitions)
+        progress(done, total)
     return found
-
-
-def replicas_to_ask(partitions: Sequence[Placement], brokers: Sequence[int]) -> int:
-    """Number of replicas that a sweep asks for."""
-    living = set(brokers)
-    return sum(len(living.intersection(each.replicas)) for each in partitions)
 
 
 def _replica(broker_id: int, topic: str, partition: int, is_leader: bool, producers: Sequence[Any]) -> ReplicaProducers:

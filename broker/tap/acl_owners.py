@@ -63,7 +63,7 @@ class Writers:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Owner:
     """Whose a producer id is.
 
     Attributes:
@@ -121,13 +121,13 @@ class AclHistory:
         self._allows_without_acl = allows_without_acl
         self._sets: dict[frozenset[Acl] | None, _Kept] = {}
         self._reads = 0
-        self._judged: dict[tuple[str, str | None], Verdict] = {}
+        self._cached: dict[tuple[str, str | None], Owner] = {}
 
     def read(self, acls: frozenset[Acl] | None, now: float) -> None:
         """Take the ACLs of this moment, in seconds; None if we may not read them."""
         self._reads += 1
         # Also bounded by this: transactional ids come without end.
-        self._judged = {}
+        self._cached = {}
         kept = self._sets.pop(acls, None)
         if kept is not None or acls is None:
             rules = kept.rules if kept else None
@@ -140,18 +140,18 @@ class AclHistory:
             if self._reads - old.read <= _KEPT_READS or now - old.at <= _KEPT_SECONDS
         }
 
-    def owner(self, topic: str, transactional_id: str | None) -> Verdict:
+    def owner(self, topic: str, transactional_id: str | None) -> Owner:
         """Return whose a producer id is that was seen on a topic, and has this transactional id if it has one.
 
         Whoever uses it must be allowed to write both.
         """
-        verdict = self._judged.get((topic, transactional_id))
-        if verdict is None:
+        owner = self._cached.get((topic, transactional_id))
+        if owner is None:
             writers = self._writers(AclResource.TOPIC, topic)
             if transactional_id is not None:
                 writers &= self._writers(AclResource.TRANSACTIONAL_ID, transactional_id)
-            verdict = self._judged[topic, transactional_id] = _verdict(writers)
-        return verdict
+            owner = self._cached[topic, transactional_id] = _owner(writers)
+        return owner
 
     def _writers(self, resource: AclResource, name: str) -> Writers:
         unreadable = Writers(everybody=True, doubt=OwnerReason.UNREADABLE)
@@ -186,10 +186,10 @@ def _writers(acls: Sequence[Acl]) -> Writers:
     return Writers(frozenset(permitted))
 
 
-def _verdict(writers: Writers) -> Verdict:
+def _owner(writers: Writers) -> Owner:
     if writers.everybody:
-        return Verdict(reason=writers.doubt or OwnerReason.EVERYBODY)
+        return Owner(reason=writers.doubt or OwnerReason.EVERYBODY)
     if not writers.names:
-        return Verdict(reason=writers.doubt or OwnerReason.NOBODY)
+        return Owner(reason=writers.doubt or OwnerReason.NOBODY)
     names = tuple(sorted(writers.names))
-    return Verdict(names[0]) if len(names) == 1 else Verdict(reason=OwnerReason.SEVERAL, candidates=names)
+    return Owner(names[0]) if len(names) == 1 else Owner(reason=OwnerReason.SEVERAL, candidates=names)

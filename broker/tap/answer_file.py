@@ -1,6 +1,5 @@
 """The file beside a tap's position that keeps which producer ids the brokers held when they were asked."""
 
-import os
 import zlib
 from array import array
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from broker.tap.known_ids import KnownIds, Watched
+from broker.tap.position_file import write_atomically
 
 
 class _Kept(msgspec.Struct, array_like=True):
@@ -42,15 +42,8 @@ def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequenc
         )
         for each in distinct
     ]
-    new = file.with_name(file.name + ".new")
     with suppress(OSError):
-        with new.open("wb") as out:
-            out.write(msgspec.json.encode(head) + b"\n")
-            for each in distinct:
-                each.ids.tofile(out)
-            out.flush()
-            os.fsync(out.fileno())
-        new.replace(file)
+        write_atomically(file, [msgspec.json.encode(head) + b"\n", *(each.ids for each in distinct)])
 
 
 def load_answers(file: Path) -> tuple[dict[str, KnownIds], tuple[KnownIds, ...]]:

@@ -9,7 +9,6 @@ waiting: all that it sees in the first window is marked `learning`. A stream tha
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from broker.errors import BrokerError
@@ -27,22 +26,6 @@ _END_S = 5.0
 
 AskBrokers = Callable[[Mapping[str, Watched], threading.Event], KnownIds]
 """Asks all brokers; ends early, with any answer, once the event is set."""
-
-
-@dataclass(frozen=True)
-class Questions:
-    """What a tap may ask the brokers, and how it tells the operator.
-
-    Attributes:
-        held_ids: asks for the ids that were there before; without it the tap learns by waiting.
-        say: called with a line for the operator.
-    """
-
-    held_ids: AskBrokers | None = None
-    say: Callable[[str], None] = lambda _: None
-
-
-NO_QUESTIONS = Questions()
 
 
 class _StoppedError(Exception):
@@ -74,7 +57,7 @@ class Asking:
         ask: asks the brokers; raises `BrokerError`.
         learn_ms: how long a watch learns if nothing is asked.
         file: keeps the answers for the next run; None for nowhere.
-        say: called with a line for the operator.
+        warn: called with a line for the operator.
         wall_clock: seconds since the epoch.
     """
 
@@ -83,10 +66,10 @@ class Asking:
         ask: AskBrokers,
         learn_ms: int,
         file: Path | None = None,
-        say: Callable[[str], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._ask, self._learn_ms, self._file, self._report = ask, learn_ms, file, Once(say)
+        self._ask, self._learn_ms, self._file, self._warn_once = ask, learn_ms, file, Once(warn)
         self._wall_clock = wall_clock
         # By stream. A later answer never replaces one: it holds what was charged or refused since.
         self._known: dict[str, KnownIds] = {}
@@ -97,15 +80,6 @@ class Asking:
         self._answer: KnownIds | str | None = None
         self._thread: threading.Thread | None = None
         self._retry_at = 0.0
-
-    @classmethod
-    def of(
-        cls, questions: Questions, learn_ms: int, file: Path | None, wall_clock: Callable[[], float]
-    ) -> "Asking | None":
-        """Return an instance; None if the tap may not ask, or does not learn."""
-        if not questions.held_ids or not learn_ms:
-            return None
-        return cls(questions.held_ids, learn_ms, file, questions.say, wall_clock)
 
     def load(self) -> None:
         """Load the answers of the last run; a file that can't be read is asked for again."""
@@ -202,4 +176,4 @@ class Asking:
             )
         else:
             return
-        self._report(text)
+        self._warn_once(text)

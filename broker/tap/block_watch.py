@@ -20,11 +20,11 @@ class BlockWatch:
     Args:
         folder: of the log; None goes by what the class in the tap's broker tells.
         broker_id: of the broker on this machine, whose blocks to report; None reports those of all brokers.
-        say: called with a line for the operator.
+        warn: called with a line for the operator.
     """
 
-    def __init__(self, folder: Path | None, broker_id: int | None, say: Callable[[str], None]) -> None:
-        self._folder, self._broker_id, self._report = folder, broker_id, Once(say)
+    def __init__(self, folder: Path | None, broker_id: int | None, warn: Callable[[str], None]) -> None:
+        self._folder, self._broker_id, self._warn_once = folder, broker_id, Once(warn)
         self._follower = MetadataFollower()
         self._look_at = -math.inf
 
@@ -51,7 +51,7 @@ class BlockWatch:
             found = self._follower.read(folder)
         except MetadataLogError as error:
             self._look_at = now_s + LOOK_S
-            self._report(f"blocks of producer ids are not seen: {error}")
+            self._warn_once(f"blocks of producer ids are not seen: {error}")
             return []
         if not self._follower.is_behind:
             self._look_at = now_s + LOOK_S

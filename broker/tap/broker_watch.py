@@ -37,11 +37,11 @@ class BrokerWatch:
         broker_id: that wrote them.
         learn_ms: how long a watch learns; 0 marks no event as learning.
         own_topic: topic of the tap's own events, whose batches make none.
-        say: called with a line for the operator.
+        warn: called with a line for the operator.
     """
 
     def __init__(
-        self, broker_id: int, *, learn_ms: int = 0, own_topic: str = "", say: Callable[[str], None] = lambda _: None
+        self, broker_id: int, *, learn_ms: int = 0, own_topic: str = "", warn: Callable[[str], None] = lambda _: None
     ) -> None:
         self.broker_id = broker_id
         self.stream = ""
@@ -55,7 +55,7 @@ class BrokerWatch:
         self.problem: str | None = None
         """Why the class can't see any batch; None if it can."""
         self._order = LineOrder()
-        self._learn_ms, self._own_topic, self._report = learn_ms, own_topic, Once(say)
+        self._learn_ms, self._own_topic, self._warn_once = learn_ms, own_topic, Once(warn)
 
     @property
     def newest_line_ms(self) -> int | None:
@@ -109,7 +109,7 @@ class BrokerWatch:
             return None
         if self.answers is not NO_ANSWERS:
             since_ms = self.learning.since_ms
-            learning, asked_at_ms = self.answers.judge(line.producer_id, line.timestamp_ms, since_ms, learning=learning)
+            learning, asked_at_ms = self.answers.check(line.producer_id, line.timestamp_ms, since_ms, learning=learning)
         self.counters.events += 1
         return ProduceEvent(
             line.timestamp_ms,
@@ -141,7 +141,7 @@ class BrokerWatch:
         if isinstance(state, StopLine) and not state.shutdown:
             self.learning.restart()
             self.problem = _TAKEN_OUT
-        self._report(f"broker {self.broker_id}: {self.problem}" if self.problem else None)
+        self._warn_once(f"broker {self.broker_id}: {self.problem}" if self.problem else None)
 
     def _check_format(self, state: ClassState) -> None:
         if state.format == LINE_FORMAT:

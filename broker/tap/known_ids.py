@@ -119,7 +119,7 @@ class KnownIdAnswers:
     of_watch: KnownIds | None = None
     requested: tuple[KnownIds, ...] = ()
 
-    def judge(self, producer_id: int, timestamp_ms: int, since_ms: int, *, learning: bool) -> tuple[bool, int | None]:
+    def check(self, producer_id: int, timestamp_ms: int, since_ms: int, *, learning: bool) -> tuple[bool, int | None]:
         """Return whether an id must be learned, and when the brokers were asked that did not hold it, or None.
 
         Args:

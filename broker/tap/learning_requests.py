@@ -13,7 +13,7 @@ from confluent_kafka import Message
 
 from broker.closing import Closing
 from broker.errors import BrokerError
-from broker.kafka.tail import TopicReader
+from broker.kafka.tail import BAD_VALUE_ERRORS, TopicReader
 from broker.kafka.topics import ensure_topic
 from broker.tap.once import Once
 from wire.learning_request import LearningRequest
@@ -32,17 +32,17 @@ class LearningRequests(Closing):
 
     Args:
         config: confluent-kafka settings of a user with READ, and CREATE if the topic is missing.
-        say: called with a line for the operator if it can't be read.
+        warn: called with a line for the operator if it can't be read.
         wall_clock: seconds since the epoch.
     """
 
     def __init__(
         self,
         config: Mapping[str, str],
-        say: Callable[[str], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._config, self._report, self._wall_clock = dict(config), Once(say), wall_clock
+        self._config, self._warn_once, self._wall_clock = dict(config), Once(warn), wall_clock
         self._topic: TopicReader | None = None
         self._requests = _Requests()
         self._open_at = 0.0
@@ -63,7 +63,7 @@ class LearningRequests(Closing):
                 self._take(self._topic.read_to_end())
         except BrokerError as error:
             self.close()
-            self._report(
+            self._warn_once(
                 f"streams that forgot producer ids learn by waiting, since their requests are not seen: {error}"
             )
         return self._requests.newest_ms(self._wall_clock() * 1000)
@@ -81,7 +81,7 @@ class LearningRequests(Closing):
                 continue
             try:
                 self._requests.add(_decode(value), self._wall_clock() * 1000)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            except BAD_VALUE_ERRORS:
                 _log.warning("ignored a bad record of topic %s: %r", LEARNING_REQUESTS, value[:200])
 
 

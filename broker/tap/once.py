@@ -6,12 +6,12 @@ from collections.abc import Callable
 class Once:
     """Passes a line on, unless it equals the one before; None forgets that one."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
         self._last: str | None = None
 
     def __call__(self, text: str | None) -> None:
         """Report a line."""
         if text is not None and text != self._last:
-            self._say(text)
+            self._warn(text)
         self._last = text

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from broker.errors import ClusterRequestError
 from broker.kafka.acls import Acls
-from broker.tap.acl_owners import AclHistory, OwnerReason, Verdict
+from broker.tap.acl_owners import AclHistory, Owner, OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
 
 _EXAMPLES = 3
-_NO_ENTRY = Verdict()
+_NO_ENTRY = Owner()
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class PollOwners:
             else:
                 self._history.read(found, now)
 
-    def of(self, topic: str, transactional_id: str | None) -> Verdict:
+    def of(self, topic: str, transactional_id: str | None) -> Owner:
         """Return whose a producer id is that was seen on a topic."""
         return self._by_file(topic, transactional_id) or self._by_acls(topic, transactional_id)
 
@@ -115,36 +115,36 @@ class PollOwners:
             return None
         by_file = by_acls = 0
         counts: dict[OwnerReason, Counter[str]] = {}
-        verdicts: dict[tuple[OwnerReason, str], Verdict] = {}
+        owners: dict[tuple[OwnerReason, str], Owner] = {}
         for (topic, name), count in Counter(found).items():
             if self._by_file(topic, name):
                 by_file += count
                 continue
-            verdict = self._by_acls(topic, name)
-            if verdict.reason is None:
+            owner = self._by_acls(topic, name)
+            if owner.reason is None:
                 by_acls += count
             else:
-                counts.setdefault(verdict.reason, Counter())[topic] += count
-                verdicts.setdefault((verdict.reason, topic), verdict)
-        unattributed = tuple(_unattributed(reason, topics, verdicts) for reason, topics in sorted(counts.items()))
+                counts.setdefault(owner.reason, Counter())[topic] += count
+                owners.setdefault((owner.reason, topic), owner)
+        unattributed = tuple(_unattributed(reason, topics, owners) for reason, topics in sorted(counts.items()))
         return PollPlacement(
             by_file + by_acls + sum(each.producer_ids for each in unattributed), by_file, by_acls, unattributed
         )
 
-    def _by_file(self, topic: str, transactional_id: str | None) -> Verdict | None:
+    def _by_file(self, topic: str, transactional_id: str | None) -> Owner | None:
         principal = None if self._patterns is None else self._patterns.of(topic, transactional_id)
-        return None if principal is None else Verdict(principal)
+        return None if principal is None else Owner(principal)
 
-    def _by_acls(self, topic: str, transactional_id: str | None) -> Verdict:
+    def _by_acls(self, topic: str, transactional_id: str | None) -> Owner:
         return _NO_ENTRY if self._history is None else self._history.owner(topic, transactional_id)
 
 
 def _unattributed(
-    reason: OwnerReason, counts: Counter[str], verdicts: dict[tuple[OwnerReason, str], Verdict]
+    reason: OwnerReason, counts: Counter[str], owners: dict[tuple[OwnerReason, str], Owner]
 ) -> Unattributed:
     topics = [
         UnattributedTopic(topic, count, candidates[:_EXAMPLES], max(0, len(candidates) - _EXAMPLES))
         for topic, count in counts.most_common(_EXAMPLES)
-        for candidates in [verdicts[reason, topic].candidates]
+        for candidates in [owners[reason, topic].candidates]
     ]
     return Unattributed(reason, counts.total(), tuple(topics), len(counts) - len(topics))

@@ -1,9 +1,11 @@
 """The tap's position file: its position, and the state it needs to resume there."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+from typing_extensions import Buffer
 
 from broker.errors import TapError
 from broker.log.metadata_follower import MetadataPosition
@@ -12,7 +14,7 @@ from wire.heartbeat import Position
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """Content of a position file. One of an earlier version keeps its position only, so its watches begin anew.
+    """Content of a position file.
 
     Attributes:
         position: everything before it was acknowledged by Kafka.
@@ -48,18 +50,23 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Save atomically: a crash, even of the machine, leaves the old file or the new one.
+    """Save atomically.
 
     Raises:
         TapError: it can't be written.
     """
-    new = path.with_name(path.name + ".new")
     try:
-        with new.open("wb") as file:
-            file.write(_encode(checkpoint))
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+        write_atomically(path, [_encode(checkpoint)])
     except OSError as error:
         msg = f"can't write position file {path} ({error.strerror}): use one in a writable folder with free space"
         raise TapError(msg) from error
+
+
+def write_atomically(path: Path, parts: Iterable[Buffer]) -> None:
+    """Replace a file: a crash, even of the machine, leaves the old file or the new one."""
+    new = path.with_name(path.name + ".new")
+    with new.open("wb") as file:
+        file.writelines(parts)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

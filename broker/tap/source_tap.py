@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from broker.kafka.topics import await_topic
 from broker.log.sources import Source
-from broker.tap.asking import NO_QUESTIONS, Asking, Questions
+from broker.tap.asking import AskBrokers, Asking
 from broker.tap.block_watch import BlockWatch
 from broker.tap.heartbeats import Heartbeats
 from broker.tap.learning_requests import LearningRequests
@@ -49,7 +49,8 @@ class SourceTap:
         wall_clock: seconds since the epoch, for heartbeats.
         on_heartbeat: called with each heartbeat, in the tap's thread.
         metadata_log: folder of a metadata log; by default the class in the broker of a file tells it.
-        questions: what it may ask the brokers, and how it tells the operator.
+        ask: asks the brokers for the ids that they hold; without it the tap learns by waiting.
+        warn: called with a line for the operator.
     """
 
     def __init__(
@@ -63,7 +64,8 @@ class SourceTap:
         wall_clock: Callable[[], float] = time.time,
         on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
         metadata_log: Path | None = None,
-        questions: Questions = NO_QUESTIONS,
+        ask: AskBrokers | None = None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._source = source
         self._kafka_config = dict(kafka_config)
@@ -72,12 +74,12 @@ class SourceTap:
         self._clock = time.monotonic
         learn_ms = round(learn_seconds * 1000)
         answer_file = position_file and position_file.with_name(position_file.name + ".known-ids")
-        self._asking = Asking.of(questions, learn_ms, answer_file, wall_clock)
-        self._requests = LearningRequests(kafka_config, questions.say, wall_clock)
-        self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat, questions.say)
-        self._watches = Watches(learn_ms=learn_ms, own_topic=topic, say=questions.say)
+        self._asking = Asking(ask, learn_ms, answer_file, warn, wall_clock) if ask and learn_ms else None
+        self._requests = LearningRequests(kafka_config, warn, wall_clock)
+        self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat, warn)
+        self._watches = Watches(learn_ms=learn_ms, own_topic=topic, warn=warn)
         here = source.brokers[0] if source.kind == "file" else None
-        self._blocks = BlockWatch(metadata_log, here, questions.say)
+        self._blocks = BlockWatch(metadata_log, here, warn)
         self._committed: Checkpoint | None = None
         self._idle_rounds = 0
 
@@ -134,15 +136,15 @@ class SourceTap:
 
     def _follow(self, output: TapOutput, stop: threading.Event) -> None:
         self._commit(output, stop, _ROUND_FLUSH_TIMEOUT_S)
-        saved_at = told_at = -math.inf
+        saved_at = heartbeat_at = -math.inf
         while not stop.is_set():
             self._ask(stop)
             is_idle = not self._read(output, stop)
             output.check()
             now = self._clock()
-            if now - told_at >= HEARTBEAT_S:
+            if now - heartbeat_at >= HEARTBEAT_S:
                 self._send_heartbeats(output, stopped=False)
-                told_at = now
+                heartbeat_at = now
             if is_idle or now - saved_at >= _SAVE_INTERVAL_S:
                 # What is not acknowledged yet may be in the next round: a broker may be restarting.
                 settled = self._commit(output, stop, _ROUND_FLUSH_TIMEOUT_S) == 0

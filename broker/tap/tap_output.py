@@ -1,13 +1,14 @@
 """Produces the tap's records to their topics and tracks delivery."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.errors import TapDeliveryError
-from broker.tap.gathered_events import GatheredEvents
-from wire.event_record import EventRecord
+from wire.event_record import EventRecord, pack_events
 from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit, Record
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
@@ -29,6 +30,25 @@ PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
     "log_level": 3,
 }
 """Settings of every producer of produce events."""
+
+
+class GatheredEvents:
+    """Events of a round. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._by_principal: dict[str, list[ProduceEvent]] = {}
+
+    def add(self, event: ProduceEvent) -> None:
+        """Add an event."""
+        self._by_principal.setdefault(event.principal, []).append(event)
+
+    def take(self) -> Iterator[ProduceEvent | EventRecord]:
+        """Yield the records of all events, of each principal in the order they came, and forget them."""
+        gathered, self._by_principal = self._by_principal, {}
+        for events in gathered.values():
+            # A record is of one broker.
+            for _, of_broker in groupby(events, attrgetter("broker_id")):
+                yield from pack_events(of_broker)
 
 
 class TapOutput:
@@ -117,18 +137,14 @@ class TapOutput:
         """
         self._producer.poll(0)
         if self._error is not None:
-            msg = (
-                f"topic {self._refused_by!r} refused an event ({self._error.str()}): "
-                f"check the topic's settings and WRITE on it, then start the tap again"
-            )
-            raise TapDeliveryError(msg)
+            raise _refused(self._refused_by, self._error)
 
     def undelivered(self, left: int) -> TapDeliveryError:
         """The error to raise if the tap stops with that many records undelivered."""
         records = "record was" if left == 1 else "records were"
         return TapDeliveryError(
-            f"{left:,} {records} not delivered to {self._servers} before the tap stopped: "
-            f"check the brokers and start the tap again, which resends them"
+            f"{left:,} {records} not delivered to {self._servers} before the tap stopped: check the brokers and start "
+            f"the tap again, which resends them"
         )
 
     def _produce(self, record: Record | EventRecord, stopped: Callable[[], bool]) -> None:
@@ -141,6 +157,8 @@ class TapOutput:
                 self.check()
                 if stopped():
                     raise self.undelivered(len(self._producer)) from None
+            except KafkaException as error:
+                raise _refused(topic, error.args[0]) from error
             else:
                 self._unsettled = True
                 return
@@ -148,3 +166,10 @@ class TapOutput:
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._error, self._refused_by = error, message.topic()
+
+
+def _refused(topic: str | None, error: KafkaError) -> TapDeliveryError:
+    return TapDeliveryError(
+        f"topic {topic!r} refused an event ({error.str()}): check the topic's settings and WRITE on it, then start the "
+        f"tap again"
+    )

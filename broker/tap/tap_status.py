@@ -8,7 +8,7 @@ import msgspec
 from confluent_kafka import KafkaException
 
 from broker.kafka.errors import reason_of, unreachable
-from broker.kafka.tail import TopicReader
+from broker.kafka.tail import TopicReader, decode_values
 from broker.kafka.topics import admin_client
 from wire.heartbeat import TapHeartbeat
 from wire.topics import TAP_STATUS
@@ -51,7 +51,7 @@ class WatchedBroker:
         return self.alive and self.watch is not WatchState.WATCHED
 
 
-def judge(
+def watch_states(
     brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float
 ) -> list[WatchedBroker]:
     """Tell how each broker is watched, whether it is up or only known from a heartbeat.
@@ -64,7 +64,7 @@ def judge(
     """
     alive = set(brokers)
     return [
-        _judge_one(broker_id, broker_id in alive, heartbeats.get(broker_id), now_ms, stale_s)
+        _watch_state(broker_id, broker_id in alive, heartbeats.get(broker_id), now_ms, stale_s)
         for broker_id in sorted(alive | set(heartbeats))
     ]
 
@@ -77,16 +77,8 @@ def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
         TopicMissingError: no tap ever ran.
     """
     decode = msgspec.json.Decoder(TapHeartbeat).decode
-    found: dict[int, TapHeartbeat] = {}
     with TopicReader(config, TAP_STATUS) as topic:
-        for message in topic.read_to_end():
-            try:
-                heartbeat = decode(message.value() or b"")
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                # Another version's, or a tombstone.
-                continue
-            found[heartbeat.broker_id] = heartbeat
-    return found
+        return {each.broker_id: each for each in decode_values(topic.read_to_end(), decode)}
 
 
 def running_brokers(config: Mapping[str, str]) -> list[int]:
@@ -97,7 +89,7 @@ def running_brokers(config: Mapping[str, str]) -> list[int]:
         raise unreachable(config["bootstrap.servers"], reason_of(error)) from error
 
 
-def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: int, stale_s: float) -> WatchedBroker:
+def _watch_state(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: int, stale_s: float) -> WatchedBroker:
     if last is None:
         return WatchedBroker(broker_id, WatchState.NEVER, alive)
     age_s = max(0.0, (now_ms - last.timestamp_ms) / 1000)

@@ -4,9 +4,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
-import msgspec
-
 from broker.errors import TapError
+from broker.kafka.tail import BAD_VALUE_ERRORS
 from broker.log.sources import LineBatch
 from broker.tap.broker_watch import BrokerWatch, SavedWatch
 from broker.tap.tap_counters import LineCounters
@@ -23,16 +22,16 @@ class Watches:
     Args:
         learn_ms: see `BrokerWatch`.
         own_topic: likewise.
-        say: called with a line for the operator.
+        warn: called with a line for the operator.
     """
 
-    def __init__(self, *, learn_ms: int, own_topic: str, say: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, *, learn_ms: int, own_topic: str, warn: Callable[[str], None] = lambda _: None) -> None:
         self.by_name: dict[str, BrokerWatch] = {}
         """By the broker's id, as text."""
         self.bad_lines = 0
         self.bad_samples: deque[str] = deque(maxlen=_BAD_SAMPLES)
         self._by_id: dict[int, BrokerWatch] = {}
-        self._learn_ms, self._own_topic, self._say = learn_ms, own_topic, say
+        self._learn_ms, self._own_topic, self._warn = learn_ms, own_topic, warn
 
     @property
     def counters(self) -> LineCounters:
@@ -46,7 +45,7 @@ class Watches:
         """Return the watch over a broker, new if there is none yet."""
         watch = self._by_id.get(broker_id)
         if watch is None:
-            watch = BrokerWatch(broker_id, learn_ms=self._learn_ms, own_topic=self._own_topic, say=self._say)
+            watch = BrokerWatch(broker_id, learn_ms=self._learn_ms, own_topic=self._own_topic, warn=self._warn)
             self._by_id[broker_id] = self.by_name[str(broker_id)] = watch
         return watch
 
@@ -65,7 +64,7 @@ class Watches:
                 continue
             try:
                 line = decode_line(raw)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except BAD_VALUE_ERRORS:
                 self._bad(raw, batch.stream)
                 continue
             record = self._watch(line, batch).take(line, repeated=batch.repeated)

@@ -4,12 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-import msgspec
 from confluent_kafka import Message
 
 from broker.closing import Closing
 from broker.errors import BrokerError
-from broker.kafka.tail import TopicReader
+from broker.kafka.tail import BAD_VALUE_ERRORS, TopicReader
 from wire.event_record import addresses_of
 from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS
 
@@ -123,7 +122,7 @@ class EventAddresses(Closing):
         for message in messages:
             try:
                 principal, addresses = addresses_of(message.value() or b"")
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            except BAD_VALUE_ERRORS:
                 continue
             with self._lock:
                 self._book.learn(principal, addresses, message.timestamp()[1] / 1000)

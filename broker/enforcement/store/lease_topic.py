@@ -15,7 +15,7 @@ from broker.closing import Closing
 from broker.enforcement.lock import LOCK_PARTITION
 from broker.enforcement.model import ENTITY_TYPES, QUOTA_LEVERS, LeaseRecord, ReleaseOrder
 from broker.errors import BrokerError, LeaseStoreError
-from broker.kafka.tail import TopicReader
+from broker.kafka.tail import BAD_VALUE_ERRORS, TopicReader
 from wire.topics import ENFORCER_TOPIC
 
 _TIMEOUT_S = 3.0
@@ -125,7 +125,7 @@ class LeaseTopic(Closing):
             return
         try:
             record: Kept = _lease(value) if name.startswith(_LEASE) else _order(value)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except BAD_VALUE_ERRORS:
             self.bad_records += 1
             return
         if _key(record) == name and _can_be_ours(record):
