@@ -20,10 +20,6 @@ class BrokerClock(Closing):
 
     The records carry no producer id (they are not idempotent), so they cost no quota. The clock is that of one
     broker, the leader of the partition.
-
-    Args:
-        settings: confluent-kafka settings of a user with WRITE on the lease topic, which exists.
-        time_: Learns of each measurement.
     """
 
     def __init__(self, settings: Mapping[str, str], time_: BrokersTime) -> None:

@@ -12,10 +12,6 @@ class BrokersTime:
     """The brokers' time, by a monotonic clock and the last measurement.
 
     Until the first measurement it is this host's time when this was made. Setting this host's clock changes nothing.
-
-    Args:
-        wall_ms: This host's clock, in milliseconds since the epoch.
-        steady_ms: Monotonic clock, in milliseconds.
     """
 
     def __init__(self, wall_ms: Clock, steady_ms: Clock) -> None:
@@ -37,27 +33,14 @@ class BrokersTime:
 
 
 class Deadlines:
-    """Ends of decisions by the monotonic clock: once seen, none moves further away.
-
-    Args:
-        steady_ms: Monotonic clock, in milliseconds.
-    """
+    """Ends of decisions by the monotonic clock: once seen, none moves further away."""
 
     def __init__(self, steady_ms: Callable[[], int]) -> None:
         self._steady_ms = steady_ms
         self._ends_ms: dict[str, int] = {}
 
     def end_ms(self, decision_id: str, until_ms: int, now_ms: int) -> int:
-        """Return when a decision, or a lease that enforces it, ends by the clock that comes first.
-
-        Args:
-            decision_id: Identifies the decision. A lease that is extended enforces another one.
-            until_ms: Its end, in milliseconds since the epoch.
-            now_ms: The brokers' time.
-
-        Returns:
-            The end in the brokers' time of now, in milliseconds since the epoch.
-        """
+        """Return when a decision, or a lease that enforces it, ends by the clock that comes first."""
         steady_ms = self._steady_ms()
         end_ms = steady_ms + min(until_ms - now_ms, MAX_LEASE_MS)
         end_ms = self._ends_ms[decision_id] = min(self._ends_ms.get(decision_id, end_ms), end_ms)

@@ -11,15 +11,7 @@ _SETTLE_MS = 10_000
 
 @dataclass
 class EnforcedTime:
-    """A time in which a principal had leases in force without a pause.
-
-    Attributes:
-        since_ms: When it began, or the last lever was added.
-        until_ms: When it ends, as far as is known.
-        refused: Refused producer ids by broker, as of the last decision made within it.
-        level: How many levers were added.
-        why: Why the last one was.
-    """
+    """A time in which a principal had leases in force without a pause."""
 
     since_ms: int
     until_ms: int
@@ -64,9 +56,7 @@ class Escalation:
     def observe(self, leases: Iterable[Lease], pending: Collection[str]) -> None:
         """Learn which leases are in force.
 
-        Args:
-            leases: Open leases.
-            pending: Principals of decisions that are not past; all others are forgotten.
+        Forget principals that are not `pending`: those without a decision in force.
         """
         in_force = [lease for lease in leases if lease.state == "in_force"]
         for lease in in_force:

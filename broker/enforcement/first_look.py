@@ -28,10 +28,7 @@ _TOPIC = (AclOperation.READ, AclOperation.WRITE)
 def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool) -> None:
     """Ask the brokers which operations this user may do; changes nothing.
 
-    Args:
-        settings: confluent-kafka settings.
-        with_holds: Returns whether holds can be used, if the user may read the brokers' settings.
-        apply: Whether it will change anything.
+    `with_holds` returns whether holds can be used, if the user may read the brokers' settings.
 
     Raises:
         EnforceError: If rights are missing. It names all of them.
@@ -85,14 +82,7 @@ def _missing(needed: Sequence[AclOperation], allowed: set[AclOperation], where: 
 
 
 def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable[[Notice], None], now_ms: int) -> None:
-    """Report who answers, and how many client quotas there are.
-
-    Args:
-        numbers: Ids of the brokers that are up.
-        quotas: Theirs.
-        notify: Called with what is seen.
-        now_ms: Milliseconds since the epoch.
-    """
+    """Report who answers, and how many client quotas there are."""
     found = len(quotas.describe_all())
     have = "nobody has a client quota" if not found else f"client quotas found: {found}"
     notify(Notice(now_ms, "seen", f"these brokers answer: {', '.join(map(str, numbers))}; {have}"))

@@ -25,11 +25,7 @@ from broker.enforcement.steps import LeaseReason
 class LeaseRegistry:
     """Keeps the table, the lease topic and the open leases consistent.
 
-    Args:
-        log: The table.
-        store: The lease topic.
-        name: Names this process in the records.
-        hands_off_ms: How long a target is left alone after someone else changed it during a lease.
+    `name` identifies this process in the records.
     """
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
@@ -60,9 +56,6 @@ class LeaseRegistry:
 
     def refresh(self) -> list[Lease]:
         """Flush pending records, then reread the table if others wrote to it.
-
-        Returns:
-            Leases found only in the table, now adopted.
 
         Raises:
             Exception: Whatever the table or the lease topic raises.

@@ -34,9 +34,6 @@ class EnforcerLock:
     def __init__(self, settings: Mapping[str, str]) -> None:
         """Create the topic if it is missing, and join the group.
 
-        Args:
-            settings: confluent-kafka settings.
-
         Raises:
             EnforcerLockError: If the topic can't be created or the group can't be joined.
         """

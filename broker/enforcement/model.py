@@ -50,16 +50,8 @@ NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
 class ThrottleDecision:
     """The newest row of a principal in `throttle_decisions`, as far as enforcement needs it.
 
-    Attributes:
-        decision_id: Identifies the decision.
-        principal: Such as `User:mallory`.
-        decided_at_ms: Event time of the decision.
-        throttled_until_ms: When it ends; past if it is a release.
-        quota: New producer ids per window.
-        refused_pids: Distinct producer ids refused in the episode so far.
-        client_ids: Refused producer ids, by client id.
-        addresses: Refused producer ids, by address.
-        broker_id: Of the broker it is about; None if it is about the cluster.
+    `throttled_until_ms` is past if it is a release. `client_ids` and `addresses` count refused producer ids.
+    `broker_id` is None if the decision is about the cluster.
     """
 
     decision_id: str
@@ -104,17 +96,8 @@ class Target:
 class Lease:
     """What a lever set on the brokers, or is about to set.
 
-    Attributes:
-        lease_id: Identifies the lease in all its records.
-        principal: Who is throttled, such as `User:mallory`.
-        target: What it acts on.
-        until_ms: When it ends.
-        decision_id: The decision it enforces.
-        state: See the module's docstring.
-        set_ms: When `until_ms` was set.
-        value: The client quota that is set; None for a hold.
-        previous: The client quota to restore; None if there was none.
-        revision: Counts the lease's changes: an end may move both ways, and clocks may be set.
+    `set_ms` is when `until_ms` was set. `value` is None for a hold, `previous` if there was no client quota to
+    restore. `revision` orders the lease's records: an end may move both ways, and clocks may be set.
     """
 
     lease_id: str
@@ -167,12 +150,7 @@ class LeaseRecord:
 class ReleaseOrder:
     """`--release` or `--release-all`: end leases, and take no new ones until a time.
 
-    Attributes:
-        recorded_at_ms: When it was given.
-        principal: Whose; None means all principals.
-        until_ms: Until when no new lease is taken.
-        reason: In words.
-        enforcer: Process that wrote it.
+    `principal` is None for all principals.
     """
 
     recorded_at_ms: int
@@ -197,23 +175,14 @@ EnforcementRecord: TypeAlias = LeaseRecord | ReleaseOrder | AlertRecord
 
 @dataclass(frozen=True)
 class Clocks:
-    """Two clocks.
-
-    Attributes:
-        now_ms: The brokers' time, in milliseconds since the epoch.
-        steady_ms: Monotonic clock, in milliseconds.
-    """
+    """Two clocks."""
 
     now_ms: Clock
     steady_ms: Clock
 
 
 class Releases:
-    """Which principals have a release order in force.
-
-    Args:
-        orders: In any order; the newest for a principal, or for all, counts.
-    """
+    """Which principals have a release order in force."""
 
     def __init__(self, orders: Iterable[ReleaseOrder]) -> None:
         self._until_ms = {

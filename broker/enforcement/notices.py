@@ -25,18 +25,7 @@ NoticeAction = Literal[
 
 @dataclass(frozen=True)
 class Notice:
-    """An action that an enforcer took or skipped.
-
-    Attributes:
-        at_ms: When, in milliseconds since the epoch.
-        action: What was done.
-        why: The reason, in words.
-        principal: Whose producers it concerns.
-        target: What it acts on.
-        lease: The lease that it is about.
-        decision_id: The decision that caused it.
-        until_ms: When the lease ends, or no new lease is taken, in milliseconds since the epoch.
-    """
+    """An action that an enforcer took or skipped."""
 
     at_ms: int
     action: NoticeAction

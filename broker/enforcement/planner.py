@@ -27,14 +27,8 @@ _MAX_REMEMBERED = 10_000
 class EnforcerOptions:
     """Limits and choices set by the operator.
 
-    Attributes:
-        lever: The strongest lever to use; `auto` means the strongest of all that works here.
-        narrow: Whether single client ids may be throttled instead of the user.
-        never: Principals that are never throttled, bare or with their type.
-        shared_client_ids: Client ids that healthy producers also use.
-        max_entities: Maximum of open leases.
-        max_principals: Maximum of throttled principals.
-        hands_off_ms: How long a target is left alone after someone else changed it during a lease.
+    `never` has principals, bare or with their type. `shared_client_ids` are also used by healthy producers. A
+    target is left alone for `hands_off_ms` after someone else changed it during a lease.
     """
 
     lever: LeverChoice = "auto"
@@ -82,11 +76,7 @@ class Known:
 class LeasePlan:
     """What a decision asks for.
 
-    Attributes:
-        extend: Open leases to extend.
-        take: Targets to take a lease on.
-        why: Why these.
-        skipped: Why the decision is not enforced, or only in part; empty if it is in full.
+    `skipped` tells why the decision is not enforced in full; empty if it is.
     """
 
     extend: tuple[Lease, ...] = ()
@@ -96,14 +86,7 @@ class LeasePlan:
 
 
 class Planner:
-    """Keeps the decisions in force, and plans their leases.
-
-    Args:
-        levers: By name.
-        options: Limits set by the operator.
-        deadlines: Ends of decisions and leases.
-        notify: Called with a notice of each skipped decision, once.
-    """
+    """Keeps the decisions in force, and plans their leases."""
 
     def __init__(
         self,

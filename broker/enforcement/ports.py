@@ -76,13 +76,7 @@ class Lock(Protocol):
 class EnforcerPorts:
     """All that an enforcer works with.
 
-    Attributes:
-        decisions: Where decisions come from.
-        log: The table of actions.
-        leases: The lease topic.
-        levers: By name.
-        lock: Mutual exclusion of enforcers.
-        others: Returns the targets of other enforcers' leases, None if unknown: a dry run has none of its own.
+    `others` returns the targets of other enforcers' leases, None if unknown: a dry run has no leases of its own.
     """
 
     decisions: DecisionSource

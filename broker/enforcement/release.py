@@ -33,14 +33,7 @@ _MAX_NAMED = 10
 class Release:
     """A release.
 
-    Attributes:
-        enforcer: One that gets no decisions.
-        levers: By name.
-        store: The lease topic.
-        log: The table; the order holds without it.
-        clocks: The brokers' time and a monotonic clock.
-        notify: Called with each notice.
-        report: Called with throttles ended and in total.
+    `enforcer` gets no decisions. `report` is called with the throttles ended and their total.
     """
 
     enforcer: Enforcer
@@ -57,11 +50,6 @@ class Release:
         A running enforcer obeys the order at its next reconciliation. If none does, this process gets the lock and ends
         the leases itself. Neither needs the tables. What stands on the brokers without a lease is removed if it is
         certainly ours, and named if not.
-
-        Args:
-            principal: Whom to release; None releases all.
-            pause_ms: How long no new lease is taken.
-            stop: Set to give up.
 
         Raises:
             LeaseStoreError: If the order can't be written to the lease topic.

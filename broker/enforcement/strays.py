@@ -26,11 +26,7 @@ def clear_strays(
 
     Returns what stays, others' and what can't be removed, and the errors of levers whose brokers do not tell.
 
-    Args:
-        levers: By name.
-        leases: Open leases.
-        now_ms: The brokers' time.
-        counts: Whether a stray is to be looked at; all others stay and are not returned.
+    `counts` selects the strays to look at; others stay and are not returned.
     """
     left: list[Stray] = []
     errors: list[BrokerError] = []

@@ -64,11 +64,7 @@ class Acl:
 
 
 class Acls:
-    """The ACLs of a cluster.
-
-    Args:
-        admin: sends the requests.
-    """
+    """The ACLs of a cluster."""
 
     def __init__(self, admin: KafkaAdmin) -> None:
         self._admin = admin

@@ -67,11 +67,6 @@ class KafkaConfig:
     def parse(cls, bootstrap_servers: str, lines: Iterable[str], origin: str) -> "KafkaConfig":
         """Read `name=value` lines (`#` begins a comment line), or those of a Java properties file.
 
-        Args:
-            bootstrap_servers: Brokers.
-            lines: The settings.
-            origin: Where they come from, for the error.
-
         Raises:
             KafkaConfigError: If a line is not of that form, or a setting of Java's has no counterpart.
         """

@@ -20,11 +20,7 @@ _HEARD_S = 3.0
 
 
 class HoldBindings(Closing):
-    """The holds of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`.
-
-    Args:
-        settings: of kafka-python.
-    """
+    """The holds of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._admin = KafkaAdmin(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)

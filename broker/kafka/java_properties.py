@@ -70,10 +70,6 @@ def read_properties(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 def librdkafka_settings(lines: Iterable[str], origin: str) -> dict[str, str]:
     """Translate a Java client's settings to librdkafka's; those that only tune a client are left out.
 
-    Args:
-        lines: Of the properties file.
-        origin: Where they come from, for the error.
-
     Raises:
         KafkaConfigError: If one that decides who connects to whom has no counterpart. It shows no value of a secret.
     """

@@ -22,9 +22,7 @@ _WAIT_S = 1.0
 class OldestRecord:
     """The oldest record that a topic holds.
 
-    Attributes:
-        timestamp_ms: Its time, in milliseconds since the epoch; None if the topic is empty.
-        is_first: No record has been deleted from the topic yet.
+    `timestamp_ms` is None if the topic is empty; `is_first` tells that no record was deleted yet.
     """
 
     timestamp_ms: int | None
@@ -84,9 +82,7 @@ def reading(
 class TopicExtent:
     """Id and earliest offsets of a topic.
 
-    Attributes:
-        topic_id: Its id; a recreated topic of the same name gets another.
-        earliest: Offset of the oldest record by partition.
+    A recreated topic of the same name has another id.
     """
 
     topic_id: str
@@ -94,13 +90,7 @@ class TopicExtent:
 
 
 class ExtentReader:
-    """Reads a topic's extent; keeps its connections.
-
-    Args:
-        config: confluent-kafka settings.
-        topic: Its name.
-        timeout_s: Request timeout; by default that of Spark's own client.
-    """
+    """Reads a topic's extent; keeps its connections."""
 
     def __init__(self, config: Mapping[str, str], topic: str, timeout_s: float = 60.0) -> None:
         self._config = dict(config)

@@ -31,12 +31,7 @@ TopicPartition = tuple[str, int]
 class PartitionProducers:
     """Entries of a partition's producer state.
 
-    Attributes:
-        topic: of the partition.
-        partition: its number.
-        producers: as Kafka answers: `producer_id`, `producer_epoch`, `last_timestamp`, `current_txn_start_offset`.
-        problem: why there are none; empty if the broker answered.
-        code: Kafka's error code.
+    `problem` tells why there are no producers; empty if the broker answered. `code` is Kafka's error code.
     """
 
     topic: str
@@ -50,11 +45,7 @@ class PartitionProducers:
 class ProducersAnswer:
     """A broker's answer to one request.
 
-    Attributes:
-        broker_id: of the broker.
-        partitions: those asked for.
-        is_sent: whether it was asked: one that did not answer is not asked again.
-        failure: why it did not answer at all.
+    `is_sent` is false for a broker that failed before and is not asked again.
     """
 
     broker_id: int
@@ -124,11 +115,7 @@ def ask_producers(
 ) -> Iterator[ProducersAnswer]:
     """Ask brokers for the producers of partitions, in portions; a broker that fails is not asked again.
 
-    Args:
-        admin: sends the requests.
-        wanted: partitions by broker.
-        wait: sleeps for some seconds; what it raises ends the questions.
-        requests_per_second: limit over all brokers.
+    `wait` sleeps for some seconds; an error that it raises ends the loop.
     """
     is_first = True
     for broker_id, partitions in sorted(wanted.items()):

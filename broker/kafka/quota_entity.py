@@ -41,10 +41,7 @@ class QuotaEntity:
 class QuotaChange:
     """One value to set or remove.
 
-    Attributes:
-        entity: Whose quota.
-        key: Such as `request_percentage`.
-        value: The new value; None removes it.
+    None removes the value.
     """
 
     entity: QuotaEntity

@@ -24,11 +24,7 @@ _ADDRESSES_EVERY_S = 30.0
 
 
 class ClientQuotas(Closing):
-    """Client quotas of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`.
-
-    Args:
-        settings: of kafka-python.
-    """
+    """Client quotas of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._admin = KafkaAdmin(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
@@ -49,10 +45,7 @@ class ClientQuotas(Closing):
 
         A value set on the entity overrides the inherited one, and so may loosen it.
 
-        Args:
-            entity: Whose quota.
-            key: Such as `request_percentage`.
-            client_ids: For a whole user: its client ids; the tightest value counts.
+        For a whole user, `client_ids` are its client ids, and the tightest value counts.
         """
         found: dict[tuple[_Component, ...], float | None] = {}
 
@@ -83,11 +76,7 @@ class ClientQuotas(Closing):
         return self._addresses
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
-        """Set or remove values in one request.
-
-        Returns:
-            The error of each entity, None where it succeeded. Never raises for a single entity.
-        """
+        """Set or remove values in one request."""
         entries = [
             (change.entity.parts(), [(change.key, change.value or 0.0, change.value is None)]) for change in changes
         ]

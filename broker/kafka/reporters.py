@@ -17,11 +17,7 @@ SETTING = "metric.reporters"
 class ReportersChange:
     """Outcome for one broker.
 
-    Attributes:
-        broker_id: of the broker.
-        reporters: `metric.reporters` after the change.
-        is_changed: whether it was another before.
-        problem: why nothing was changed; None if all is well.
+    `problem` tells why nothing was changed.
     """
 
     broker_id: int

@@ -37,10 +37,7 @@ _GROUP_PREFIXES = ("pid-quota", "spark-kafka-")
 class TopicPlan:
     """Desired state of a topic.
 
-    Attributes:
-        name: of the topic.
-        settings: desired values; other settings keep the cluster's defaults.
-        partitions: how many; None accepts any number.
+    Settings without a value keep the cluster's defaults; `partitions` is None if any number is accepted.
     """
 
     name: str
@@ -50,13 +47,7 @@ class TopicPlan:
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting of a topic that differs from the plan.
-
-    Attributes:
-        setting: such as `retention.ms`, or `partitions`.
-        found: actual value.
-        wanted: planned value.
-    """
+    """A setting of a topic that differs from the plan."""
 
     setting: str
     found: str
@@ -67,11 +58,8 @@ class Difference:
 class TopicOutcome:
     """Actual state of a topic, or what was done to it.
 
-    Attributes:
-        name: of the topic.
-        action: `created`, `exists`, `differs`, `altered` or `missing`.
-        partitions: how many it has; 0 if it is missing.
-        differences: from the plan (for `altered`: before the change).
+    `action` is `created`, `exists`, `differs`, `altered` or `missing`. The differences of an altered topic are from
+    before.
     """
 
     name: str
@@ -115,24 +103,14 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
 
 
 class TopicSetup:
-    """Describes, creates and alters topics and ACLs of one cluster.
-
-    Args:
-        config: confluent-kafka settings of an admin.
-        timeout_s: request timeout.
-    """
+    """Describes, creates and alters topics and ACLs of one cluster."""
 
     def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self._config, self._timeout_s = config, timeout_s
         self._admin = admin_client(config)
 
     def describe(self, plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
-        """Compare topics with the plans; change nothing.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-            TopicError: the right to read a topic's settings is missing.
-        """
+        """Compare topics with the plans; change nothing."""
         found = existing_topics(self._admin, self._config, self._timeout_s)
         there = {plan.name: found[plan.name] for plan in plans if plan.name in found}
         settings = self._settings(list(there))
@@ -154,10 +132,6 @@ class TopicSetup:
             plans: the topics, with a number of partitions.
             replication_factor: copies of new topics; -1 takes the broker's `default.replication.factor`.
             alter: whether to set differing settings as planned.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-            TopicError: Kafka refused.
         """
         planned = {plan.name: plan for plan in plans}
         outcomes = []
@@ -175,9 +149,6 @@ class TopicSetup:
 
     def grant(self, who: Principals) -> list[str]:
         """Grant each role what it needs; this denies the same to everyone else but super users.
-
-        Returns:
-            The ACLs granted, in words.
 
         Raises:
             TopicError: Kafka refused: ALTER on the cluster is missing, or there is no authorizer.

@@ -28,11 +28,6 @@ def ensure_topics(
 ) -> None:
     """Create the missing topics of those the tap writes; leave existing ones as they are.
 
-    Args:
-        config: confluent-kafka settings of a user with CREATE.
-        partitions: of each topic; all events of a principal are in one.
-        replication_factor: copies of each; -1 takes the broker's `default.replication.factor`.
-
     Raises:
         BrokerUnreachableError: no broker answers.
         TopicError: Kafka refused to create a topic.
@@ -94,11 +89,7 @@ def existing_topics(
 def create_topics(
     admin: AdminClient, wanted: Sequence[NewTopic], timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> dict[str, bool]:
-    """Create topics; return for each whether we were the one who did: another process may be faster.
-
-    Raises:
-        TopicError: Kafka refused to create a topic.
-    """
+    """Create topics; return for each whether we were the one who did: another process may be faster."""
     created = {}
     answers = admin.create_topics(list(wanted), operation_timeout=timeout_s, request_timeout=timeout_s)
     for name, answer in answers.items():

@@ -117,14 +117,7 @@ class LocalBroker:
         self.stop()
 
     def start(self) -> None:
-        """Start, and wait until it is ready.
-
-        Raises:
-            JavaError: no Java, or too old.
-            JarsError: the jars can't be fetched.
-            PortTakenError: another process listens on `port`, or on a port of the previous start.
-            BrokerStartError: any other failure; quotes the broker's last log lines.
-        """
+        """Start, and wait until it is ready."""
         if self.pid is not None:
             msg = f"the broker is already running (process {self.pid}): stop it first"
             raise LocalBrokerError(msg)

@@ -41,11 +41,8 @@ _JVM_OPTIONS = (
 class Jvm:
     """JVM settings of a server.
 
-    Attributes:
-        classpath: of the Kafka release.
-        log_option: JVM option that sets the log configuration, such as `-Dlog4j2.configurationFile=...`.
-        more_jars: behind the release's on the class path.
-        heap_mb: maximum heap.
+    `log_option` sets the log configuration, such as `-Dlog4j2.configurationFile=...`. `more_jars` follow the
+    release's on the class path.
     """
 
     classpath: str
@@ -89,12 +86,7 @@ class ServerProcess:
         return self.folder / "server.properties"
 
     def format(self, jvm: Jvm, cluster_id: str) -> None:
-        """Format the data folder for a cluster, unless it is formatted.
-
-        Raises:
-            JavaError: no Java, or too old.
-            BrokerStartError: the tool failed; quotes its last lines.
-        """
+        """Format the data folder for a cluster, unless it is formatted."""
         if (self.folder / "data" / "meta.properties").exists():
             return
         tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self.properties)]
@@ -121,12 +113,7 @@ class ServerProcess:
         self._process = start_watched(command, self.folder / "broker.out")
 
     def wait_until_ready(self, ports: Ports) -> None:
-        """Wait until it answers; kill it on a timeout or interrupt.
-
-        Raises:
-            PortTakenError: another process listens on one of the ports.
-            BrokerStartError: any other failure; quotes the server's last log lines.
-        """
+        """Wait until it answers; kill it on a timeout or interrupt."""
         try:
             self._wait(ports)
         except BaseException:
@@ -204,11 +191,7 @@ def free_ports(servers: int = 1) -> list[Ports]:
 
 
 def sasl_plain(bootstrap_servers: str, users: dict[str, str], user: str) -> dict[str, str]:
-    """confluent-kafka settings of a user, including the password.
-
-    Raises:
-        LocalBrokerError: there is no such user.
-    """
+    """confluent-kafka settings of a user, including the password."""
     if user not in users:
         msg = f"no user {user!r} on this broker (users: {', '.join(sorted(users))}): add it to `users`"
         raise LocalBrokerError(msg)

@@ -18,11 +18,7 @@ class LogFile:
     """Reads a file that others append to, rename, compress and truncate."""
 
     def __init__(self, path: Path) -> None:
-        """Prepare to tail a file.
-
-        Args:
-            path: current name of the file, which need not exist yet.
-        """
+        """Prepare to tail a file."""
         self._path = path
         self._file: BinaryIO | None = None
         self._compressed = False
@@ -84,11 +80,7 @@ class LogFile:
         return FilePosition(self._inode, self._offset, self._head.length, self._head.digest, written_ns)
 
     def read(self) -> list[bytes]:
-        """Return the next complete lines without their ends; empty at the current end.
-
-        Raises:
-            TapError: a file can't be read.
-        """
+        """Return the next complete lines without their ends; empty at the current end."""
         file = self._file
         if file is None:
             # Return nothing yet, so that a position exists before any line.

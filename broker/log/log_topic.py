@@ -51,11 +51,7 @@ def unwrap(value: bytes) -> bytes:
 class TopicSource:
     """Reads all partitions of a topic of lines; offsets are kept in the position file, not in a group.
 
-    Args:
-        config: confluent-kafka settings of a user with READ.
-        topic: its name.
-        broker_id: of the only broker that may have written lines; by default the lines tell.
-        from_end: without a saved position, start at the end.
+    Lines may come from `broker_id` only, if it is given. `from_end` starts at the end without a saved position.
     """
 
     kind = "topic"
@@ -77,13 +73,7 @@ class TopicSource:
         return f"TopicSource({self._topic!r}, broker_id={self._broker_id})"
 
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
-        """Open the topic.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-            TopicMissingError: there is no such topic.
-            TapError: the position is that of a file or of another topic.
-        """
+        """Open the topic."""
         if position is not None and (not isinstance(position, TopicPosition) or position.topic != self._topic):
             msg = f"the position file does not belong to topic {self._topic!r}: use another position file"
             raise TapError(msg)

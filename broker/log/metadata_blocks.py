@@ -27,10 +27,7 @@ _FIELDS = struct.Struct(">iqq")
 class MetadataHistory:
     """Blocks in a metadata log.
 
-    Attributes:
-        blocks: In order of allocation.
-        complete_from: Ids below were allocated before this log begins; 0 if the history is complete.
-        skipped_batches: Damaged batches, whose records are missing.
+    Ids below `complete_from` were allocated before this log begins; it is 0 for a complete history.
     """
 
     blocks: tuple[Block, ...]
@@ -41,12 +38,7 @@ class MetadataHistory:
 def read_metadata_blocks(
     folder: Path, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> MetadataHistory:
-    """Read the blocks of a metadata log, without a JVM.
-
-    Args:
-        folder: `__cluster_metadata-0`, or the folder that holds it.
-        progress: called with bytes read and bytes in total.
-    """
+    """Read the blocks of a metadata log, without a JVM."""
     try:
         segments = segments_of(folder)
         start = start_of(segments[0])
@@ -62,11 +54,7 @@ def read_metadata_blocks(
 
 
 def segments_of(folder: Path) -> list[Path]:
-    """Return the segments of a metadata log, oldest first.
-
-    Args:
-        folder: as `read_metadata_blocks`.
-    """
+    """Return the segments of a metadata log, oldest first."""
     folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
     segments = sorted(each for each in folder.glob("*.log") if each.stem.isdigit())
     if not segments:
@@ -98,8 +86,7 @@ def unreadable(folder: Path, error: Exception) -> MetadataLogError:
 class BlockReader:
     """Collects blocks over consecutive batches.
 
-    Args:
-        next_producer_id: the first that was free before them; None if unknown.
+    `next_producer_id` is the first that was free before them; None if unknown.
     """
 
     def __init__(self, next_producer_id: int | None) -> None:

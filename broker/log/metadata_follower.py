@@ -35,11 +35,7 @@ class MetadataPosition(msgspec.Struct, frozen=True):
 
 
 class MetadataFollower:
-    """Reads a metadata log on.
-
-    Args:
-        position: where the last run ended; None reads from the beginning.
-    """
+    """Reads a metadata log on."""
 
     def __init__(self, position: MetadataPosition | None = None) -> None:
         self.position = position
@@ -48,11 +44,7 @@ class MetadataFollower:
         """Whether there may be more than was read last."""
 
     def read(self, folder: Path) -> list[Block]:
-        """Return the next blocks, of some megabytes at most.
-
-        Args:
-            folder: `__cluster_metadata-0`, or the folder that holds it.
-        """
+        """Return the next blocks, of some megabytes at most."""
         segments = segments_of(folder)
         try:
             segment, at = self._current(segments)
@@ -103,11 +95,7 @@ def _read_frames(reader: BlockReader, chunk: bytes) -> int:
 
 
 def _frame_bytes(chunk: bytes, at: int) -> int:
-    """Length of the batch that begins there; 0 if it is not there yet.
-
-    Raises:
-        ValueError: no batch begins there.
-    """
+    """Length of the batch that begins there; 0 if it is not there yet."""
     if len(chunk) < at + _LENGTH_END:
         return 0
     length = int(_LENGTH.unpack_from(chunk, at + _LENGTH_AT)[0])

@@ -20,12 +20,7 @@ _ROTATED_SUFFIX = re.compile(r"[.-]\d[0-9T_:.-]*?(\.gz)?")
 
 @dataclass(frozen=True)
 class Head:
-    """Fingerprint of a file's beginning.
-
-    Attributes:
-        length: in bytes, at most `HEAD_BYTES`.
-        digest: hash of them.
-    """
+    """Fingerprint of a file's beginning."""
 
     length: int
     digest: str
@@ -42,12 +37,7 @@ class Head:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a file, compressed or not.
-
-    Raises:
-        FileNotFoundError: it does not exist.
-        TapError: it can't be opened.
-    """
+    """Open a file, compressed or not."""
     try:
         # Opening a pipe would block until something writes to it.
         if not stat.S_ISREG(path.stat().st_mode):

@@ -82,10 +82,7 @@ class Source(Protocol):
 class FileSource:
     """The file that the class in one broker writes.
 
-    Args:
-        path: need not exist yet.
-        broker_id: id of that broker.
-        from_end: without a saved position, start at the end of the file.
+    The file need not exist yet. `from_end` starts at its end without a saved position.
     """
 
     kind = "file"
@@ -103,11 +100,7 @@ class FileSource:
         return f"FileSource({str(self._path)!r}, broker_id={self._broker_id})"
 
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
-        """Open the file.
-
-        Raises:
-            TapError: the position is that of a topic, or the file can't be read.
-        """
+        """Open the file."""
         if position is not None and not isinstance(position, FilePosition):
             msg = f"the position file belongs to topic {position.topic!r}, not to a file: use another position file"
             raise TapError(msg)

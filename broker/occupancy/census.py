@@ -28,13 +28,8 @@ _NOT_ALIVE = "the cluster does not count it among its living brokers"
 class TakenCensus:
     """A census and its diagnostics.
 
-    Attributes:
-        census: What was found.
-        expirations: Settings of each broker, by id.
-        unanswered: Replicas that are missing.
-        down: Brokers that should hold replicas and returned nothing, and why.
-        requests: Number of requests sent.
-        is_tapped: Whether the topic `produce-events` exists.
+    `down` has the brokers that should hold replicas and returned nothing, with the reason. `is_tapped` tells
+    whether the topic `produce-events` exists.
     """
 
     census: Census
@@ -62,19 +57,7 @@ def take_census(
     report: Callable[[float, float], None] = lambda _done, _total: None,
     bytes_per_entry: int = BYTES_PER_ENTRY,
 ) -> TakenCensus:
-    """Ask all brokers.
-
-    Args:
-        kafka: Settings of someone who may READ all topics and DESCRIBE_CONFIGS the cluster.
-        now_ms: Our clock, in milliseconds since the epoch.
-        requests_per_second: Limit for all brokers together.
-        report: Takes how many replicas were asked for, and of how many.
-        bytes_per_entry: Heap of an entry.
-
-    Raises:
-        BrokerUnreachableError: If no broker answers.
-        ClusterRequestError: If a broker does not tell its settings.
-    """
+    """Ask all brokers."""
     with ProducersAdmin(kafka.kafka_python()) as admin:
         partitions = placements(admin)
         expirations, silent = _settings(admin)

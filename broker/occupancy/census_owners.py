@@ -23,11 +23,6 @@ def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) ->
 
     Who was handed an id last owns it, unless an append of another principal was seen within `TAIL_MS`.
 
-    Args:
-        config: confluent-kafka settings of a user with READ on the topics.
-        producer_ids: To look up.
-        now_ms: our clock, in milliseconds since the epoch.
-
     Raises:
         BrokerUnreachableError: a topic can't be read.
         TopicMissingError: no tap ever ran.

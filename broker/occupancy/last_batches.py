@@ -14,10 +14,6 @@ def last_batches(
 ) -> tuple[dict[int, int], Sequence[Unanswered]]:
     """Ask the leader of each partition.
 
-    Args:
-        kafka: Settings of someone who may READ the topics.
-        report: Takes how many partitions were asked for, and of how many.
-
     Returns:
         The time of the last batch of each producer id in milliseconds since the epoch, and the partitions without an
         answer.

@@ -27,12 +27,8 @@ _OF_ONE_BROKER = "DYNAMIC_BROKER_CONFIG"
 class BrokerExpiration:
     """Expiration settings of a broker.
 
-    Attributes:
-        broker_id: Of the broker.
-        producer_id_ms: `producer.id.expiration.ms`.
-        transactional_id_ms: `transactional.id.expiration.ms`, which is about coordinators, not producers (KIP-854).
-        is_own: `producer.id.expiration.ms` is set on this broker, which overrides a cluster-wide value.
-        check_interval_ms: Interval of its expiration checks.
+    `transactional_id_ms` applies to coordinators, not producers (KIP-854). `is_own` tells that
+    `producer.id.expiration.ms` is set on this broker, which overrides a cluster-wide value.
     """
 
     broker_id: int
@@ -44,14 +40,7 @@ class BrokerExpiration:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A replica that is missing from a sweep.
-
-    Attributes:
-        broker_id: Broker that did not answer.
-        topic: Of the partition.
-        partition: Its number.
-        reason: Why.
-    """
+    """A replica that is missing from a sweep."""
 
     broker_id: int
     topic: str
@@ -61,13 +50,7 @@ class Unanswered:
 
 @dataclass
 class Sweep:
-    """Result of a sweep.
-
-    Attributes:
-        replicas: Those answered.
-        unanswered: Those not answered.
-        requests: Number of requests sent.
-    """
+    """Result of a sweep."""
 
     replicas: list[ReplicaProducers] = field(default_factory=list)
     unanswered: list[Unanswered] = field(default_factory=list)
@@ -115,13 +98,8 @@ def sweep(
 ) -> Sweep:
     """Ask all brokers for all their replicas, one request at a time.
 
-    Args:
-        admin: Sends the requests.
-        partitions: Partitions to ask for.
-        brokers: Those that are up; replicas on others are skipped.
-        requests_per_second: Rate limit over all brokers.
-        progress: Called with the number of replicas asked for and their total.
-        wait: Sleeps for some seconds.
+    Replicas on brokers that are not in `brokers` are skipped. `progress` is called with the replicas asked for and
+    their total.
     """
     found = Sweep()
     leaders = {(each.topic, each.partition): each.leader for each in partitions}

@@ -66,10 +66,7 @@ class Writers:
 class Owner:
     """Whose a producer id is.
 
-    Attributes:
-        principal: its owner; None if that is not certain.
-        reason: why it is not.
-        candidates: principals it may be of, sorted, if several.
+    `principal` is None if the owner is not certain; `reason` tells why, and `candidates` are the possible owners.
     """
 
     principal: str | None = None
@@ -80,9 +77,7 @@ class Owner:
 class AclRules:
     """The ACLs of a cluster at one time.
 
-    Args:
-        acls: all ACLs on topics and transactional ids, of all operations.
-        allows_without_acl: `allow.everyone.if.no.acl.found`: what no ACL names is everybody's to write.
+    With `allows_without_acl`, everybody may write a resource that no ACL names.
     """
 
     def __init__(self, acls: Iterable[Acl], *, allows_without_acl: bool) -> None:
@@ -112,9 +107,6 @@ class AclHistory:
     """The ACLs of the last rounds: what is found in a round was written since the one before, or a little earlier.
 
     While ACLs change, old and new ones count together.
-
-    Args:
-        allows_without_acl: as of `AclRules`.
     """
 
     def __init__(self, *, allows_without_acl: bool) -> None:

@@ -33,11 +33,7 @@ class _StoppedError(Exception):
 
 
 def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
-    """Return a function that asks all brokers for the producer ids they hold.
-
-    Args:
-        settings: of kafka-python, for a user with DESCRIBE and READ on all topics.
-    """
+    """Return a function that asks all brokers for the producer ids they hold."""
 
     def ask(watched: Mapping[str, Watched], stop: threading.Event) -> KnownIds:
         def wait(seconds: float) -> None:
@@ -53,12 +49,7 @@ def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
 class Asking:
     """Asks in a thread of its own, one question at a time.
 
-    Args:
-        ask: asks the brokers; raises `BrokerError`.
-        learn_ms: how long a watch learns if nothing is asked.
-        file: keeps the answers for the next run; None for nowhere.
-        warn: called with a line for the operator.
-        wall_clock: seconds since the epoch.
+    `learn_ms` is how long a watch learns without an answer. `file` keeps the answers for the next run.
     """
 
     def __init__(
@@ -91,11 +82,7 @@ class Asking:
     ) -> None:
         """Ask for watches that have begun, and give them what was answered.
 
-        Args:
-            brokers: the watches, by name.
-            now_s: monotonic clock, in seconds.
-            stop: ends a question.
-            requested_ms: when the last stream began to learn that still does, not ahead of the clock; 0 if none does.
+        `requested_ms` is when the last stream began to learn that still does; 0 if none does.
         """
         self._forget(brokers, requested_ms)
         if self._thread is not None and not self._thread.is_alive():

@@ -17,10 +17,8 @@ LOOK_S = 10.0
 class BlockWatch:
     """Follows a metadata log.
 
-    Args:
-        folder: of the log; None goes by what the class in the tap's broker tells.
-        broker_id: of the broker on this machine, whose blocks to report; None reports those of all brokers.
-        warn: called with a line for the operator.
+    Without `folder`, the class in the tap's broker names it. Without `broker_id`, the blocks of all brokers are
+    reported.
     """
 
     def __init__(self, folder: Path | None, broker_id: int | None, warn: Callable[[str], None]) -> None:
@@ -38,12 +36,7 @@ class BlockWatch:
         self._follower = MetadataFollower(position)
 
     def read(self, watches: Watches, now_s: float) -> list[ProducerIdBlock]:
-        """Return new blocks; looks every `LOOK_S`.
-
-        Args:
-            watches: of the tap.
-            now_s: monotonic clock, in seconds.
-        """
+        """Return new blocks; looks every `LOOK_S`."""
         folder = self._folder or self._told_folder(watches)
         if folder is None or now_s < self._look_at:
             return []

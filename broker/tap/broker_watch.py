@@ -17,13 +17,7 @@ _TAKEN_OUT = "the class was taken out of the broker, so its producers are not se
 
 
 class SavedWatch(msgspec.Struct, frozen=True):
-    """What the position file keeps of a watch.
-
-    Attributes:
-        order: how far the broker's lines have come.
-        learning: since when they have had no gap.
-        stream: where they were read.
-    """
+    """What the position file keeps of a watch."""
 
     order: LineOrder
     learning: LearningTime
@@ -33,11 +27,7 @@ class SavedWatch(msgspec.Struct, frozen=True):
 class BrokerWatch:
     """Reads the lines of one broker in order.
 
-    Args:
-        broker_id: that wrote them.
-        learn_ms: how long a watch learns; 0 marks no event as learning.
-        own_topic: topic of the tap's own events, whose batches make none.
-        warn: called with a line for the operator.
+    A watch learns for `learn_ms`; 0 marks no event as learning. Batches of `own_topic` make no events.
     """
 
     def __init__(
@@ -65,9 +55,7 @@ class BrokerWatch:
     def take(self, line: Line, *, repeated: bool = False) -> ProduceEvent | ProducerInit | None:
         """Take the next line; return the record that it makes, if any.
 
-        Args:
-            line: of this broker.
-            repeated: a crashed run may already have sent its record.
+        A crashed run may already have sent the record of a line that is `repeated`.
 
         Raises:
             TapError: the class writes lines of another format.

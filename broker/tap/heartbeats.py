@@ -21,14 +21,7 @@ _SILENT = (
 
 
 class Heartbeats:
-    """Heartbeats of one run of a tap.
-
-    Args:
-        kind: of the source, `file` or `topic`.
-        wall_clock: seconds since the epoch.
-        on_heartbeat: called with each heartbeat, in the tap's thread.
-        warn: called with a line for the operator.
-    """
+    """Heartbeats of one run of a tap."""
 
     def __init__(
         self,
@@ -48,12 +41,7 @@ class Heartbeats:
     ) -> None:
         """Send one for each broker.
 
-        Args:
-            output: sends them.
-            source: what the tap reads.
-            watches: over its brokers.
-            of_tap: counters of the whole tap.
-            stopped: whether the tap is shutting down.
+        `of_tap` has the counters of the whole tap.
         """
         cluster_brokers, samples = output.brokers(), list(watches.bad_samples)
         for watch in watches.by_name.values():

@@ -120,14 +120,7 @@ class KnownIdAnswers:
     requested: tuple[KnownIds, ...] = ()
 
     def check(self, producer_id: int, timestamp_ms: int, since_ms: int, *, learning: bool) -> tuple[bool, int | None]:
-        """Return whether an id must be learned, and when the brokers were asked that did not hold it, or None.
-
-        Args:
-            producer_id: of an event.
-            timestamp_ms: the time of its line.
-            since_ms: since when its broker is watched without a gap.
-            learning: whether that watch still learns.
-        """
+        """Return whether an id must be learned, and when the brokers were asked that did not hold it, or None."""
         asked_at_ms = None
         if learning and self.of_watch is not None:
             watched = self.of_watch.watched[self.stream]

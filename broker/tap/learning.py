@@ -30,12 +30,7 @@ class LearningTime(msgspec.Struct):
     lost: bool = False
 
     def is_learning(self, timestamp_ms: int, learn_ms: int) -> bool:
-        """Observe a line; return whether the watch is so young that its producer id may be old.
-
-        Args:
-            timestamp_ms: broker time of the line, ms since the epoch.
-            learn_ms: how long a watch learns; 0 disables learning.
-        """
+        """Observe a line; return whether the watch is so young that its producer id may be old."""
         self.observe(timestamp_ms, learn_ms)
         return learn_ms > 0 and timestamp_ms < self.since_ms + learn_ms
 

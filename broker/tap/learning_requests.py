@@ -28,13 +28,7 @@ _decode = msgspec.json.Decoder(LearningRequest).decode
 
 
 class LearningRequests(Closing):
-    """Follows the topic for a tap.
-
-    Args:
-        config: confluent-kafka settings of a user with READ, and CREATE if the topic is missing.
-        warn: called with a line for the operator if it can't be read.
-        wall_clock: seconds since the epoch.
-    """
+    """Follows the topic for a tap."""
 
     def __init__(
         self,
@@ -48,11 +42,7 @@ class LearningRequests(Closing):
         self._open_at = 0.0
 
     def newest_ms(self, now_s: float) -> int:
-        """Return when the last stream began to learn that still does, in whole seconds; 0 if none does.
-
-        Args:
-            now_s: monotonic clock, in seconds.
-        """
+        """Return when the last stream began to learn that still does, in whole seconds; 0 if none does."""
         try:
             if self._topic is not None:
                 self._take(self._topic.poll())

@@ -26,13 +26,7 @@ _FIELDS = frozenset({"topic", "transactional_id", "principal"})
 
 @dataclass(frozen=True)
 class OwnerRule:
-    """One entry of the file; exactly one of the two patterns is set.
-
-    Attributes:
-        principal: the owner, such as `User:billing`.
-        topic: pattern of topics that only this principal writes.
-        transactional_id: pattern of its transactional ids.
-    """
+    """One entry of the file; exactly one of the two patterns is set."""
 
     principal: str
     topic: re.Pattern[str] | None = None

@@ -17,11 +17,7 @@ _NO_ENTRY = Owner()
 class UnattributedTopic:
     """A topic of producer ids without an owner.
 
-    Attributes:
-        topic: its name.
-        producer_ids: how many.
-        principals: some of those that may write it, if several may.
-        more_principals: how many more may.
+    `principals` are some of those that may write it; `more_principals` counts the rest.
     """
 
     topic: str
@@ -34,11 +30,7 @@ class UnattributedTopic:
 class Unattributed:
     """Producer ids without an owner for one reason.
 
-    Attributes:
-        reason: the reason.
-        producer_ids: how many.
-        topics: those with most of them.
-        more_topics: how many more topics.
+    `topics` are those with most of them; `more_topics` counts the rest.
     """
 
     reason: OwnerReason
@@ -51,11 +43,8 @@ class Unattributed:
 class PollPlacement:
     """How many producer ids of a round have an owner.
 
-    Attributes:
-        producer_ids: found, once each.
-        by_file: of these, placed by an entry of the owners file.
-        by_acls: placed since only one principal may write there.
-        unattributed: the rest.
+    Each producer id counts once. An owner comes from an entry of the file, or from ACLs if only one principal may
+    write there.
     """
 
     producer_ids: int
@@ -65,12 +54,7 @@ class PollPlacement:
 
 
 class PollOwners:
-    """Owners of producer ids; entries of the file win.
-
-    Args:
-        patterns: the file's entries.
-        from_acls: whether to use ACLs.
-    """
+    """Owners of producer ids; entries of the file win."""
 
     def __init__(self, patterns: OwnerPatterns | None, *, from_acls: bool) -> None:
         self._patterns = patterns
@@ -83,12 +67,7 @@ class PollOwners:
         return self._from_acls or (self._patterns is not None and self._patterns.by_transactional_id)
 
     def begin(self, acls: Acls, now: float) -> None:
-        """Read ACLs for the first time, if they are used.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-            ClusterRequestError: a right is missing.
-        """
+        """Read ACLs for the first time, if they are used."""
         if self._from_acls:
             found = acls.for_writers()
             # Not known: not exactly one principal's.

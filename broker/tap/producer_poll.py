@@ -41,14 +41,7 @@ _FLUSH_TIMEOUT_S = 15.0
 class ActiveProducer:
     """An entry of a partition's producer state.
 
-    Attributes:
-        topic: of the partition.
-        partition: its number.
-        producer_id: its producer id.
-        producer_epoch: its epoch.
-        last_timestamp_ms: of its last batch, as the producer stamped it.
-        in_transaction: it has an open transaction on this partition.
-        broker_id: the leader that reported it.
+    The producer sets the time of its last batch. `broker_id` is the leader that reported it.
     """
 
     topic: str
@@ -77,11 +70,7 @@ class ActiveProducer:
 class LedProducers:
     """Producer ids that a broker holds for the partitions of a topic it leads.
 
-    Attributes:
-        broker_id: of the leader.
-        topic: the topic.
-        producers: entries, one per producer id and partition, since each takes memory.
-        in_transaction: of these, those with an open transaction.
+    A producer id counts once per partition, since each entry takes memory.
     """
 
     broker_id: int
@@ -119,15 +108,8 @@ class _Sighting:
 class ProducerPoll:
     """Polls all brokers in rounds until it is stopped.
 
-    Args:
-        kafka: settings of a user with READ on all topics and WRITE on `topic`.
-        interval_seconds: from the end of one round to the next.
-        owners: maps producer ids to principals; without it no events are sent.
-        report: called with the counts of each round.
-        report_placement: called with how many have an owner in each round, if ACLs tell owners.
-        topic: for the events.
-        requests_per_second: rate limit over all brokers.
-        clock: seconds since the epoch, for the time of events.
+    Without `owners` it sends no events. `report` is called with the counts of each round, `report_placement` with
+    the number of ids that have an owner.
     """
 
     def __init__(

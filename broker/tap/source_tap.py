@@ -40,17 +40,9 @@ _FLUSH_TIMEOUT_S = 15.0
 class SourceTap:
     """Follows one source until it is stopped.
 
-    Args:
-        source: of lines.
-        kafka_config: confluent-kafka settings of a user who may write our topics.
-        topic: for the events.
-        position_file: keeps the position across runs; by default it is not kept.
-        learn_seconds: how long ids of a newly watched broker are marked `learning`; 0 disables it.
-        wall_clock: seconds since the epoch, for heartbeats.
-        on_heartbeat: called with each heartbeat, in the tap's thread.
-        metadata_log: folder of a metadata log; by default the class in the broker of a file tells it.
-        ask: asks the brokers for the ids that they hold; without it the tap learns by waiting.
-        warn: called with a line for the operator.
+    Without `position_file` the position is not kept. Producer ids are marked `learning` for `learn_seconds` after a
+    broker is first watched; 0 disables it. Without `metadata_log` the class in the broker of a file names the
+    folder. Without `ask` the tap learns by waiting.
     """
 
     def __init__(

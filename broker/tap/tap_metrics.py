@@ -26,11 +26,7 @@ MAX_BYTES, MAX_RECORDS = 10_000_000, 10_000
 
 
 class TapMetrics(Collector):
-    """Exposes the newest heartbeats. Thread-safe.
-
-    Args:
-        clock: Seconds since the epoch.
-    """
+    """Exposes the newest heartbeats. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock

@@ -55,12 +55,7 @@ class TapOutput:
     """One producer for all topics."""
 
     def __init__(self, config: Mapping[str, str], events_topic: str) -> None:
-        """Connect on the first record.
-
-        Args:
-            config: confluent-kafka settings of a user who may write our topics.
-            events_topic: for produce events.
-        """
+        """Connect on the first record."""
         self._servers = config["bootstrap.servers"]
         self._producer = Producer({**config, **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
         self._topics: dict[type[msgspec.Struct], str] = {
@@ -87,11 +82,7 @@ class TapOutput:
             self._produce(record, stopped)
 
     def send_events(self, stopped: Callable[[], bool]) -> None:
-        """Produce the events gathered since the last call.
-
-        Raises:
-            TapDeliveryError: as `send`.
-        """
+        """Produce the events gathered since the last call."""
         for record in self._events.take():
             self._produce(record, stopped)
 
@@ -111,11 +102,7 @@ class TapOutput:
             return []
 
     def flush(self, timeout_s: float) -> int:
-        """Wait for delivery of all records; return how many are undelivered.
-
-        Raises:
-            TapDeliveryError: one was refused.
-        """
+        """Wait for delivery of all records; return how many are undelivered."""
         if not self._unsettled:
             return 0
         left = self._producer.flush(timeout_s)
@@ -130,11 +117,7 @@ class TapOutput:
         del self._producer
 
     def check(self) -> None:
-        """Process delivery reports.
-
-        Raises:
-            TapDeliveryError: a record was refused.
-        """
+        """Process delivery reports."""
         self._producer.poll(0)
         if self._error is not None:
             raise _refused(self._refused_by, self._error)

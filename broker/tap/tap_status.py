@@ -31,12 +31,7 @@ class WatchState(str, Enum):
 class WatchedBroker:
     """A broker and its tap.
 
-    Attributes:
-        broker_id: of the broker.
-        watch: state of its tap.
-        alive: it is up.
-        heartbeat: the newest; None if there is none.
-        age_s: age of the heartbeat.
+    `heartbeat` is the newest; None if there is none.
     """
 
     broker_id: int
@@ -56,11 +51,7 @@ def watch_states(
 ) -> list[WatchedBroker]:
     """Tell how each broker is watched, whether it is up or only known from a heartbeat.
 
-    Args:
-        brokers: ids of brokers that are up.
-        heartbeats: the newest by broker id.
-        now_ms: wall clock, ms since the epoch.
-        stale_s: age of a heartbeat at which its tap counts as dead.
+    A tap counts as dead if its heartbeat is older than `stale_s`.
     """
     alive = set(brokers)
     return [

@@ -17,13 +17,7 @@ _BAD_SAMPLE_BYTES = 200
 
 
 class Watches:
-    """All brokers that a tap reads.
-
-    Args:
-        learn_ms: see `BrokerWatch`.
-        own_topic: likewise.
-        warn: called with a line for the operator.
-    """
+    """All brokers that a tap reads."""
 
     def __init__(self, *, learn_ms: int, own_topic: str, warn: Callable[[str], None] = lambda _: None) -> None:
         self.by_name: dict[str, BrokerWatch] = {}

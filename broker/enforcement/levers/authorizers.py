@@ -13,13 +13,7 @@ _LACKS = f"no hold is used before every broker has {HOLD_AUTHORIZER} (docs/autho
 
 
 class Authorizers:
-    """Asks the brokers which authorizer they have, now and then, and reports changes.
-
-    Args:
-        look: Returns the class of each broker's authorizer, by broker id.
-        clocks: Time the looks.
-        notify: Called with a notice for each broker whose authorizer is new to us.
-    """
+    """Asks the brokers which authorizer they have, now and then, and reports changes."""
 
     def __init__(self, look: Callable[[], Mapping[int, str]], clocks: Clocks, notify: Callable[[Notice], None]) -> None:
         self._look, self._clocks, self._notify = look, clocks, notify

@@ -31,10 +31,7 @@ class NextStep:
 class Targets:
     """Entities that a decision is enforced on; none if it can't be.
 
-    Attributes:
-        targets: The entities.
-        why: Why these, or why none.
-        cover: Whether nearly all refused producer ids come from them.
+    `cover` tells whether nearly all refused producer ids come from them.
     """
 
     targets: tuple[Target, ...]
@@ -111,11 +108,7 @@ class Lever(Protocol):
         """Choose the entities that a decision is enforced on."""
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Return the lease to take, or why none is.
-
-        Raises:
-            BrokerError: If the brokers do not answer.
-        """
+        """Return the lease to take, or why none is."""
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
         """Compare an open lease with what the brokers have; raises as `new_lease`."""

@@ -36,14 +36,7 @@ class CanaryValue(Protocol):
 
 
 class Canary:
-    """Watches a value that nobody else knows.
-
-    Args:
-        value: What a lever sets, for the user `CANARY`.
-        what: What it is, such as `client quotas of users`.
-        clocks: Time the looks.
-        notify: Called once with the verdict.
-    """
+    """Watches a value that nobody else knows."""
 
     def __init__(self, value: CanaryValue, what: str, clocks: Clocks, notify: Callable[[Notice], None]) -> None:
         self._value, self._what, self._clocks, self._notify = value, what, clocks, notify
@@ -70,11 +63,7 @@ class Canary:
         return f"something removes {self._what} that it does not know" if self._is_known() else ""
 
     def look(self) -> None:
-        """Look whether the value is there, once a second at most.
-
-        Raises:
-            BrokerError: If the brokers do not answer; the next look tells.
-        """
+        """Look whether the value is there, once a second at most."""
         if self._set_ms is None or not self._pace.is_due():
             return
         now_ms = self._clocks.steady_ms()

@@ -34,10 +34,7 @@ class QuotaStore(Protocol):
 class ClientQuotaLever:
     """Sets a client quota to a value, and restores the one before.
 
-    Args:
-        quotas: The brokers' client quotas.
-        name: Of the lever, and key of the quota.
-        value: What it is set to.
+    `name` is also the quota's key.
     """
 
     canary: Canary | None = None
@@ -100,11 +97,6 @@ class ClientQuotaLever:
 
 def next_step(lease: Lease, found: float | None, now_ms: int) -> NextStep:
     """Return the next step of an open lease on a client quota.
-
-    Args:
-        lease: As last logged.
-        found: Value that the broker has; None if unset.
-        now_ms: In milliseconds since the epoch.
 
     Examples:
         >>> lease = Lease("1", "User:m", Target("request_percentage", QuotaEntity("m")), 2000, "d", value=0.01)

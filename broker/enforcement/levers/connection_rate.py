@@ -34,10 +34,7 @@ class AddressUse(Protocol):
 class ConnectionRate(ClientQuotaLever):
     """Limits new connections from addresses that a principal has to itself.
 
-    Args:
-        quotas: The brokers' client quotas.
-        use: Who produced from where.
-        own_addresses: Returns addresses of brokers and of ourselves, which are never limited.
+    `own_addresses` returns addresses of brokers and of this host, which are never limited.
     """
 
     suffices = False

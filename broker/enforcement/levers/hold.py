@@ -42,14 +42,7 @@ class HoldStore(Protocol):
 
 
 class Hold:
-    """Sets holds, moves their ends, and removes them.
-
-    Args:
-        holds: The holds of the cluster.
-        authorizers: Tells whether each broker has the class.
-        canary: Tells whether something removes ACLs that it does not know.
-        steady_ms: Monotonic clock, in milliseconds.
-    """
+    """Sets holds, moves their ends, and removes them."""
 
     name: LeverName = "hold"
     suffices = True
@@ -129,12 +122,7 @@ class Hold:
 
 
 class CanaryHold:
-    """A hold on the user `CANARY`.
-
-    Args:
-        holds: The holds of the cluster.
-        now_ms: The brokers' time.
-    """
+    """A hold on the user `CANARY`."""
 
     def __init__(self, holds: HoldStore, now_ms: Clock) -> None:
         self._holds, self._now_ms = holds, now_ms
@@ -155,10 +143,7 @@ class CanaryHold:
 def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
     """Return the next step of an open lease that is a hold.
 
-    Args:
-        lease: As last logged.
-        found: Ends of the bindings with its id. Any of them is ours: one may be from before the end was moved.
-        now_ms: In milliseconds since the epoch.
+    `found` has the ends of the bindings with its id. An end may be from before the last change, and is ours too.
 
     Examples:
         >>> lease = Lease("1", "User:m", Target("hold", QuotaEntity("m")), 2000, "d")

@@ -24,14 +24,8 @@ def levers(
 ) -> dict[LeverName, Lever]:
     """Return all levers: one that is not to be used still ends the leases that it began.
 
-    Args:
-        quotas: The brokers' client quotas.
-        holds: The brokers' holds.
-        authorizers: Returns the class of each broker's authorizer, by broker id.
-        use: Who produced from which address.
-        own_addresses: Returns addresses that are never limited.
-        clocks: The brokers' time and a monotonic clock.
-        notify: Called with notices about levers.
+    `authorizers` returns the class of each broker's authorizer, `own_addresses` the addresses that are never
+    limited.
     """
     acl_canary = Canary(CanaryHold(holds, clocks.now_ms), "ACLs", clocks, notify)
     quota_canary = Canary(CanaryQuota(quotas), "client quotas of users", clocks, notify)

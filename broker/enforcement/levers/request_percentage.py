@@ -20,12 +20,7 @@ _CANARY_VALUE = 100.0
 
 
 class RequestPercentage(ClientQuotaLever):
-    """Narrowed to client ids where they make up nearly all refused producer ids.
-
-    Args:
-        quotas: The brokers' client quotas.
-        canary: Tells whether something removes quotas that it does not know.
-    """
+    """Narrowed to client ids where they make up nearly all refused producer ids."""
 
     suffices = True
 
@@ -52,11 +47,7 @@ class RequestPercentage(ClientQuotaLever):
 
 
 class CanaryQuota:
-    """A client quota of the user `CANARY`, which slows nobody.
-
-    Args:
-        quotas: The brokers' client quotas.
-    """
+    """A client quota of the user `CANARY`, which slows nobody."""
 
     def __init__(self, quotas: QuotaStore) -> None:
         self._quotas = quotas

@@ -40,9 +40,7 @@ def user_targets(decision: ThrottleDecision, limits: TargetLimits) -> Targets:
     as shared with them if it is a library's default or listed as shared. A lease on a client id is never wider than one
     on its user.
 
-    Args:
-        decision: With a principal that `user_of` knows.
-        limits: `written` bounds the quotas written for a client that changes its id each time.
+    `limits.written` bounds the quotas for a client that changes its id each time.
     """
     user = user_of(decision.principal)
     if decision.principal != f"User:{user}":

@@ -35,11 +35,7 @@ _order = msgspec.json.Decoder(ReleaseOrder).decode
 
 
 class LeaseTopic(Closing):
-    """Newest record of each lease, and newest order per principal. Not thread-safe.
-
-    Args:
-        settings: confluent-kafka settings of a user with READ and WRITE on the topic.
-    """
+    """Newest record of each lease, and newest order per principal. Not thread-safe."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = dict(settings)
@@ -59,8 +55,7 @@ class LeaseTopic(Closing):
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
         """Return the newest record of each stored lease, and the orders.
 
-        Args:
-            again: Reread the whole topic; otherwise poll for new records without blocking.
+        `again` rereads the whole topic; otherwise this polls for new records without blocking.
         """
         if again:
             self._forget()

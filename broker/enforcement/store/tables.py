@@ -31,9 +31,8 @@ def follow_writes(store: TableStore) -> Callable[[], int]:
 class DecisionTable:
     """Follows `throttle_decisions`.
 
-    Args:
-        store: Of the table. In a catalog each poll is a query, which keeps a SQL warehouse from stopping: raise
-            `--poll-seconds` accordingly.
+    In a catalog each poll is a query, which keeps a SQL warehouse from stopping: raise `--poll-seconds`
+    accordingly.
     """
 
     def __init__(self, store: TableStore) -> None:
@@ -42,11 +41,7 @@ class DecisionTable:
         self.bad_rows = 0
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return the newest decisions, if the table has a new version or `again` is set; see `DecisionSource`.
-
-        Raises:
-            TableError: If the table can't be read.
-        """
+        """Return the newest decisions, if the table has a new version or `again` is set; see `DecisionSource`."""
         if not (self._followed.refresh() or self._is_new or again):
             return []
         # Until the rows are read: rows that could not be read must be read again.
@@ -68,11 +63,7 @@ class DecisionTable:
 
 
 class ActionTable:
-    """Reads and writes `enforcement_actions`.
-
-    Args:
-        store: Of the table.
-    """
+    """Reads and writes `enforcement_actions`."""
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
@@ -81,11 +72,7 @@ class ActionTable:
         self._sequence = count()
 
     def append(self, records: Sequence[EnforcementRecord]) -> None:
-        """Append records, all or none.
-
-        Raises:
-            TableError: If they could not be written.
-        """
+        """Append records, all or none."""
         rows = [action_row(record, next(self._sequence)) for record in records]
         try:
             before = self._followed.version()
@@ -100,22 +87,14 @@ class ActionTable:
             self._has_changed = True
 
     def read(self) -> list[EnforcementRecord]:
-        """Return all records in the order written.
-
-        Raises:
-            TableError: If they can't be read.
-        """
+        """Return all records in the order written."""
         self._followed.refresh()
         rows = self._followed.rows()
         self._has_changed = False
         return records_of(rows)
 
     def has_changed(self) -> bool:
-        """Whether others have written since `read`.
-
-        Raises:
-            TableError: If the table can't be read.
-        """
+        """Whether others have written since `read`."""
         self._has_changed = self._followed.refresh() or self._has_changed
         return self._has_changed
 
