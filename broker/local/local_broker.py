@@ -30,7 +30,7 @@ BROKER_ID = 1
 PORT_ATTEMPTS = 5
 
 
-class LocalBroker:
+class LocalBroker(ServerProcess):
     """Starts Kafka on entering the context, and stops it on leaving.
 
     Args:
@@ -54,7 +54,7 @@ class LocalBroker:
         port: int | None = None,
         **server_properties: object,
     ) -> None:
-        self._server = ServerProcess(data_folder.resolve())
+        super().__init__(data_folder.resolve())
         self._users = dict(users)
         self._super_users = tuple(super_users)
         self._jars = jars
@@ -63,7 +63,7 @@ class LocalBroker:
         self._ports: Ports | None = None
 
     def __repr__(self) -> str:
-        return f"LocalBroker({str(self._server.folder)!r}, users={sorted(self._users)}, pid={self.pid})"
+        return f"LocalBroker({str(self.folder)!r}, users={sorted(self._users)}, pid={self.pid})"
 
     # Addresses, files and client settings
 
@@ -81,21 +81,6 @@ class LocalBroker:
     def broker_id(self) -> int:
         """The node id."""
         return BROKER_ID
-
-    @property
-    def pid(self) -> int | None:
-        """Process id of the JVM; None while it is not running."""
-        return self._server.pid
-
-    @property
-    def log_file(self) -> Path:
-        """The lines that the tap reads."""
-        return self._server.log_file
-
-    @property
-    def server_log(self) -> Path:
-        """The broker's ordinary log."""
-        return self._server.server_log
 
     def client_config(self, user: str) -> dict[str, str]:
         """confluent-kafka settings of a user, including the password."""
@@ -121,7 +106,7 @@ class LocalBroker:
         if self.pid is not None:
             msg = f"the broker is already running (process {self.pid}): stop it first"
             raise LocalBrokerError(msg)
-        self._server.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         ensure_jars(self._jars)
         if self._ports is not None:
             self._start_on(self._ports)
@@ -138,14 +123,6 @@ class LocalBroker:
                 self._ports = ports
                 return
 
-    def stop(self) -> None:
-        """Shut down cleanly; kill it after a timeout."""
-        self._server.stop()
-
-    def kill(self) -> None:
-        """Kill it with SIGKILL, for fault tests."""
-        self._server.kill()
-
     def _known_ports(self) -> Ports:
         if self._ports is None:
             msg = "the broker was not started, so it has no address: use it inside `with LocalBroker(...)`"
@@ -153,13 +130,12 @@ class LocalBroker:
         return self._ports
 
     def _java(self) -> Jvm:
-        log_option = f"-Dlog4j2.configurationFile={write_log_settings(self._server.folder)}"
+        log_option = f"-Dlog4j2.configurationFile={write_log_settings(self.folder)}"
         return Jvm(kafka_classpath(self._jars), log_option, (broker_jar(self._jars),))
 
     def _start_on(self, ports: Ports) -> None:
-        server = self._server
-        write_server_properties(server.properties, ports, self._users, self._super_users, self._extra)
+        write_server_properties(self.properties, ports, self._users, self._super_users, self._extra)
         jvm = self._java()
-        server.format(jvm, new_cluster_id())
-        server.launch(jvm)
-        server.wait_until_ready(ports)
+        self.format(jvm, new_cluster_id())
+        self.launch(jvm)
+        self.wait_until_ready(ports)

@@ -4,7 +4,7 @@ A hold is an ACL binding whose name has its end and the id of its lease (`wire.h
 whatever their end; all others were set by hand.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from shlex import quote
 from typing import Protocol
@@ -12,8 +12,8 @@ from typing import Protocol
 from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray, TargetLimits, Targets
 from broker.enforcement.levers.canary import CANARY, Canary
-from broker.enforcement.model import Clock, Lease, LeverName, Target, ThrottleDecision
-from broker.enforcement.notices import format_time
+from broker.enforcement.model import Clocks, Lease, LeverName, Target, ThrottleDecision
+from broker.enforcement.notices import Notice, format_time
 from broker.errors import BrokerError, RequestNotAllowedError
 from broker.kafka.quota_entity import QuotaEntity
 from wire.holds import MAX_HOLD_MS, HoldBinding
@@ -47,13 +47,21 @@ class Hold:
     name: LeverName = "hold"
     suffices = True
 
-    def __init__(self, holds: HoldStore, authorizers: Authorizers, canary: Canary, steady_ms: Clock) -> None:
-        self._holds, self._authorizers, self.canary, self._steady_ms = holds, authorizers, canary, steady_ms
+    def __init__(
+        self,
+        holds: HoldStore,
+        authorizers: Callable[[], Mapping[int, str]],
+        clocks: Clocks,
+        notify: Callable[[Notice], None],
+    ) -> None:
+        self._holds, self._clocks = holds, clocks
+        self._authorizers = Authorizers(authorizers, clocks, notify)
+        self.canary = Canary(self, "ACLs", clocks, notify)
         self._refused_until_ms: int | None = None
 
     def unavailable_reason(self) -> str:
         """Return which brokers lack the class, that a right was missing lately, or that a reconciler removes ACLs."""
-        if self._refused_until_ms is not None and self._steady_ms() < self._refused_until_ms:
+        if self._refused_until_ms is not None and self._clocks.steady_ms() < self._refused_until_ms:
             return "this user may not change ACLs"
         return self._authorizers.unavailable_reason() or self.canary.reconciler_reason()
 
@@ -87,7 +95,7 @@ class Hold:
             except BrokerError as error:
                 errors[change.lease.target] = error
                 if isinstance(error, RequestNotAllowedError):
-                    self._refused_until_ms = self._steady_ms() + _REFUSED_MS
+                    self._refused_until_ms = self._clocks.steady_ms() + _REFUSED_MS
         return errors
 
     def _set(self, lease: Lease, *, is_set: bool) -> None:
@@ -106,6 +114,17 @@ class Hold:
             found = [each for each in found if each.user != CANARY]
         return [self._stray(each) for each in found if each.lease_id or _is_in_force(each, now_ms)]
 
+    def has_canary(self) -> bool:
+        """Whether the brokers have a hold on the canary."""
+        return bool(self._holds.of_user(CANARY))
+
+    def write_canary(self, *, is_set: bool) -> None:
+        """Set or remove a hold on the canary."""
+        if is_set:
+            self._holds.add(HoldBinding(CANARY, self._clocks.now_ms() + _CANARY_MS, _CANARY_ID))
+        else:
+            self._holds.remove(self._holds.of_user(CANARY))
+
     def _stray(self, hold: HoldBinding) -> Stray:
         command = (
             f"kafka-acls.sh --remove --deny-principal {quote(_USER + hold.user)} --operation Write --topic {hold.name}"
@@ -119,25 +138,6 @@ class Hold:
 
     def _ends(self, lease: Lease) -> set[int]:
         return {each.until_ms for each in self._of(lease.target) if each.lease_id == lease.lease_id}
-
-
-class CanaryHold:
-    """A hold on the user `CANARY`."""
-
-    def __init__(self, holds: HoldStore, now_ms: Clock) -> None:
-        self._holds, self._now_ms = holds, now_ms
-
-    def set(self) -> None:
-        """Set it."""
-        self._holds.add(HoldBinding(CANARY, self._now_ms() + _CANARY_MS, _CANARY_ID))
-
-    def is_set(self) -> bool:
-        """Whether the brokers have it."""
-        return bool(self._holds.of_user(CANARY))
-
-    def unset(self) -> None:
-        """Remove it."""
-        self._holds.remove(self._holds.of_user(CANARY))
 
 
 def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:

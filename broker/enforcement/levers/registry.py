@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.base import Lever
-from broker.enforcement.levers.canary import Canary
 from broker.enforcement.levers.client_quota import QuotaStore
 from broker.enforcement.levers.connection_rate import AddressUse, ConnectionRate
-from broker.enforcement.levers.hold import CanaryHold, Hold, HoldStore
-from broker.enforcement.levers.request_percentage import CanaryQuota, RequestPercentage
+from broker.enforcement.levers.hold import Hold, HoldStore
+from broker.enforcement.levers.request_percentage import RequestPercentage
 from broker.enforcement.model import Clocks, LeverName
 from broker.enforcement.notices import Notice
 
@@ -27,11 +25,9 @@ def levers(
     `authorizers` returns the class of each broker's authorizer, `own_addresses` the addresses that are never
     limited.
     """
-    acl_canary = Canary(CanaryHold(holds, clocks.now_ms), "ACLs", clocks, notify)
-    quota_canary = Canary(CanaryQuota(quotas), "client quotas of users", clocks, notify)
     every: tuple[Lever, ...] = (
-        Hold(holds, Authorizers(authorizers, clocks, notify), acl_canary, clocks.steady_ms),
+        Hold(holds, authorizers, clocks, notify),
         ConnectionRate(quotas, use, own_addresses),
-        RequestPercentage(quotas, quota_canary),
+        RequestPercentage(quotas, clocks, notify),
     )
     return {lever.name: lever for lever in every}
