@@ -61,7 +61,7 @@ class DryRunHolds:
         self._added.add(hold)
 
     def remove(self, holds: Collection[HoldBinding]) -> None:
-        """Remember that holds are gone."""
+        """Remember that holds are removed."""
         self._added.difference_update(holds)
         self._removed.update(holds)
 

@@ -1,4 +1,4 @@
-"""Notices principals for whom a lever is not enough: refused producer ids go on arriving. No I/O."""
+"""Finds principals whose refused producer ids keep arriving, so that a lever does not suffice. No I/O."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from broker.enforcement.model import Lease, ThrottleDecision
 
 _SETTLE_MS = 10_000
-"""Producers that had their id before a lease send their first message within that."""
+"""Producers that got their id before the lease send their first message within this time."""
 
 
 @dataclass
 class EnforcedTime:
-    """A time in which a principal had leases in force without a pause."""
+    """A period in which a principal always had a lease in force."""
 
     since_ms: int
     until_ms: int
@@ -23,8 +23,8 @@ class EnforcedTime:
 class Escalation:
     """Compares the refused producer ids of decisions that were made while leases were in force.
 
-    A producer that was refused and goes on makes decisions, too, but no *more* refused producer ids. So it takes two
-    decisions in a row, the second with more of them, to add the next lever.
+    A refused producer that continues causes decisions, too, but no *more* refused producer ids. So the next lever is
+    added after two decisions in a row, the second with more refused ids.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Escalation:
         return {name: each for name, each in self._watched.items() if each.level}
 
     def receive(self, decisions: Iterable[ThrottleDecision]) -> None:
-        """Learn of decisions, those of a principal and broker in their order; one may come again."""
+        """Compare new decisions; those of a principal and broker come in order and may repeat."""
         for decision in decisions:
             watched = self._watched.get(decision.principal)
             if watched and watched.since_ms + _SETTLE_MS <= decision.decided_at_ms <= watched.until_ms:
@@ -54,10 +54,7 @@ class Escalation:
             )
 
     def observe(self, leases: Iterable[Lease], pending: Collection[str]) -> None:
-        """Learn which leases are in force.
-
-        Forget principals that are not `pending`: those without a decision in force.
-        """
+        """Update the leases in force. Forget principals that are not `pending`: those without a decision in force."""
         in_force = [lease for lease in leases if lease.state == "in_force"]
         for lease in in_force:
             watched = self._watched.get(lease.principal)

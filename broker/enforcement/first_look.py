@@ -1,4 +1,4 @@
-"""The first look of an enforcer: which rights it lacks, and, for a dry run, what is there."""
+"""Checks at the start of an enforcer: missing rights, and, for a dry run, what it finds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ _TOPIC = (AclOperation.READ, AclOperation.WRITE)
 
 
 def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool) -> None:
-    """Ask the brokers which operations this user may do; changes nothing.
+    """Ask the brokers which operations this user may perform; change nothing.
 
     `with_holds` returns whether holds can be used, if the user may read the brokers' settings.
 
@@ -41,7 +41,7 @@ def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool
     if AclOperation.DESCRIBE_CONFIGS not in cluster or with_holds():
         needed += _HOLDS[: 2 if apply else 1]
     if not cluster:
-        # Without DESCRIBE, brokers do not tell which others there are.
+        # Without DESCRIBE, brokers do not list the other rights.
         needed = (AclOperation.DESCRIBE, *needed)
     missing = _missing(tuple(dict.fromkeys(needed)), cluster, "the cluster")
     if apply:
@@ -60,9 +60,9 @@ def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool
 
 
 def _allowed(settings: Mapping[str, str], asked: "Future[Any]", *, is_cluster: bool = False) -> set[AclOperation]:
-    """Return the operations that an answer allows: none where it is refused, all where a topic's are not known yet.
+    """Return the allowed operations: none if the request is refused, all if a topic's are not known yet.
 
-    Topics and groups of a young cluster have no leader or coordinator for a while.
+    In a young cluster, topics and groups have no leader or coordinator at first.
     """
     try:
         found = asked.result().authorized_operations
@@ -82,7 +82,7 @@ def _missing(needed: Sequence[AclOperation], allowed: set[AclOperation], where: 
 
 
 def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable[[Notice], None], now_ms: int) -> None:
-    """Report who answers, and how many client quotas there are."""
+    """Report which brokers answer, and the number of client quotas."""
     found = len(quotas.describe_all())
     have = "nobody has a client quota" if not found else f"client quotas found: {found}"
     notify(Notice(now_ms, "seen", f"these brokers answer: {', '.join(map(str, numbers))}; {have}"))

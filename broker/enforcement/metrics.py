@@ -13,7 +13,7 @@ from broker.enforcement.model import Lease
 from broker.enforcement.notices import Notice, NoticeAction
 
 SILENT_S = 60
-"""Longest time since a turn of an enforcer that is ready; the alert `PidQuotaEnforcerSilent` has the same."""
+"""A ready enforcer finished a turn within this time, as the alert `PidQuotaEnforcerSilent` expects."""
 
 
 class EnforcerMetrics(Collector):

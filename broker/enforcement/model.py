@@ -1,7 +1,7 @@
 """Decisions, leases and release orders: the values of enforcement. No Kafka, no I/O, no clock.
 
 A lease is what a lever sets on the brokers for a while. It is logged before the brokers change, and each change of its
-state is a record of its own:
+state is a separate record:
 
     applying ──▶ in_force ──▶ restoring ──▶ restored
         │            │             │
@@ -33,22 +33,22 @@ ENTITY_TYPES: Mapping[LeverName, Collection[tuple[str, ...]]] = {
 }
 """What a lever acts on; Kafka refuses all others."""
 QUOTA_LEVERS: Collection[LeverName] = ("connection_creation_rate", "request_percentage")
-"""Those whose leases have a value."""
+"""Levers whose leases have a value."""
 
 OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
 MAX_LEASE_MS = 3_000_000
-"""Without a new decision. Brokers ignore a hold that ends more than an hour ahead by their own clock."""
+"""Longest lease without a new decision. Brokers ignore a hold that ends more than an hour ahead."""
 CLOCK_SLACK_MS = 5_000
 """Tolerated skew between hosts; a clock further behind a lease's own time was set back."""
 MAX_AHEAD_MS = 300_000
-"""A decision dated further ahead is wrong."""
+"""A decision dated further ahead is invalid."""
 NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
-"""Bare names: unauthenticated clients and brokers share the first, the others stand for everybody and nobody."""
+"""Bare names: unauthenticated clients and brokers share the first; the others mean everybody and nobody."""
 
 
 @dataclass(frozen=True)
 class ThrottleDecision:
-    """The newest row of a principal in `throttle_decisions`, as far as enforcement needs it.
+    """The newest row of a principal in `throttle_decisions`, with the columns for enforcement.
 
     `throttled_until_ms` is past if it is a release. `client_ids` and `addresses` count refused producer ids.
     `broker_id` is None if the decision is about the cluster.
@@ -65,10 +65,10 @@ class ThrottleDecision:
     broker_id: int | None = None
 
     def received(self, now_ms: int) -> "ThrottleDecision":
-        """Return the decision with the end that its leases get, computed once, when it arrives.
+        """Return the decision with the end of its leases, computed once, when it arrives.
 
-        The end is neither later than the decision says, nor further from now than the decision was meant to last, nor
-        later than the longest lease after the decision's date.
+        The end is the earliest of three: the decision's own, now plus the decision's duration, and the decision's date
+        plus the longest lease.
         """
         lasts_ms = min(self.throttled_until_ms - self.decided_at_ms, MAX_LEASE_MS)
         end_ms = min(self.throttled_until_ms, now_ms + lasts_ms, self.decided_at_ms + MAX_LEASE_MS)
@@ -77,7 +77,7 @@ class ThrottleDecision:
 
 @dataclass(frozen=True)
 class Target:
-    """What a lease acts on: an entity, by a lever."""
+    """An entity that a lease acts on through a lever."""
 
     lever: LeverName
     entity: QuotaEntity
@@ -94,10 +94,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Lease:
-    """What a lever set on the brokers, or is about to set.
+    """A setting that a lever makes on the brokers for a while.
 
     `set_ms` is when `until_ms` was set. `value` is None for a hold, `previous` if there was no client quota to
-    restore. `revision` orders the lease's records: an end may move both ways, and clocks may be set.
+    restore. `revision` orders the lease's records: its end may move both ways, and clocks may be set.
     """
 
     lease_id: str
@@ -119,7 +119,7 @@ class Lease:
 
     @property
     def is_open(self) -> bool:
-        """Whether the brokers may have what it set."""
+        """Whether the brokers may have its setting."""
         return self.state in OPEN_STATES
 
     def is_due(self, now_ms: int) -> bool:
@@ -175,14 +175,14 @@ EnforcementRecord: TypeAlias = LeaseRecord | ReleaseOrder | AlertRecord
 
 @dataclass(frozen=True)
 class Clocks:
-    """Two clocks."""
+    """The brokers' time in milliseconds since the epoch, and a monotonic clock in milliseconds."""
 
     now_ms: Clock
     steady_ms: Clock
 
 
 class Releases:
-    """Which principals have a release order in force."""
+    """The release orders. The newest for a principal, or for all principals, counts."""
 
     def __init__(self, orders: Iterable[ReleaseOrder]) -> None:
         self._until_ms = {
@@ -195,7 +195,7 @@ class Releases:
 
 
 def lease_records(records: Iterable[EnforcementRecord]) -> list[LeaseRecord]:
-    """Return those about leases."""
+    """Return the records of leases."""
     return [record for record in records if isinstance(record, LeaseRecord)]
 
 
@@ -214,7 +214,7 @@ def _newness(lease: Lease) -> tuple[bool, int]:
 
 
 def user_of(principal: str) -> str | None:
-    """Return the bare name under which quotas know a principal; None if it has none.
+    """Return the bare name that quotas use for a principal; None if it has none.
 
     Examples:
         >>> user_of("User:mallory"), user_of("unknown"), user_of("mallory")

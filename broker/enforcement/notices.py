@@ -1,4 +1,4 @@
-"""Notices of what an enforcer does: a line for people, a record for programs."""
+"""Notices of an enforcer's actions: a line for people, and a record for programs."""
 
 from dataclasses import dataclass
 from datetime import datetime, timezone

@@ -1,4 +1,4 @@
-"""`pid-quota enforce --release…`: the kill switch. An order in the lease topic, which any running enforcer obeys."""
+"""`pid-quota enforce --release…`, the kill switch: writes an order that any running enforcer obeys."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -48,8 +48,8 @@ class Release:
         """End the throttle of a principal, or of all, and block new ones for a while.
 
         A running enforcer obeys the order at its next reconciliation. If none does, this process gets the lock and ends
-        the leases itself. Neither needs the tables. What stands on the brokers without a lease is removed if it is
-        certainly ours, and named if not.
+        the leases itself. Neither needs the tables. Settings on the brokers without a lease are removed if they are
+        certainly ours, and reported if not.
 
         Raises:
             LeaseStoreError: If the order can't be written to the lease topic.
@@ -92,13 +92,13 @@ class Release:
                     f"not ended yet: {targets}. The order holds: check that the brokers answer, and repeat the command"
                 )
                 raise EnforceError(msg)
-            # Ends what it can, with or without tables.
+            # This ends leases with or without tables.
             with suppress(TableError, LeaseStoreError):
                 self.enforcer.reconcile()
             left = self._open_leases(principal)
 
     def _require_free(self, principal: str | None) -> None:
-        """Remove what stands without a lease; raise if something stays."""
+        """Remove settings without a lease; raise if some remain."""
         open_now = self._open_leases(None)
         left, errors = clear_strays(
             self.levers, open_now, self.clocks.now_ms(), lambda stray: _is_about(stray.target.entity, principal)
@@ -117,5 +117,5 @@ class Release:
 
 
 def _is_about(entity: QuotaEntity, principal: str | None) -> bool:
-    # A running enforcer may watch its canary, and would take us for a reconciler. One left behind slows nobody.
+    # A running enforcer may watch its canary, and would take us for a reconciler. A canary slows nobody.
     return entity.user != CANARY if principal is None else entity.user == user_of(principal)

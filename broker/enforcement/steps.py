@@ -10,7 +10,7 @@ from broker.errors import BrokerError, RequestNotAllowedError, RequestRefusedErr
 _BACKOFF_MS = (250, 500, 1_000, 2_000, 5_000, 15_000)
 
 LeaseReason = tuple[Lease, str]
-"""A lease, and the reason of its state."""
+"""A lease, and the reason for its state."""
 
 
 class LeaseSteps:
@@ -22,7 +22,7 @@ class LeaseSteps:
         self._retry_at: dict[Target, int] = {}
         self._notified_errors: dict[Target, str] = {}
         self.unverified: set[Target] = set()
-        """Targets of leases that may differ from what the brokers have."""
+        """Targets of leases that may differ from the brokers' settings."""
 
     def may_try(self, target: Target) -> bool:
         """Whether a target is not backing off."""

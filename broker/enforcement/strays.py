@@ -1,4 +1,4 @@
-"""What stands on the brokers without a lease: removes what is certainly ours, and finds the rest."""
+"""Settings on the brokers without a lease: removes those that are certainly ours, and finds the rest."""
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -22,9 +22,9 @@ def clear_strays(
     now_ms: int,
     counts: Callable[[Stray], bool] = lambda _: True,
 ) -> tuple[list[Stray], list[BrokerError]]:
-    """Remove what looks like a lease's and is certainly ours.
+    """Remove settings without a lease that are certainly ours.
 
-    Returns what stays, others' and what can't be removed, and the errors of levers whose brokers do not tell.
+    Return the rest, and the errors of levers whose brokers do not answer.
 
     `counts` selects the strays to look at; others stay and are not returned.
     """

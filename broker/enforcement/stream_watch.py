@@ -27,7 +27,7 @@ class StreamWatch:
         self._is_silent = self._is_skewed = False
 
     def check(self, now_ms: int) -> None:
-        """Check, unless the last check was moments ago."""
+        """Check if the last check is 5 s old."""
         if self._next_ms - _EVERY_MS <= now_ms < self._next_ms:
             return
         self._next_ms = now_ms + _EVERY_MS

@@ -1,4 +1,4 @@
-"""Oldest and newest records and earliest offsets of a topic."""
+"""Reads the oldest and newest records of a topic, and its earliest offsets."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -53,7 +53,7 @@ def events_per_record(config: Mapping[str, str], topic: str, timeout_s: float = 
         consumer.assign([TopicPartition(topic, number, begin) for number, begin in begins.items()])
         left = sum(ranges[number][1] - begin for number, begin in begins.items())
         counts: list[int] = []
-        # Offsets of deleted records or transaction markers never come.
+        # Offsets of deleted records and transaction markers never arrive.
         while left > len(counts) and (messages := consumer.consume(left - len(counts), _WAIT_S)):
             counts += [count_events(each.value() or b"") for each in messages if each.error() is None]
     return sum(counts) / len(counts) if counts else 1.0

@@ -93,10 +93,10 @@ class ProducersAdmin(KafkaAdmin):
 
     def hidden_topic(self) -> str | None:
         """Return a topic that this user may not describe, if any: brokers silently omit it from their other answers."""
-        # What brokers have on their disks is shown to who may describe the cluster, whatever is granted on topics.
+        # A user who may DESCRIBE the cluster sees all topics on brokers' disks, whatever its rights on topics.
         found: set[str] = set()
         for broker_id in with_retries(self.brokers):
-            # kafka-python's own call asks for the topics that the user may see.
+            # kafka-python's own call lists only topics that the user may see.
             folders = self.ask(DescribeLogDirsRequest(topics=None), broker_id).results
             if all(folder.error_code for folder in folders):
                 msg = "this user may not see which topics there are: grant DESCRIBE on the cluster"
@@ -140,7 +140,7 @@ def ask_producers(
 
 
 def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator[list[int]]:
-    """Ask each leader for the producer ids of its partitions, partition by partition; all or an error.
+    """Ask the leaders for the producer ids of all partitions; yield those of each, or raise.
 
     Raises:
         BrokerUnreachableError: a broker does not answer.
@@ -173,7 +173,7 @@ def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator
 
 def _ids(answer: ProducersAnswer) -> Iterator[list[int]]:
     for each in answer.partitions:
-        # What a deleted topic held went with it.
+        # A deleted topic has no producers any more.
         if each.code not in (0, _NO_SUCH_PARTITION, _NOT_LEADER):
             msg = (
                 f"broker {answer.broker_id} does not name the producers of topic {each.topic} ({each.problem}): "

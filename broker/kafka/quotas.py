@@ -1,7 +1,4 @@
-"""Reads and alters Kafka's client quotas, which confluent-kafka has no calls for.
-
-kafka-python knows the two requests of the protocol; its admin client sends them.
-"""
+"""Reads and alters Kafka's client quotas through kafka-python, because confluent-kafka has no such calls."""
 
 import socket
 import time
@@ -68,7 +65,7 @@ class ClientQuotas(Closing):
         return self._describe([], strict=False)
 
     def own_addresses(self) -> set[str]:
-        """Return the addresses of the brokers and of this host, as Kafka writes them; looked up now and then."""
+        """Return the addresses of the brokers and of this host in Kafka's notation, looked up every 30 s."""
         if time.monotonic() >= self._addresses_until_s:
             hosts = {*self._admin.brokers(up_only=False).values(), "localhost", socket.gethostname()}
             self._addresses = {address for host in hosts for address in _addresses(host)}
@@ -101,7 +98,7 @@ class ClientQuotas(Closing):
 
 
 def _wider(entity: QuotaEntity, client_id: str | None) -> list[tuple[_Component, ...]]:
-    """Return the entities Kafka looks up, in order, if this one has no quota; `client_id` of the user's client."""
+    """Return the entities that Kafka looks up, in order, if this one has no quota."""
     if entity.user is None:
         return [(("ip", _DEFAULT, None),)]
     mine: _Component = ("user", _EXACT, entity.user)
@@ -117,7 +114,7 @@ def _addresses(host: str) -> set[str]:
     try:
         return {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
     except OSError:
-        # A name that this host can't look up: an address of such a broker is unknown.
+        # This host can't resolve the name, so the address of that broker is unknown.
         return set()
 
 

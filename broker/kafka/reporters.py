@@ -1,6 +1,6 @@
-"""Loads the class that the tap reads into running brokers, and takes it out: `metric.reporters` is dynamic (KIP-226).
+"""Loads the class into running brokers, and unloads it: `metric.reporters` is dynamic (KIP-226).
 
-The jar must be on a broker's class path since its start. A change stays over restarts, until it is changed back.
+The jar must be on a broker's class path since its start. A change survives restarts.
 """
 
 from collections.abc import Sequence

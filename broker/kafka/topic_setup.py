@@ -29,7 +29,7 @@ DEFAULT_RETENTION_HOURS = 7 * 24
 
 _HOUR_MS = 3600 * 1000
 _CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs", "altered", "missing"
-# What Spark's Kafka source and our own readers call their consumer groups.
+# Prefixes of the consumer groups of our readers and Spark's Kafka source.
 _GROUP_PREFIXES = ("pid-quota", "spark-kafka-")
 
 
@@ -56,7 +56,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class TopicOutcome:
-    """Actual state of a topic, or what was done to it.
+    """Actual state of a topic, or its change.
 
     `action` is `created`, `exists`, `differs`, `altered` or `missing`. The differences of an altered topic are from
     before.
@@ -73,10 +73,10 @@ class Principals:
     """Principal of each role; None leaves that role's ACLs alone.
 
     Attributes:
-        tap: writes our topics, such as `User:tap`.
-        stream: reads them.
-        shipper: writes `broker-logs`, if lines are shipped there.
-        enforcer: reads and writes the enforcers' topic, and reads the events.
+        tap: Writes our topics, such as `User:tap`.
+        stream: Reads our topics.
+        shipper: Writes `broker-logs`, if lines are shipped there.
+        enforcer: Reads and writes the enforcers' topic, and reads the events.
     """
 
     tap: str | None = None
@@ -89,8 +89,8 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
     """Plan all our topics.
 
     Args:
-        partitions: of each, but for the enforcers' and the requests' topic, which have one.
-        retention_hours: of topics that are not compacted; must exceed the longest downtime of the stream.
+        partitions: Of each topic, except the enforcers' and the requests' topic, which have one.
+        retention_hours: Of topics that are not compacted; must exceed the longest downtime of the stream.
     """
     retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
     plans = [
@@ -126,12 +126,12 @@ class TopicSetup:
     ) -> list[TopicOutcome]:
         """Create missing topics; alter differing ones only on request.
 
-        Partitions are never added: that would remap principals and lose the order of their events.
+        It never adds partitions, which would remap principals and lose the order of their events.
 
         Args:
-            plans: the topics, with a number of partitions.
-            replication_factor: copies of new topics; -1 takes the broker's `default.replication.factor`.
-            alter: whether to set differing settings as planned.
+            plans: The topics, with a number of partitions.
+            replication_factor: Copies of new topics; -1 takes the broker's `default.replication.factor`.
+            alter: Whether to set differing settings as planned.
         """
         planned = {plan.name: plan for plan in plans}
         outcomes = []
@@ -148,7 +148,7 @@ class TopicSetup:
         return outcomes
 
     def grant(self, who: Principals) -> list[str]:
-        """Grant each role what it needs; this denies the same to everyone else but super users.
+        """Grant each role its rights, which denies them to everyone else but super users; return the ACLs in words.
 
         Raises:
             TopicError: Kafka refused: ALTER on the cluster is missing, or there is no authorizer.
@@ -228,7 +228,7 @@ def _bindings(who: Principals) -> list[AclBinding]:
     if who.enforcer:
         rights = (AclOperation.READ, AclOperation.WRITE)
         wanted += [(who.enforcer, ResourceType.TOPIC, ENFORCER_TOPIC, operation) for operation in rights]
-        # Who produces from where.
+        # For the addresses of producers.
         wanted.append((who.enforcer, ResourceType.TOPIC, PRODUCE_EVENTS, AclOperation.READ))
         wanted.append((who.enforcer, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
     return [

@@ -22,11 +22,11 @@ from jvm.broker_jar import broker_jar
 from jvm.jar_sets import ensure_jars, kafka_classpath
 
 DEFAULT_USERS = {"alice": "alice-secret", "mallory": "mallory-secret", "admin": "admin-secret"}
-"""Users of a demo broker; harmless, since it listens on the loopback address only."""
+"""Users of a demo broker. These passwords are harmless: it listens on the loopback address only."""
 
 BROKER_ID = 1
 
-# Another process may bind a free port before the broker does.
+# A retry is needed if another process binds a free port first.
 PORT_ATTEMPTS = 5
 
 
@@ -34,13 +34,13 @@ class LocalBroker(ServerProcess):
     """Starts Kafka on entering the context, and stops it on leaving.
 
     Args:
-        data_folder: for topics, settings and logs; empty, missing, or of an earlier run.
-        users: password by user name, for SASL/PLAIN.
-        jars: folder of the jars, fetched if missing; by default `jars_folder()`.
-        super_users: names exempt from ACLs.
-        holds: use `pidquota.HoldAuthorizer` instead of the stock authorizer.
-        port: of the SASL listener; by default a free one.
-        server_properties: more of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
+        data_folder: For topics, settings and logs; empty, missing, or from an earlier run.
+        users: Password by user name, for SASL/PLAIN.
+        jars: Folder of the jars, fetched if missing; by default `jars_folder()`.
+        super_users: Names exempt from ACLs.
+        holds: Whether to use `pidquota.HoldAuthorizer` instead of the stock authorizer.
+        port: Of the SASL listener; by default a free one.
+        server_properties: More of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
     """
 
     def __init__(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 20.0
-# What a JVM returns that shut down on SIGTERM.
+# Exit code of a JVM that SIGTERM ended.
 _TERMINATED = 143
 _POLL_S = 0.1
 _QUOTED_LINES = 8
@@ -52,7 +52,7 @@ class Jvm:
 
     @property
     def whole_classpath(self) -> str:
-        """All jars."""
+        """Class path with all jars."""
         return os.pathsep.join((self.classpath, *map(str, self.more_jars)))
 
 
@@ -149,7 +149,7 @@ class ServerProcess:
         while True:
             if self._process is None or self._process.poll() is not None:
                 raise self._start_error(ports)
-            # An answer is not enough: on a taken port it comes from another process.
+            # An answer does not suffice: on a taken port it comes from another process.
             if "Kafka Server started" in _text_from(self.server_log, self._log_start):
                 try:
                     admin.list_topics(timeout=_POLL_S * 10)
@@ -172,7 +172,7 @@ class ServerProcess:
 
 def new_cluster_id() -> str:
     """Return a random cluster id in Kafka's format."""
-    # Without dashes: the tool would take a leading one (1 id in 64) for an option.
+    # No dashes: the tool takes a leading one (1 id in 64) for an option.
     return base64.b64encode(uuid.uuid4().bytes, altchars=b"AB").decode("ascii").rstrip("=")
 
 
@@ -219,6 +219,6 @@ def _text_from(path: Path, start: int) -> str:
 
 
 def _last_lines(text: str) -> str:
-    # Drop stack frames, which would displace the messages.
+    # Drop stack frames, which displace the messages.
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return " | ".join(lines[-_QUOTED_LINES:]) or "none"

@@ -35,8 +35,8 @@ class LogFile:
         """Open the file, if it is there.
 
         Args:
-            position: resume here, even if the file was rotated since; if it is gone, at the oldest file left.
-            from_end: without a position, start at the end.
+            position: Where to resume, even in a rotated file; if that is gone, in the oldest file left.
+            from_end: Whether to start at the end without a position.
         """
         if position is None:
             if self._open(self._path) and from_end:
@@ -46,8 +46,8 @@ class LogFile:
         if found is not None and self._open(found):
             self._seek(position.offset)
             return
-        # Deleted while the tap was down: all that is left is new. At offset 0 nothing was read, so it may be one of
-        # that very time, compressed since: an empty beginning does not identify it.
+        # The file was deleted while the tap was down, so all remaining lines are new. At offset 0 nothing was read, so
+        # a file of the same time may be the saved one, compressed since: an empty beginning does not identify it.
         self.lost_files += 1
         read_ns = position.written_ns - (position.offset == 0)
         later = (path for path in rotated_files(self._path) if _is_later(path, read_ns))
@@ -62,7 +62,7 @@ class LogFile:
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes written but not yet returned, cheaply estimated."""
+        """Estimated bytes that were written but not returned yet."""
         live = _status(self._path)
         if live is None:
             return 0
@@ -83,7 +83,7 @@ class LogFile:
         """Return the next complete lines without their ends; empty at the current end."""
         file = self._file
         if file is None:
-            # Return nothing yet, so that a position exists before any line.
+            # Return no lines yet, so that a position exists before the first line.
             self._open(self._path)
             return []
         if self._was_cut(file):
@@ -149,16 +149,16 @@ class LogFile:
             self.rotations += 1
 
     def _following(self, file: BinaryIO) -> Path:
-        """The next file after this one: the log may have been rotated more than once."""
+        """Return the next file; the log may have been rotated more than once."""
         files = rotated_files(self._path)
         inodes = [_inode(path) for path in files]
         if self._inode in inodes:
             later = files[inodes.index(self._inode) + 1 :]
         else:
-            # Compressed or deleted since.
+            # The file was compressed or deleted.
             same = [index for index, path in enumerate(files) if self._head.length and self._fits(path)]
             if not same:
-                # Its successors may be gone as well.
+                # Its successors may be gone, too.
                 self.lost_files += 1
             last_write_ns = os.fstat(file.fileno()).st_mtime_ns
             later = files[same[-1] + 1 :] if same else [each for each in files if _is_later(each, last_write_ns)]
@@ -168,7 +168,7 @@ class LogFile:
         return self._head.fits(beginning_of(path))
 
     def _find(self, head: Head, inode: int | None, offset: int) -> Path | None:
-        """The file that a position refers to, whatever its name is now."""
+        """Return the file of a position, whatever its name is now."""
         files = [self._path, *rotated_files(self._path)]
         same = [path for path in files if path.exists() and head.fits(beginning_of(path))]
         for path in same:

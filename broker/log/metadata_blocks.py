@@ -1,7 +1,7 @@
-"""Reads blocks of producer ids from a node's metadata log, which is there without any settings.
+"""Reads blocks of producer ids from a node's metadata log, which exists without any settings.
 
-The log is `__cluster_metadata-0` in the `metadata.log.dir` (or `log.dirs`) of every broker and controller; a copy will
-do, and the node may be running. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block
+The log is `__cluster_metadata-0` in the `metadata.log.dir` (or `log.dirs`) of every broker and controller; a copy
+suffices, and the node may be running. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block
 (KIP-730).
 """
 
@@ -64,11 +64,11 @@ def segments_of(folder: Path) -> list[Path]:
 
 
 def start_of(segment: Path) -> int | None:
-    """Return the first producer id that was free when a segment began; None if no snapshot tells."""
+    """Return the first producer id that was free when a segment began; None if no snapshot has it."""
     begins_at = int(segment.stem)
     if begins_at == 0:
         return 0
-    # Retention deletes old segments; a snapshot then tells the next id.
+    # Retention deletes old segments; a snapshot then has the next id.
     snapshots = sorted(segment.parent.glob("*.checkpoint"))
     for snapshot in reversed([path for path in snapshots if int(path.stem.split("-")[0]) <= begins_at]):
         reader = BlockReader(None)
@@ -120,7 +120,7 @@ class BlockReader:
 
 
 def producer_ids_record(value: bytes) -> tuple[int, int, int] | None:
-    """Broker id, broker epoch and next producer id of a `ProducerIdsRecord`; None if it is another record.
+    """Return broker id, broker epoch and next producer id of a `ProducerIdsRecord`; None for other records.
 
     Examples:
         >>> producer_ids_record(bytes([1, 15, 0]) + bytes([0, 0, 0, 2]) + bytes(7) + b"!" + bytes(6) + b"!@" + b"!")

@@ -1,4 +1,4 @@
-"""Takes a census: a sweep over all brokers, and whose producer ids it found."""
+"""Takes a census: a sweep over all brokers, and the owners of the producer ids."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -63,8 +63,8 @@ def take_census(
         expirations, silent = _settings(admin)
         brokers = [each.broker_id for each in expirations]
         swept = sweep(admin, partitions, brokers, requests_per_second=requests_per_second, progress=report)
-    told = _owners(kafka, swept, now_ms)
-    owners = owners_of(swept.replicas, told or {})
+    found = _owners(kafka, swept, now_ms)
+    owners = owners_of(swept.replicas, found or {})
     census = Census(
         now_ms,
         tuple(swept.replicas),
@@ -76,19 +76,19 @@ def take_census(
     )
     holders = {broker_id for each in partitions for broker_id in each.replicas}
     down = {each: silent.get(each, _NOT_ALIVE) for each in sorted(holders.difference(brokers))}
-    return TakenCensus(census, tuple(expirations), tuple(swept.unanswered), swept.requests, told is not None, down)
+    return TakenCensus(census, tuple(expirations), tuple(swept.unanswered), swept.requests, found is not None, down)
 
 
 def _settings(admin: ProducersAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:
-    """Settings of the brokers, and why those that are taken for living do not tell theirs."""
-    told, silent = [], {}
+    """Return the settings of the brokers, and the reasons of those that do not answer."""
+    answered, silent = [], {}
     for broker_id in with_retries(admin.brokers):
         try:
-            told.append(expiration(admin, broker_id))
+            answered.append(expiration(admin, broker_id))
         except BrokerUnreachableError as error:
-            # It died a moment ago, and the others have not noticed yet.
+            # It has just died, and the others have not noticed yet.
             silent[broker_id] = str(error)
-    return told, silent
+    return answered, silent
 
 
 def _owners(kafka: KafkaConfig, swept: Sweep, now_ms: int) -> dict[int, tuple[str, int]] | None:

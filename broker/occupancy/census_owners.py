@@ -1,4 +1,4 @@
-"""Reads the owners of a census's producer ids from what taps have written."""
+"""Reads the owners of a census's producer ids from the taps' topics."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,15 +13,15 @@ from wire.records import ProduceEvent, ProducerInit
 from wire.topics import PRODUCE_EVENTS, PRODUCER_INITS
 
 TAIL_MS = 120_000
-"""Of `produce-events`: taps write each active producer id once per tick, 10 s by default."""
+"""The part of `produce-events` to read: taps write each active producer id once per tick, 10 s by default."""
 
 _decode_init = msgspec.json.Decoder(ProducerInit).decode
 
 
 def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) -> dict[int, tuple[str, int]]:
-    """Return principal and hand-out time (ms since the epoch) by producer id, as far as taps told them.
+    """Return principal and hand-out time (ms since the epoch) by producer id, if taps wrote them.
 
-    Who was handed an id last owns it, unless an append of another principal was seen within `TAIL_MS`.
+    The principal that got an id last owns it, unless another principal appended with it within `TAIL_MS`.
 
     Raises:
         BrokerUnreachableError: a topic can't be read.

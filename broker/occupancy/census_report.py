@@ -1,4 +1,4 @@
-"""What follows from a census, as values: broker by broker, with forecasts and what-ifs."""
+"""Computes a report of a census: each broker, with forecasts and what-ifs."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _ALTER = ("kafka-configs.sh", "--bootstrap-server")
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a broker will hold at one rate.
+    """Forecast of a broker's entries at one rate.
 
     The rate was counted from `rate_pids` producer ids in `rate_seconds`; `rate_error` is its standard error as a
     share. Entries go up and down by `swing` from check to check around `settles_at`.
@@ -60,7 +60,7 @@ class BrokerOutlook:
 
     @property
     def worst(self) -> Forecast:
-        """By the highest rate."""
+        """The forecast with the highest rate."""
         return self.forecasts[0]
 
 
@@ -79,7 +79,7 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class CensusReport:
-    """What follows from a census."""
+    """The results of a census."""
 
     taken: TakenCensus
     occupancy: tuple[Occupancy, ...]
@@ -97,7 +97,7 @@ def make_report(
     expiration_ms: int | None = None,
     bootstrap_servers: str = "localhost:9092",
 ) -> CensusReport:
-    """Work out what follows from a census."""
+    """Compute the results of a census."""
     census = taken.census
     occupancy = count_occupancy(census)
     brokers = tuple(_outlook(taken, each, occupancy, earlier, limit) for each in taken.expirations)
@@ -112,7 +112,7 @@ def make_report(
 
 
 def change_commands(expirations: Sequence[BrokerExpiration], expiration_ms: int, bootstrap_servers: str) -> list[str]:
-    """Return the commands that set an expiration on all brokers: one, and one for each with a setting of its own."""
+    """Return the commands that set an expiration on all brokers, including those with their own setting."""
     begin = (*_ALTER, bootstrap_servers, "--entity-type", "brokers")
     end = ("--alter", "--add-config", f"producer.id.expiration.ms={expiration_ms}")
     entities: list[tuple[str, ...]] = [("--entity-default",)]

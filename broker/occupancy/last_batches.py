@@ -1,4 +1,4 @@
-"""When each producer id was last used: brokers remember the time of its last batch."""
+"""Reads when each producer id was last used: brokers remember the time of its last batch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ def last_batches(
     newest: dict[int, int] = {}
     with ProducersAdmin(kafka.kafka_python()) as admin:
         brokers = list(with_retries(admin.brokers))
-        # What a follower holds its leader holds, too.
+        # A leader has all entries of its followers.
         led = [replace(each, replicas=(each.leader,)) for each in placements(admin) if each.leader is not None]
         swept = sweep(admin, led, brokers, progress=report)
     for replica in swept.replicas:

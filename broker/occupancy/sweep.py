@@ -1,6 +1,6 @@
 """Takes a census: asks every broker, rate limited, for the producers of each replica it holds.
 
-Each request names its broker, so followers answer too: they hold the producers of what they replicate. Needs READ on
+Each request names its broker, so followers answer, too, with the producers of their replicas. Needs READ on
 the topics and DESCRIBE_CONFIGS on the cluster. The answer for a partition is not paged, whatever its size.
 """
 
@@ -18,7 +18,7 @@ from lifecycle.occupancy import Placement, ReplicaProducers
 
 _EXPIRATION = "producer.id.expiration.ms"
 _TRANSACTIONAL_EXPIRATION = "transactional.id.expiration.ms"
-# An internal setting: brokers report it only if their file sets it.
+# Brokers report this internal setting only if their file sets it.
 _CHECK_INTERVAL = "producer.id.expiration.check.interval.ms"
 _OF_ONE_BROKER = "DYNAMIC_BROKER_CONFIG"
 

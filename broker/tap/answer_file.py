@@ -1,4 +1,4 @@
-"""The file beside a tap's position that keeps which producer ids the brokers held when they were asked."""
+"""Stores the producer ids that the brokers held when they were asked, beside the tap's position."""
 
 import zlib
 from array import array
@@ -13,9 +13,9 @@ from broker.tap.position_file import write_atomically
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """An answer, of which the ids follow behind the first line of the file.
+    """An answer without its ids, which follow the first line of the file.
 
-    `streams` are those whose watches it is for; `requested`: a stream's request, too.
+    `streams` are the watches it is for; `requested` tells that it also answers a stream's request.
     """
 
     streams: list[str]
@@ -28,7 +28,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequence[KnownIds] = ()) -> None:
-    """Save the answers for watches and requests atomically; what can't be saved is asked for again by the next run."""
+    """Save the answers for watches and requests atomically; if that fails, the next run asks again."""
     distinct = list({id(each): each for each in (*requested, *answers.values())}.values())
     head = [
         _Kept(
@@ -47,7 +47,7 @@ def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequenc
 
 
 def load_answers(file: Path) -> tuple[dict[str, KnownIds], tuple[KnownIds, ...]]:
-    """Load what was saved; nothing if the file is missing, cut or damaged: a wrong id would charge an old producer."""
+    """Load the answers; none if the file is missing or damaged: a wrong id would charge an old producer."""
     found: dict[str, KnownIds] = {}
     requested: list[KnownIds] = []
     try:

@@ -1,9 +1,9 @@
-"""Learns by asking: which producer ids were there before a watch began, from the brokers that remember them.
+"""Asks the brokers which producer ids existed before a watch began.
 
 A tap that begins to watch, or has missed lines, can't tell old ids from new. It reads on and asks: an id that no broker
-held at the time of the question is new. Until the answer is complete, and where it can't be had, the tap learns by
-waiting: all that it sees in the first window is marked `learning`. A stream that forgot ids requests a question, too
-(`wire.learning_request`); that answer only says what is new, since other streams may remember the rest.
+held at the time of the question is new. Until the answer is complete, or if there is none, the tap learns by waiting:
+it marks all events of the first window as `learning`. A stream that forgot ids requests a question, too
+(`wire.learning_request`). That answer only tells which ids are new, because other streams may remember the rest.
 """
 
 import threading
@@ -21,7 +21,7 @@ from broker.tap.once import Once
 _RETRY_S = 30.0
 _REQUESTED_EVERY_S = 60.0
 _MAX_REQUESTED = 3
-"""Answers to requests that are kept: 80 MB each for ten million ids."""
+"""Maximum of stored answers to requests: 80 MB each for ten million ids."""
 _END_S = 5.0
 
 AskBrokers = Callable[[Mapping[str, Watched], threading.Event], KnownIds]
@@ -47,7 +47,7 @@ def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
 
 
 class Asking:
-    """Asks in a thread of its own, one question at a time.
+    """Asks in its own thread, one question at a time.
 
     `learn_ms` is how long a watch learns without an answer. `file` keeps the answers for the next run.
     """
@@ -62,7 +62,7 @@ class Asking:
     ) -> None:
         self._ask, self._learn_ms, self._file, self._warn_once = ask, learn_ms, file, Once(warn)
         self._wall_clock = wall_clock
-        # By stream. A later answer never replaces one: it holds what was charged or refused since.
+        # By stream. A later answer never replaces one, because it contains ids that were charged or refused since.
         self._known: dict[str, KnownIds] = {}
         # Newest first.
         self._requested: tuple[KnownIds, ...] = ()
@@ -73,14 +73,14 @@ class Asking:
         self._retry_at = 0.0
 
     def load(self) -> None:
-        """Load the answers of the last run; a file that can't be read is asked for again."""
+        """Load the answers of the last run."""
         if self._file is not None:
             self._known, self._requested = load_answers(self._file)
 
     def step(
         self, brokers: Mapping[str, BrokerWatch], now_s: float, stop: threading.Event, requested_ms: int = 0
     ) -> None:
-        """Ask for watches that have begun, and give them what was answered.
+        """Ask for watches that have begun, and give them the answers.
 
         `requested_ms` is when the last stream began to learn that still does; 0 if none does.
         """
@@ -99,7 +99,7 @@ class Asking:
     def _forget(self, brokers: Mapping[str, BrokerWatch], requested_ms: int) -> None:
         for stream, each in brokers.items():
             if stream in self._known and not self._covers(self._known[stream], stream, each):
-                # Over, or begun anew: 80 MB for ten million ids.
+                # The watch ended or began anew, and ten million ids take 80 MB.
                 del self._known[stream]
         if not requested_ms:
             self._requested = ()
@@ -127,7 +127,7 @@ class Asking:
         return watch.lasts(self._learn_ms) and watched is not None and watched.since_ms == watch.since_ms
 
     def close(self) -> None:
-        """Wait for the thread, which ends once the tap is told to stop."""
+        """Wait for the thread, which ends when the tap stops."""
         if self._thread is not None:
             self._thread.join(_END_S)
 

@@ -1,4 +1,4 @@
-"""Reports the blocks of producer ids that a tap's brokers were given, from a metadata log on its machine."""
+"""Reports the blocks of producer ids that were allocated to a tap's brokers, from a metadata log on its host."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from broker.tap.watches import Watches
 from wire.records import ProducerIdBlock
 
 LOOK_S = 10.0
-"""Interval of looks into the log."""
+"""Interval of reads of the log."""
 
 
 class BlockWatch:
@@ -32,12 +32,12 @@ class BlockWatch:
         return self._follower.position
 
     def restore(self, position: MetadataPosition | None) -> None:
-        """Go on where the last run ended."""
+        """Resume where the last run ended."""
         self._follower = MetadataFollower(position)
 
     def read(self, watches: Watches, now_s: float) -> list[ProducerIdBlock]:
-        """Return new blocks; looks every `LOOK_S`."""
-        folder = self._folder or self._told_folder(watches)
+        """Return new blocks, at most every `LOOK_S`."""
+        folder = self._folder or self._folder_of_class(watches)
         if folder is None or now_s < self._look_at:
             return []
         try:
@@ -57,7 +57,7 @@ class BlockWatch:
             for each in ours
         ]
 
-    def _told_folder(self, watches: Watches) -> Path | None:
+    def _folder_of_class(self, watches: Watches) -> Path | None:
         if self._broker_id is None:
             return None
         state = watches.of(self._broker_id).state

@@ -1,4 +1,4 @@
-"""The watch over one broker: makes records of the lines of the class in it, and learning marks. Pure."""
+"""The watch over one broker: turns its lines into records with learning marks. Pure."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ _TAKEN_OUT = "the class was taken out of the broker, so its producers are not se
 
 
 class SavedWatch(msgspec.Struct, frozen=True):
-    """What the position file keeps of a watch."""
+    """The state of a watch in the position file."""
 
     order: LineOrder
     learning: LearningTime
@@ -38,10 +38,10 @@ class BrokerWatch:
         """Where its lines were read last."""
         self.learning = LearningTime()
         self.answers = NO_ANSWERS
-        """What the brokers held when they were asked."""
+        """The answers of the brokers."""
         self.counters = LineCounters()
         self.state: ClassState | None = None
-        """What the class told last of itself; None if it has told nothing yet."""
+        """The last state that the class reported; None before the first."""
         self.problem: str | None = None
         """Why the class can't see any batch; None if it can."""
         self._order = LineOrder()
@@ -53,12 +53,12 @@ class BrokerWatch:
         return self.learning.newest_ms if self.learning.newest_ms >= 0 else None
 
     def take(self, line: Line, *, repeated: bool = False) -> ProduceEvent | ProducerInit | None:
-        """Take the next line; return the record that it makes, if any.
+        """Process the next line; return its record, if any.
 
         A crashed run may already have sent the record of a line that is `repeated`.
 
         Raises:
-            TapError: the class writes lines of another format.
+            TapError: If the class writes lines of another format.
         """
         place = self._order.follow(line)
         if place is Place.DUPLICATE:
@@ -77,16 +77,16 @@ class BrokerWatch:
         return None
 
     def lose(self) -> None:
-        """Begin a new watch with the next line, since lines may be missing before it."""
+        """Begin a new watch with the next line, because lines may be missing before it."""
         self._order.forget()
         self.learning.restart()
 
     def saved(self) -> SavedWatch:
-        """Return what the next run needs to go on."""
+        """Return the state that the next run needs."""
         return SavedWatch(msgspec.structs.replace(self._order), msgspec.structs.replace(self.learning), self.stream)
 
     def restore(self, saved: SavedWatch) -> None:
-        """Go on where the last run ended."""
+        """Resume where the last run ended."""
         self._order = msgspec.structs.replace(saved.order)
         self.learning, self.stream = msgspec.structs.replace(saved.learning), saved.stream
 

@@ -39,10 +39,7 @@ class Heartbeats:
     def send(
         self, output: TapOutput, source: Source, watches: Watches, of_tap: dict[str, int], *, stopped: bool
     ) -> None:
-        """Send one for each broker.
-
-        `of_tap` has the counters of the whole tap.
-        """
+        """Send one heartbeat for each broker. `of_tap` has the counters of the whole tap."""
         cluster_brokers, samples = output.brokers(), list(watches.bad_samples)
         for watch in watches.by_name.values():
             state = watch.state
@@ -69,7 +66,7 @@ class Heartbeats:
                 self._on_heartbeat(heartbeat)
 
     def _silence(self, watch: BrokerWatch, source: Source, cluster_brokers: list[int]) -> str | None:
-        """Return why a broker is not seen that is up and writes nothing; None if it is seen, down or behind."""
+        """Return a problem if a running broker writes no lines; None if it does, is down or is behind."""
         newest_ms = max(watch.newest_line_ms or 0, self._began_ms)
         if (
             watch.broker_id not in cluster_brokers

@@ -1,7 +1,7 @@
-"""The compacted topic `pid-quota-requests`: streams request of all taps to ask the brokers.
+"""Reads the compacted topic `pid-quota-requests`, in which streams request that all taps ask the brokers.
 
-Without the topic, or the right to use it, streams learn by waiting. Whoever can write it can make taps ask once a
-minute, no more.
+Without the topic, or the right to use it, streams learn by waiting. Anyone who can write it can make taps ask at most
+once a minute.
 """
 
 import logging
@@ -42,7 +42,7 @@ class LearningRequests(Closing):
         self._open_at = 0.0
 
     def newest_ms(self, now_s: float) -> int:
-        """Return when the last stream began to learn that still does, in whole seconds; 0 if none does."""
+        """Return when the last stream that still learns began to, in whole seconds; 0 if none does."""
         try:
             if self._topic is not None:
                 self._take(self._topic.poll())
@@ -76,20 +76,21 @@ class LearningRequests(Closing):
 
 
 class _Requests:
-    """The newest request that is due: its answer does for all before it.
+    """The newest request that is due.
 
-    So nothing is kept per stream, and however many requests somebody forges, none hides that of a stream.
+    Its answer covers all earlier ones, so nothing is stored per stream, and no number of forged requests hides that of
+    a stream.
     """
 
     def __init__(self) -> None:
         self._newest_ms = self._until_ms = 0
         self._ahead: list[tuple[int, int]] = []
-        """When requests of clocks ahead of ours are due, and when they end."""
+        """When requests from clocks ahead of ours are due, and when they end."""
 
     def add(self, request: LearningRequest, now_ms: float) -> None:
-        """Take a request, unless it is over."""
-        # Streams count whole seconds. One whose clock is ahead waits until ours has come there: an answer from before
-        # must not pass for one to what it lost since.
+        """Add a request, unless it is over."""
+        # Streams count whole seconds. A request from a clock that is ahead waits until our clock gets there: an earlier
+        # answer must not count for ids that were lost later.
         due_ms = -(-request.learns_from_ms // 1000) * 1000
         if now_ms >= request.learns_until_ms:
             return
@@ -98,11 +99,11 @@ class _Requests:
             return
         self._ahead.append((due_ms, request.learns_until_ms))
         if len(self._ahead) > _MAX_AHEAD:
-            # The nearest: when they are due, their answer does for what was due with them.
+            # Keep the nearest: when they are due, their answer covers the others.
             self._ahead = sorted(self._ahead)[:_MAX_AHEAD]
 
     def newest_ms(self, now_ms: float) -> int:
-        """Return when the newest that is due began, 0 if all are over."""
+        """Return when the newest request that is due began; 0 if all are over."""
         if self._ahead:
             for due_ms, until_ms in self._ahead:
                 if due_ms <= now_ms < until_ms:

@@ -1,10 +1,10 @@
-"""Reports a line for the operator once, however often it is found again."""
+"""Reports a line to the operator once while it repeats."""
 
 from collections.abc import Callable
 
 
 class Once:
-    """Passes a line on, unless it equals the one before; None forgets that one."""
+    """Passes a line on unless it equals the previous one; None clears the previous one."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn

@@ -44,7 +44,7 @@ class OwnerPatterns:
         """Read a .yaml, .yml or .csv file.
 
         Raises:
-            OwnersFileError: the file can't be read, or an entry is malformed.
+            OwnersFileError: If the file can't be read, or an entry is malformed.
         """
         try:
             text = file.read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ class OwnerPatterns:
         return any(rule.transactional_id for rule in self.rules)
 
     def of(self, topic: str, transactional_id: str | None) -> str | None:
-        """Principal of a producer seen on a topic; None if no entry matches."""
+        """Return the principal of a producer seen on a topic; None if no entry matches."""
         if transactional_id is not None:
             for rule in self.rules:
                 if rule.transactional_id and rule.transactional_id.match(transactional_id):

@@ -1,4 +1,4 @@
-"""Places polled producer ids on principals: by an owners file, then by the cluster's ACLs."""
+"""Finds the owners of polled producer ids by an owners file, then by the cluster's ACLs."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ class Unattributed:
 
 @dataclass(frozen=True)
 class PollPlacement:
-    """How many producer ids of a round have an owner.
+    """Numbers of producer ids in a round with and without an owner.
 
     Each producer id counts once. An owner comes from an entry of the file, or from ACLs if only one principal may
     write there.
@@ -54,7 +54,7 @@ class PollPlacement:
 
 
 class PollOwners:
-    """Owners of producer ids; entries of the file win."""
+    """Owners of producer ids; entries of the file take precedence."""
 
     def __init__(self, patterns: OwnerPatterns | None, *, from_acls: bool) -> None:
         self._patterns = patterns
@@ -70,12 +70,12 @@ class PollOwners:
         """Read ACLs for the first time, if they are used."""
         if self._from_acls:
             found = acls.for_writers()
-            # Not known: not exactly one principal's.
+            # If unknown, such a resource has no certain owner.
             self._history = AclHistory(allows_without_acl=acls.allows_without_acl() is not False)
             self._history.read(found, now)
 
     def follow(self, acls: Acls, now: float) -> None:
-        """Read ACLs again. Without the right to, nobody is an owner until it is back."""
+        """Read ACLs again. Without the right to read them, no owner is certain."""
         if self._history is not None:
             try:
                 found = acls.for_writers()
@@ -85,7 +85,7 @@ class PollOwners:
                 self._history.read(found, now)
 
     def of(self, topic: str, transactional_id: str | None) -> Owner:
-        """Return whose a producer id is that was seen on a topic."""
+        """Return the owner of a producer id that was seen on a topic."""
         return self._by_file(topic, transactional_id) or self._by_acls(topic, transactional_id)
 
     def placement(self, found: Iterable[tuple[str, str | None]]) -> PollPlacement | None:

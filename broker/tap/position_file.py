@@ -17,10 +17,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """Content of a position file.
 
     Attributes:
-        position: everything before it was acknowledged by Kafka.
-        sent_up_to: nothing after it was sent; a crashed run may have sent what is between.
-        watches: by broker id.
-        blocks: how far the metadata log was read.
+        position: Kafka has acknowledged everything before it.
+        sent_up_to: Nothing after it was sent; a crashed run may have sent records up to it.
+        watches: By broker id.
+        blocks: Position in the metadata log.
     """
 
     position: Position
@@ -34,10 +34,10 @@ _decode = msgspec.json.Decoder(Checkpoint).decode
 
 
 def load_checkpoint(path: Path) -> Checkpoint | None:
-    """Load what was saved; None if there is no file, or an empty one after a crash of the machine.
+    """Load the checkpoint; None if there is no file, or an empty one after a crash of the host.
 
     Raises:
-        TapError: the file is unreadable or not a position file.
+        TapError: If the file is unreadable or not a position file.
     """
     try:
         saved = path.read_bytes()
@@ -53,7 +53,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Save atomically.
 
     Raises:
-        TapError: it can't be written.
+        TapError: If the file can't be written.
     """
     try:
         write_atomically(path, [_encode(checkpoint)])
@@ -63,7 +63,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def write_atomically(path: Path, parts: Iterable[Buffer]) -> None:
-    """Replace a file: a crash, even of the machine, leaves the old file or the new one."""
+    """Replace a file: a crash, even of the host, leaves the old file or the new one."""
     new = path.with_name(path.name + ".new")
     with new.open("wb") as file:
         file.writelines(parts)

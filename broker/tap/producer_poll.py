@@ -1,9 +1,9 @@
 """Polls brokers for the producer ids of their partitions: for managed clusters that expose no logs.
 
-It sees no principals. It writes produce events for producer ids whose owner a file or the cluster's ACLs tell; without
-either, it only counts. Brokers remember a producer id for a day after its last batch, so ids found at the first poll
-count as old; an event is made only when an id appears later or has a new batch, dated by the poll. Activity between two
-polls on a leader that has died is missed.
+It sees no principals. It writes produce events for producer ids whose owner a file or the cluster's ACLs determine;
+without either, it only counts. Brokers remember a producer id for a day after its last batch, so ids found at the first
+poll count as old; an event is made only when an id appears later or has a new batch, dated by the poll. Activity
+between two polls on a leader that has died is missed.
 """
 
 import threading
@@ -54,7 +54,7 @@ class ActiveProducer:
 
     @classmethod
     def of(cls, broker_id: int, where: PartitionProducers, entry: Any) -> "ActiveProducer":
-        """Make one of an entry of a broker's answer."""
+        """Convert an entry of a broker's answer."""
         return cls(
             where.topic,
             where.partition,
@@ -84,11 +84,11 @@ class PollCounters:
     """Counters since start.
 
     Attributes:
-        polls: rounds over all partitions.
-        requests: sent to brokers.
-        failed_partitions: partitions without an answer; retried in the next round.
-        events: sent to Kafka.
-        unowned: events dropped because the owner is not known.
+        polls: Rounds over all partitions.
+        requests: Requests sent to brokers.
+        failed_partitions: Partitions without an answer; retried in the next round.
+        events: Events sent to Kafka.
+        unowned: Events dropped because the owner is unknown.
     """
 
     polls: int = 0
@@ -101,7 +101,7 @@ class PollCounters:
 @dataclass
 class _Sighting:
     last_timestamp_ms: int
-    told_at: float
+    reported_at: float
     round: int
 
 
@@ -133,7 +133,7 @@ class ProducerPoll:
         self._requests_per_second = requests_per_second
         self._clock = clock
         self._seen: dict[int, _Sighting] = {}
-        # What a partition holds at its first answer is old, if it has been there since an earlier round.
+        # Ids in a partition's first answer are old if the partition existed in an earlier round.
         self._answered: set[tuple[str, int]] = set()
         self._unanswered: set[tuple[str, int]] = set()
         self._answered_late: set[tuple[str, int]] = set()
@@ -143,10 +143,10 @@ class ProducerPoll:
         """Poll until `stop` is set.
 
         Raises:
-            BrokerUnreachableError: no broker answers at the start.
-            ClusterRequestError: ACLs are to tell owners, but we may not read them.
-            TopicMissingError: there are owners, but no `topic`.
-            TapDeliveryError: Kafka did not take an event.
+            BrokerUnreachableError: If no broker answers at the start.
+            ClusterRequestError: If we may not read the ACLs that owners come from.
+            TopicMissingError: If there are owners, but no `topic`.
+            TapDeliveryError: If Kafka did not take an event.
         """
         with ExitStack() as stack:
             output = None
@@ -168,7 +168,7 @@ class ProducerPoll:
         found, complete = answer
         # 2. Count.
         self._report(_occupancy(found))
-        # 3. Send events for what is new; if no broker tells the owners, in the next round.
+        # 3. Send events for new ids and batches; if no broker answers for owners, do so in the next round.
         if output is not None and self._owners is not None:
             try:
                 named = self._read_owners(admin, self._owners)
@@ -245,7 +245,7 @@ class ProducerPoll:
         self._unanswered |= set(portion) - self._answered
 
     def _news(self, latest: Mapping[int, ActiveProducer], late: Container[int]) -> Iterator[ActiveProducer]:
-        """Producer ids that appeared or have a new batch since last reported; at most once a tick each."""
+        """Yield producer ids that appeared or have a new batch since their last event, at most once a tick each."""
         now, this_round = self._clock(), self.counters.polls
         for pid, each in latest.items():
             seen = self._seen.get(pid)
@@ -255,8 +255,8 @@ class ProducerPoll:
                     yield each
                 continue
             seen.round = this_round
-            if each.last_timestamp_ms != seen.last_timestamp_ms and now - seen.told_at >= TICK_SECONDS:
-                seen.last_timestamp_ms, seen.told_at = each.last_timestamp_ms, now
+            if each.last_timestamp_ms != seen.last_timestamp_ms and now - seen.reported_at >= TICK_SECONDS:
+                seen.last_timestamp_ms, seen.reported_at = each.last_timestamp_ms, now
                 yield each
 
     def _event(self, owners: PollOwners, seen: ActiveProducer, transactional_id: str | None) -> ProduceEvent | None:
@@ -278,7 +278,7 @@ class ProducerPoll:
 
 
 def _latest(found: Sequence[ActiveProducer]) -> dict[int, ActiveProducer]:
-    """The entry of each producer id that has its newest batch."""
+    """Return the entry with the newest batch of each producer id."""
     latest: dict[int, ActiveProducer] = {}
     for each in found:
         if each.producer_id not in latest or each.last_timestamp_ms > latest[each.producer_id].last_timestamp_ms:

@@ -2,8 +2,8 @@
 
 One tap per broker, on the broker's machine, or one for many brokers that ship their lines to a topic. Delivery is at
 least once: the position is committed only after Kafka has acknowledged all records before it. After a crash the tap
-rereads what came since the last commit (a second at most) and marks those events `repeated`; they change nothing
-downstream, since a producer id counts once.
+rereads the lines since the last commit (a second at most) and marks their events `repeated`; they change nothing
+downstream, because a producer id counts once.
 """
 
 import math
@@ -93,10 +93,10 @@ class SourceTap:
         """Follow the source until `stop` is set; then deliver what was read and commit the position.
 
         Raises:
-            BrokerUnreachableError: no broker answers at the start.
-            TopicMissingError: one of our topics does not exist.
-            TapError: the source or the position file can't be read, or its lines are not those of this tap.
-            TapDeliveryError: Kafka refused an event; the next run resends it from the committed position.
+            BrokerUnreachableError: If no broker answers at the start.
+            TopicMissingError: If one of our topics does not exist.
+            TapError: If the source or the position file can't be read, or the lines are of another broker.
+            TapDeliveryError: If Kafka refused an event; the next run resends it from the committed position.
         """
         for topic in (self._topic, TAP_STATUS):
             await_topic(self._kafka_config, topic)
@@ -138,7 +138,7 @@ class SourceTap:
                 self._send_heartbeats(output, stopped=False)
                 heartbeat_at = now
             if is_idle or now - saved_at >= _SAVE_INTERVAL_S:
-                # What is not acknowledged yet may be in the next round: a broker may be restarting.
+                # A broker may be restarting, so unacknowledged records may be acknowledged in the next round.
                 settled = self._commit(output, stop, _ROUND_FLUSH_TIMEOUT_S) == 0
                 saved_at = now
                 self._idle_rounds = self._idle_rounds + 1 if settled and is_idle else 0
@@ -178,7 +178,7 @@ class SourceTap:
     # The position
 
     def _mark_send_limit(self) -> None:
-        """Save how far this round will send: after a crash, events up to there may already have been sent."""
+        """Save the end of this round: after a crash, events up to it may already have been sent."""
         if self._position_file is not None and self._committed is not None:
             self._committed = replace(self._committed, sent_up_to=self._source.position)
             save_checkpoint(self._position_file, self._committed)

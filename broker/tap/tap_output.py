@@ -22,11 +22,11 @@ PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
     "acks": "all",
     "linger.ms": 20,
     "compression.type": "lz4",
-    # As in Java clients, so that other writers map a principal to the same partition.
+    # Java clients use the same, so other writers map a principal to the same partition.
     "partitioner": "murmur2_random",
     # `flush` tells when nothing is left.
     "delivery.report.only.error": True,
-    # Errors only: a loading coordinator on a fresh broker is not worth a warning.
+    # Errors only: a loading coordinator on a new broker needs no warning.
     "log_level": 3,
 }
 """Settings of every producer of produce events."""
@@ -43,7 +43,7 @@ class GatheredEvents:
         self._by_principal.setdefault(event.principal, []).append(event)
 
     def take(self) -> Iterator[ProduceEvent | EventRecord]:
-        """Yield the records of all events, of each principal in the order they came, and forget them."""
+        """Yield the records of all events, in order for each principal, and clear them."""
         gathered, self._by_principal = self._by_principal, {}
         for events in gathered.values():
             # A record is of one broker.
@@ -74,7 +74,7 @@ class TapOutput:
         """Produce a record, but gather a produce event until `send_events`; blocks while Kafka is slower.
 
         Raises:
-            TapDeliveryError: a record was refused, or `stopped` became true while waiting.
+            TapDeliveryError: If a record was refused, or `stopped` became true while waiting.
         """
         if record.__class__ is ProduceEvent:
             self._events.add(record)
@@ -113,7 +113,7 @@ class TapOutput:
     def close(self) -> None:
         """Close, dropping undelivered records: they are after the committed position."""
         self._producer.purge()
-        # Its callback refers to us: without this, its threads run until the next garbage collection.
+        # Its callback refers to this object, so without `del` its threads run until the next garbage collection.
         del self._producer
 
     def check(self) -> None:
@@ -123,7 +123,7 @@ class TapOutput:
             raise _refused(self._refused_by, self._error)
 
     def undelivered(self, left: int) -> TapDeliveryError:
-        """The error to raise if the tap stops with that many records undelivered."""
+        """Return the error for a tap that stops with that many records undelivered."""
         records = "record was" if left == 1 else "records were"
         return TapDeliveryError(
             f"{left:,} {records} not delivered to {self._servers} before the tap stopped: check the brokers and start "

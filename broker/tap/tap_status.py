@@ -17,7 +17,7 @@ _TIMEOUT_S = 15.0
 
 
 class WatchState(str, Enum):
-    """How a broker is watched."""
+    """The state of the watch over a broker."""
 
     WATCHED = "watched"
     NO_FILE = "no file"
@@ -49,7 +49,7 @@ class WatchedBroker:
 def watch_states(
     brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float
 ) -> list[WatchedBroker]:
-    """Tell how each broker is watched, whether it is up or only known from a heartbeat.
+    """Return the state of each broker that is up or known from a heartbeat.
 
     A tap counts as dead if its heartbeat is older than `stale_s`.
     """
@@ -64,8 +64,8 @@ def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
     """Read the newest heartbeat by broker id.
 
     Raises:
-        BrokerUnreachableError: no broker answers.
-        TopicMissingError: no tap ever ran.
+        BrokerUnreachableError: If no broker answers.
+        TopicMissingError: If no tap ever ran.
     """
     decode = msgspec.json.Decoder(TapHeartbeat).decode
     with TopicReader(config, TAP_STATUS) as topic:

@@ -1,4 +1,4 @@
-"""The watches of a tap: decodes raw lines, and gives each to the watch over its broker."""
+"""The watches of a tap: decodes raw lines and passes each to the watch over its broker."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -44,16 +44,16 @@ class Watches:
         return watch
 
     def take(self, batch: LineBatch) -> Iterator[ProduceEvent | ProducerInit]:
-        """Yield the records that lines make.
+        """Yield the records of lines.
 
         Raises:
-            TapError: a line is of another broker than the source's, or its class writes another format.
+            TapError: If a line is of another broker than the source's, or its class writes another format.
         """
         if batch.after_loss:
             self._lose(batch.stream)
         for raw in batch.lines:
             if len(raw) > MAX_LINE_BYTES:
-                # Not the class's, and its record might be larger than Kafka takes.
+                # The class writes no such line, and its record might be too large for Kafka.
                 self._bad(raw, batch.stream)
                 continue
             try:
@@ -66,11 +66,11 @@ class Watches:
                 yield record
 
     def saved(self) -> dict[int, SavedWatch]:
-        """Return what the next run needs, by the broker's id."""
+        """Return the state that the next run needs, by broker id."""
         return {broker_id: watch.saved() for broker_id, watch in self._by_id.items()}
 
     def restore(self, saved: Mapping[int, SavedWatch]) -> None:
-        """Go on where the last run ended."""
+        """Resume where the last run ended."""
         for broker_id, each in saved.items():
             self.of(broker_id).restore(each)
 

@@ -1,4 +1,4 @@
-"""What the levers have in common that set a client quota: its value, before, during and after a lease."""
+"""The base of levers that set a client quota for a lease and restore it afterwards."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ class QuotaStore(Protocol):
 
 
 class ClientQuotaLever:
-    """Sets a client quota to a value, and restores the one before.
+    """Sets a client quota to a value, and restores the previous one.
 
     `name` is also the quota's key.
     """
@@ -44,7 +44,7 @@ class ClientQuotaLever:
         self._quotas, self._value = quotas, value
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Look up the value to restore. A quota that is as tight already is left alone."""
+        """Look up the value to restore. A quota that is already as tight needs no lease."""
         previous = self._quotas.describe(target.entity).get(self.name)
         wider = self._quotas.inherited(target.entity, self.name, decision.client_ids)
         # A quota for a client id overrides the user's, and a user's overrides the default: ours must not be looser.
@@ -54,14 +54,14 @@ class ClientQuotaLever:
         return replace(Lease.of(decision, target, now_ms), value=self._value, previous=previous)
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
-        """Compare the broker's value with the lease's, and with the one before."""
+        """Compare the brokers' value with the lease's value and the previous one."""
         found = self._quotas.describe(lease.target.entity).get(self.name)
         step = next_step(lease, found, now_ms)
         why_not = self._why_end(lease) if step.name in ("apply", "keep", "confirm") else ""
         return NextStep("close" if step.name == "apply" else "restore", why_not) if why_not else step
 
     def _why_end(self, lease: Lease) -> str:
-        """Return why a lease has to end before its time; empty if it has not."""
+        """Return why a lease must end early; empty if it need not."""
         wider = self._quotas.inherited(lease.target.entity, self.name)
         loosens = wider is not None and lease.value is not None and wider < lease.value
         return "a wider quota is tighter than the lease, which would loosen it" if loosens else ""
@@ -79,7 +79,7 @@ class ClientQuotaLever:
         return {Target(self.name, entity): error for entity, error in errors.items()}
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find quotas with the value of leases. An operator may have set one, so none is certainly ours."""
+        """Find quotas with the value of leases. Any may be an operator's, so none is certainly ours."""
         del now_ms
         leased = {lease.target.entity for lease in known if lease.target.lever == self.name}
         return [
@@ -112,7 +112,7 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> NextStep:
         return NextStep("confirm" if lease.state == "applying" else "keep")
     if found == lease.previous and ending:
         return NextStep("close")
-    # Before `in_force` the previous value means that ours was never set; after it, that someone restored it.
+    # Before `in_force`, the previous value means that ours was not set yet; afterwards, that someone restored it.
     if found == lease.previous and lease.state == "applying":
         return NextStep("apply")
     return NextStep("relinquish", f"someone else set it to {format_value(found)}, which stays", vanished=found is None)

@@ -1,7 +1,7 @@
-"""The lever `hold`: new producer ids of a user wait, and nothing else does. It needs a class in the brokers.
+"""The lever `hold`: delays new producer ids of a user and nothing else.
 
-A hold is an ACL binding whose name has its end and the id of its lease (`wire.holds`). Bindings with that id are ours,
-whatever their end; all others were set by hand.
+It needs a class in the brokers. A hold is stored as an ACL binding whose name contains its end and the id of its lease
+(`wire.holds`). Bindings with a lease's id are ours, whatever their end; all others were set by hand.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ _USER = "User:"
 _CANARY_ID = "canary"
 _CANARY_MS = 600_000
 _REFUSED_MS = 30_000
-"""How long other levers are used after a refusal."""
+"""How long to use other levers after a refusal."""
 
 
 class HoldStore(Protocol):
@@ -38,7 +38,7 @@ class HoldStore(Protocol):
         """Set a hold."""
 
     def remove(self, holds: Collection[HoldBinding]) -> None:
-        """Remove holds; those that are gone are skipped."""
+        """Remove holds; skip those that are gone."""
 
 
 class Hold:
@@ -60,13 +60,13 @@ class Hold:
         self._refused_until_ms: int | None = None
 
     def unavailable_reason(self) -> str:
-        """Return which brokers lack the class, that a right was missing lately, or that a reconciler removes ACLs."""
+        """Return whether brokers lack the class, a right was missing recently, or a reconciler removes ACLs."""
         if self._refused_until_ms is not None and self._clocks.steady_ms() < self._refused_until_ms:
             return "this user may not change ACLs"
         return self._authorizers.unavailable_reason() or self.canary.reconciler_reason()
 
     def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
-        """Choose the user: ACLs can't name principals of other types as ours do."""
+        """Choose the user. ACLs can't name principals of other types."""
         del limits
         name = decision.principal.removeprefix(_USER)
         if name == decision.principal or name in ("", "*"):
@@ -74,7 +74,7 @@ class Hold:
         return Targets((Target(self.name, QuotaEntity(name)),), "its known PIDs go on")
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Make a lease, unless somebody set as long a hold by hand."""
+        """Make a lease, unless a hold that someone set by hand lasts as long."""
         by_hand = [each for each in self._of(target) if each.lease_id is None and _is_in_force(each, now_ms)]
         longest = max((each.until_ms for each in by_hand), default=0)
         if longest >= decision.throttled_until_ms:
@@ -102,12 +102,12 @@ class Hold:
         new = HoldBinding(_user(lease.target), lease.until_ms, lease.lease_id)
         own = [each for each in self._of(lease.target) if each.lease_id == lease.lease_id]
         if is_set and new not in own:
-            # The new end first: between two requests the user stays on hold.
+            # Add the new end first, so that the user stays on hold between the two requests.
             self._holds.add(new)
         self._holds.remove([each for each in own if not (is_set and each == new)])
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find holds without a lease: all with a lease's id, and those by hand that are in force."""
+        """Find holds with the id of a lease that is not open, and holds by hand that are in force."""
         leases = {lease.lease_id for lease in known}
         found = [each for each in self._holds.all() if each.lease_id not in leases]
         if self.canary.is_watched:
@@ -141,7 +141,7 @@ class Hold:
 
 
 def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
-    """Return the next step of an open lease that is a hold.
+    """Return the next step of a hold's open lease.
 
     `found` has the ends of the bindings with its id. An end may be from before the last change, and is ours too.
 

@@ -1,4 +1,4 @@
-"""The levers of a cluster. A new one is a module beside this one, its name in `LeverName`, and a line here."""
+"""The levers of a cluster. A new lever needs its module, its name in `LeverName`, and a line here."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -20,7 +20,7 @@ def levers(
     clocks: Clocks,
     notify: Callable[[Notice], None],
 ) -> dict[LeverName, Lever]:
-    """Return all levers: one that is not to be used still ends the leases that it began.
+    """Return all levers; a lever that is not used still ends its leases.
 
     `authorizers` returns the class of each broker's authorizer, `own_addresses` the addresses that are never
     limited.

@@ -22,7 +22,7 @@ _CANARY_VALUE = 100.0
 
 
 class RequestPercentage(ClientQuotaLever):
-    """Narrowed to client ids where they make up nearly all refused producer ids."""
+    """Slows a few client ids if nearly all refused producer ids come from them."""
 
     suffices = True
 

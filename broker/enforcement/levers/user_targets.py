@@ -1,4 +1,4 @@
-"""Chooses whom `request_percentage` slows: a few client ids, or the whole user. No I/O."""
+"""Chooses the targets of `request_percentage`: a few client ids, or the whole user. No I/O."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -36,9 +36,9 @@ def is_library_default(client_id: str) -> bool:
 def user_targets(decision: ThrottleDecision, limits: TargetLimits) -> Targets:
     """Choose between a few client ids of the user and the whole user, for `request_percentage`.
 
-    A decision counts refused producer ids by client id, and knows nothing of healthy producers. So a client id counts
-    as shared with them if it is a library's default or listed as shared. A lease on a client id is never wider than one
-    on its user.
+    A decision counts refused producer ids by client id, but has no data on healthy producers. So a client id counts as
+    shared with them if it is a library's default or an operator lists it. A lease on a client id is never wider than
+    one on its user.
 
     `limits.written` bounds the quotas for a client that changes its id each time.
     """

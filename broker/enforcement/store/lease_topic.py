@@ -1,8 +1,8 @@
-"""The lease topic: all it takes to end every lease without the tables, and release orders.
+"""The lease topic: open leases and release orders.
 
-A record per lease holds its newest step. It is written before the quota is set, and removed only when the table has the
-lease's last step, so leases end even if the tables are unreadable, gone or empty. Whoever can write this topic can
-loosen quotas: grant WRITE to the enforcer alone.
+It suffices to end every lease without the tables. The newest step of each lease is a record. It is written before the
+quota is set, and removed only when the table has the lease's last step. So leases end even if the tables are
+unreadable, gone or empty. Anyone who can write this topic can loosen quotas: grant WRITE to the enforcer alone.
 """
 
 import re
@@ -25,7 +25,7 @@ _LEASE, _RELEASE = "lease/", "release/"
 _RELEASE_ALL = "release"
 
 _LEASE_ID = re.compile("[0-9a-z]{1,32}")
-"""Part of the name of a hold's binding."""
+"""A lease id is part of the name of a hold's binding."""
 _YEAR_10000_MS = 253_402_300_800_000
 
 Kept = LeaseRecord | ReleaseOrder
@@ -81,7 +81,7 @@ class LeaseTopic(Closing):
         self._write([(_key(record), msgspec.json.encode(record)) for record in records])
 
     def drop(self, lease_ids: Sequence[str]) -> None:
-        """Remove leases (tombstones); raises as `append`."""
+        """Remove leases by tombstones; raises LeaseStoreError, too."""
         self._write([(_LEASE + lease_id, None) for lease_id in lease_ids])
 
     def _write(self, records: Sequence[tuple[str, bytes | None]]) -> None:
@@ -97,7 +97,7 @@ class LeaseTopic(Closing):
                     ENFORCER_TOPIC, key=key.encode(), value=value, partition=LOCK_PARTITION, on_delivery=note
                 )
         except KafkaException as error:
-            # The client knows already that it may not write.
+            # The client already knows that it may not write.
             errors.append(error.args[0])
         waiting = self._producer.flush(2 * _TIMEOUT_S)
         if errors or waiting:
@@ -113,7 +113,7 @@ class LeaseTopic(Closing):
         key, value = message.key() or b"", message.value()
         name = key.decode("utf-8", "replace")
         if not name.startswith((_LEASE, _RELEASE)) and name != _RELEASE_ALL:
-            # A probe of the broker's clock.
+            # The record is a probe of the broker's clock.
             return
         if not value:
             self._newest.pop(name, None)
@@ -136,7 +136,7 @@ class LeaseTopic(Closing):
 
 
 def _can_be_ours(record: Kept) -> bool:
-    """Whether an enforcer can have written it: only its own levers, and times that a timestamp can hold."""
+    """Whether an enforcer can have written it: with known levers, and times that a timestamp can hold."""
     if isinstance(record, ReleaseOrder):
         return _are_times(record.recorded_at_ms, record.until_ms)
     lease = record.lease

@@ -11,12 +11,12 @@ from wire.topics import ENFORCER_TOPIC
 
 
 def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]:
-    """Return what the lease topic holds.
+    """Return the records of the lease topic, without creating it.
 
     Raises:
-        BrokerError: If it can't be read, or there is none: it is not created.
+        BrokerError: If it can't be read or does not exist.
     """
-    # Asked before there is a consumer, which would make brokers create their topic of offsets.
+    # Ask before creating a consumer, which would make brokers create their topic of offsets.
     require_topic(settings, ENFORCER_TOPIC)
     with LeaseTopic(settings) as kept:
         return kept.read(again=True)

@@ -44,11 +44,11 @@ class DecisionTable:
         """Return the newest decisions, if the table has a new version or `again` is set; see `DecisionSource`."""
         if not (self._followed.refresh() or self._is_new or again):
             return []
-        # Until the rows are read: rows that could not be read must be read again.
+        # If reading fails, the next call must read the rows again.
         self._is_new = True
         now = to_time(now_ms)
         rows = self._followed.since("throttled_until", now)
-        # `newest_decisions` leaves out rows without times.
+        # `newest_decisions` skips rows without times.
         times = [(row["decided_at"], row["throttled_until"]) for row in rows]
         first = min((decided for decided, until in times if decided and until and until > now), default=None)
         # A row that shortens one of them is newer, and may already have expired.
