@@ -1,1 +1,1 @@
-"""Turns throttle decisions into what the brokers enforce, and ends it in time."""
+"""Enforces throttle decisions on the brokers, and ends each throttle in time."""

@@ -1,4 +1,4 @@
-"""Measures the brokers' time: decisions are dated by it, and holds end by it."""
+"""Measures the brokers' time, which dates decisions and ends holds."""
 
 import time
 from collections.abc import Mapping
@@ -20,10 +20,6 @@ class BrokerClock(Closing):
 
     The records carry no producer id (they are not idempotent), so they cost no quota. The clock is that of one
     broker, the leader of the partition.
-
-    Args:
-        settings: confluent-kafka settings of a user with WRITE on the lease topic, which exists.
-        time_: Learns of each measurement.
     """
 
     def __init__(self, settings: Mapping[str, str], time_: BrokersTime) -> None:
@@ -35,18 +31,18 @@ class BrokerClock(Closing):
         self._is_measured = False
 
     def measure(self) -> None:
-        """Send a probe if one is due, and learn of the one before. Never blocks."""
+        """Send a probe if one is due, and process the last one's delivery report. Never blocks."""
         now_ms = steady_ms()
         if now_ms >= self._next_ms:
             self._next_ms = now_ms + _EVERY_MS
 
             def learn(error: KafkaError | None, message: Message) -> None:
-                kind, broker_ms = message.timestamp()
-                if error is None and kind == TIMESTAMP_LOG_APPEND_TIME:
+                timestamp_type, broker_ms = message.timestamp()
+                if error is None and timestamp_type == TIMESTAMP_LOG_APPEND_TIME:
                     self._time.measured(now_ms, broker_ms, steady_ms())
                     self._is_measured = True
 
-            # Without WRITE there is no measurement, and leases can't be logged either, which is reported.
+            # Without WRITE there is no measurement. Leases can't be logged then either, which raises an error.
             with suppress(KafkaException):
                 self._producer.produce(
                     ENFORCER_TOPIC, key=b"clock", value=b"", partition=LOCK_PARTITION, on_delivery=learn
@@ -54,7 +50,7 @@ class BrokerClock(Closing):
         self._producer.poll(0)
 
     def wait(self) -> None:
-        """Wait for the first measurement, but not long: an enforcer without one uses this host's time."""
+        """Wait for the first measurement for at most 5 s; without one, the enforcer uses this host's time."""
         give_up_s = time.monotonic() + _FIRST_S
         while not self._is_measured and time.monotonic() < give_up_s:
             self.measure()

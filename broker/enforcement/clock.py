@@ -1,21 +1,17 @@
-"""Time: the brokers', which dates decisions and ends holds, and deadlines that no clock can put off."""
+"""The brokers' time, and deadlines that a change of a clock can't postpone."""
 
 from collections.abc import Callable, Collection
 
 from broker.enforcement.model import MAX_LEASE_MS, Clock
 
 MAX_SKEW_MS = 5_000
-"""Beyond it an operator hears of it."""
+"""A larger skew raises an alert."""
 
 
 class BrokersTime:
     """The brokers' time, by a monotonic clock and the last measurement.
 
-    Until the first measurement it is this host's time when this was made. Setting this host's clock changes nothing.
-
-    Args:
-        wall_ms: This host's clock, in milliseconds since the epoch.
-        steady_ms: Monotonic clock, in milliseconds.
+    Before the first measurement it starts at this host's time. Setting this host's clock changes nothing.
     """
 
     def __init__(self, wall_ms: Clock, steady_ms: Clock) -> None:
@@ -24,7 +20,7 @@ class BrokersTime:
         """How far the brokers' time is ahead of the monotonic clock."""
 
     def measured(self, sent_ms: int, broker_ms: int, received_ms: int) -> None:
-        """Learn what a broker's clock said between two moments of the monotonic clock."""
+        """Record a broker's time that was read between two times of the monotonic clock."""
         self._ahead_ms = min(max(self._ahead_ms, broker_ms - received_ms), broker_ms - sent_ms)
 
     def now_ms(self) -> int:
@@ -37,36 +33,23 @@ class BrokersTime:
 
 
 class Deadlines:
-    """Ends of decisions by the monotonic clock: once seen, none moves further away.
-
-    Args:
-        steady_ms: Monotonic clock, in milliseconds.
-    """
+    """Ends of decisions by the monotonic clock. An end that was seen never moves later."""
 
     def __init__(self, steady_ms: Callable[[], int]) -> None:
         self._steady_ms = steady_ms
         self._ends_ms: dict[str, int] = {}
 
     def end_ms(self, decision_id: str, until_ms: int, now_ms: int) -> int:
-        """Return when a decision, or a lease that enforces it, ends by the clock that comes first.
-
-        Args:
-            decision_id: Identifies the decision. A lease that is extended enforces another one.
-            until_ms: Its end, in milliseconds since the epoch.
-            now_ms: The brokers' time.
-
-        Returns:
-            The end in the brokers' time of now, in milliseconds since the epoch.
-        """
+        """Return the end of a decision and its leases in the brokers' time, by whichever clock is first."""
         steady_ms = self._steady_ms()
         end_ms = steady_ms + min(until_ms - now_ms, MAX_LEASE_MS)
         end_ms = self._ends_ms[decision_id] = min(self._ends_ms.get(decision_id, end_ms), end_ms)
         if end_ms <= steady_ms:
             return min(until_ms, now_ms)
-        # Both clocks are read one after the other: an end moves for a clock that was set, not for milliseconds.
+        # The clocks are not read at the same instant, so an end moves only if a clock was set.
         by_steady_ms = now_ms + end_ms - steady_ms
         return by_steady_ms if by_steady_ms < until_ms - MAX_SKEW_MS else until_ms
 
     def retain(self, decision_ids: Collection[str]) -> None:
-        """Forget all others."""
+        """Forget all other decisions."""
         self._ends_ms = {name: end_ms for name, end_ms in self._ends_ms.items() if name in decision_ids}

@@ -1,10 +1,11 @@
-"""Dry run: what the brokers have is read and changed in memory only, and logs discard."""
+"""Dry run: changes to the brokers stay in memory, and no record is written."""
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from broker.enforcement.levers.client_quota import QuotaStore
 from broker.enforcement.levers.hold import HoldStore
-from broker.enforcement.model import EnforcementRecord, LeaseRecord, ReleaseOrder
+from broker.enforcement.model import EnforcementRecord
 from broker.enforcement.notices import Notice
 from broker.errors import BrokerError
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
@@ -60,36 +61,25 @@ class DryRunHolds:
         self._added.add(hold)
 
     def remove(self, holds: Collection[HoldBinding]) -> None:
-        """Remember that holds are gone."""
+        """Remember that holds are removed."""
         self._added.difference_update(holds)
         self._removed.update(holds)
 
 
-class DryRunLog:
-    """Discards all records."""
+class DiscardedRecords:
+    """An `ActionLog` and a `LeaseStore` that stay empty."""
 
     def append(self, records: Sequence[EnforcementRecord]) -> None:
-        """Discard them."""
+        """Discard the records."""
 
-    def read(self) -> list[EnforcementRecord]:
+    def read(self, *, again: bool = False) -> list[Any]:
         """Return nothing."""
+        del again
         return []
 
     def has_changed(self) -> bool:
         """Return False."""
         return False
-
-
-class NoLeases:
-    """A lease store that stays empty."""
-
-    def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
-        """Return nothing."""
-        del again
-        return []
-
-    def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
-        """Discard them."""
 
     def drop(self, lease_ids: Sequence[str]) -> None:
         """Do nothing."""
@@ -113,10 +103,10 @@ class NoLock:
 
 
 def without_lock(notify: Callable[[Notice], None]) -> Callable[[Notice], None]:
-    """Return `notify`, silent about the lock: a dry run holds none."""
+    """Return `notify` without notices about the lock: a dry run holds none."""
 
-    def say(notice: Notice) -> None:
-        if notice.kind != "lock":
+    def notify_unless_lock(notice: Notice) -> None:
+        if notice.action != "lock":
             notify(notice)
 
-    return say
+    return notify_unless_lock

@@ -1,25 +1,17 @@
-"""Notices principals for whom a lever is not enough: refused producer ids go on arriving. No I/O."""
+"""Finds principals whose refused producer ids keep arriving, so that a lever does not suffice. No I/O."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from broker.enforcement.model import Lease, ThrottleDecision
 
 _SETTLE_MS = 10_000
-"""Producers that had their id before a lease send their first message within that."""
+"""Producers that got their id before the lease send their first message within this time."""
 
 
 @dataclass
-class _Watched:
-    """A time in which a principal had leases in force without a pause.
-
-    Attributes:
-        since_ms: When it began, or the last lever was added.
-        until_ms: When it ends, as far as is known.
-        refused: Refused producer ids by broker, as of the last decision made within it.
-        level: How many levers were added.
-        why: Why the last one was.
-    """
+class EnforcedTime:
+    """A period in which a principal always had a lease in force."""
 
     since_ms: int
     until_ms: int
@@ -28,36 +20,28 @@ class _Watched:
     why: str = ""
 
 
-@dataclass(frozen=True)
-class Escalated:
-    """How many levers are to be added for a principal, and why."""
-
-    level: int
-    why: str
-
-
 class Escalation:
     """Compares the refused producer ids of decisions that were made while leases were in force.
 
-    A producer that was refused and goes on makes decisions, too, but no *more* refused producer ids. So it takes two
-    decisions in a row, the second with more of them, to add the next lever.
+    A refused producer that continues causes decisions, too, but no *more* refused producer ids. So the next lever is
+    added after two decisions in a row, the second with more refused ids.
     """
 
     def __init__(self) -> None:
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, EnforcedTime] = {}
 
-    def levels(self) -> Mapping[str, Escalated]:
+    def levels(self) -> dict[str, EnforcedTime]:
         """Return the principals for whom a lever is not enough."""
-        return {name: Escalated(each.level, each.why) for name, each in self._watched.items() if each.level}
+        return {name: each for name, each in self._watched.items() if each.level}
 
     def receive(self, decisions: Iterable[ThrottleDecision]) -> None:
-        """Learn of decisions, those of a principal and broker in their order; one may come again."""
+        """Compare new decisions; those of a principal and broker come in order and may repeat."""
         for decision in decisions:
             watched = self._watched.get(decision.principal)
             if watched and watched.since_ms + _SETTLE_MS <= decision.decided_at_ms <= watched.until_ms:
                 self._compare(decision, watched)
 
-    def _compare(self, decision: ThrottleDecision, watched: _Watched) -> None:
+    def _compare(self, decision: ThrottleDecision, watched: EnforcedTime) -> None:
         before = watched.refused.get(decision.broker_id)
         watched.refused[decision.broker_id] = decision.refused_pids
         watched.until_ms = max(watched.until_ms, decision.throttled_until_ms)
@@ -70,17 +54,12 @@ class Escalation:
             )
 
     def observe(self, leases: Iterable[Lease], pending: Collection[str]) -> None:
-        """Learn which leases are in force.
-
-        Args:
-            leases: Open leases.
-            pending: Principals of decisions that are not past; all others are forgotten.
-        """
+        """Update the leases in force. Forget principals that are not `pending`: those without a decision in force."""
         in_force = [lease for lease in leases if lease.state == "in_force"]
         for lease in in_force:
             watched = self._watched.get(lease.principal)
             if watched is None or watched.until_ms < lease.set_ms:
-                self._watched[lease.principal] = watched = _Watched(lease.set_ms, lease.until_ms)
+                self._watched[lease.principal] = watched = EnforcedTime(lease.set_ms, lease.until_ms)
             watched.until_ms = max(watched.until_ms, lease.until_ms)
         for gone in self._watched.keys() - {lease.principal for lease in in_force} - {*pending}:
             del self._watched[gone]

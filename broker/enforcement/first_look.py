@@ -1,4 +1,4 @@
-"""The first look of an enforcer: which rights it lacks, and, for a dry run, what is there."""
+"""Checks at the start of an enforcer: missing rights, and, for a dry run, what it finds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ from confluent_kafka.admin._acl import AclOperation
 
 from broker.enforcement.levers.client_quota import QuotaStore
 from broker.enforcement.model import ThrottleDecision
-from broker.enforcement.notices import Notice, time_text
+from broker.enforcement.notices import Notice, format_time
 from broker.enforcement.ports import DecisionSource
 from broker.errors import EnforceError
 from broker.kafka.errors import name_of, reason_of, unreachable
@@ -26,12 +26,9 @@ _TOPIC = (AclOperation.READ, AclOperation.WRITE)
 
 
 def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool) -> None:
-    """Ask the brokers which operations this user may do; changes nothing.
+    """Ask the brokers which operations this user may perform; change nothing.
 
-    Args:
-        settings: confluent-kafka settings.
-        with_holds: Returns whether holds can be used, if the user may read the brokers' settings.
-        apply: Whether it will change anything.
+    `with_holds` returns whether holds can be used, if the user may read the brokers' settings.
 
     Raises:
         EnforceError: If rights are missing. It names all of them.
@@ -44,7 +41,7 @@ def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool
     if AclOperation.DESCRIBE_CONFIGS not in cluster or with_holds():
         needed += _HOLDS[: 2 if apply else 1]
     if not cluster:
-        # Without DESCRIBE, brokers do not tell which others there are.
+        # Without DESCRIBE, brokers do not list the other rights.
         needed = (AclOperation.DESCRIBE, *needed)
     missing = _missing(tuple(dict.fromkeys(needed)), cluster, "the cluster")
     if apply:
@@ -63,9 +60,9 @@ def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool
 
 
 def _allowed(settings: Mapping[str, str], asked: "Future[Any]", *, is_cluster: bool = False) -> set[AclOperation]:
-    """Return the operations that an answer allows: none where it is refused, all where a topic's are not known yet.
+    """Return the allowed operations: none if the request is refused, all if a topic's are not known yet.
 
-    Topics and groups of a young cluster have no leader or coordinator for a while.
+    In a young cluster, topics and groups have no leader or coordinator at first.
     """
     try:
         found = asked.result().authorized_operations
@@ -85,14 +82,7 @@ def _missing(needed: Sequence[AclOperation], allowed: set[AclOperation], where: 
 
 
 def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable[[Notice], None], now_ms: int) -> None:
-    """Report who answers, and how many client quotas there are.
-
-    Args:
-        numbers: Ids of the brokers that are up.
-        quotas: Theirs.
-        notify: Called with what is seen.
-        now_ms: Milliseconds since the epoch.
-    """
+    """Report which brokers answer, and the number of client quotas."""
     found = len(quotas.describe_all())
     have = "nobody has a client quota" if not found else f"client quotas found: {found}"
     notify(Notice(now_ms, "seen", f"these brokers answer: {', '.join(map(str, numbers))}; {have}"))
@@ -106,6 +96,6 @@ def look_at_decisions(decisions: DecisionSource, tables: str, notify: Callable[[
 
 
 def _named(decisions: Sequence[ThrottleDecision]) -> str:
-    named = [f"{each.principal} until {time_text(each.throttled_until_ms)}" for each in decisions[:_MAX_NAMED]]
+    named = [f"{each.principal} until {format_time(each.throttled_until_ms)}" for each in decisions[:_MAX_NAMED]]
     more = len(decisions) - len(named)
     return f"{len(decisions)} ({', '.join(named)}{f', and {more} more' if more else ''})"

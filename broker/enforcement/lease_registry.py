@@ -1,7 +1,7 @@
 """The enforcer's state: rows of `enforcement_actions`, records of the lease topic, and the leases they describe.
 
-A lease is taken or changed only once both have it. It ends even if the table is unavailable: rows that could not be
-written stay in the lease topic until they can.
+A lease is taken or changed only after both have recorded it. It ends even if the table is unavailable; rows that could
+not be written stay in the lease topic.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,18 +25,14 @@ from broker.enforcement.steps import LeaseReason
 class LeaseRegistry:
     """Keeps the table, the lease topic and the open leases consistent.
 
-    Args:
-        log: The table.
-        store: The lease topic.
-        name: Names this process in the records.
-        hands_off_ms: How long a target is left alone after someone else changed it during a lease.
+    `name` identifies this process in the records.
     """
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
         self.leases: dict[Target, Lease] = {}
         self._log, self._store, self._name, self._hands_off_ms = log, store, name, hands_off_ms
         self._rows: list[EnforcementRecord] | None = None
-        """Rows of the table; None before the first read."""
+        """None before the first read."""
         self._orders: list[ReleaseOrder] = []
         self._unstored: list[LeaseRecord] = []
         """Not yet in the lease topic."""
@@ -59,10 +55,7 @@ class LeaseRegistry:
             self._orders, self._known = orders, None
 
     def refresh(self) -> list[Lease]:
-        """Flush pending records, then reread the table if others wrote to it.
-
-        Returns:
-            Leases found only in the table, now adopted.
+        """Flush pending records, then reread the table if others wrote to it; return leases found only there.
 
         Raises:
             Exception: Whatever the table or the lease topic raises.
@@ -82,7 +75,7 @@ class LeaseRegistry:
         self._unstored, self._unlogged = [], []
 
     def known(self) -> Known:
-        """Return what planning needs, with the current leases."""
+        """Return the state for planning, with the current leases."""
         if self._known is None:
             rows = self._rows or []
             records = lease_records(rows)
@@ -99,7 +92,7 @@ class LeaseRegistry:
         """Log leases to be taken or changed, with reasons, to the table and the lease topic, then register them.
 
         Raises:
-            Exception: If either was not written: the change must not be made.
+            Exception: If either was not written. Don't make the change then.
         """
         records = self._records(leases, now_ms)
         if records:
@@ -150,7 +143,7 @@ class LeaseRegistry:
         self._known = None
 
     def _adopt(self, rows: Sequence[EnforcementRecord]) -> list[Lease]:
-        """Adopt leases that only the table has, since the topic was recreated."""
+        """Adopt leases that only the table has because the topic was recreated."""
         known = {record.lease.lease_id for record in lease_records(self._store.read())}
         found = [lease for lease in open_leases(rows).values() if lease.lease_id not in known]
         found = [lease for lease in found if lease.target not in self.leases]
@@ -182,7 +175,7 @@ def _narrowed(records: Iterable[LeaseRecord]) -> dict[str, set[str]]:
 
 
 def _ended(records: Iterable[LeaseRecord]) -> frozenset[tuple[str, Target]]:
-    """Return the leases that are over for good. One that ended early, because the enforcer stopped, may come back."""
+    """Return leases that must not be retaken. One that ended early because the enforcer stopped may be."""
     return frozenset(
         (record.lease.decision_id, record.lease.target)
         for record in records

@@ -1,4 +1,4 @@
-"""Mutual exclusion of enforcers: whoever is assigned the one partition of a consumer group holds the lock.
+"""Mutual exclusion of enforcers: the assignee of a consumer group's only partition holds the lock.
 
 Kafka's group membership works across hosts: a killed holder loses the lock after the session timeout, and a standby
 takes over. A second active enforcer would record the first one's quota as the value to restore.
@@ -15,7 +15,7 @@ from broker.kafka.topics import ensure_topic, require_topic
 from wire.topics import ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS
 
 LOCK_PARTITION = 0
-"""Its assignee holds the lock, so that a topic with more partitions has no more holders."""
+"""Only its assignee holds the lock, even if the topic has more partitions."""
 
 SESSION_TIMEOUT_MS = 6_000
 """How long a killed enforcer keeps the lock; brokers allow no less by default (`group.min.session.timeout.ms`)."""
@@ -33,9 +33,6 @@ class EnforcerLock:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """Create the topic if it is missing, and join the group.
-
-        Args:
-            settings: confluent-kafka settings.
 
         Raises:
             EnforcerLockError: If the topic can't be created or the group can't be joined.
@@ -66,7 +63,7 @@ class EnforcerLock:
         )
 
     def is_held(self) -> bool:
-        """Whether we hold the lock, as far as the group has told us; blocks only if brokers do not answer.
+        """Whether we hold the lock by the last message of the group; blocks only if brokers do not answer.
 
         Raises:
             EnforcerLockError: If Kafka refuses us the topic or the group.
@@ -95,9 +92,9 @@ class EnforcerLock:
                 self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
             except KafkaException as error:
                 if name_of(error) == _GONE and not self._recreate_topic():
-                    # No enforcer can get the lock now. Ours suffices to end leases; new ones can't be logged.
+                    # No other enforcer can get the lock now, so ours may end leases; new leases can't be logged.
                     return self._held
-                # Also during a rebalance after another enforcer joined or left: retry.
+                # Retry, also during a rebalance after another enforcer joined or left.
                 self._consumer.poll(_PAUSE_S)
             else:
                 return self._held

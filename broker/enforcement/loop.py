@@ -15,21 +15,12 @@ from tables.errors import TableError
 
 _STOP_TRIES = 5
 _MAX_PAUSE_S = 5.0
-_GLANCE_S = 0.02
+_NEWS_CHECK_S = 0.02
 
 
 @dataclass(frozen=True)
 class Loop:
-    """What a control loop works with.
-
-    Attributes:
-        enforcer: Does the work.
-        watch: Alerts on a silent stream and on clock skew.
-        metrics: Learn of each reconciliation.
-        clocks: The brokers' time and a monotonic clock.
-        notify: Called with a notice of each failure.
-        poll_seconds: Longest pause between reads of the tables.
-    """
+    """A control loop. `poll_seconds` is the longest pause between reads of the tables."""
 
     enforcer: Enforcer
     watch: StreamWatch
@@ -39,9 +30,9 @@ class Loop:
     poll_seconds: float
 
     def run(self, stop: threading.Event) -> None:
-        """Reconcile until `stop` is set; then end every lease, since nobody is left to do it.
+        """Reconcile until `stop` is set; then end every lease.
 
-        Backs off while tables can't be read or written; leases still end on time.
+        The loop backs off while tables can't be read or written; leases still end on time.
 
         Raises:
             EnforceError: If leases could not be ended.
@@ -72,14 +63,14 @@ class Loop:
                 self.notify(Notice(self.clocks.now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
 
     def _pause(self, stop: threading.Event) -> bool:
-        """Wait, but not if a decision has been written meanwhile; return whether `stop` is set."""
+        """Wait until the next poll, a new decision or `stop`; return whether `stop` is set."""
         end_s = time.monotonic() + self.poll_seconds
         while (left_s := end_s - time.monotonic()) > 0:
-            if stop.wait(min(left_s, _GLANCE_S)) or self.enforcer.has_news():
+            if stop.wait(min(left_s, _NEWS_CHECK_S)) or self.enforcer.has_news():
                 break
         return stop.is_set()
 
-    def _end_all(self, trouble: str = "") -> None:
+    def _end_all(self, cause: str = "") -> None:
         left, reason = [], ""
         for _ in range(_STOP_TRIES):
             try:
@@ -90,5 +81,5 @@ class Loop:
                 return
             time.sleep(self.poll_seconds)
         targets = ", ".join(str(lease.target) for lease in left)
-        msg = f"not ended{trouble}: {targets}{reason}. Once Kafka answers, start again or use --release-all"
+        msg = f"not ended{cause}: {targets}{reason}. Once Kafka answers, start again or use --release-all"
         raise EnforceError(msg)

@@ -1,4 +1,4 @@
-"""The enforcer's Prometheus metrics: open leases, and actions by kind."""
+"""The enforcer's Prometheus metrics: open leases and actions."""
 
 import threading
 from collections import Counter
@@ -10,24 +10,20 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from broker.enforcement.model import Lease
-from broker.enforcement.notices import Notice, NoticeKind
+from broker.enforcement.notices import Notice, NoticeAction
 
 SILENT_S = 60
-"""Longest time since a turn of an enforcer that is ready; the alert `PidQuotaEnforcerSilent` has the same."""
+"""A ready enforcer finished a turn within this time, as the alert `PidQuotaEnforcerSilent` expects."""
 
 
 class EnforcerMetrics(Collector):
-    """Collects notices and reconciliations. Thread-safe.
-
-    Args:
-        clock_ms: Wall clock, in milliseconds since the epoch.
-    """
+    """Collects notices and reconciliations. Thread-safe."""
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
         # Start at 0: Prometheus sees no increase in a counter that appears with 1.
-        self._actions: Counter[str] = Counter(dict.fromkeys(get_args(NoticeKind), 0))
+        self._actions: Counter[str] = Counter(dict.fromkeys(get_args(NoticeAction), 0))
         self._leases: Counter[str] = Counter()
         self._is_active = False
         self._reconciled_ms: int | None = None
@@ -36,23 +32,18 @@ class EnforcerMetrics(Collector):
     def observe(self, notice: Notice) -> None:
         """Count a notice."""
         with self._lock:
-            self._actions[notice.kind] += 1
-            if notice.kind in ("throttled", "extended"):
+            self._actions[notice.action] += 1
+            if notice.action in ("throttled", "extended"):
                 self._decision_ms = notice.at_ms
 
     def reconciled(self, leases: Collection[Lease], *, is_active: bool) -> None:
-        """Record a reconciliation that succeeded.
-
-        Args:
-            leases: Open ones.
-            is_active: Whether we hold the lock.
-        """
+        """Record a successful reconciliation, its open leases, and whether the enforcer holds the lock."""
         with self._lock:
             self._leases = Counter(lease.state for lease in leases)
             self._is_active, self._reconciled_ms = is_active, self._clock_ms()
 
     def unready(self) -> str:
-        """Return why it enforces nothing: no lock, or no answer of tables and Kafka; empty if it does."""
+        """Return why the enforcer is not ready: it lacks the lock, or tables or Kafka do not answer; else empty."""
         with self._lock:
             is_active, reconciled_ms = self._is_active, self._reconciled_ms
         if reconciled_ms is None:

@@ -1,7 +1,7 @@
 """Decisions, leases and release orders: the values of enforcement. No Kafka, no I/O, no clock.
 
 A lease is what a lever sets on the brokers for a while. It is logged before the brokers change, and each change of its
-state is a record of its own:
+state is a separate record:
 
     applying ──▶ in_force ──▶ restoring ──▶ restored
         │            │             │
@@ -33,33 +33,25 @@ ENTITY_TYPES: Mapping[LeverName, Collection[tuple[str, ...]]] = {
 }
 """What a lever acts on; Kafka refuses all others."""
 QUOTA_LEVERS: Collection[LeverName] = ("connection_creation_rate", "request_percentage")
-"""Those whose leases have a value."""
+"""Levers whose leases have a value."""
 
 OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
 MAX_LEASE_MS = 3_000_000
-"""Without a new decision. Brokers ignore a hold that ends more than an hour ahead by their own clock."""
+"""Longest lease without a new decision. Brokers ignore a hold that ends more than an hour ahead."""
 CLOCK_SLACK_MS = 5_000
 """Tolerated skew between hosts; a clock further behind a lease's own time was set back."""
 MAX_AHEAD_MS = 300_000
-"""A decision dated further ahead is wrong."""
+"""A decision dated further ahead is invalid."""
 NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
-"""Bare names: unauthenticated clients and brokers share the first, the others stand for everybody and nobody."""
+"""Bare names: unauthenticated clients and brokers share the first; the others mean everybody and nobody."""
 
 
 @dataclass(frozen=True)
 class ThrottleDecision:
-    """The newest row of a principal in `throttle_decisions`, as far as enforcement needs it.
+    """The newest row of a principal in `throttle_decisions`, with the columns for enforcement.
 
-    Attributes:
-        decision_id: Identifies the decision.
-        principal: Such as `User:mallory`.
-        decided_at_ms: Event time of the decision.
-        throttled_until_ms: When it ends; past if it is a release.
-        quota: New producer ids per window.
-        refused_pids: Distinct producer ids refused in the episode so far.
-        client_ids: Refused producer ids, by client id.
-        addresses: Refused producer ids, by address.
-        broker_id: Of the broker it is about; None if it is about the cluster.
+    `throttled_until_ms` is past if it is a release. `client_ids` and `addresses` count refused producer ids.
+    `broker_id` is None if the decision is about the cluster.
     """
 
     decision_id: str
@@ -73,10 +65,10 @@ class ThrottleDecision:
     broker_id: int | None = None
 
     def received(self, now_ms: int) -> "ThrottleDecision":
-        """Return the decision with the end that its leases get, computed once, when it arrives.
+        """Return the decision with the end of its leases, computed once, when it arrives.
 
-        The end is neither later than the decision says, nor further from now than the decision was meant to last, nor
-        later than the longest lease after the decision's date.
+        The end is the earliest of three: the decision's own, now plus the decision's duration, and the decision's date
+        plus the longest lease.
         """
         lasts_ms = min(self.throttled_until_ms - self.decided_at_ms, MAX_LEASE_MS)
         end_ms = min(self.throttled_until_ms, now_ms + lasts_ms, self.decided_at_ms + MAX_LEASE_MS)
@@ -85,7 +77,7 @@ class ThrottleDecision:
 
 @dataclass(frozen=True)
 class Target:
-    """What a lease acts on: an entity, by a lever."""
+    """An entity that a lease acts on through a lever."""
 
     lever: LeverName
     entity: QuotaEntity
@@ -102,19 +94,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Lease:
-    """What a lever set on the brokers, or is about to set.
+    """A setting that a lever makes on the brokers for a while.
 
-    Attributes:
-        lease_id: Identifies the lease in all its records.
-        principal: Who is throttled, such as `User:mallory`.
-        target: What it acts on.
-        until_ms: When it ends.
-        decision_id: The decision it enforces.
-        state: See the module's docstring.
-        set_ms: When `until_ms` was set.
-        value: The client quota that is set; None for a hold.
-        previous: The client quota to restore; None if there was none.
-        revision: Counts the lease's changes: an end may move both ways, and clocks may be set.
+    `set_ms` is when `until_ms` was set. `value` is None for a hold, `previous` if there was no client quota to
+    restore. `revision` orders the lease's records: its end may move both ways, and clocks may be set.
     """
 
     lease_id: str
@@ -136,7 +119,7 @@ class Lease:
 
     @property
     def is_open(self) -> bool:
-        """Whether the brokers may have what it set."""
+        """Whether the brokers may have its setting."""
         return self.state in OPEN_STATES
 
     def is_due(self, now_ms: int) -> bool:
@@ -167,12 +150,7 @@ class LeaseRecord:
 class ReleaseOrder:
     """`--release` or `--release-all`: end leases, and take no new ones until a time.
 
-    Attributes:
-        recorded_at_ms: When it was given.
-        principal: Whose; None means all principals.
-        until_ms: Until when no new lease is taken.
-        reason: In words.
-        enforcer: Process that wrote it.
+    `principal` is None for all principals.
     """
 
     recorded_at_ms: int
@@ -197,23 +175,14 @@ EnforcementRecord: TypeAlias = LeaseRecord | ReleaseOrder | AlertRecord
 
 @dataclass(frozen=True)
 class Clocks:
-    """Two clocks.
-
-    Attributes:
-        now_ms: The brokers' time, in milliseconds since the epoch.
-        steady_ms: Monotonic clock, in milliseconds.
-    """
+    """The brokers' time in milliseconds since the epoch, and a monotonic clock in milliseconds."""
 
     now_ms: Clock
     steady_ms: Clock
 
 
 class Releases:
-    """Which principals have a release order in force.
-
-    Args:
-        orders: In any order; the newest for a principal, or for all, counts.
-    """
+    """The release orders. The newest for a principal, or for all principals, counts."""
 
     def __init__(self, orders: Iterable[ReleaseOrder]) -> None:
         self._until_ms = {
@@ -226,7 +195,7 @@ class Releases:
 
 
 def lease_records(records: Iterable[EnforcementRecord]) -> list[LeaseRecord]:
-    """Return those about leases."""
+    """Return the records of leases."""
     return [record for record in records if isinstance(record, LeaseRecord)]
 
 
@@ -245,7 +214,7 @@ def _newness(lease: Lease) -> tuple[bool, int]:
 
 
 def user_of(principal: str) -> str | None:
-    """Return the bare name under which quotas know a principal; None if it has none.
+    """Return the bare name that quotas use for a principal; None if it has none.
 
     Examples:
         >>> user_of("User:mallory"), user_of("unknown"), user_of("mallory")

@@ -1,4 +1,4 @@
-"""Notices of what an enforcer does: a line for people, a record for programs."""
+"""Notices of an enforcer's actions: a line for people, and a record for programs."""
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from broker.enforcement.model import Lease, Target
 
-NoticeKind = Literal[
+NoticeAction = Literal[
     "throttled",
     "extended",
     "shortened",
@@ -25,21 +25,10 @@ NoticeKind = Literal[
 
 @dataclass(frozen=True)
 class Notice:
-    """An action that an enforcer took or skipped.
-
-    Attributes:
-        at_ms: When, in milliseconds since the epoch.
-        kind: The action.
-        why: The reason, in words.
-        principal: Whose producers it concerns.
-        target: What it acts on.
-        lease: The lease that it is about.
-        decision_id: The decision that caused it.
-        until_ms: When the lease ends, or no new lease is taken, in milliseconds since the epoch.
-    """
+    """An action that an enforcer took or skipped."""
 
     at_ms: int
-    kind: NoticeKind
+    action: NoticeAction
     why: str
     principal: str | None = None
     target: Target | None = None
@@ -48,19 +37,19 @@ class Notice:
     until_ms: int | None = None
 
     @classmethod
-    def of(cls, lease: Lease, at_ms: int, kind: NoticeKind, why: str) -> "Notice":
+    def of(cls, lease: Lease, at_ms: int, action: NoticeAction, why: str) -> "Notice":
         """Make a notice of a lease."""
-        return cls(at_ms, kind, why, lease.principal, lease.target, lease, lease.decision_id, lease.until_ms)
+        return cls(at_ms, action, why, lease.principal, lease.target, lease, lease.decision_id, lease.until_ms)
 
     def line(self, *, dry_run: bool = False) -> str:
         """Return one line: time, action, principal, end, reason."""
-        words = [time_text(self.at_ms), f"[dry run] {self.kind}" if dry_run else self.kind]
+        words = [format_time(self.at_ms), f"[dry run] {self.action}" if dry_run else self.action]
         if self.principal:
             words.append(self.principal)
         if self.target:
-            words.append(f"({self.target}{_values(self.kind, self.lease)})")
-        if self.until_ms is not None and self.kind in ("throttled", "extended", "shortened", "released"):
-            words.append(f"until {time_text(self.until_ms)}")
+            words.append(f"({self.target}{_values(self.action, self.lease)})")
+        if self.until_ms is not None and self.action in ("throttled", "extended", "shortened", "released"):
+            words.append(f"until {format_time(self.until_ms)}")
         decision = f" [decision {self.decision_id}]" if self.decision_id else ""
         return f"{' '.join(words)}: {self.why}{decision}"
 
@@ -68,8 +57,8 @@ class Notice:
         """Return the notice as JSON-ready fields."""
         entity = self.target.entity if self.target else None
         return {
-            "at": time_text(self.at_ms),
-            "action": self.kind,
+            "at": format_time(self.at_ms),
+            "action": self.action,
             "dry_run": dry_run,
             "principal": self.principal,
             "lever": self.target.lever if self.target else None,
@@ -78,39 +67,39 @@ class Notice:
             "ip": entity.ip if entity else None,
             "previous_value": self.lease.previous if self.lease else None,
             "new_value": self.lease.value if self.lease else None,
-            "until": None if self.until_ms is None else time_text(self.until_ms),
+            "until": None if self.until_ms is None else format_time(self.until_ms),
             "decision_id": self.decision_id,
             "why": self.why,
         }
 
 
-def time_text(ms: int) -> str:
+def format_time(ms: int) -> str:
     """Format a time as ISO 8601 UTC, to the millisecond.
 
     Examples:
-        >>> time_text(0)
+        >>> format_time(0)
         '1970-01-01T00:00:00.000Z'
     """
     return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def value_text(value: float | None) -> str:
+def format_value(value: float | None) -> str:
     """Format a quota; `none` if it is unset.
 
     Examples:
-        >>> value_text(None), value_text(0.01)
+        >>> format_value(None), format_value(0.01)
         ('none', '0.01')
     """
     return "none" if value is None else f"{value:g}"
 
 
-def _values(kind: NoticeKind, lease: Lease | None) -> str:
+def _values(action: NoticeAction, lease: Lease | None) -> str:
     if lease is None:
         return ""
     if lease.value is None:
-        return " is over" if kind in ("restored", "failed") else ""
-    if kind in ("restored", "failed"):
-        return f" is {value_text(lease.previous)}"
-    if kind == "relinquished":
-        return f" is no longer {value_text(lease.value)}"
-    return f": {value_text(lease.value)}, was {value_text(lease.previous)}"
+        return " is over" if action in ("restored", "failed") else ""
+    if action in ("restored", "failed"):
+        return f" is {format_value(lease.previous)}"
+    if action == "relinquished":
+        return f" is no longer {format_value(lease.value)}"
+    return f": {format_value(lease.value)}, was {format_value(lease.previous)}"

@@ -1,15 +1,10 @@
-"""Spaces out what is not worth doing in each reconciliation."""
+"""Limits how often something is done."""
 
 from collections.abc import Callable
 
 
 class Pace:
-    """Says when something is due: at once, then at most once per period.
-
-    Args:
-        steady_ms: Monotonic clock, in milliseconds.
-        every_ms: The period.
-    """
+    """Something is due at once, then at most once per period."""
 
     def __init__(self, steady_ms: Callable[[], int], every_ms: int) -> None:
         self._steady_ms, self._every_ms = steady_ms, every_ms

@@ -1,11 +1,11 @@
-"""Plans which leases decisions take or extend: by which levers, on whom, within the operator's limits."""
+"""Plans which leases to take or extend for decisions, within the operator's limits."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from broker.enforcement.clock import Deadlines
-from broker.enforcement.escalation import Escalated, Escalation
+from broker.enforcement.escalation import Escalation
 from broker.enforcement.levers.base import Lever, TargetLimits, Targets
 from broker.enforcement.model import (
     LADDER,
@@ -27,14 +27,8 @@ _MAX_REMEMBERED = 10_000
 class EnforcerOptions:
     """Limits and choices set by the operator.
 
-    Attributes:
-        lever: The strongest lever to use; `auto` means the strongest of all that works here.
-        narrow: Whether single client ids may be throttled instead of the user.
-        never: Principals that are never throttled, bare or with their type.
-        shared_client_ids: Client ids that healthy producers also use.
-        max_entities: Maximum of open leases.
-        max_principals: Maximum of throttled principals.
-        hands_off_ms: How long a target is left alone after someone else changed it during a lease.
+    `never` has principals, bare or with their type. `shared_client_ids` are also used by healthy producers. A
+    target is left alone for `hands_off_ms` after someone else changed it during a lease.
     """
 
     lever: LeverChoice = "auto"
@@ -80,13 +74,9 @@ class Known:
 
 @dataclass(frozen=True)
 class LeasePlan:
-    """What a decision asks for.
+    """The leases that a decision requires.
 
-    Attributes:
-        extend: Open leases to extend.
-        take: Targets to take a lease on.
-        why: Why these.
-        skipped: Why the decision is not enforced, or only in part; empty if it is in full.
+    `skipped` tells why the decision is not enforced in full; empty if it is.
     """
 
     extend: tuple[Lease, ...] = ()
@@ -96,14 +86,7 @@ class LeasePlan:
 
 
 class Planner:
-    """Keeps the decisions in force, and plans their leases.
-
-    Args:
-        levers: By name.
-        options: Limits set by the operator.
-        deadlines: Ends of decisions and leases.
-        notify: Called with a notice of each skipped decision, once.
-    """
+    """Keeps the decisions in force, and plans their leases."""
 
     def __init__(
         self,
@@ -128,7 +111,7 @@ class Planner:
         self._newest.clear()
 
     def receive(self, decisions: Iterable[ThrottleDecision], now_ms: int) -> dict[str, int]:
-        """Learn the newest decisions; return the end of the throttle of each principal that has one among them."""
+        """Store the newest decisions; return when the throttle of each of their principals ends."""
         decisions = list(decisions)
         self._escalation.receive(decisions)
         for decision in decisions:
@@ -136,7 +119,7 @@ class Planner:
             known = self._newest.get(key)
             if known is None or known.decision_id != decision.decision_id:
                 received = decision.received(now_ms)
-                # One that was in force for its time is over, whatever the brokers' clock says now.
+                # A decision that was in force for its duration is over, whatever the brokers' clock shows.
                 is_over = decision.decision_id in self._over
                 self._newest[key] = replace(received, throttled_until_ms=now_ms) if is_over else received
         ends_ms: dict[str, int] = dict.fromkeys((decision.principal for decision in decisions), now_ms)
@@ -146,7 +129,7 @@ class Planner:
         return ends_ms
 
     def in_force(self, now_ms: int, leases: Iterable[Lease]) -> list[ThrottleDecision]:
-        """Return the decisions that are not past, in their order; forget all others."""
+        """Return the decisions in force, in order; forget all others."""
         found: list[ThrottleDecision] = []
         for key, each in list(self._newest.items()):
             end_ms = self._deadlines.end_ms(each.decision_id, each.throttled_until_ms, now_ms)
@@ -161,14 +144,14 @@ class Planner:
         return found
 
     def plan(self, decision: ThrottleDecision, known: Known, now_ms: int) -> LeasePlan:
-        """Plan the leases of a decision in force; notify of what is skipped."""
+        """Plan the leases of a decision in force; notify if it is skipped."""
         what = self._plan(decision, known, now_ms)
         if what.skipped:
             self.skip(decision, what.skipped, now_ms)
         return what
 
     def skip(self, decision: ThrottleDecision, why: str, now_ms: int) -> None:
-        """Notify of a decision that is not enforced, or in part; once for each reason."""
+        """Notify of a decision that is not enforced in full, once for each reason."""
         if (decision.decision_id, why) not in self._notified:
             if len(self._notified) >= _MAX_REMEMBERED:
                 self._notified.clear()
@@ -195,19 +178,19 @@ class Planner:
         return LeasePlan(extend, take, chosen.why, skipped)
 
     def _choose(self, decision: ThrottleDecision, known: Known) -> Targets:
-        """Walk down the ladder until the levers suffice; say why others are left out."""
+        """Choose levers from the strongest down until they suffice; give the reason against the others."""
         limits = TargetLimits(
             narrow=self._options.narrow,
             shared_client_ids=self._options.shared_client_ids,
             written=known.narrowed.get(decision.principal.partition(":")[2], ()),
         )
-        escalated = self._escalation.levels().get(decision.principal, Escalated(0, ""))
-        left, targets = 1 + escalated.level, list[Target]()
-        words = [escalated.why] if escalated.why else []
+        escalated = self._escalation.levels().get(decision.principal)
+        level, words = (escalated.level, [escalated.why]) if escalated else (0, [])
+        left, targets = 1 + level, list[Target]()
         for lever in (self._levers[name] for name in self._options.ladder):
             reason = lever.unavailable_reason()
             found = Targets((), reason) if reason else lever.targets(decision, limits)
-            if found.cover and not escalated.level:
+            if found.cover and not level:
                 limits = replace(limits, spare_user=True)
             words.append(f"{lever.name}: {found.why}" if found.targets else f"no {lever.name}: {found.why}")
             targets += found.targets
@@ -234,7 +217,7 @@ def _is_wanted(lease: Lease, decision: ThrottleDecision, chosen: Targets) -> boo
 
 
 def _can_be_longer(lease: Lease, decision: ThrottleDecision) -> bool:
-    # A decision reread after a restart extends nothing.
+    # A decision that is read again after a restart extends no lease.
     other = lease.decision_id != decision.decision_id
     return other and lease.state != "restoring" and lease.until_ms < decision.throttled_until_ms
 

@@ -1,4 +1,4 @@
-"""What the enforcer needs of the outside: decisions, a log, the lease store and a lock."""
+"""The enforcer's interfaces: decisions, a log, the lease store and a lock."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class DecisionSource(Protocol):
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         """Return the newest decision per principal (and broker), or an empty list if nothing is new.
 
-        One that is past counts, too: it ends an earlier one. `again` returns them even if nothing is new.
+        An expired one counts, too: it ends an earlier decision. `again` returns them even if nothing is new.
         """
 
     def has_news(self) -> bool:
-        """Whether something was written since `newest`, logged once; cheap, and false where that can't be seen."""
+        """Whether something was written since `newest`: true once per write, false if unknown. Cheap."""
 
 
 class ActionLog(Protocol):
@@ -41,7 +41,7 @@ class ActionLog(Protocol):
 
 
 class LeaseStore(Protocol):
-    """What it takes to end the leases without the tables; see `LeaseTopic`."""
+    """Stores what is needed to end leases without the tables; see `LeaseTopic`."""
 
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
         """Return the newest record of each lease, and the orders; `again` rereads to the end."""
@@ -57,13 +57,13 @@ class Lock(Protocol):
     """Mutual exclusion of enforcers; see `EnforcerLock`.
 
     Attributes:
-        times_taken: How often we got it: another enforcer may have held it between two looks.
+        times_taken: How often we got it. Another enforcer may have held it between two checks.
     """
 
     times_taken: int
 
     def is_held(self) -> bool:
-        """Whether we hold it, as far as we know; never blocks."""
+        """Whether we hold it, as last known; never blocks."""
 
     def confirm(self) -> bool:
         """Ask whether we still hold it; blocks."""
@@ -74,15 +74,9 @@ class Lock(Protocol):
 
 @dataclass(frozen=True)
 class EnforcerPorts:
-    """All that an enforcer works with.
+    """The connections of an enforcer.
 
-    Attributes:
-        decisions: Where decisions come from.
-        log: The table of actions.
-        leases: The lease topic.
-        levers: By name.
-        lock: Mutual exclusion of enforcers.
-        others: Returns the targets of other enforcers' leases, None if unknown: a dry run has none of its own.
+    `others` returns the targets of other enforcers' leases, None if unknown: a dry run has no leases of its own.
     """
 
     decisions: DecisionSource

@@ -1,8 +1,8 @@
-"""Carries out decisions by levers, and ends what it began in time.
+"""Carries out decisions through levers, and ends each lease in time.
 
-Every change is logged before it reaches the brokers and again once it is done (`broker.enforcement.model`), in the
-lease topic and in the table, so that a new enforcer finds what a killed one left behind. On any failure leases end
-(fail open); none is taken or extended.
+The enforcer logs every change before it changes the brokers and again afterwards (`broker.enforcement.model`), in the
+lease topic and in the table. So a new enforcer finds the leases of one that was killed. If anything fails, leases end
+(fail open), and no lease is taken or extended.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,14 +11,14 @@ from dataclasses import replace
 from broker.enforcement.clock import Deadlines
 from broker.enforcement.lease_registry import LeaseRegistry
 from broker.enforcement.model import Clocks, Lease, LeaseState, Target, ThrottleDecision
-from broker.enforcement.notices import Notice, NoticeKind
+from broker.enforcement.notices import Notice, NoticeAction
 from broker.enforcement.pace import Pace
 from broker.enforcement.planner import EnforcerOptions, LeasePlan, Planner
 from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.steps import LeaseReason, LeaseSteps
-from broker.enforcement.strays import clear_strays, for_each
+from broker.enforcement.strays import clear_strays, for_each_canary
 
-_KINDS: dict[LeaseState, NoticeKind] = {
+_ACTIONS: dict[LeaseState, NoticeAction] = {
     "in_force": "throttled",
     "restored": "restored",
     "relinquished": "relinquished",
@@ -27,19 +27,11 @@ _KINDS: dict[LeaseState, NoticeKind] = {
 
 _VERIFY_EVERY_MS = 5_000
 _STRAYS_EVERY_MS = 60_000
-_MAX_STRAYS_TOLD = 10
+_MAX_STRAY_ALERTS = 10
 
 
 class Enforcer:
-    """Reconciles the brokers with decisions. Not thread-safe.
-
-    Args:
-        ports: Decisions, logs of actions, the levers, and the lock.
-        options: Limits set by the operator.
-        clocks: The brokers' time and a monotonic clock.
-        notify: Called with a notice of each action.
-        name: Names this process in the log.
-    """
+    """Reconciles the brokers with decisions. Not thread-safe. `name` identifies this process in the log."""
 
     def __init__(
         self,
@@ -57,7 +49,7 @@ class Enforcer:
         self._planner = Planner(ports.levers, options, self._deadlines, notify)
         self._verify = Pace(clocks.steady_ms, _VERIFY_EVERY_MS)
         self._stray_pace = Pace(clocks.steady_ms, _STRAYS_EVERY_MS)
-        self._told_strays: set[str] = set()
+        self._alerted_strays: set[str] = set()
         self._active: bool | None = None
         self._times_taken = 0
         self._is_new = False
@@ -74,9 +66,7 @@ class Enforcer:
         return bool(self._active)
 
     def reconcile(self) -> None:
-        """Take, extend and end leases as decisions and deadlines ask. Blocks only on Kafka and the tables.
-
-        Leases that are due end before any error is raised.
+        """Take, extend and end leases as decisions and deadlines require. Leases that are due end before any error.
 
         Raises:
             EnforcerLockError: If Kafka refuses us the lock.
@@ -85,38 +75,38 @@ class Enforcer:
         """
         if not self._holds_lock():
             return
-        trouble: Exception | None = None
+        failure: Exception | None = None
         promised: list[LeaseReason] = []
         try:
             self._registry.read_orders()
             promised = self._write_ahead()
-        except Exception as error:  # of any table engine: ending leases must not wait for it
-            trouble = error
+        except Exception as error:  # from any table engine: leases must end first
+            failure = error
         self._advance(promised)
-        for_each(self._ports.levers, lambda lever: lever.tend())
-        if trouble is not None:
-            raise trouble
+        for_each_canary(self._ports.levers, lambda canary: canary.look())
+        if failure is not None:
+            raise failure
 
     def has_news(self) -> bool:
-        """Whether there may be new decisions; reported once, so that nobody spins on what can't be read."""
+        """Whether new decisions may have come; true once per version of the table, even if it can't be read."""
         return self._ports.decisions.has_news()
 
     def end_due(self) -> None:
-        """End leases that are due, without the tables: between reconciliations that back off. Raises as `reconcile`."""
+        """End leases that are due without the tables, while `reconcile` backs off. Raises the same errors."""
         if not self._holds_lock():
             return
-        # Leases that are due must not wait for a deleted topic.
+        # A deleted topic must not delay leases that are due.
         self._advance([])
         self._registry.read_orders()
         self._advance([])
 
     def end_all(self, why: str) -> list[Lease]:
-        """End every lease now, as before a stop; return those that could not be ended."""
+        """End every lease before a stop; return those that could not be ended."""
         if self._active and self._ports.lock.is_held():
             self._planner.clear()
             self._work([], [lease.to("restoring") for lease in self._registry.leases.values()], why)
             if not self._registry.leases and self._ports.lock.confirm():
-                for_each(self._ports.levers, lambda lever: lever.close())
+                for_each_canary(self._ports.levers, lambda canary: canary.close())
                 clear_strays(self._ports.levers, (), self._clock_ms())
         return list(self._registry.leases.values())
 
@@ -127,14 +117,12 @@ class Enforcer:
             self._registry.record_alert(why, principal, now_ms)
         self._notify(Notice(now_ms, "alert", why, principal))
 
-    # Steps of a reconciliation
-
     def _holds_lock(self) -> bool:
         if not self._ports.lock.is_held():
             self._stand_by()
             return False
         if not self._active or self._times_taken != self._ports.lock.times_taken:
-            # Another enforcer may have changed everything since.
+            # Another enforcer may have changed anything meanwhile.
             self._planner.clear()
             self._take_over()
         return True
@@ -149,7 +137,7 @@ class Enforcer:
 
     def _take_over(self) -> None:
         self._registry.load()
-        # The last holder may have died in the middle of a step.
+        # The last holder may have died between two steps.
         self._steps.unverified = set(self._registry.leases)
         self._active = self._is_new = True
         self._times_taken = self._ports.lock.times_taken
@@ -158,7 +146,7 @@ class Enforcer:
         )
 
     def _write_ahead(self) -> list[LeaseReason]:
-        """Log new and extended leases before the broker is changed; return them with reasons."""
+        """Log new and extended leases before the brokers change; return them with reasons."""
         found = self._registry.refresh()
         self._steps.unverified |= {lease.target for lease in found}
         now_ms = self._clock_ms()
@@ -172,7 +160,7 @@ class Enforcer:
         self._shorten(ends_ms, now_ms)
         fresh, longer = self._plan(now_ms)
         if not (fresh or longer) or not self._ports.lock.confirm():
-            # Lost, or Kafka does not answer: try again at the next reconciliation.
+            # The lock is lost or Kafka does not answer: the next reconciliation retries.
             return []
         logged = [*fresh, *((lease, "still over its quota") for lease in longer)]
         self._registry.write_ahead(logged, now_ms)
@@ -181,7 +169,7 @@ class Enforcer:
         return logged
 
     def _shorten(self, ends_ms: Mapping[str, int], now_ms: int) -> None:
-        """Give leases that end after their principal's throttle its end; their next step tells the brokers."""
+        """Shorten leases that end after their principal's throttle; their next step changes the brokers."""
         leases = [
             lease.ending(ends_ms[lease.principal], now_ms)
             for lease in self._registry.leases.values()
@@ -203,7 +191,7 @@ class Enforcer:
             for lease in what.extend:
                 extended = lease.ending(decision.throttled_until_ms, now_ms, decision.decision_id)
                 if lease.target in fresh:
-                    # One that is not taken yet gets its last end at once.
+                    # The lease is not taken yet, so it starts with the later end.
                     fresh[lease.target] = (extended, fresh[lease.target][1])
                 else:
                     longer[lease.target] = extended
@@ -224,15 +212,15 @@ class Enforcer:
         return found
 
     def _clear_strays(self) -> None:
-        """Remove what is ours and belongs to no lease, and report the rest, each once."""
+        """Remove our settings that belong to no lease; alert of others' once each."""
         others = self._ports.others()
         if others is None or not self._ports.lock.confirm():
             return
         found, _ = clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms())
-        # What is ours and could not be removed is tried again.
+        # Our own that could not be removed are retried.
         foreign = [each for each in found if each.remove is None and each.target not in others]
-        for stray in [each for each in foreign if each.command not in self._told_strays][:_MAX_STRAYS_TOLD]:
-            self._told_strays.add(stray.command)
+        for stray in [each for each in foreign if each.command not in self._alerted_strays][:_MAX_STRAY_ALERTS]:
+            self._alerted_strays.add(stray.command)
             self.alert(f"{stray.why}: unless someone set it on purpose, clear it with {stray.command}")
 
     def _alert_of_bad_rows(self) -> None:
@@ -244,12 +232,12 @@ class Enforcer:
             )
 
     def _advance(self, promised: list[LeaseReason]) -> None:
-        """Take the next step of leases that were just logged, that are due, or that are not verified."""
+        """Take the next step of leases that were just logged, are due, or are unverified."""
         now_ms = self._clock_ms()
         names = {lease.target for lease, _ in promised}
         rest = [lease for lease in self._registry.leases.values() if lease.target not in names]
         if self._verify.is_due():
-            # Somebody else may have changed what we set.
+            # Someone else may have changed our values.
             self._steps.unverified |= {lease.target for lease in rest}
         rest = [self._ended_if_due(lease, now_ms) for lease in rest if self._steps.may_try(lease.target)]
         changed = [lease for lease in rest if lease.state != "in_force" or lease.target in self._steps.unverified]
@@ -265,16 +253,16 @@ class Enforcer:
         if self._registry.known().releases.covers(lease.principal, now_ms):
             return lease.to("restoring")
         if lease.is_due(now_ms) or self._deadlines.end_ms(lease.decision_id, lease.until_ms, now_ms) <= now_ms:
-            # The monotonic clock may pass its end before the brokers' does: the lease must not come back.
+            # The monotonic clock may reach the end before the brokers' clock: the lease must not come back.
             return replace(lease.to("restoring"), until_ms=min(lease.until_ms, now_ms))
         return lease
 
     def _work(self, promised: list[LeaseReason], changed: list[Lease], order: str = "") -> None:
-        """Take steps on the broker; log intents and outcomes, as far as the log can be written."""
+        """Change the brokers; log intents and outcomes if the log can be written."""
         if not self._ports.lock.confirm():
             return
         now_ms = self._clock_ms()
-        # Step 1. Log intents to end. They go ahead even if the log can't be written: it is written later.
+        # Step 1. Log intents to end. Leases end even if the log can't be written; a later flush writes it.
         news = [
             (lease, order or _reason(lease, now_ms)) for lease in changed if lease not in self._registry.leases.values()
         ]
@@ -284,18 +272,16 @@ class Enforcer:
         outcomes = self._steps.take([*(lease for lease, _ in promised), *changed], now_ms)
         # Step 3. Log the outcomes.
         reasons = {lease.lease_id: why for lease, why in (*promised, *news)}
-        told = [(after, why or reasons.get(after.lease_id) or "after a retry") for after, why in outcomes]
-        self._registry.record(told, self._clock_ms())
+        ended = [(after, why or reasons.get(after.lease_id) or "after a retry") for after, why in outcomes]
+        self._registry.record(ended, self._clock_ms())
         self._try_to_flush()
-        for lease, why in told:
-            self._notify(Notice.of(lease, self._clock_ms(), _KINDS[lease.state], why))
-
-    # Helpers
+        for lease, why in ended:
+            self._notify(Notice.of(lease, self._clock_ms(), _ACTIONS[lease.state], why))
 
     def _try_to_flush(self) -> None:
         try:
             self._registry.flush()
-        except Exception:  # the next reconciliation retries, and raises
+        except Exception:  # the next reconciliation retries and raises
             return
 
 

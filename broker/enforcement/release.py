@@ -1,4 +1,4 @@
-"""`pid-quota enforce --release…`: the kill switch. An order in the lease topic, which any running enforcer obeys."""
+"""`pid-quota enforce --release…`, the kill switch: writes an order that any running enforcer obeys."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -30,52 +30,16 @@ _MAX_NAMED = 10
 
 
 @dataclass(frozen=True)
-class Orders:
-    """Logs release orders, and reads which leases are still open, independently of the enforcer's own state.
-
-    Attributes:
-        kept: The lease topic.
-        log: The table; the order holds without it.
-    """
-
-    kept: LeaseStore
-    log: ActionLog
-
-    def give(self, order: ReleaseOrder, notify: Callable[[Notice], None]) -> None:
-        """Log an order; notify if only the lease topic has it."""
-        self.kept.append([order])
-        try:
-            self.log.append([order])
-        except TableError as error:
-            notify(
-                Notice(order.recorded_at_ms, "alert", f"the order is in the lease topic only, where it holds: {error}")
-            )
-
-    def left(self, principal: str | None) -> list[Lease]:
-        """Return the leases that are still open."""
-        records: list[EnforcementRecord] = [*self.kept.read()]
-        # The lease topic has every open lease, unless it was recreated.
-        with suppress(TableError):
-            records += self.log.read()
-        return [lease for lease in open_leases(records).values() if principal in (None, lease.principal)]
-
-
-@dataclass(frozen=True)
 class Release:
     """A release.
 
-    Attributes:
-        enforcer: One that gets no decisions.
-        levers: By name.
-        orders: Takes the order.
-        clocks: The brokers' time and a monotonic clock.
-        notify: Called with each notice.
-        report: Called with throttles ended and in total.
+    `enforcer` gets no decisions. `report` is called with the throttles ended and their total.
     """
 
     enforcer: Enforcer
     levers: Mapping[LeverName, Lever]
-    orders: Orders
+    store: LeaseStore
+    log: ActionLog
     clocks: Clocks
     notify: Callable[[Notice], None]
     report: Callable[[float, float], None] = lambda _done, _total: None
@@ -84,13 +48,8 @@ class Release:
         """End the throttle of a principal, or of all, and block new ones for a while.
 
         A running enforcer obeys the order at its next reconciliation. If none does, this process gets the lock and ends
-        the leases itself. Neither needs the tables. What stands on the brokers without a lease is removed if it is
-        certainly ours, and named if not.
-
-        Args:
-            principal: Whom to release; None releases all.
-            pause_ms: How long no new lease is taken.
-            stop: Set to give up.
+        the leases itself. Neither needs the tables. Settings on the brokers without a lease are removed if they are
+        certainly ours, and reported if not.
 
         Raises:
             LeaseStoreError: If the order can't be written to the lease topic.
@@ -99,15 +58,31 @@ class Release:
         now_ms = self.clocks.now_ms()
         why = "released by order" if principal else "all released by order"
         order = ReleaseOrder(now_ms, principal, now_ms + pause_ms, why, enforcer="release")
-        self.orders.give(order, self.notify)
+        self._give(order)
         self.notify(Notice(now_ms, "released", why, principal or "everybody", until_ms=order.until_ms))
         self._wait(principal, stop)
         self._require_free(principal)
         self.notify(Notice(self.clocks.now_ms(), "restored", "no lease is open", principal or "everybody"))
 
+    def _give(self, order: ReleaseOrder) -> None:
+        self.store.append([order])
+        try:
+            self.log.append([order])
+        except TableError as error:
+            why = f"the order is in the lease topic only, where it holds: {error}"
+            self.notify(Notice(order.recorded_at_ms, "alert", why))
+
+    def _open_leases(self, principal: str | None) -> list[Lease]:
+        """Return a principal's open leases, or all, independently of the enforcer's own state."""
+        records: list[EnforcementRecord] = [*self.store.read()]
+        # The lease topic has every open lease, unless it was recreated.
+        with suppress(TableError):
+            records += self.log.read()
+        return [lease for lease in open_leases(records).values() if principal in (None, lease.principal)]
+
     def _wait(self, principal: str | None, stop: threading.Event) -> None:
         give_up_at = self.clocks.steady_ms() + _LIMIT_MS
-        left = self.orders.left(principal)
+        left = self._open_leases(principal)
         total = len(left)
         while left:
             self.report(total - len(left), total)
@@ -117,14 +92,14 @@ class Release:
                     f"not ended yet: {targets}. The order holds: check that the brokers answer, and repeat the command"
                 )
                 raise EnforceError(msg)
-            # Ends what it can, with or without tables.
+            # This ends leases with or without tables.
             with suppress(TableError, LeaseStoreError):
                 self.enforcer.reconcile()
-            left = self.orders.left(principal)
+            left = self._open_leases(principal)
 
     def _require_free(self, principal: str | None) -> None:
-        """Remove what stands without a lease; raise if something stays."""
-        open_now = self.orders.left(None)
+        """Remove settings without a lease; raise if some remain."""
+        open_now = self._open_leases(None)
         left, errors = clear_strays(
             self.levers, open_now, self.clocks.now_ms(), lambda stray: _is_about(stray.target.entity, principal)
         )
@@ -142,5 +117,5 @@ class Release:
 
 
 def _is_about(entity: QuotaEntity, principal: str | None) -> bool:
-    # A running enforcer may watch its canary, and would take us for a reconciler. One left behind slows nobody.
+    # A running enforcer may watch its canary, and would take us for a reconciler. A canary slows nobody.
     return entity.user != CANARY if principal is None else entity.user == user_of(principal)

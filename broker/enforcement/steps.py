@@ -1,41 +1,35 @@
-"""Takes the next step of each lease: compares it with what the brokers have first, and retries transient failures."""
+"""Takes the next step of each lease: compares it with the brokers first, and retries transient failures."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from broker.enforcement.levers.base import LeaseChange, Lever, NextStep
 from broker.enforcement.model import Clocks, Lease, LeaseState, LeverName, Target, ThrottleDecision
-from broker.enforcement.notices import Notice, NoticeKind
+from broker.enforcement.notices import Notice, NoticeAction
 from broker.errors import BrokerError, RequestNotAllowedError, RequestRefusedError
 
 _BACKOFF_MS = (250, 500, 1_000, 2_000, 5_000, 15_000)
 
 LeaseReason = tuple[Lease, str]
-"""A lease, and the reason of its state."""
+"""A lease, and the reason for its state."""
 
 
 class LeaseSteps:
-    """Takes steps. A failure for one target does not stop the others.
-
-    Args:
-        levers: By name.
-        clocks: Time the backoff.
-        notify: Called with a notice when retries begin.
-    """
+    """Takes steps. A failure for one target does not stop the others."""
 
     def __init__(self, levers: Mapping[LeverName, Lever], clocks: Clocks, notify: Callable[[Notice], None]) -> None:
         self._levers, self._clocks, self._notify = levers, clocks, notify
         self._failures: dict[Target, int] = {}
         self._retry_at: dict[Target, int] = {}
-        self._told: dict[Target, str] = {}
+        self._notified_errors: dict[Target, str] = {}
         self.unverified: set[Target] = set()
-        """Targets of leases that may differ from what the brokers have."""
+        """Targets of leases that may differ from the brokers' settings."""
 
     def may_try(self, target: Target) -> bool:
         """Whether a target is not backing off."""
         return self._retry_at.get(target, 0) <= self._clocks.steady_ms()
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Return the lease to take, or why none is; an empty reason if the brokers do not answer, which is retried."""
+        """Return the lease to take, or the reason against it; the reason is empty if the brokers do not answer."""
         try:
             return self._levers[target.lever].new_lease(decision, target, now_ms)
         except BrokerError as error:
@@ -53,12 +47,15 @@ class LeaseSteps:
                 self._back_off(lease.target, lease.principal, error)
                 continue
             self.unverified.discard(lease.target)
+            canary = self._levers[lease.target.lever].canary
+            if step.vanished and canary is not None:
+                canary.suspect()
             if step.name in ("apply", "restore"):
                 change = LeaseChange(lease, is_set=step.name == "apply")
                 changes.setdefault(lease.target.lever, []).append((change, step.why))
             else:
                 self._reset_backoff(lease.target)
-                outcomes += _told(lease, step)
+                outcomes += _outcome_without_change(lease, step)
         for name, of_lever in changes.items():
             errors = self._levers[name].change([change for change, _ in of_lever])
             for change, why in of_lever:
@@ -70,7 +67,7 @@ class LeaseSteps:
         if error is None:
             self._reset_backoff(lease.target)
             if change.is_set and lease.state == "in_force":
-                # Only its end moved; that was logged before.
+                # Only the end moved, which is already logged.
                 return []
             return [(lease.to("in_force" if change.is_set else "restored"), why)]
         if change.is_set and lease.state == "applying" and isinstance(error, RequestRefusedError):
@@ -80,7 +77,7 @@ class LeaseSteps:
         return []
 
     def _reset_backoff(self, target: Target) -> None:
-        for each in (self._failures, self._retry_at, self._told):
+        for each in (self._failures, self._retry_at, self._notified_errors):
             each.pop(target, None)
 
     def _back_off(self, target: Target, principal: str | None, error: BrokerError) -> None:
@@ -88,15 +85,14 @@ class LeaseSteps:
         self._failures[target] = failures + 1
         wait_ms = _BACKOFF_MS[min(failures, len(_BACKOFF_MS) - 1)]
         self._retry_at[target] = self._clocks.steady_ms() + wait_ms
-        if self._told.get(target) != str(error):
-            # The same trouble is reported once, however often it is tried again.
-            self._told[target] = str(error)
-            kind: NoticeKind = "alert" if isinstance(error, RequestNotAllowedError) else "trying again"
+        if self._notified_errors.get(target) != str(error):
+            self._notified_errors[target] = str(error)
+            action: NoticeAction = "alert" if isinstance(error, RequestNotAllowedError) else "trying again"
             why = f"with pauses of up to {_BACKOFF_MS[-1] // 1000} s: {error}"
-            self._notify(Notice(self._clocks.now_ms(), kind, why, principal, target))
+            self._notify(Notice(self._clocks.now_ms(), action, why, principal, target))
 
 
-def _told(lease: Lease, step: NextStep) -> list[LeaseReason]:
+def _outcome_without_change(lease: Lease, step: NextStep) -> list[LeaseReason]:
     states: dict[str, LeaseState] = {"confirm": "in_force", "close": "restored", "relinquish": "relinquished"}
     if step.name not in states:
         return []

@@ -1,21 +1,19 @@
-"""What stands on the brokers without a lease: removes what is certainly ours, and finds the rest."""
+"""Settings on the brokers without a lease: removes those that are certainly ours, and finds the rest."""
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 
 from broker.enforcement.levers.base import Lever, Stray
+from broker.enforcement.levers.canary import Canary
 from broker.enforcement.model import Lease, LeverName
 from broker.errors import BrokerError
 
 
-def for_each(levers: Mapping[LeverName, Lever], call: Callable[[Lever], None]) -> list[BrokerError]:
-    """Call with each lever; return the errors. One whose brokers do not answer now may be called another time."""
-    errors: list[BrokerError] = []
-    for lever in levers.values():
-        try:
-            call(lever)
-        except BrokerError as error:
-            errors.append(error)
-    return errors
+def for_each_canary(levers: Mapping[LeverName, Lever], call: Callable[[Canary], None]) -> None:
+    """Call with the canary of each lever, where the brokers answer."""
+    for canary in [lever.canary for lever in levers.values() if lever.canary is not None]:
+        with suppress(BrokerError):
+            call(canary)
 
 
 def clear_strays(
@@ -24,22 +22,19 @@ def clear_strays(
     now_ms: int,
     counts: Callable[[Stray], bool] = lambda _: True,
 ) -> tuple[list[Stray], list[BrokerError]]:
-    """Remove what looks like a lease's and is certainly ours.
+    """Remove settings without a lease that are certainly ours.
 
-    Returns what stays, others' and what can't be removed, and the errors of levers whose brokers do not tell.
+    Return the rest, and the errors of levers whose brokers do not answer.
 
-    Args:
-        levers: By name.
-        leases: Open leases.
-        now_ms: The brokers' time.
-        counts: Whether a stray is to be looked at; all others stay and are not returned.
+    `counts` selects the strays to look at; others stay and are not returned.
     """
     left: list[Stray] = []
-
-    def clear(lever: Lever) -> None:
-        left.extend(each for each in lever.strays(leases, now_ms) if counts(each) and not _is_removed(each))
-
-    errors = for_each(levers, clear)
+    errors: list[BrokerError] = []
+    for lever in levers.values():
+        try:
+            left += [each for each in lever.strays(leases, now_ms) if counts(each) and not _is_removed(each)]
+        except BrokerError as error:
+            errors.append(error)
     return left, errors
 
 

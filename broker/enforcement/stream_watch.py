@@ -10,11 +10,7 @@ _EVERY_MS = 5_000
 class StreamWatch:
     """Checks every few seconds; alerts once when a problem begins and once when it ends.
 
-    Args:
-        newest_write_ms: Returns when the stream last wrote to its tables, in milliseconds since the epoch.
-        skew_ms: Returns by how much the brokers' clock is ahead of this host's.
-        alert: Called with a warning.
-        silence_ms: How long the stream may write nothing. With traffic it writes every `metrics_interval`.
+    A stream with traffic writes every `metrics_interval`; `silence_ms` bounds its pauses.
     """
 
     def __init__(
@@ -31,7 +27,7 @@ class StreamWatch:
         self._is_silent = self._is_skewed = False
 
     def check(self, now_ms: int) -> None:
-        """Check, unless the last check was moments ago."""
+        """Check if the last check is 5 s old."""
         if self._next_ms - _EVERY_MS <= now_ms < self._next_ms:
             return
         self._next_ms = now_ms + _EVERY_MS

@@ -1,12 +1,11 @@
 """Posts notices to an HTTP endpoint from a background thread, so that enforcement never waits for it.
 
-Each POST batches the notices since the last one: a storm of decisions makes few requests.
+Each POST batches the notices since the last one, so many decisions make few requests.
 """
 
 import hashlib
 import hmac
 import json
-import os
 import queue
 import threading
 import time
@@ -20,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 
-from broker.enforcement.notices import Notice, NoticeKind
+from broker.enforcement.notices import Notice, NoticeAction
 from broker.errors import WebhookError
 
 URL_VARIABLE = "PID_QUOTA_WEBHOOK"
@@ -28,7 +27,7 @@ KEY_VARIABLE = "PID_QUOTA_WEBHOOK_SECRET"
 SIGNATURE_HEADER = "X-Pid-Quota-Signature"
 TIMESTAMP_HEADER = "X-Pid-Quota-Timestamp"
 
-EVENTS: Mapping[NoticeKind, str] = MappingProxyType(
+EVENTS: Mapping[NoticeAction, str] = MappingProxyType(
     {
         "throttled": "THROTTLE",
         "restored": "RELEASE",
@@ -41,10 +40,10 @@ EVENTS: Mapping[NoticeKind, str] = MappingProxyType(
 """Event by notice. FAIL_OPEN: a decision that is not enforced, so its principal is not throttled."""
 
 LooksLike = Callable[[Collection[str]], Mapping[str, str]]
-"""Returns what the clients of principals look like, such as `likely deploy, else leak`; unknown ones are missing."""
+"""Returns the likely causes by principal, such as `likely deploy, else leak`; unknown ones are missing."""
 
 THROTTLED_PAGE = "docs/throttled.md"
-"""What the owner of a throttled client needs to know."""
+"""The page for owners of throttled clients."""
 
 _MAX_WAITING = 1_000
 _MAX_IN_A_POST = 100
@@ -75,8 +74,8 @@ class Webhook:
             key: Signs each POST (HMAC-SHA256).
             warn: Called with problems, from the sending thread.
             dry_run: Mark events as those of a dry run.
-            looks_like: Says what the clients of throttled principals look like; called from the sending thread.
-            pause_s: Least time between two POSTs.
+            looks_like: Returns the likely causes; called from the sending thread.
+            pause_s: Minimum time between two POSTs.
             retry_s: Backoff before each retry, in seconds.
 
         Raises:
@@ -95,13 +94,6 @@ class Webhook:
         self._dropped = 0
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
-
-    @classmethod
-    def from_environment(
-        cls, url: str, *, warn: Callable[[str], None], dry_run: bool, looks_like: LooksLike
-    ) -> "Webhook":
-        """Make one with the key of PID_QUOTA_WEBHOOK_SECRET; raises as the class."""
-        return cls(url, os.environ.get(KEY_VARIABLE, ""), warn=warn, dry_run=dry_run, looks_like=looks_like)
 
     def __enter__(self) -> "Webhook":
         self._thread.start()
@@ -125,7 +117,7 @@ class Webhook:
 
     def enqueue(self, notice: Notice) -> None:
         """Queue a notice; never blocks."""
-        event = EVENTS.get(notice.kind)
+        event = EVENTS.get(notice.action)
         if event is None:
             return
         try:
@@ -196,7 +188,7 @@ class Webhook:
     def _drop(self, count: int, reason: str) -> None:
         with self._lock:
             before, self._dropped = self._dropped, self._dropped + count
-        # In a flood, warn at each power of ten.
+        # Warn at each power of ten only.
         if count > 1 or len(str(before)) != len(str(self._dropped)) or not before:
             self._warn(f"webhook {self._url.hostname}: {reason}; notices dropped so far: {self._dropped}")
 
@@ -211,7 +203,7 @@ def _client(url: SplitResult) -> urllib3.PoolManager:
     try:
         parsed = urllib3.util.parse_url(proxy if "://" in proxy else f"http://{proxy}")
         login = urllib3.make_headers(proxy_basic_auth=parsed.auth) if parsed.auth else None
-        # Without the login, which an error might show.
+        # Leave out the login, which an error might show.
         return urllib3.ProxyManager(parsed._replace(auth=None).url, proxy_headers=login, **settings)
     except urllib3.exceptions.HTTPError as error:
         msg = f"the proxy of {url.scheme.upper()}_PROXY can't be used for the webhook: write http://host:port"
@@ -219,7 +211,7 @@ def _client(url: SplitResult) -> urllib3.PoolManager:
 
 
 def _cause(error: BaseException) -> str:
-    """Return what lies at the bottom of an error: others may show the URL."""
+    """Return the root cause of an error: the other errors may show the URL."""
     while error.__cause__ is not None:
         error = error.__cause__
     return f"{type(error).__name__}: {error}" if isinstance(error, OSError) else type(error).__name__

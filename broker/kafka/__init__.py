@@ -1,4 +1,4 @@
-"""Kafka's settings, topics, quotas and brokers, as clients see and change them.
+"""Reads and changes Kafka's settings, topics, quotas and brokers as a client.
 
 Every call raises `BrokerUnreachableError` if no broker answers, and `ClusterRequestError` if it refuses.
 """

@@ -1,4 +1,4 @@
-"""ACLs of a cluster: lists, creates and deletes them one by one, never by a filter that matches several."""
+"""Lists, creates and deletes ACLs of a cluster one by one, never by a filter that matches several."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ AUTHORIZER = "authorizer.class.name"
 """Setting with the class of a broker's authorizer; empty without one."""
 
 _ALLOW_WITHOUT_ACL = "allow.everyone.if.no.acl.found"
-# Without the setting these deny.
+# These authorizers deny access without that setting.
 _AUTHORIZERS = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",
@@ -45,10 +45,10 @@ class Acl:
     """An ACL.
 
     Attributes:
-        resource: the type of the resource.
-        name: of the resource, or a prefix of such names; a literal `*` matches all.
+        resource: Type of the resource.
+        name: Of the resource, or a prefix of names; a literal `*` matches all.
         principal: with its type; `User:*` matches everyone.
-        operation: such as `write`; `other` for those that we neither set nor evaluate.
+        operation: Such as `write`; `other` for those that we neither set nor evaluate.
         permission: `allow` or `deny`.
         host: an IP address; `*` matches any.
         pattern: `literal` or `prefixed`.
@@ -64,11 +64,7 @@ class Acl:
 
 
 class Acls:
-    """The ACLs of a cluster.
-
-    Args:
-        admin: sends the requests.
-    """
+    """The ACLs of a cluster."""
 
     def __init__(self, admin: KafkaAdmin) -> None:
         self._admin = admin
@@ -100,7 +96,7 @@ class Acls:
         return frozenset(found)
 
     def allows_without_acl(self) -> bool | None:
-        """Whether everybody may use what no ACL names; None if the brokers do not say so, disagree, or refuse to."""
+        """Whether access is allowed when no ACL matches; None if the brokers hide it, disagree, or refuse."""
         try:
             brokers = with_retries(self._admin.brokers)
             found = {allows_without_acl(self._admin.broker_settings(each)) for each in brokers}
@@ -137,9 +133,9 @@ class Acls:
 
 
 def allows_without_acl(settings: Mapping[str, Mapping[str, Any]]) -> bool | None:
-    """Whether everybody may use what no ACL names, by a broker's described settings; None if they do not tell.
+    """Whether a broker's settings allow access when no ACL matches; None if they do not show it.
 
-    Kafka hides the value of `allow.everyone.if.no.acl.found`, since it is of a plugin, but not that it is set.
+    Kafka hides the value of `allow.everyone.if.no.acl.found`, which is a plugin's, but not that it is set.
     """
     setting = settings.get(_ALLOW_WITHOUT_ACL)
     if setting is None:
@@ -160,7 +156,7 @@ def _acl(resource: AclResource, found: Any, entry: Any) -> Acl:
 
 
 def _fields(acl: Acl) -> tuple[int, str, int, str, str, int, int]:
-    """The fields of an ACL, or of the filter that it alone passes, in the protocol's order."""
+    """Return the fields of an ACL, or of the filter that matches only this ACL, in the protocol's order."""
     pattern, operation, permission = _PATTERNS[acl.pattern], _OPERATIONS[acl.operation], _PERMISSIONS[acl.permission]
     return acl.resource, acl.name, pattern, acl.principal, acl.host, operation, permission
 

@@ -1,6 +1,6 @@
-"""An admin client for requests that librdkafka lacks or parses too strictly: kafka-python's, with our errors.
+"""An admin client with our errors for requests that librdkafka lacks or parses too strictly.
 
-Only this file uses names that kafka-python keeps private.
+It wraps kafka-python's client; only this file uses that library's private names.
 """
 
 import socket
@@ -32,7 +32,7 @@ class RawAdmin(KafkaAdminClient):
     """kafka-python's admin client, with a method that sends any request. It raises the library's own errors."""
 
     def __init__(self, **settings: Any) -> None:
-        """Connect; on failure close what was opened, since the library leaks its thread."""
+        """Connect; on failure close the client, because the library leaks its thread."""
         servers = settings["bootstrap_servers"]
         _probe(servers.split(",") if isinstance(servers, str) else servers)
         try:
@@ -53,24 +53,24 @@ class RawAdmin(KafkaAdminClient):
             try:
                 return await self._manager.send(request, node_id)
             except NodeNotReadyError:
-                # While our own user is throttled the library refuses to send.
+                # While our user is throttled, the library refuses to send.
                 if time.monotonic() > give_up_at:
                     raise
                 await self._net.sleep(_PAUSE_S)
 
 
 class KafkaAdmin(Closing):
-    """Connects when it is first asked.
+    """Sends requests; connects for the first one.
 
     All requests raise BrokerUnreachableError if no broker answers, RequestNotAllowedError if a right is missing, and
     RequestRefusedError if Kafka refuses for another reason.
 
     Args:
-        settings: of kafka-python, see `KafkaConfig.kafka_python`.
-        purpose: what the requests are about.
-        timeout_ms: until an answer is given up.
-        reconnects: whether to connect anew after no answer, since addresses of brokers may have changed. Otherwise the
-            brokers that it knows are asked.
+        settings: Of kafka-python, see `KafkaConfig.kafka_python`.
+        purpose: Subject of the requests, for messages.
+        timeout_ms: Timeout of a request.
+        reconnects: Whether to connect anew after a failure, because addresses of brokers may have changed. Otherwise
+        the client asks the brokers that it knows.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class KafkaAdmin(Closing):
         *,
         reconnects: bool = False,
     ) -> None:
-        # A broker that has not answered by then at the first connection never will.
+        # A broker that does not answer the first connection in this time never does.
         limits = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": min(timeout_ms, TIMEOUT_MS)}
         self._settings: dict[str, Any] = {"client_id": "pid-quota", **settings, **limits}
         self._purpose, self._reconnects = purpose, reconnects
@@ -116,7 +116,7 @@ class KafkaAdmin(Closing):
         return self.call(lambda client: client.ask(request, node_id))
 
     def require_no_error(self, answer: Any) -> None:
-        """Raise the error that a response holds."""
+        """Raise the error of a response, if any."""
         error = self._purpose.from_code(answer.error_code, answer.error_message)
         if error is not None:
             raise error
@@ -125,14 +125,14 @@ class KafkaAdmin(Closing):
         """Return the hosts of the brokers that are up, by id. One that was killed counts as up for about 9 s."""
         cluster = self.call(lambda client: client.describe_cluster())
         up = [each for each in cluster["brokers"] if not (up_only and each.get("is_fenced"))]
-        # Before Kafka 2.8 the answer comes from metadata, which has another name for the id.
+        # Before Kafka 2.8 the answer comes from metadata, which names the id differently.
         return dict(sorted((int(each.get("broker_id", each.get("node_id"))), str(each.get("host"))) for each in up))
 
     def broker_settings(self, broker_id: int) -> Mapping[str, Mapping[str, Any]]:
         """Return the described settings of a broker.
 
-        The value is None where a broker hides it: that of a password, and of every setting that Kafka's own
-        configuration does not define, such as an authorizer's.
+        Brokers hide values of passwords, and of settings that Kafka itself does not define, such as an authorizer's:
+        these are None.
         """
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
         found = self.call(lambda client: client.describe_configs([resource], config_filter="all"))
@@ -148,7 +148,7 @@ class KafkaAdmin(Closing):
         return found[name]
 
     def set_broker_setting(self, broker_id: int, name: str, value: str) -> None:
-        """Change a dynamic setting of one broker; quotes Kafka's words if it refuses."""
+        """Change a dynamic setting of one broker; the error quotes Kafka."""
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id), {name: (AlterConfigOp.SET, value)})
         answer = self.call(lambda client: client.alter_configs([resource], raise_on_unknown=False, incremental=True))
         outcome = answer["broker"][str(broker_id)]
@@ -161,7 +161,7 @@ class KafkaAdmin(Closing):
 
 
 def with_retries(ask: Callable[[], _Answer], wait: Callable[[float], None] = time.sleep) -> _Answer:
-    """Retry for a few seconds: the client may pick a broker that has just died."""
+    """Retry for 5 s, because the client may pick a broker that has just died."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return ask()

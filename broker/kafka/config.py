@@ -31,7 +31,7 @@ _JAVA = {
     "ssl.keystore.password": "ssl.keystore.password",
     "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
 }
-"""Java's names of the TLS settings; certificates and keys are PEM, save for a PKCS#12 keystore."""
+"""Java's names of the TLS settings. Certificates and keys are PEM, except a PKCS#12 keystore."""
 _JAVA_PEM_KEYS = ("BEGIN PRIVATE KEY", "BEGIN ENCRYPTED PRIVATE KEY")
 _NOT_FOR_JAVA = ("ssl.crl.", "ssl.engine.", "ssl.cipher.", "ssl.curves.", "ssl.sigalgs.", "sasl.oauth", "sasl.kerberos")
 _NOT_FOR_KAFKA_PYTHON = (
@@ -56,10 +56,10 @@ class KafkaConfig:
 
     @classmethod
     def load(cls, bootstrap_servers: str, file: Path | None = None) -> "KafkaConfig":
-        """Read a file as `parse` does.
+        """Read a file of settings, see `parse`.
 
         Raises:
-            KafkaConfigError: If the file can't be read, or as `parse`.
+            KafkaConfigError: If the file can't be read or parsed.
         """
         return cls.parse(bootstrap_servers, [] if file is None else _lines(file), str(file))
 
@@ -67,13 +67,8 @@ class KafkaConfig:
     def parse(cls, bootstrap_servers: str, lines: Iterable[str], origin: str) -> "KafkaConfig":
         """Read `name=value` lines (`#` begins a comment line), or those of a Java properties file.
 
-        Args:
-            bootstrap_servers: Brokers.
-            lines: The settings.
-            origin: Where they come from, for the error.
-
         Raises:
-            KafkaConfigError: If a line is not of that form, or a setting of Java's has no counterpart.
+            KafkaConfigError: If a line has another form, or a Java setting has no counterpart.
         """
         lines = list(lines)
         if is_java(lines):
@@ -97,10 +92,10 @@ class KafkaConfig:
         """Return the settings as options of Spark's Kafka source, whose client is the Java one.
 
         Args:
-            jaas_prefix: Put before the login module's class; `streaming.databricks.jaas_prefix` knows it.
+            jaas_prefix: Prefix of the login module's class, see `streaming.databricks.jaas_prefix`.
 
         Raises:
-            KafkaConfigError: If a setting that decides who connects to whom has no counterpart in Java.
+            KafkaConfigError: If a setting for security has no counterpart in Java.
         """
         self._refuse(_NOT_FOR_JAVA, "by Spark's Kafka source")
         java = {name: value for name, value in self.settings.items() if not name.startswith(("sasl.", "ssl."))}
@@ -119,7 +114,7 @@ class KafkaConfig:
         Settings that only tune a client are left out.
 
         Raises:
-            KafkaConfigError: If a setting that decides who connects to whom is not supported.
+            KafkaConfigError: If a setting for security is not supported.
         """
         self._refuse(_NOT_FOR_KAFKA_PYTHON, "with kafka-python: put certificates into files (such as ssl.ca.location)")
         mechanism = self.settings.get("sasl.mechanisms", self.settings.get("sasl.mechanism"))
@@ -134,7 +129,7 @@ class KafkaConfig:
             found["security_protocol"] = self.settings["security.protocol"].upper()
         if mechanism is not None:
             found["sasl_mechanism"] = mechanism
-        # librdkafka's default is https as well.
+        # librdkafka's default is https, too.
         if self.settings.get("ssl.endpoint.identification.algorithm") == "none":
             found["ssl_check_hostname"] = False
         return found
@@ -150,7 +145,7 @@ class KafkaConfig:
             java["ssl.keystore.type"] = "PKCS12"
         chain, key = self._pem("ssl.certificate"), self._pem("ssl.key")
         if chain and key:
-            # Java takes both in one file, or inline.
+            # Java takes certificate and key in one file, or inline.
             if not any(begin in key for begin in _JAVA_PEM_KEYS):
                 msg = (
                     "the key of ssl.key.location is not in PKCS#8, which Spark's Kafka source needs: "

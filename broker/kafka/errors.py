@@ -10,13 +10,7 @@ from broker.errors import BrokerError, BrokerUnreachableError, RequestNotAllowed
 
 @dataclass(frozen=True)
 class Purpose:
-    """What requests are about, for messages.
-
-    Attributes:
-        one: such as `a client quota`.
-        rights: rights that they need.
-        refused: what to check when Kafka refuses.
-    """
+    """The subject of requests, such as `a client quota`, the rights they need, and what to check after a refusal."""
 
     one: str = "the cluster"
     rights: str = "DESCRIBE and DESCRIBE_CONFIGS"
@@ -43,7 +37,7 @@ class Purpose:
         return self._refused(reason)
 
     def _not_allowed(self) -> RequestNotAllowedError:
-        # Without Kafka's own words, which differ each time.
+        # Kafka's own text is left out, because it differs each time.
         needed = f"this user needs {self.rights} on the cluster"
         return RequestNotAllowedError(f"not authorised to read or change {self.one}: {needed}")
 
@@ -60,7 +54,7 @@ def unreachable(servers: str, reason: str) -> BrokerUnreachableError:
 
 
 def reason_of(error: KafkaException) -> str:
-    """Return what librdkafka says, in words."""
+    """Return librdkafka's description of an error."""
     return str(error.args[0].str())
 
 

@@ -1,4 +1,4 @@
-"""Reads and writes holds on new producer ids: ACLs with telling names (`wire.holds`)."""
+"""Reads and writes holds on new producer ids, which are stored as ACLs (`wire.holds`)."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -16,28 +16,24 @@ _PURPOSE = Purpose(
 )
 _TIMEOUT_MS = 10_000
 _HEARD_S = 3.0
-"""Within that all brokers have heard of a change."""
+"""Within this time all brokers learn of a change."""
 
 
 class HoldBindings(Closing):
-    """The holds of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`.
-
-    Args:
-        settings: of kafka-python.
-    """
+    """The holds of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._admin = KafkaAdmin(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
         self._acls = Acls(self._admin)
         self._made_s: dict[HoldBinding, float] = {}
-        """When we set which: a broker that has not heard of one yet does not list it."""
+        """When we set each hold: a broker that has not learned of a new hold does not list it."""
 
     def close(self) -> None:
         """Close the connection, if there is one."""
         self._admin.close()
 
     def of_user(self, user: str) -> list[HoldBinding]:
-        """Return the holds of a user, also those that are over, and what was set moments ago."""
+        """Return the holds of a user, including expired ones and those set within 3 s."""
         now_s = time.monotonic()
         self._made_s = {hold: made_s for hold, made_s in self._made_s.items() if now_s - made_s < _HEARD_S}
         return [*{*self._find(f"{USER}{user}"), *(hold for hold in self._made_s if hold.user == user)}]

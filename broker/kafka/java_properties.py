@@ -1,4 +1,4 @@
-"""Client settings from a Java properties file, as Kafka's own tools take them (`--command-config`)."""
+"""Reads client settings from a Java properties file, which Kafka's own tools use (`--command-config`)."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def is_java(lines: Iterable[str]) -> bool:
-    r"""Whether settings are a Java client's: some name is one that librdkafka does not have.
+    r"""Whether settings are a Java client's: they contain a name that librdkafka does not have.
 
     Examples:
         >>> is_java(["sasl.mechanism: PLAIN", "sasl.jaas.config = x \\", " y;"]), is_java(["sasl.password=a"])
@@ -44,7 +44,7 @@ def is_java(lines: Iterable[str]) -> bool:
 
 
 def read_properties(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    r"""Yield names and values: with continued lines, escapes, and `=`, `:` or blanks in between.
+    r"""Yield names and values; handles continued lines, escapes, and the separators `=`, `:` and blank.
 
     Examples:
         >>> list(read_properties(["a = 1 \\", "   2", "! no", "b\\:c:3\\u00e9"]))
@@ -70,12 +70,8 @@ def read_properties(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 def librdkafka_settings(lines: Iterable[str], origin: str) -> dict[str, str]:
     """Translate a Java client's settings to librdkafka's; those that only tune a client are left out.
 
-    Args:
-        lines: Of the properties file.
-        origin: Where they come from, for the error.
-
     Raises:
-        KafkaConfigError: If one that decides who connects to whom has no counterpart. It shows no value of a secret.
+        KafkaConfigError: If a setting for security has no counterpart. The message shows no secret.
     """
     java = dict(read_properties(lines))
     for name, value in java.items():
@@ -95,7 +91,7 @@ def _login(java: Mapping[str, str], origin: str) -> dict[str, str]:
     jaas = java.get("sasl.jaas.config")
     if jaas is None:
         return {}
-    # Shown in the error: nothing but a class.
+    # The error shows the class only.
     found = re.match(r"\s*[\w.]*?(\w+LoginModule)\s", jaas)
     module = found[1] if found else "(none)"
     mechanism = java.get("sasl.mechanism", "GSSAPI")
@@ -123,7 +119,7 @@ def _stores(java: Mapping[str, str], origin: str) -> dict[str, str]:
     if "ssl.keystore.location" in java:
         location, kind = java["ssl.keystore.location"], java.get("ssl.keystore.type", "JKS").upper()
         if kind == "PEM":
-            # Both are in the one file.
+            # The file contains both.
             settings |= {"ssl.certificate.location": location, "ssl.key.location": location}
         elif kind == "PKCS12":
             settings |= {"ssl.keystore.location": location}

@@ -1,10 +1,10 @@
-"""Oldest and newest records and earliest offsets of a topic."""
+"""Reads the oldest and newest records of a topic, and its earliest offsets."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from broker.errors import BrokerUnreachableError
@@ -22,9 +22,7 @@ _WAIT_S = 1.0
 class OldestRecord:
     """The oldest record that a topic holds.
 
-    Attributes:
-        timestamp_ms: Its time, in milliseconds since the epoch; None if the topic is empty.
-        is_first: No record has been deleted from the topic yet.
+    `timestamp_ms` is None if the topic is empty; `is_first` tells that no record was deleted yet.
     """
 
     timestamp_ms: int | None
@@ -41,7 +39,8 @@ def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIM
             message = consumer.poll(timeout_s)
             if message is None:
                 break
-            _raise_for_error(message)
+            if message.error():
+                raise KafkaException(message.error())
             oldest.setdefault(int(message.partition() or 0), message.timestamp()[1])
         is_first = not any(low for low, _ in ranges.values())
         return OldestRecord(min(oldest.values(), default=None), is_first)
@@ -54,7 +53,7 @@ def events_per_record(config: Mapping[str, str], topic: str, timeout_s: float = 
         consumer.assign([TopicPartition(topic, number, begin) for number, begin in begins.items()])
         left = sum(ranges[number][1] - begin for number, begin in begins.items())
         counts: list[int] = []
-        # Offsets of deleted records or transaction markers never come.
+        # Offsets of deleted records and transaction markers never arrive.
         while left > len(counts) and (messages := consumer.consume(left - len(counts), _WAIT_S)):
             counts += [count_events(each.value() or b"") for each in messages if each.error() is None]
     return sum(counts) / len(counts) if counts else 1.0
@@ -79,18 +78,11 @@ def reading(
         consumer.close()
 
 
-def _raise_for_error(message: Message) -> None:
-    if message.error():
-        raise KafkaException(message.error())
-
-
 @dataclass(frozen=True)
 class TopicExtent:
     """Id and earliest offsets of a topic.
 
-    Attributes:
-        topic_id: Its id; a recreated topic of the same name gets another.
-        earliest: Offset of the oldest record by partition.
+    A recreated topic of the same name has another id.
     """
 
     topic_id: str
@@ -98,13 +90,7 @@ class TopicExtent:
 
 
 class ExtentReader:
-    """Reads a topic's extent; keeps its connections.
-
-    Args:
-        config: confluent-kafka settings.
-        topic: Its name.
-        timeout_s: Request timeout; by default that of Spark's own client.
-    """
+    """Reads a topic's extent; keeps its connections."""
 
     def __init__(self, config: Mapping[str, str], topic: str, timeout_s: float = 60.0) -> None:
         self._config = dict(config)

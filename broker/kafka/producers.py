@@ -31,12 +31,7 @@ TopicPartition = tuple[str, int]
 class PartitionProducers:
     """Entries of a partition's producer state.
 
-    Attributes:
-        topic: of the partition.
-        partition: its number.
-        producers: as Kafka answers: `producer_id`, `producer_epoch`, `last_timestamp`, `current_txn_start_offset`.
-        problem: why there are none; empty if the broker answered.
-        code: Kafka's error code.
+    `problem` tells why there are no producers; empty if the broker answered. `code` is Kafka's error code.
     """
 
     topic: str
@@ -50,11 +45,7 @@ class PartitionProducers:
 class ProducersAnswer:
     """A broker's answer to one request.
 
-    Attributes:
-        broker_id: of the broker.
-        partitions: those asked for.
-        is_sent: whether it was asked: one that did not answer is not asked again.
-        failure: why it did not answer at all.
+    `is_sent` is false for a broker that failed before and is not asked again.
     """
 
     broker_id: int
@@ -102,10 +93,10 @@ class ProducersAdmin(KafkaAdmin):
 
     def hidden_topic(self) -> str | None:
         """Return a topic that this user may not describe, if any: brokers silently omit it from their other answers."""
-        # What brokers have on their disks is shown to who may describe the cluster, whatever is granted on topics.
+        # A user who may DESCRIBE the cluster sees all topics on brokers' disks, whatever its rights on topics.
         found: set[str] = set()
         for broker_id in with_retries(self.brokers):
-            # kafka-python's own call asks for the topics that the user may see.
+            # kafka-python's own call lists only topics that the user may see.
             folders = self.ask(DescribeLogDirsRequest(topics=None), broker_id).results
             if all(folder.error_code for folder in folders):
                 msg = "this user may not see which topics there are: grant DESCRIBE on the cluster"
@@ -124,11 +115,7 @@ def ask_producers(
 ) -> Iterator[ProducersAnswer]:
     """Ask brokers for the producers of partitions, in portions; a broker that fails is not asked again.
 
-    Args:
-        admin: sends the requests.
-        wanted: partitions by broker.
-        wait: sleeps for some seconds; what it raises ends the questions.
-        requests_per_second: limit over all brokers.
+    `wait` sleeps for some seconds; an error that it raises ends the loop.
     """
     is_first = True
     for broker_id, partitions in sorted(wanted.items()):
@@ -153,7 +140,7 @@ def ask_producers(
 
 
 def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator[list[int]]:
-    """Ask each leader for the producer ids of its partitions, partition by partition; all or an error.
+    """Ask the leaders for the producer ids of all partitions; yield those of each, or raise.
 
     Raises:
         BrokerUnreachableError: a broker does not answer.
@@ -186,7 +173,7 @@ def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator
 
 def _ids(answer: ProducersAnswer) -> Iterator[list[int]]:
     for each in answer.partitions:
-        # What a deleted topic held went with it.
+        # A deleted topic has no producers any more.
         if each.code not in (0, _NO_SUCH_PARTITION, _NOT_LEADER):
             msg = (
                 f"broker {answer.broker_id} does not name the producers of topic {each.topic} ({each.problem}): "

@@ -9,12 +9,9 @@ CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
 @dataclass(frozen=True)
 class QuotaEntity:
-    """An entity of Kafka's client quotas. Names are bare: `alice`, not `User:alice`.
+    """An entity of Kafka's client quotas: a user, one client id of a user, or an ip.
 
-    Attributes:
-        user: User name; None if the quota is not about a user.
-        client_id: Client id of that user; None if the quota is for all of them.
-        ip: Address of a client's host; None if the quota is not about one.
+    Names are bare: `alice`, not `User:alice`.
     """
 
     user: str | None = None
@@ -39,13 +36,7 @@ class QuotaEntity:
 
 @dataclass(frozen=True)
 class QuotaChange:
-    """One value to set or remove.
-
-    Attributes:
-        entity: Whose quota.
-        key: Such as `request_percentage`.
-        value: The new value; None removes it.
-    """
+    """A value to set; None removes it."""
 
     entity: QuotaEntity
     key: str

@@ -1,7 +1,4 @@
-"""Reads and alters Kafka's client quotas, which confluent-kafka has no calls for.
-
-kafka-python knows the two requests of the protocol; its admin client sends them.
-"""
+"""Reads and alters Kafka's client quotas through kafka-python, because confluent-kafka has no such calls."""
 
 import socket
 import time
@@ -24,11 +21,7 @@ _ADDRESSES_EVERY_S = 30.0
 
 
 class ClientQuotas(Closing):
-    """Client quotas of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`.
-
-    Args:
-        settings: of kafka-python.
-    """
+    """Client quotas of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._admin = KafkaAdmin(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
@@ -49,10 +42,7 @@ class ClientQuotas(Closing):
 
         A value set on the entity overrides the inherited one, and so may loosen it.
 
-        Args:
-            entity: Whose quota.
-            key: Such as `request_percentage`.
-            client_ids: For a whole user: its client ids; the tightest value counts.
+        For a whole user, `client_ids` are its client ids, and the tightest value counts.
         """
         found: dict[tuple[_Component, ...], float | None] = {}
 
@@ -75,7 +65,7 @@ class ClientQuotas(Closing):
         return self._describe([], strict=False)
 
     def own_addresses(self) -> set[str]:
-        """Return the addresses of the brokers and of this host, as Kafka writes them; looked up now and then."""
+        """Return the addresses of the brokers and of this host in Kafka's notation, looked up every 30 s."""
         if time.monotonic() >= self._addresses_until_s:
             hosts = {*self._admin.brokers(up_only=False).values(), "localhost", socket.gethostname()}
             self._addresses = {address for host in hosts for address in _addresses(host)}
@@ -83,11 +73,7 @@ class ClientQuotas(Closing):
         return self._addresses
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
-        """Set or remove values in one request.
-
-        Returns:
-            The error of each entity, None where it succeeded. Never raises for a single entity.
-        """
+        """Set or remove values in one request."""
         entries = [
             (change.entity.parts(), [(change.key, change.value or 0.0, change.value is None)]) for change in changes
         ]
@@ -112,7 +98,7 @@ class ClientQuotas(Closing):
 
 
 def _wider(entity: QuotaEntity, client_id: str | None) -> list[tuple[_Component, ...]]:
-    """Return the entities Kafka looks up, in order, if this one has no quota; `client_id` of the user's client."""
+    """Return the entities that Kafka looks up, in order, if this one has no quota."""
     if entity.user is None:
         return [(("ip", _DEFAULT, None),)]
     mine: _Component = ("user", _EXACT, entity.user)
@@ -128,7 +114,7 @@ def _addresses(host: str) -> set[str]:
     try:
         return {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
     except OSError:
-        # A name that this host can't look up: an address of such a broker is unknown.
+        # This host can't resolve the name, so the address of that broker is unknown.
         return set()
 
 

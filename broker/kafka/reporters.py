@@ -1,6 +1,6 @@
-"""Loads the class that the tap reads into running brokers, and takes it out: `metric.reporters` is dynamic (KIP-226).
+"""Loads the class into running brokers, and unloads it: `metric.reporters` is dynamic (KIP-226).
 
-The jar must be on a broker's class path since its start. A change stays over restarts, until it is changed back.
+The jar must be on a broker's class path since its start. A change survives restarts.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,7 @@ SETTING = "metric.reporters"
 class ReportersChange:
     """Outcome for one broker.
 
-    Attributes:
-        broker_id: of the broker.
-        reporters: `metric.reporters` after the change.
-        is_changed: whether it was another before.
-        problem: why nothing was changed; None if all is well.
+    `problem` tells why nothing was changed.
     """
 
     broker_id: int

@@ -1,9 +1,10 @@
 """Reads a compacted topic from the beginning, without joining a group, and follows it."""
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, TypeVar
 
+import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from broker.closing import Closing
@@ -20,16 +21,30 @@ _PASSING = {
     "UNKNOWN_TOPIC_OR_PART",
     "_UNKNOWN_PARTITION",
     "_TRANSPORT",
-    # The connection to a leader that just died.
+    # The connection to a leader that has just died.
     "_DESTROY",
 }
 
 
+BAD_VALUE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Raised by msgspec's decoders when a record's value is not ours."""
+Decoded = TypeVar("Decoded")
+
+
+def decode_values(messages: Iterable[Message], decode: Callable[[bytes], Decoded]) -> Iterator[Decoded]:
+    """Decode the values of messages; skip tombstones and values of other writers."""
+    for message in messages:
+        try:
+            yield decode(message.value() or b"")
+        except BAD_VALUE_ERRORS:
+            continue
+
+
 def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
-    """Earliest offset and end of a partition; retries while it is being created or moves.
+    """Return the earliest offset and the end of a partition; retry while it is created or moves.
 
     Raises:
-        KafkaException: no answer in time.
+        KafkaException: If no answer comes in time.
     """
     give_up_at = time.monotonic() + timeout_s
     while True:
@@ -58,19 +73,19 @@ class TopicReader(Closing):
 
         Args:
             config: confluent-kafka settings of a user with READ.
-            topic: its name.
-            timeout_s: request timeout, and how long to wait for the next existing record.
-            group: a consumer group the user may READ; it is not joined.
-            start: the first record's time at least, in milliseconds since the epoch; or the end as it is now.
+            topic: Name of the topic.
+            timeout_s: Timeout of a request, and of the wait for the next existing record.
+            group: A consumer group that the user may READ; it is not joined.
+            start: Minimum time of the first record, in milliseconds since the epoch; or the current end.
 
         Raises:
-            BrokerUnreachableError: no broker answers.
-            TopicMissingError: there is no such topic.
+            BrokerUnreachableError: If no broker answers.
+            TopicMissingError: If there is no such topic.
         """
         self._config = config
         self._topic = topic
         self._timeout_s = timeout_s
-        # librdkafka requires a group, though it is neither joined nor written to.
+        # librdkafka requires a group, but this consumer neither joins it nor writes to it.
         settings: dict[str, str | int | float | bool] = {"group.id": group, "enable.auto.commit": False}
         settings |= {"auto.offset.reset": "earliest", "enable.partition.eof": False, "log_level": 0}
         self._consumer = Consumer({**config, **settings})
@@ -79,7 +94,7 @@ class TopicReader(Closing):
             found = {number: bounds(self._consumer, topic, number, timeout_s) for number in self.partitions}
             starts = self._starts(start, found)
             self._ends = {number: (max(first, starts[number]), end) for number, (first, end) in found.items()}
-            # Only once: a fetch from a former assignment may still be answered after a second one.
+            # Assign only once: a fetch of a former assignment may still return after a second one.
             self._consumer.assign([TopicPartition(topic, number, offset) for number, offset in starts.items()])
         except KafkaException as error:
             self._consumer.close()
@@ -123,7 +138,7 @@ class TopicReader(Closing):
             if messages:
                 give_up_at = time.monotonic() + self._timeout_s
             yield from messages
-            # The last offsets may hold transaction markers, or be compacted away.
+            # The last offsets may be transaction markers or compacted records.
             for at in self._consumer.position([TopicPartition(self._topic, number) for number in missing]):
                 if at.offset >= missing.get(at.partition, 0):
                     missing.pop(at.partition, None)
@@ -132,7 +147,7 @@ class TopicReader(Closing):
                 raise BrokerUnreachableError(msg)
 
     def poll(self, wait_s: float = 0) -> list[Message]:
-        """Return new records; waits for one as long as told."""
+        """Return new records; wait up to `wait_s` for the first one."""
         return self._consume(wait_s, 1 if wait_s else _BATCH)
 
     def _consume(self, timeout_s: float, most: int = _BATCH) -> list[Message]:

@@ -29,7 +29,7 @@ DEFAULT_RETENTION_HOURS = 7 * 24
 
 _HOUR_MS = 3600 * 1000
 _CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs", "altered", "missing"
-# What Spark's Kafka source and our own readers call their consumer groups.
+# Prefixes of the consumer groups of our readers and Spark's Kafka source.
 _GROUP_PREFIXES = ("pid-quota", "spark-kafka-")
 
 
@@ -37,10 +37,7 @@ _GROUP_PREFIXES = ("pid-quota", "spark-kafka-")
 class TopicPlan:
     """Desired state of a topic.
 
-    Attributes:
-        name: of the topic.
-        settings: desired values; other settings keep the cluster's defaults.
-        partitions: how many; None accepts any number.
+    Settings without a value keep the cluster's defaults; `partitions` is None if any number is accepted.
     """
 
     name: str
@@ -50,13 +47,7 @@ class TopicPlan:
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting of a topic that differs from the plan.
-
-    Attributes:
-        setting: such as `retention.ms`, or `partitions`.
-        found: actual value.
-        wanted: planned value.
-    """
+    """A setting of a topic that differs from the plan."""
 
     setting: str
     found: str
@@ -65,13 +56,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class TopicOutcome:
-    """Actual state of a topic, or what was done to it.
+    """Actual state of a topic, or its change.
 
-    Attributes:
-        name: of the topic.
-        action: `created`, `exists`, `differs`, `altered` or `missing`.
-        partitions: how many it has; 0 if it is missing.
-        differences: from the plan (for `altered`: before the change).
+    `action` is `created`, `exists`, `differs`, `altered` or `missing`. The differences of an altered topic are from
+    before.
     """
 
     name: str
@@ -85,10 +73,10 @@ class Principals:
     """Principal of each role; None leaves that role's ACLs alone.
 
     Attributes:
-        tap: writes our topics, such as `User:tap`.
-        stream: reads them.
-        shipper: writes `broker-logs`, if lines are shipped there.
-        enforcer: reads and writes the enforcers' topic, and reads the events.
+        tap: Writes our topics, such as `User:tap`.
+        stream: Reads our topics.
+        shipper: Writes `broker-logs`, if lines are shipped there.
+        enforcer: Reads and writes the enforcers' topic, and reads the events.
     """
 
     tap: str | None = None
@@ -101,40 +89,28 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
     """Plan all our topics.
 
     Args:
-        partitions: of each, but for the enforcers' and the requests' topic, which have one.
-        retention_hours: of topics that are not compacted; must exceed the longest downtime of the stream.
+        partitions: Of each topic, except the enforcers' and the requests' topic, which have one.
+        retention_hours: Of topics that are not compacted; must exceed the longest downtime of the stream.
     """
     retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
-    plans = [TopicPlan(name, retention | settings, partitions) for name, settings in topic_settings().items()]
-    # Compacted only: no retention.
-    kept = [
-        replace(plan, settings=_without(plan.settings, "retention.ms")) if plan.name == TAP_STATUS else plan
-        for plan in plans
+    plans = [
+        TopicPlan(name, settings if name == TAP_STATUS else retention | settings, partitions)
+        for name, settings in topic_settings().items()
     ]
     logs = TopicPlan(BROKER_LOGS, retention | {"message.timestamp.type": "LogAppendTime"}, partitions)
     requests = TopicPlan(LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, 1)
-    return [*kept, logs, requests, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
+    return [*plans, logs, requests, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
 
 
 class TopicSetup:
-    """Describes, creates and alters topics and ACLs of one cluster.
-
-    Args:
-        config: confluent-kafka settings of an admin.
-        timeout_s: request timeout.
-    """
+    """Describes, creates and alters topics and ACLs of one cluster."""
 
     def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self._config, self._timeout_s = config, timeout_s
         self._admin = admin_client(config)
 
     def describe(self, plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
-        """Compare topics with the plans; change nothing.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-            TopicError: the right to read a topic's settings is missing.
-        """
+        """Compare topics with the plans; change nothing."""
         found = existing_topics(self._admin, self._config, self._timeout_s)
         there = {plan.name: found[plan.name] for plan in plans if plan.name in found}
         settings = self._settings(list(there))
@@ -150,16 +126,12 @@ class TopicSetup:
     ) -> list[TopicOutcome]:
         """Create missing topics; alter differing ones only on request.
 
-        Partitions are never added: that would remap principals and lose the order of their events.
+        It never adds partitions, which would remap principals and lose the order of their events.
 
         Args:
-            plans: the topics, with a number of partitions.
-            replication_factor: copies of new topics; -1 takes the broker's `default.replication.factor`.
-            alter: whether to set differing settings as planned.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-            TopicError: Kafka refused.
+            plans: The topics, with a number of partitions.
+            replication_factor: Copies of new topics; -1 takes the broker's `default.replication.factor`.
+            alter: Whether to set differing settings as planned.
         """
         planned = {plan.name: plan for plan in plans}
         outcomes = []
@@ -176,10 +148,7 @@ class TopicSetup:
         return outcomes
 
     def grant(self, who: Principals) -> list[str]:
-        """Grant each role what it needs; this denies the same to everyone else but super users.
-
-        Returns:
-            The ACLs granted, in words.
+        """Grant each role its rights, which denies them to everyone else but super users; return the ACLs in words.
 
         Raises:
             TopicError: Kafka refused: ALTER on the cluster is missing, or there is no authorizer.
@@ -242,10 +211,6 @@ def _parts(value: str) -> set[str]:
     return set(value.split(","))
 
 
-def _without(settings: Mapping[str, str], name: str) -> dict[str, str]:
-    return {key: value for key, value in settings.items() if key != name}
-
-
 def _bindings(who: Principals) -> list[AclBinding]:
     written = list(topic_settings())
     wanted: list[tuple[str, ResourceType, str, AclOperation]] = []
@@ -263,7 +228,7 @@ def _bindings(who: Principals) -> list[AclBinding]:
     if who.enforcer:
         rights = (AclOperation.READ, AclOperation.WRITE)
         wanted += [(who.enforcer, ResourceType.TOPIC, ENFORCER_TOPIC, operation) for operation in rights]
-        # Who produces from where.
+        # For the addresses of producers.
         wanted.append((who.enforcer, ResourceType.TOPIC, PRODUCE_EVENTS, AclOperation.READ))
         wanted.append((who.enforcer, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
     return [

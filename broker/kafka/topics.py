@@ -1,4 +1,4 @@
-"""Creates topics, and requires that a topic exists."""
+"""Creates topics, and checks that a topic exists."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -19,19 +19,14 @@ _NEW_TOPIC_S = 5.0
 
 
 def admin_client(config: Mapping[str, str]) -> AdminClient:
-    """Return confluent-kafka's admin client; it logs nothing, since we raise errors."""
+    """Return confluent-kafka's admin client; it logs nothing, because we raise errors."""
     return AdminClient({**config, "log_level": 0})
 
 
 def ensure_topics(
     config: Mapping[str, str], *, partitions: int = DEFAULT_PARTITIONS, replication_factor: int = -1
 ) -> None:
-    """Create the missing topics of those the tap writes; leave existing ones as they are.
-
-    Args:
-        config: confluent-kafka settings of a user with CREATE.
-        partitions: of each topic; all events of a principal are in one.
-        replication_factor: copies of each; -1 takes the broker's `default.replication.factor`.
+    """Create missing topics that the tap writes; leave existing ones unchanged.
 
     Raises:
         BrokerUnreachableError: no broker answers.
@@ -44,7 +39,7 @@ def ensure_topics(
 def ensure_topic(
     config: Mapping[str, str], name: str, settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> None:
-    """Create a topic of one partition if it is missing; raises as `ensure_topics`."""
+    """Create a topic of one partition if it is missing; raises the errors of `ensure_topics`."""
     _ensure(config, [NewTopic(name, 1, -1, config=dict(settings))], timeout_s)
 
 
@@ -66,7 +61,7 @@ def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFA
 
 
 def await_topic(config: Mapping[str, str], topic: str) -> None:
-    """Wait for a topic that may have been created just now, so that not every broker knows it; raises as above."""
+    """Wait for a topic that was just created, so that not every broker knows it; raises TopicMissingError."""
     give_up_at = time.monotonic() + _NEW_TOPIC_S
     while True:
         try:
@@ -94,11 +89,7 @@ def existing_topics(
 def create_topics(
     admin: AdminClient, wanted: Sequence[NewTopic], timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> dict[str, bool]:
-    """Create topics; return for each whether we were the one who did: another process may be faster.
-
-    Raises:
-        TopicError: Kafka refused to create a topic.
-    """
+    """Create topics; return for each whether we created it, since another process may be faster."""
     created = {}
     answers = admin.create_topics(list(wanted), operation_timeout=timeout_s, request_timeout=timeout_s)
     for name, answer in answers.items():
@@ -120,7 +111,7 @@ def _ensure(config: Mapping[str, str], wanted: Sequence[NewTopic], timeout_s: fl
     if not missing:
         return
     names = create_topics(admin, missing, timeout_s)
-    # Brokers learn of new topics a moment after the controller has created them.
+    # Brokers learn of new topics shortly after the controller has created them.
     give_up_at = time.monotonic() + timeout_s
     while not names.keys() <= existing_topics(admin, config, timeout_s).keys():
         if time.monotonic() > give_up_at:

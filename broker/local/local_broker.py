@@ -22,25 +22,25 @@ from jvm.broker_jar import broker_jar
 from jvm.jar_sets import ensure_jars, kafka_classpath
 
 DEFAULT_USERS = {"alice": "alice-secret", "mallory": "mallory-secret", "admin": "admin-secret"}
-"""Users of a demo broker; harmless, since it listens on the loopback address only."""
+"""Users of a demo broker. These passwords are harmless: it listens on the loopback address only."""
 
 BROKER_ID = 1
 
-# Another process may bind a free port before the broker does.
+# A retry is needed if another process binds a free port first.
 PORT_ATTEMPTS = 5
 
 
-class LocalBroker:
+class LocalBroker(ServerProcess):
     """Starts Kafka on entering the context, and stops it on leaving.
 
     Args:
-        data_folder: for topics, settings and logs; empty, missing, or of an earlier run.
-        users: password by user name, for SASL/PLAIN.
-        jars: folder of the jars, fetched if missing; by default `jars_folder()`.
-        super_users: names exempt from ACLs.
-        holds: use `pidquota.HoldAuthorizer` instead of the stock authorizer.
-        port: of the SASL listener; by default a free one.
-        server_properties: more of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
+        data_folder: For topics, settings and logs; empty, missing, or from an earlier run.
+        users: Password by user name, for SASL/PLAIN.
+        jars: Folder of the jars, fetched if missing; by default `jars_folder()`.
+        super_users: Names exempt from ACLs.
+        holds: Whether to use `pidquota.HoldAuthorizer` instead of the stock authorizer.
+        port: Of the SASL listener; by default a free one.
+        server_properties: More of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class LocalBroker:
         port: int | None = None,
         **server_properties: object,
     ) -> None:
-        self._server = ServerProcess(data_folder.resolve())
+        super().__init__(data_folder.resolve())
         self._users = dict(users)
         self._super_users = tuple(super_users)
         self._jars = jars
@@ -63,7 +63,7 @@ class LocalBroker:
         self._ports: Ports | None = None
 
     def __repr__(self) -> str:
-        return f"LocalBroker({str(self._server.folder)!r}, users={sorted(self._users)}, pid={self.pid})"
+        return f"LocalBroker({str(self.folder)!r}, users={sorted(self._users)}, pid={self.pid})"
 
     # Addresses, files and client settings
 
@@ -81,21 +81,6 @@ class LocalBroker:
     def broker_id(self) -> int:
         """The node id."""
         return BROKER_ID
-
-    @property
-    def pid(self) -> int | None:
-        """Process id of the JVM; None while it is not running."""
-        return self._server.pid
-
-    @property
-    def log_file(self) -> Path:
-        """The lines that the tap reads."""
-        return self._server.log_file
-
-    @property
-    def server_log(self) -> Path:
-        """The broker's ordinary log."""
-        return self._server.server_log
 
     def client_config(self, user: str) -> dict[str, str]:
         """confluent-kafka settings of a user, including the password."""
@@ -117,18 +102,11 @@ class LocalBroker:
         self.stop()
 
     def start(self) -> None:
-        """Start, and wait until it is ready.
-
-        Raises:
-            JavaError: no Java, or too old.
-            JarsError: the jars can't be fetched.
-            PortTakenError: another process listens on `port`, or on a port of the previous start.
-            BrokerStartError: any other failure; quotes the broker's last log lines.
-        """
+        """Start, and wait until it is ready."""
         if self.pid is not None:
             msg = f"the broker is already running (process {self.pid}): stop it first"
             raise LocalBrokerError(msg)
-        self._server.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         ensure_jars(self._jars)
         if self._ports is not None:
             self._start_on(self._ports)
@@ -145,14 +123,6 @@ class LocalBroker:
                 self._ports = ports
                 return
 
-    def stop(self) -> None:
-        """Shut down cleanly; kill it after a timeout."""
-        self._server.stop()
-
-    def kill(self) -> None:
-        """Kill it with SIGKILL, for fault tests."""
-        self._server.kill()
-
     def _known_ports(self) -> Ports:
         if self._ports is None:
             msg = "the broker was not started, so it has no address: use it inside `with LocalBroker(...)`"
@@ -160,13 +130,12 @@ class LocalBroker:
         return self._ports
 
     def _java(self) -> Jvm:
-        log_option = f"-Dlog4j2.configurationFile={write_log_settings(self._server.folder)}"
+        log_option = f"-Dlog4j2.configurationFile={write_log_settings(self.folder)}"
         return Jvm(kafka_classpath(self._jars), log_option, (broker_jar(self._jars),))
 
     def _start_on(self, ports: Ports) -> None:
-        server = self._server
-        write_server_properties(server.properties, ports, self._users, self._super_users, self._extra)
+        write_server_properties(self.properties, ports, self._users, self._super_users, self._extra)
         jvm = self._java()
-        server.format(jvm, new_cluster_id())
-        server.launch(jvm)
-        server.wait_until_ready(ports)
+        self.format(jvm, new_cluster_id())
+        self.launch(jvm)
+        self.wait_until_ready(ports)

@@ -83,16 +83,16 @@ def write_server_properties(
     node_id: int = 1,
     controllers: Mapping[int, int] | None = None,
 ) -> None:
-    """Write server.properties, readable by the owner only, since it holds passwords.
+    """Write server.properties, readable by the owner only, because it contains passwords.
 
     Args:
-        path: the file; topics go into `data` beside it.
-        ports: to listen on.
-        users: password by user name, for SASL/PLAIN.
-        super_users: names exempt from ACLs, as is `ANONYMOUS`, which the inner listener uses.
-        extra: server properties that override ours.
-        node_id: id of this server.
-        controllers: controller port by node id, of all servers; by default this one alone.
+        path: The file; topics go into `data` beside it.
+        ports: Ports to listen on.
+        users: Password by user name, for SASL/PLAIN.
+        super_users: Names exempt from ACLs, like `ANONYMOUS` of the inner listener.
+        extra: Server properties that override ours.
+        node_id: Id of this server.
+        controllers: Controller port by node id of all servers; by default this server only.
     """
     voters = controllers or {node_id: ports.controller}
     properties = {
@@ -111,7 +111,7 @@ def write_server_properties(
 
 
 def server_properties_of(properties: Mapping[str, object], *, holds: bool) -> dict[str, object]:
-    """Add the settings that load the classes of `broker_jar`; `holds` tells whether the authorizer is one of them."""
+    """Add the settings that load the classes of `broker_jar`, including the authorizer if `holds` is set."""
     loaded: dict[str, object] = {"metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"}
     return {**loaded, **({"authorizer.class.name": HOLD_AUTHORIZER} if holds else {}), **properties}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 20.0
-# What a JVM returns that shut down on SIGTERM.
+# Exit code of a JVM that SIGTERM ended.
 _TERMINATED = 143
 _POLL_S = 0.1
 _QUOTED_LINES = 8
@@ -41,11 +41,8 @@ _JVM_OPTIONS = (
 class Jvm:
     """JVM settings of a server.
 
-    Attributes:
-        classpath: of the Kafka release.
-        log_option: JVM option that sets the log configuration, such as `-Dlog4j2.configurationFile=...`.
-        more_jars: behind the release's on the class path.
-        heap_mb: maximum heap.
+    `log_option` sets the log configuration, such as `-Dlog4j2.configurationFile=...`. `more_jars` follow the
+    release's on the class path.
     """
 
     classpath: str
@@ -55,7 +52,7 @@ class Jvm:
 
     @property
     def whole_classpath(self) -> str:
-        """All jars."""
+        """Class path with all jars."""
         return os.pathsep.join((self.classpath, *map(str, self.more_jars)))
 
 
@@ -89,12 +86,7 @@ class ServerProcess:
         return self.folder / "server.properties"
 
     def format(self, jvm: Jvm, cluster_id: str) -> None:
-        """Format the data folder for a cluster, unless it is formatted.
-
-        Raises:
-            JavaError: no Java, or too old.
-            BrokerStartError: the tool failed; quotes its last lines.
-        """
+        """Format the data folder for a cluster, unless it is formatted."""
         if (self.folder / "data" / "meta.properties").exists():
             return
         tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self.properties)]
@@ -121,12 +113,7 @@ class ServerProcess:
         self._process = start_watched(command, self.folder / "broker.out")
 
     def wait_until_ready(self, ports: Ports) -> None:
-        """Wait until it answers; kill it on a timeout or interrupt.
-
-        Raises:
-            PortTakenError: another process listens on one of the ports.
-            BrokerStartError: any other failure; quotes the server's last log lines.
-        """
+        """Wait until it answers; kill it on a timeout or interrupt."""
         try:
             self._wait(ports)
         except BaseException:
@@ -162,7 +149,7 @@ class ServerProcess:
         while True:
             if self._process is None or self._process.poll() is not None:
                 raise self._start_error(ports)
-            # An answer is not enough: on a taken port it comes from another process.
+            # An answer does not suffice: on a taken port it comes from another process.
             if "Kafka Server started" in _text_from(self.server_log, self._log_start):
                 try:
                     admin.list_topics(timeout=_POLL_S * 10)
@@ -185,7 +172,7 @@ class ServerProcess:
 
 def new_cluster_id() -> str:
     """Return a random cluster id in Kafka's format."""
-    # Without dashes: the tool would take a leading one (1 id in 64) for an option.
+    # No dashes: the tool takes a leading one (1 id in 64) for an option.
     return base64.b64encode(uuid.uuid4().bytes, altchars=b"AB").decode("ascii").rstrip("=")
 
 
@@ -204,11 +191,7 @@ def free_ports(servers: int = 1) -> list[Ports]:
 
 
 def sasl_plain(bootstrap_servers: str, users: dict[str, str], user: str) -> dict[str, str]:
-    """confluent-kafka settings of a user, including the password.
-
-    Raises:
-        LocalBrokerError: there is no such user.
-    """
+    """confluent-kafka settings of a user, including the password."""
     if user not in users:
         msg = f"no user {user!r} on this broker (users: {', '.join(sorted(users))}): add it to `users`"
         raise LocalBrokerError(msg)
@@ -236,6 +219,6 @@ def _text_from(path: Path, start: int) -> str:
 
 
 def _last_lines(text: str) -> str:
-    # Drop stack frames, which would displace the messages.
+    # Drop stack frames, which displace the messages.
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return " | ".join(lines[-_QUOTED_LINES:]) or "none"

@@ -6,7 +6,7 @@ _HEAD_BYTES = 1024
 
 
 class LineCutter:
-    """Buffers an incomplete line; of an oversized one only the beginning."""
+    """Buffers an incomplete line, or the beginning of an oversized one."""
 
     def __init__(self) -> None:
         self.oversized_lines = 0
@@ -16,7 +16,7 @@ class LineCutter:
         self._too_long = False
 
     def cut(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that the chunk completes, without their ends; of an oversized one only the beginning."""
+        """Return the lines that the chunk completes, without line ends; of an oversized one the beginning."""
         first, *others = chunk.split(b"\n")
         if not others:
             self._keep(chunk)

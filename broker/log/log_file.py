@@ -18,11 +18,7 @@ class LogFile:
     """Reads a file that others append to, rename, compress and truncate."""
 
     def __init__(self, path: Path) -> None:
-        """Prepare to tail a file.
-
-        Args:
-            path: current name of the file, which need not exist yet.
-        """
+        """Prepare to tail a file."""
         self._path = path
         self._file: BinaryIO | None = None
         self._compressed = False
@@ -39,8 +35,8 @@ class LogFile:
         """Open the file, if it is there.
 
         Args:
-            position: resume here, even if the file was rotated since; if it is gone, at the oldest file left.
-            from_end: without a position, start at the end.
+            position: Where to resume, even in a rotated file; if that is gone, in the oldest file left.
+            from_end: Whether to start at the end without a position.
         """
         if position is None:
             if self._open(self._path) and from_end:
@@ -50,8 +46,8 @@ class LogFile:
         if found is not None and self._open(found):
             self._seek(position.offset)
             return
-        # Deleted while the tap was down: all that is left is new. At offset 0 nothing was read, so it may be one of
-        # that very time, compressed since: an empty beginning does not identify it.
+        # The file was deleted while the tap was down, so all remaining lines are new. At offset 0 nothing was read, so
+        # a file of the same time may be the saved one, compressed since: an empty beginning does not identify it.
         self.lost_files += 1
         read_ns = position.written_ns - (position.offset == 0)
         later = (path for path in rotated_files(self._path) if _is_later(path, read_ns))
@@ -66,10 +62,9 @@ class LogFile:
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes written but not yet returned, cheaply estimated."""
-        try:
-            live = self._path.stat()
-        except FileNotFoundError:
+        """Estimated bytes that were written but not returned yet."""
+        live = _status(self._path)
+        if live is None:
             return 0
         if self._file is None or live.st_ino == self._inode:
             return max(0, live.st_size - self._offset)
@@ -85,14 +80,10 @@ class LogFile:
         return FilePosition(self._inode, self._offset, self._head.length, self._head.digest, written_ns)
 
     def read(self) -> list[bytes]:
-        """Return the next complete lines without their ends; empty at the current end.
-
-        Raises:
-            TapError: a file can't be read.
-        """
+        """Return the next complete lines without their ends; empty at the current end."""
         file = self._file
         if file is None:
-            # Return nothing yet, so that a position exists before any line.
+            # Return no lines yet, so that a position exists before the first line.
             self._open(self._path)
             return []
         if self._was_cut(file):
@@ -144,9 +135,8 @@ class LogFile:
         return True
 
     def _at_end(self, file: BinaryIO) -> None:
-        try:
-            live = self._path.stat()
-        except FileNotFoundError:
+        live = _status(self._path)
+        if live is None:
             # Renamed, and the new file does not exist yet.
             return
         if live.st_ino == self._inode and not self._compressed:
@@ -159,16 +149,16 @@ class LogFile:
             self.rotations += 1
 
     def _following(self, file: BinaryIO) -> Path:
-        """The next file after this one: the log may have been rotated more than once."""
+        """Return the next file; the log may have been rotated more than once."""
         files = rotated_files(self._path)
         inodes = [_inode(path) for path in files]
         if self._inode in inodes:
             later = files[inodes.index(self._inode) + 1 :]
         else:
-            # Compressed or deleted since.
+            # The file was compressed or deleted.
             same = [index for index, path in enumerate(files) if self._head.length and self._fits(path)]
             if not same:
-                # Its successors may be gone as well.
+                # Its successors may be gone, too.
                 self.lost_files += 1
             last_write_ns = os.fstat(file.fileno()).st_mtime_ns
             later = files[same[-1] + 1 :] if same else [each for each in files if _is_later(each, last_write_ns)]
@@ -178,7 +168,7 @@ class LogFile:
         return self._head.fits(beginning_of(path))
 
     def _find(self, head: Head, inode: int | None, offset: int) -> Path | None:
-        """The file that a position refers to, whatever its name is now."""
+        """Return the file of a position, whatever its name is now."""
         files = [self._path, *rotated_files(self._path)]
         same = [path for path in files if path.exists() and head.fits(beginning_of(path))]
         for path in same:
@@ -217,22 +207,23 @@ class LogFile:
         self._seek(tail_from + tail.rfind(b"\n") + 1)
 
 
-def _inode(path: Path) -> int:
+def _status(path: Path) -> os.stat_result | None:
     try:
-        return path.stat().st_ino
+        return path.stat()
     except FileNotFoundError:
-        return 0
+        return None
+
+
+def _inode(path: Path) -> int:
+    status = _status(path)
+    return status.st_ino if status else 0
 
 
 def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+    status = _status(path)
+    return status.st_size if status else 0
 
 
 def _is_later(path: Path, than_ns: int) -> bool:
-    try:
-        return path.stat().st_mtime_ns > than_ns
-    except FileNotFoundError:
-        return False
+    status = _status(path)
+    return status is not None and status.st_mtime_ns > than_ns

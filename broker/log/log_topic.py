@@ -1,7 +1,7 @@
 """Reads the lines of brokers' classes from a Kafka topic, shipped there by Fluent Bit or Vector, for example.
 
-A value is one line, or an object that holds it as `message` or `log`. Each line names its broker. All lines of a broker
-must be in one partition, in order: what overtakes another is taken for a loss.
+A value is one line, or an object with the line as `message` or `log`. Each line names its broker. All lines of a broker
+must be in one partition, in order: a line out of order counts as a loss.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from broker.errors import BrokerUnreachableError, TapError
 from broker.kafka.errors import reason_of
-from broker.kafka.tail import bounds
+from broker.kafka.tail import BAD_VALUE_ERRORS, bounds
 from broker.kafka.topics import require_topic
 from broker.log.sources import LineBatch, SourceCounters
 from wire.heartbeat import Position, TopicPosition
@@ -39,10 +39,10 @@ def unwrap(value: bytes) -> bytes:
     """
     try:
         wrapper = _decode_wrapper(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except BAD_VALUE_ERRORS:
         return value.rstrip(b"\r\n")
     if wrapper.number is not None:
-        # A line of ours, perhaps with added fields.
+        # The value is a line of ours, perhaps with added fields.
         return value
     text = wrapper.message if wrapper.message is not None else wrapper.log
     return value if text is None else text.rstrip("\r\n").encode()
@@ -51,11 +51,7 @@ def unwrap(value: bytes) -> bytes:
 class TopicSource:
     """Reads all partitions of a topic of lines; offsets are kept in the position file, not in a group.
 
-    Args:
-        config: confluent-kafka settings of a user with READ.
-        topic: its name.
-        broker_id: of the only broker that may have written lines; by default the lines tell.
-        from_end: without a saved position, start at the end.
+    Lines may come from `broker_id` only, if it is given. `from_end` starts at the end without a saved position.
     """
 
     kind = "topic"
@@ -77,19 +73,13 @@ class TopicSource:
         return f"TopicSource({self._topic!r}, broker_id={self._broker_id})"
 
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
-        """Open the topic.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-            TopicMissingError: there is no such topic.
-            TapError: the position is that of a file or of another topic.
-        """
+        """Open the topic."""
         if position is not None and (not isinstance(position, TopicPosition) or position.topic != self._topic):
             msg = f"the position file does not belong to topic {self._topic!r}: use another position file"
             raise TapError(msg)
         partitions = range(require_topic(self._config, self._topic))
         settings: dict[str, str | int | float | bool] = {"group.id": "pid-quota-tap", "enable.auto.commit": False}
-        # If the position has been deleted, everything left is new.
+        # If the record at the position was deleted, all remaining records are new.
         settings |= {"auto.offset.reset": "earliest", "log_level": 3}
         self._consumer = Consumer({**self._config, **settings})
         saved = position.offsets if isinstance(position, TopicPosition) else {}
@@ -97,7 +87,7 @@ class TopicSource:
         self._sent_up_to = dict(sent_up_to.offsets) if isinstance(sent_up_to, TopicPosition) else {}
         to_end = self._from_end and position is None
         for number in partitions:
-            # Resolved to a number, so that it can be saved before any record arrives.
+            # Resolve the bound to a number, so that it can be saved before the first record.
             self._offsets.setdefault(number, self._bound(self._consumer, number, to_end=to_end))
         self._consumer.assign([TopicPartition(self._topic, number, at) for number, at in self._offsets.items()])
 

@@ -1,7 +1,7 @@
-"""Reads blocks of producer ids from a node's metadata log, which is there without any settings.
+"""Reads blocks of producer ids from a node's metadata log, which exists without any settings.
 
-The log is `__cluster_metadata-0` in the `metadata.log.dir` (or `log.dirs`) of every broker and controller; a copy will
-do, and the node may be running. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block
+The log is `__cluster_metadata-0` in the `metadata.log.dir` (or `log.dirs`) of every broker and controller; a copy
+suffices, and the node may be running. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block
 (KIP-730).
 """
 
@@ -27,10 +27,7 @@ _FIELDS = struct.Struct(">iqq")
 class MetadataHistory:
     """Blocks in a metadata log.
 
-    Attributes:
-        blocks: In order of allocation.
-        complete_from: Ids below were allocated before this log begins; 0 if the history is complete.
-        skipped_batches: Damaged batches, whose records are missing.
+    Ids below `complete_from` were allocated before this log begins; it is 0 for a complete history.
     """
 
     blocks: tuple[Block, ...]
@@ -41,12 +38,7 @@ class MetadataHistory:
 def read_metadata_blocks(
     folder: Path, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> MetadataHistory:
-    """Read the blocks of a metadata log, without a JVM.
-
-    Args:
-        folder: `__cluster_metadata-0`, or the folder that holds it.
-        progress: called with bytes read and bytes in total.
-    """
+    """Read the blocks of a metadata log, without a JVM."""
     try:
         segments = segments_of(folder)
         start = start_of(segments[0])
@@ -62,11 +54,7 @@ def read_metadata_blocks(
 
 
 def segments_of(folder: Path) -> list[Path]:
-    """Return the segments of a metadata log, oldest first.
-
-    Args:
-        folder: as `read_metadata_blocks`.
-    """
+    """Return the segments of a metadata log, oldest first."""
     folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
     segments = sorted(each for each in folder.glob("*.log") if each.stem.isdigit())
     if not segments:
@@ -76,11 +64,11 @@ def segments_of(folder: Path) -> list[Path]:
 
 
 def start_of(segment: Path) -> int | None:
-    """Return the first producer id that was free when a segment began; None if no snapshot tells."""
+    """Return the first producer id that was free when a segment began; None if no snapshot has it."""
     begins_at = int(segment.stem)
     if begins_at == 0:
         return 0
-    # Retention deletes old segments; a snapshot then tells the next id.
+    # Retention deletes old segments; a snapshot then has the next id.
     snapshots = sorted(segment.parent.glob("*.checkpoint"))
     for snapshot in reversed([path for path in snapshots if int(path.stem.split("-")[0]) <= begins_at]):
         reader = BlockReader(None)
@@ -98,8 +86,7 @@ def unreadable(folder: Path, error: Exception) -> MetadataLogError:
 class BlockReader:
     """Collects blocks over consecutive batches.
 
-    Args:
-        next_producer_id: the first that was free before them; None if unknown.
+    `next_producer_id` is the first that was free before them; None if unknown.
     """
 
     def __init__(self, next_producer_id: int | None) -> None:
@@ -133,7 +120,7 @@ class BlockReader:
 
 
 def producer_ids_record(value: bytes) -> tuple[int, int, int] | None:
-    """Broker id, broker epoch and next producer id of a `ProducerIdsRecord`; None if it is another record.
+    """Return broker id, broker epoch and next producer id of a `ProducerIdsRecord`; None for other records.
 
     Examples:
         >>> producer_ids_record(bytes([1, 15, 0]) + bytes([0, 0, 0, 2]) + bytes(7) + b"!" + bytes(6) + b"!@" + b"!")

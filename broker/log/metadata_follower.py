@@ -1,4 +1,4 @@
-"""Follows the metadata log of a running node: the blocks of producer ids that came since the last look."""
+"""Follows the metadata log of a running node: reads new blocks of producer ids."""
 
 import struct
 from pathlib import Path
@@ -10,23 +10,23 @@ from broker.log.metadata_blocks import BlockReader, segments_of, start_of, unrea
 from lifecycle.producer_id_blocks import Block
 
 STEP_BYTES = 4 * 1024 * 1024
-"""Read at once; a log that is followed for the first time may hold hundreds of megabytes."""
+"""Maximum to read at once; a log may have hundreds of megabytes at first."""
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _LENGTH_END = 8, 12
 _MIN_BYTES, _MAX_BYTES = 61, 256 * 1024 * 1024
 """Of a batch."""
 _MAY_BE_BLOCK = bytes([1, 15])
-"""Frame version and type of a `ProducerIdsRecord`; batches without these bytes are skipped unread."""
+"""Frame version and type of a `ProducerIdsRecord`; batches without these bytes are skipped."""
 
 
 class MetadataPosition(msgspec.Struct, frozen=True):
     """How far a metadata log was read.
 
     Attributes:
-        segment: first offset of the segment.
-        byte: of the segment, from which to read on.
-        next_producer_id: the first that no block before holds; None if unknown.
+        segment: First offset of the segment.
+        byte: Next byte to read in the segment.
+        next_producer_id: First producer id after the blocks before; None if unknown.
     """
 
     segment: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -35,24 +35,16 @@ class MetadataPosition(msgspec.Struct, frozen=True):
 
 
 class MetadataFollower:
-    """Reads a metadata log on.
-
-    Args:
-        position: where the last run ended; None reads from the beginning.
-    """
+    """Reads a metadata log from a position."""
 
     def __init__(self, position: MetadataPosition | None = None) -> None:
         self.position = position
         """After the last batch read; None before the first."""
         self.is_behind = False
-        """Whether there may be more than was read last."""
+        """Whether the log may have more to read."""
 
     def read(self, folder: Path) -> list[Block]:
-        """Return the next blocks, of some megabytes at most.
-
-        Args:
-            folder: `__cluster_metadata-0`, or the folder that holds it.
-        """
+        """Return the blocks of the next `STEP_BYTES`."""
         segments = segments_of(folder)
         try:
             segment, at = self._current(segments)
@@ -65,10 +57,10 @@ class MetadataFollower:
                     chunk += file.read(size - len(chunk))
             done = _read_frames(reader, chunk)
         except (OSError, ValueError) as error:
-            # A segment may have been cut and written on meanwhile.
+            # A segment may have been truncated and extended meanwhile.
             self.position = None if self.position is None else MetadataPosition(self.position.segment)
             raise unreadable(folder, error) from error
-        # More in this segment, or the next one: this one is complete once it exists.
+        # This segment may have more, or it is complete because the next one exists.
         self.is_behind = done > 0 or segment != segments[-1]
         self.position = MetadataPosition(at.segment, at.byte + done, reader.next_producer_id)
         if not done and segment != segments[-1]:
@@ -81,7 +73,7 @@ class MetadataFollower:
         at = self.position
         for segment in segments:
             if at is not None and int(segment.stem) == at.segment:
-                # A segment that lost its end is read again: blocks count once.
+                # Read a segment that lost its end again: blocks count once.
                 return segment, at if at.byte <= segment.stat().st_size else _beginning_of(segment)
         later = [each for each in segments if at is None or int(each.stem) > at.segment] or segments
         return later[0], _beginning_of(later[0])
@@ -103,16 +95,12 @@ def _read_frames(reader: BlockReader, chunk: bytes) -> int:
 
 
 def _frame_bytes(chunk: bytes, at: int) -> int:
-    """Length of the batch that begins there; 0 if it is not there yet.
-
-    Raises:
-        ValueError: no batch begins there.
-    """
+    """Return the length of the batch at an offset; 0 if it is incomplete."""
     if len(chunk) < at + _LENGTH_END:
         return 0
     length = int(_LENGTH.unpack_from(chunk, at + _LENGTH_AT)[0])
     if length == 0:
-        # Allocated, and not written yet.
+        # The space is allocated but not written yet.
         return 0
     if not _MIN_BYTES <= length + _LENGTH_END <= _MAX_BYTES:
         msg = f"no batch of {length} bytes"

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 from broker.errors import TapError
 
 HEAD_BYTES = 1024
-"""Bytes at a file's beginning that identify it: they hold times in ms, and the run of the class."""
+"""Bytes at a file's beginning that identify it: they contain times in ms, and the run of the class."""
 
 # `.1`, `.2.gz`, `-20261121`, `.2026-11-21-14.gz`: not a position file, a temporary file or another log.
 _ROTATED_SUFFIX = re.compile(r"[.-]\d[0-9T_:.-]*?(\.gz)?")
@@ -20,12 +20,7 @@ _ROTATED_SUFFIX = re.compile(r"[.-]\d[0-9T_:.-]*?(\.gz)?")
 
 @dataclass(frozen=True)
 class Head:
-    """Fingerprint of a file's beginning.
-
-    Attributes:
-        length: in bytes, at most `HEAD_BYTES`.
-        digest: hash of them.
-    """
+    """Fingerprint of a file's beginning."""
 
     length: int
     digest: str
@@ -42,14 +37,9 @@ class Head:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a file, compressed or not.
-
-    Raises:
-        FileNotFoundError: it does not exist.
-        TapError: it can't be opened.
-    """
+    """Open a file, compressed or not."""
     try:
-        # Opening a pipe would block until something writes to it.
+        # Opening a pipe blocks until something writes to it.
         if not stat.S_ISREG(path.stat().st_mode):
             msg = f"can't read file {path} (a folder, pipe or device): give a regular file"
             raise TapError(msg)
@@ -62,7 +52,7 @@ def open_log(path: Path) -> BinaryIO:
 
 
 def beginning_of(path: Path) -> bytes:
-    """First bytes of a file, compressed or not; empty if it is gone or damaged."""
+    """Return the first bytes of a file, compressed or not; none if it is gone or damaged."""
     try:
         with open_log(path) as file:
             return file.read(HEAD_BYTES)
@@ -71,7 +61,7 @@ def beginning_of(path: Path) -> bytes:
 
 
 def rotated_files(path: Path) -> list[Path]:
-    """Rotated files of a log, oldest first; one that is being compressed counts once, uncompressed."""
+    """Return the rotated files of a log, oldest first; one that is being compressed counts once."""
     found = {
         each.name: each
         for each in path.parent.glob(f"{_glob_quoted(path.name)}*")

@@ -1,4 +1,4 @@
-"""Sources of a tap's lines: the protocol, and the source that reads a file. For topics see `log_topic`."""
+"""Sources of a tap's lines: the protocol and the file source. For topics see `log_topic`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +11,14 @@ from wire.heartbeat import FilePosition, Position
 
 @dataclass
 class SourceCounters:
-    """Events at a source of lines, since start.
+    """Counters of a source of lines, since start.
 
     Attributes:
-        lines: read, of any kind.
-        rotations: times the log was rotated.
-        truncations: times the log was truncated.
-        oversized_lines: beyond the maximum length, cut.
-        lost_files: times lines were deleted before they were read: rotated files, records of a topic.
+        lines: Lines read.
+        rotations: Rotations of the log.
+        truncations: Truncations of the log.
+        oversized_lines: Lines beyond the maximum length, which were truncated.
+        lost_files: Times that rotated files or records of a topic were deleted before they were read.
     """
 
     lines: int = 0
@@ -33,11 +33,11 @@ class LineBatch:
     """Lines in order.
 
     Attributes:
-        stream: where they were read, such as a partition.
-        broker_id: of the only broker that may have written them; None if the lines tell.
-        lines: without delimiters.
-        repeated: a crashed run may already have sent their events.
-        after_loss: lines before them were lost.
+        stream: Where they were read, such as a partition.
+        broker_id: The only broker that may have written them; None if the lines name it.
+        lines: Without delimiters.
+        repeated: Whether a crashed run may already have sent their events.
+        after_loss: Whether lines before them were lost.
     """
 
     stream: str
@@ -48,7 +48,7 @@ class LineBatch:
 
 
 class Source(Protocol):
-    """What the tap reads. Not thread-safe."""
+    """A source of lines. Not thread-safe."""
 
     kind: str
     """`file` or `topic`, for the heartbeat."""
@@ -61,11 +61,11 @@ class Source(Protocol):
 
     @property
     def brokers(self) -> list[int]:
-        """Ids of the brokers known before their lines arrive."""
+        """Ids of the brokers that are known before their lines arrive."""
 
     @property
     def position(self) -> Position | None:
-        """After everything returned so far; None if there is nothing yet."""
+        """The position after all returned lines; None before the first."""
 
     @property
     def lag(self) -> int:
@@ -82,10 +82,7 @@ class Source(Protocol):
 class FileSource:
     """The file that the class in one broker writes.
 
-    Args:
-        path: need not exist yet.
-        broker_id: id of that broker.
-        from_end: without a saved position, start at the end of the file.
+    The file need not exist yet. `from_end` starts at its end without a saved position.
     """
 
     kind = "file"
@@ -97,17 +94,13 @@ class FileSource:
         self._file = LogFile(path)
         self._sent_up_to: FilePosition | None = None
         self._lines = 0
-        self._losses_told = 0
+        self._losses_reported = 0
 
     def __repr__(self) -> str:
         return f"FileSource({str(self._path)!r}, broker_id={self._broker_id})"
 
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
-        """Open the file.
-
-        Raises:
-            TapError: the position is that of a topic, or the file can't be read.
-        """
+        """Open the file."""
         if position is not None and not isinstance(position, FilePosition):
             msg = f"the position file belongs to topic {position.topic!r}, not to a file: use another position file"
             raise TapError(msg)
@@ -124,7 +117,7 @@ class FileSource:
             return []
         self._lines += len(lines)
         repeated = self._repeated(lines, begin)
-        lost, self._losses_told = self._file.lost_files > self._losses_told, self._file.lost_files
+        lost, self._losses_reported = self._file.lost_files > self._losses_reported, self._file.lost_files
         batches = [(lines[:repeated], True), (lines[repeated:], False)]
         return [LineBatch("file", self._broker_id, part, again, lost) for part, again in batches if part]
 
@@ -154,13 +147,13 @@ class FileSource:
         self._file.close()
 
     def _repeated(self, lines: list[bytes], begin: FilePosition | None) -> int:
-        """How many of these lines a crashed run may already have sent."""
+        """Return how many of these lines a crashed run may already have sent."""
         limit = self._sent_up_to
         if limit is None:
             return 0
         now = self._file.position
         if now is None or begin is None or not now.inode == begin.inode == limit.inode:
-            # In a file before that of the limit, or the limit's file was compressed, and so ends the repeats.
+            # The lines are from a file before the limit's, or the limit's file was compressed, which ends the repeats.
             return len(lines)
         at = begin.offset
         for index, line in enumerate(lines):

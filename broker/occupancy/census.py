@@ -1,4 +1,4 @@
-"""Takes a census: a sweep over all brokers, and whose producer ids it found."""
+"""Takes a census: a sweep over all brokers, and the owners of the producer ids."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,7 +17,6 @@ from broker.occupancy.sweep import (
     Unanswered,
     expiration,
     placements,
-    replicas_to_ask,
     sweep,
 )
 from lifecycle.occupancy import BYTES_PER_ENTRY, Census, owners_of
@@ -29,13 +28,8 @@ _NOT_ALIVE = "the cluster does not count it among its living brokers"
 class TakenCensus:
     """A census and its diagnostics.
 
-    Attributes:
-        census: What was found.
-        expirations: Settings of each broker, by id.
-        unanswered: Replicas that are missing.
-        down: Brokers that should hold replicas and returned nothing, and why.
-        requests: Number of requests sent.
-        is_tapped: Whether the topic `produce-events` exists.
+    `down` has the brokers that should hold replicas and returned nothing, with the reason. `is_tapped` tells
+    whether the topic `produce-events` exists.
     """
 
     census: Census
@@ -63,27 +57,14 @@ def take_census(
     report: Callable[[float, float], None] = lambda _done, _total: None,
     bytes_per_entry: int = BYTES_PER_ENTRY,
 ) -> TakenCensus:
-    """Ask all brokers.
-
-    Args:
-        kafka: Settings of someone who may READ all topics and DESCRIBE_CONFIGS the cluster.
-        now_ms: Our clock, in milliseconds since the epoch.
-        requests_per_second: Limit for all brokers together.
-        report: Takes how many replicas were asked for, and of how many.
-        bytes_per_entry: Heap of an entry.
-
-    Raises:
-        BrokerUnreachableError: If no broker answers.
-        ClusterRequestError: If a broker does not tell its settings.
-    """
+    """Ask all brokers."""
     with ProducersAdmin(kafka.kafka_python()) as admin:
         partitions = placements(admin)
         expirations, silent = _settings(admin)
         brokers = [each.broker_id for each in expirations]
-        advance = count_up(report, replicas_to_ask(partitions, brokers))
-        swept = sweep(admin, partitions, brokers, requests_per_second=requests_per_second, progress=advance)
-    told = _owners(kafka, swept, now_ms)
-    owners = owners_of(swept.replicas, told or {})
+        swept = sweep(admin, partitions, brokers, requests_per_second=requests_per_second, progress=report)
+    found = _owners(kafka, swept, now_ms)
+    owners = owners_of(swept.replicas, found or {})
     census = Census(
         now_ms,
         tuple(swept.replicas),
@@ -95,31 +76,19 @@ def take_census(
     )
     holders = {broker_id for each in partitions for broker_id in each.replicas}
     down = {each: silent.get(each, _NOT_ALIVE) for each in sorted(holders.difference(brokers))}
-    return TakenCensus(census, tuple(expirations), tuple(swept.unanswered), swept.requests, told is not None, down)
-
-
-def count_up(report: Callable[[float, float], None], total: int) -> Callable[[int], None]:
-    """Return a function that adds up what it is given, and reports the sum and the total."""
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        report(done, total)
-
-    return advance
+    return TakenCensus(census, tuple(expirations), tuple(swept.unanswered), swept.requests, found is not None, down)
 
 
 def _settings(admin: ProducersAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:
-    """Settings of the brokers, and why those that are taken for living do not tell theirs."""
-    told, silent = [], {}
+    """Return the settings of the brokers, and the reasons of those that do not answer."""
+    answered, silent = [], {}
     for broker_id in with_retries(admin.brokers):
         try:
-            told.append(expiration(admin, broker_id))
+            answered.append(expiration(admin, broker_id))
         except BrokerUnreachableError as error:
-            # It died a moment ago, and the others have not noticed yet.
+            # It has just died, and the others have not noticed yet.
             silent[broker_id] = str(error)
-    return told, silent
+    return answered, silent
 
 
 def _owners(kafka: KafkaConfig, swept: Sweep, now_ms: int) -> dict[int, tuple[str, int]] | None:

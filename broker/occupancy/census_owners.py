@@ -1,4 +1,4 @@
-"""Reads the owners of a census's producer ids from what taps have written."""
+"""Reads the owners of a census's producer ids from the taps' topics."""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,27 +6,22 @@ import msgspec
 import numpy as np
 
 from broker.errors import TopicMissingError
-from broker.kafka.tail import TopicReader
+from broker.kafka.tail import TopicReader, decode_values
 from lifecycle.occupancy import NOT_KNOWN_MS, Int64s
 from wire.event_record import events_of
 from wire.records import ProduceEvent, ProducerInit
 from wire.topics import PRODUCE_EVENTS, PRODUCER_INITS
 
 TAIL_MS = 120_000
-"""Of `produce-events`: taps write each active producer id once per tick, 10 s by default."""
+"""The part of `produce-events` to read: taps write each active producer id once per tick, 10 s by default."""
 
 _decode_init = msgspec.json.Decoder(ProducerInit).decode
 
 
 def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) -> dict[int, tuple[str, int]]:
-    """Return principal and hand-out time (ms since the epoch) by producer id, as far as taps told them.
+    """Return principal and hand-out time (ms since the epoch) by producer id, if taps wrote them.
 
-    Who was handed an id last owns it, unless an append of another principal was seen within `TAIL_MS`.
-
-    Args:
-        config: confluent-kafka settings of a user with READ on the topics.
-        producer_ids: To look up.
-        now_ms: our clock, in milliseconds since the epoch.
+    The principal that got an id last owns it, unless another principal appended with it within `TAIL_MS`.
 
     Raises:
         BrokerUnreachableError: a topic can't be read.
@@ -62,20 +57,13 @@ class _Newest:
 def _inits(config: Mapping[str, str]) -> Iterator[ProducerInit]:
     try:
         with TopicReader(config, PRODUCER_INITS) as topic:
-            for message in topic.read_to_end():
-                try:
-                    yield _decode_init(message.value() or b"")
-                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                    continue
+            yield from decode_values(topic.read_to_end(), _decode_init)
     except TopicMissingError:
-        # Only the events tell.
+        # Owners then come from the events alone.
         return
 
 
 def _newest_events(config: Mapping[str, str], now_ms: int) -> Iterator[ProduceEvent]:
     with TopicReader(config, PRODUCE_EVENTS, start=now_ms - TAIL_MS) as topic:
-        for message in topic.read_to_end():
-            try:
-                yield from events_of(message.value() or b"")
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                continue
+        for events in decode_values(topic.read_to_end(), events_of):
+            yield from events

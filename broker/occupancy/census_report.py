@@ -1,4 +1,4 @@
-"""What follows from a census, as values: broker by broker, with forecasts and what-ifs."""
+"""Computes a report of a census: each broker, with forecasts and what-ifs."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -19,21 +19,10 @@ _ALTER = ("kafka-configs.sh", "--bootstrap-server")
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a broker will hold at one rate.
+    """Forecast of a broker's entries at one rate.
 
-    Attributes:
-        pids_per_hour: New entries in an hour.
-        rate_source: What told that.
-        rate_pids: Producer ids that it was counted from.
-        rate_seconds: Time that they took to come.
-        rate_error: Standard error of it, as a share; None if it was counted from nothing.
-        pids_in_1h: Held in an hour.
-        pids_in_24h: Held in a day.
-        bytes_in_1h: Heap of those.
-        bytes_in_24h: Heap of those.
-        settles_at: Where this rate leads to, in entries.
-        swing: By so many it goes up and down from check to check.
-        limit_reached_at: When the limit is reached; None if it is not, or none was given.
+    The rate was counted from `rate_pids` producer ids in `rate_seconds`; `rate_error` is its standard error as a
+    share. Entries go up and down by `swing` from check to check around `settles_at`.
     """
 
     pids_per_hour: float
@@ -54,17 +43,8 @@ class Forecast:
 class BrokerOutlook:
     """One broker, now and later.
 
-    Attributes:
-        broker_id: Of the broker.
-        led_pids: Entries of partitions that it leads.
-        held_pids: Entries of all its replicas.
-        open_transactions: Held entries that do not expire, since a transaction is open.
-        estimated_bytes: Heap that the held ones take.
-        expiration_ms: Its `producer.id.expiration.ms`.
-        transactional_id_expiration_ms: Its `transactional.id.expiration.ms`.
-        check_interval_ms: How often it looks for expired producers.
-        missing_replicas: That were not told.
-        forecasts: By the highest rate first, which is the one to plan by: lately's, if it is higher, and today's.
+    `led_pids` are of partitions that it leads, `held_pids` of all its replicas. Entries with an open transaction do
+    not expire. The forecast with the highest rate comes first: plan by it.
     """
 
     broker_id: int
@@ -80,7 +60,7 @@ class BrokerOutlook:
 
     @property
     def worst(self) -> Forecast:
-        """By the highest rate."""
+        """The forecast with the highest rate."""
         return self.forecasts[0]
 
 
@@ -88,11 +68,7 @@ class BrokerOutlook:
 class WhatIf:
     """Another expiration.
 
-    Attributes:
-        expiration_ms: The new one.
-        freed: What each broker would forget.
-        lost: Whose producers would lose their deduplication.
-        commands: That make it so, for a shell.
+    `lost` are the producers that would lose their deduplication.
     """
 
     expiration_ms: int
@@ -103,16 +79,7 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class CensusReport:
-    """What follows from a census.
-
-    Attributes:
-        taken: The census.
-        occupancy: By broker, topic and principal.
-        held: By principal.
-        brokers: One by one.
-        failovers: What the death of each would do.
-        what_if: Another expiration, if one was asked for.
-    """
+    """The results of a census."""
 
     taken: TakenCensus
     occupancy: tuple[Occupancy, ...]
@@ -130,15 +97,7 @@ def make_report(
     expiration_ms: int | None = None,
     bootstrap_servers: str = "localhost:9092",
 ) -> CensusReport:
-    """Work out what follows from a census.
-
-    Args:
-        taken: The census.
-        earlier: What brokers held before, by broker.
-        limit: Entries that a broker must not reach.
-        expiration_ms: A `producer.id.expiration.ms` to try out.
-        bootstrap_servers: For the commands.
-    """
+    """Compute the results of a census."""
     census = taken.census
     occupancy = count_occupancy(census)
     brokers = tuple(_outlook(taken, each, occupancy, earlier, limit) for each in taken.expirations)
@@ -153,7 +112,7 @@ def make_report(
 
 
 def change_commands(expirations: Sequence[BrokerExpiration], expiration_ms: int, bootstrap_servers: str) -> list[str]:
-    """Return the commands that set an expiration on all brokers: one, and one for each with a setting of its own."""
+    """Return the commands that set an expiration on all brokers, including those with their own setting."""
     begin = (*_ALTER, bootstrap_servers, "--entity-type", "brokers")
     end = ("--alter", "--add-config", f"producer.id.expiration.ms={expiration_ms}")
     entities: list[tuple[str, ...]] = [("--entity-default",)]

@@ -1,4 +1,4 @@
-"""When each producer id was last used: brokers remember the time of its last batch."""
+"""Reads when each producer id was last used: brokers remember the time of its last batch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,18 +6,13 @@ from dataclasses import replace
 from broker.kafka.client import with_retries
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import ProducersAdmin
-from broker.occupancy.census import count_up
-from broker.occupancy.sweep import Unanswered, placements, replicas_to_ask, sweep
+from broker.occupancy.sweep import Unanswered, placements, sweep
 
 
 def last_batches(
     kafka: KafkaConfig, report: Callable[[float, float], None] = lambda _done, _total: None
 ) -> tuple[dict[int, int], Sequence[Unanswered]]:
     """Ask the leader of each partition.
-
-    Args:
-        kafka: Settings of someone who may READ the topics.
-        report: Takes how many partitions were asked for, and of how many.
 
     Returns:
         The time of the last batch of each producer id in milliseconds since the epoch, and the partitions without an
@@ -26,9 +21,9 @@ def last_batches(
     newest: dict[int, int] = {}
     with ProducersAdmin(kafka.kafka_python()) as admin:
         brokers = list(with_retries(admin.brokers))
-        # What a follower holds its leader holds, too.
+        # A leader has all entries of its followers.
         led = [replace(each, replicas=(each.leader,)) for each in placements(admin) if each.leader is not None]
-        swept = sweep(admin, led, brokers, progress=count_up(report, replicas_to_ask(led, brokers)))
+        swept = sweep(admin, led, brokers, progress=report)
     for replica in swept.replicas:
         for pid, last in zip(replica.producer_ids.tolist(), replica.last_timestamps_ms.tolist(), strict=True):
             newest[pid] = max(last, newest.get(pid, last))

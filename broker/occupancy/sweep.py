@@ -1,6 +1,6 @@
 """Takes a census: asks every broker, rate limited, for the producers of each replica it holds.
 
-Each request names its broker, so followers answer too: they hold the producers of what they replicate. Needs READ on
+Each request names its broker, so followers answer, too, with the producers of their replicas. Needs READ on
 the topics and DESCRIBE_CONFIGS on the cluster. The answer for a partition is not paged, whatever its size.
 """
 
@@ -18,7 +18,7 @@ from lifecycle.occupancy import Placement, ReplicaProducers
 
 _EXPIRATION = "producer.id.expiration.ms"
 _TRANSACTIONAL_EXPIRATION = "transactional.id.expiration.ms"
-# An internal setting: brokers report it only if their file sets it.
+# Brokers report this internal setting only if their file sets it.
 _CHECK_INTERVAL = "producer.id.expiration.check.interval.ms"
 _OF_ONE_BROKER = "DYNAMIC_BROKER_CONFIG"
 
@@ -27,12 +27,8 @@ _OF_ONE_BROKER = "DYNAMIC_BROKER_CONFIG"
 class BrokerExpiration:
     """Expiration settings of a broker.
 
-    Attributes:
-        broker_id: Of the broker.
-        producer_id_ms: `producer.id.expiration.ms`.
-        transactional_id_ms: `transactional.id.expiration.ms`, which is about coordinators, not producers (KIP-854).
-        is_own: `producer.id.expiration.ms` is set on this broker, which overrides a cluster-wide value.
-        check_interval_ms: Interval of its expiration checks.
+    `transactional_id_ms` applies to coordinators, not producers (KIP-854). `is_own` tells that
+    `producer.id.expiration.ms` is set on this broker, which overrides a cluster-wide value.
     """
 
     broker_id: int
@@ -44,14 +40,7 @@ class BrokerExpiration:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A replica that is missing from a sweep.
-
-    Attributes:
-        broker_id: Broker that did not answer.
-        topic: Of the partition.
-        partition: Its number.
-        reason: Why.
-    """
+    """A replica that is missing from a sweep."""
 
     broker_id: int
     topic: str
@@ -61,13 +50,7 @@ class Unanswered:
 
 @dataclass
 class Sweep:
-    """Result of a sweep.
-
-    Attributes:
-        replicas: Those answered.
-        unanswered: Those not answered.
-        requests: Number of requests sent.
-    """
+    """Result of a sweep."""
 
     replicas: list[ReplicaProducers] = field(default_factory=list)
     unanswered: list[Unanswered] = field(default_factory=list)
@@ -110,18 +93,13 @@ def sweep(
     brokers: Sequence[int],
     *,
     requests_per_second: float = REQUESTS_PER_SECOND,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[float, float], None] = lambda _done, _total: None,
     wait: Callable[[float], None] = time.sleep,
 ) -> Sweep:
     """Ask all brokers for all their replicas, one request at a time.
 
-    Args:
-        admin: Sends the requests.
-        partitions: Partitions to ask for.
-        brokers: Those that are up; replicas on others are skipped.
-        requests_per_second: Rate limit over all brokers.
-        progress: Called with the number of replicas after each request.
-        wait: Sleeps for some seconds.
+    Replicas on brokers that are not in `brokers` are skipped. `progress` is called with the replicas asked for and
+    their total.
     """
     found = Sweep()
     leaders = {(each.topic, each.partition): each.leader for each in partitions}
@@ -129,6 +107,7 @@ def sweep(
         broker_id: [(each.topic, each.partition) for each in partitions if broker_id in each.replicas]
         for broker_id in brokers
     }
+    done, total = 0, sum(map(len, wanted.values()))
     for answer in ask_producers(admin, wanted, wait, requests_per_second):
         found.requests += answer.is_sent
         for each in answer.partitions:
@@ -137,14 +116,9 @@ def sweep(
             else:
                 is_leader = leaders[each.topic, each.partition] == answer.broker_id
                 found.replicas.append(_replica(answer.broker_id, each.topic, each.partition, is_leader, each.producers))
-        progress(len(answer.partitions))
+        done += len(answer.partitions)
+        progress(done, total)
     return found
-
-
-def replicas_to_ask(partitions: Sequence[Placement], brokers: Sequence[int]) -> int:
-    """Number of replicas that a sweep asks for."""
-    living = set(brokers)
-    return sum(len(living.intersection(each.replicas)) for each in partitions)
 
 
 def _replica(broker_id: int, topic: str, partition: int, is_leader: bool, producers: Sequence[Any]) -> ReplicaProducers:

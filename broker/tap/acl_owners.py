@@ -1,6 +1,6 @@
-"""Who may write a topic or transactional id by the cluster's ACLs, as Kafka's StandardAuthorizer evaluates them.
+"""Evaluates who may write a topic or transactional id by the cluster's ACLs, like Kafka's StandardAuthorizer.
 
-No I/O. Super users may write everything, which ACLs do not show.
+No I/O. Super users may write everything; ACLs do not show them.
 """
 
 from collections import defaultdict
@@ -32,9 +32,9 @@ class Writers:
     """A set of principals.
 
     Attributes:
-        names: who may write or, with `everybody`, who may not.
-        everybody: all may write but `names`.
-        doubt: why no ACL says this, if none does.
+        names: Who may write or, with `everybody`, who may not.
+        everybody: Whether all except `names` may write.
+        doubt: Why no ACL determines this; None if one does.
     """
 
     names: frozenset[str] = frozenset()
@@ -63,13 +63,10 @@ class Writers:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whose a producer id is.
+class Owner:
+    """The owner of a producer id.
 
-    Attributes:
-        principal: its owner; None if that is not certain.
-        reason: why it is not.
-        candidates: principals it may be of, sorted, if several.
+    `principal` is None if the owner is not certain; `reason` tells why, and `candidates` are the possible owners.
     """
 
     principal: str | None = None
@@ -80,9 +77,7 @@ class Verdict:
 class AclRules:
     """The ACLs of a cluster at one time.
 
-    Args:
-        acls: all ACLs on topics and transactional ids, of all operations.
-        allows_without_acl: `allow.everyone.if.no.acl.found`: what no ACL names is everybody's to write.
+    `allows_without_acl` tells whether everybody may write a resource that no ACL matches.
     """
 
     def __init__(self, acls: Iterable[Acl], *, allows_without_acl: bool) -> None:
@@ -93,12 +88,12 @@ class AclRules:
         self._prefix_lengths = sorted({len(name) for _, is_prefix, name in self._by_pattern if is_prefix})
 
     def may_write(self, principal: str, host: str, resource: AclResource, name: str) -> bool:
-        """Whether this principal may write from this host, super users aside."""
+        """Whether a principal may write from a host, without super users."""
         acls = self._matching(resource, name)
         return _permits(acls, principal, host) if acls else self._without_acl.everybody
 
     def writers(self, resource: AclResource, name: str) -> Writers:
-        """Who may write from any host, super users aside."""
+        """Return who may write from any host, without super users."""
         acls = self._matching(resource, name)
         return _writers(acls) if acls else self._without_acl
 
@@ -109,49 +104,46 @@ class AclRules:
 
 
 class AclHistory:
-    """The ACLs of the last rounds: what is found in a round was written since the one before, or a little earlier.
+    """The ACLs of the last rounds, because batches found in a round were written since the round before.
 
     While ACLs change, old and new ones count together.
-
-    Args:
-        allows_without_acl: as of `AclRules`.
     """
 
     def __init__(self, *, allows_without_acl: bool) -> None:
         self._allows_without_acl = allows_without_acl
         self._sets: dict[frozenset[Acl] | None, _Kept] = {}
         self._reads = 0
-        self._judged: dict[tuple[str, str | None], Verdict] = {}
+        self._cached: dict[tuple[str, str | None], Owner] = {}
 
     def read(self, acls: frozenset[Acl] | None, now: float) -> None:
-        """Take the ACLs of this moment, in seconds; None if we may not read them."""
+        """Add the current ACLs; None if we may not read them."""
         self._reads += 1
-        # Also bounded by this: transactional ids come without end.
-        self._judged = {}
+        # This also bounds the cache: the number of transactional ids is unlimited.
+        self._cached = {}
         kept = self._sets.pop(acls, None)
         if kept is not None or acls is None:
             rules = kept.rules if kept else None
         else:
             rules = AclRules(acls, allows_without_acl=self._allows_without_acl)
-        # The newest is the first: its doubts are told.
+        # The newest comes first, so its doubts are reported.
         self._sets = {acls: _Kept(rules, self._reads, now)} | {
             key: old
             for key, old in self._sets.items()
             if self._reads - old.read <= _KEPT_READS or now - old.at <= _KEPT_SECONDS
         }
 
-    def owner(self, topic: str, transactional_id: str | None) -> Verdict:
-        """Return whose a producer id is that was seen on a topic, and has this transactional id if it has one.
+    def owner(self, topic: str, transactional_id: str | None) -> Owner:
+        """Return the owner of a producer id that was seen on a topic, with its transactional id if it has one.
 
-        Whoever uses it must be allowed to write both.
+        The owner must be allowed to write both.
         """
-        verdict = self._judged.get((topic, transactional_id))
-        if verdict is None:
+        owner = self._cached.get((topic, transactional_id))
+        if owner is None:
             writers = self._writers(AclResource.TOPIC, topic)
             if transactional_id is not None:
                 writers &= self._writers(AclResource.TRANSACTIONAL_ID, transactional_id)
-            verdict = self._judged[topic, transactional_id] = _verdict(writers)
-        return verdict
+            owner = self._cached[topic, transactional_id] = _owner(writers)
+        return owner
 
     def _writers(self, resource: AclResource, name: str) -> Writers:
         unreadable = Writers(everybody=True, doubt=OwnerReason.UNREADABLE)
@@ -167,7 +159,7 @@ class _Kept:
 
 
 def _permits(acls: Sequence[Acl], principal: str, host: str) -> bool:
-    """One DENY is enough to deny, one ALLOW is needed to allow."""
+    """One DENY denies; without any, one ALLOW allows."""
     fitting = [
         acl.permission == "allow"
         for acl in acls
@@ -177,7 +169,7 @@ def _permits(acls: Sequence[Acl], principal: str, host: str) -> bool:
 
 
 def _writers(acls: Sequence[Acl]) -> Writers:
-    # The wildcards, if an ACL has them, also stand for a principal, and a host, that none names.
+    # A wildcard of an ACL also covers principals and hosts that no ACL names.
     hosts = {acl.host for acl in acls}
     principals = {acl.principal for acl in acls}
     permitted = {who for who in principals if any(_permits(acls, who, host) for host in hosts)}
@@ -186,10 +178,10 @@ def _writers(acls: Sequence[Acl]) -> Writers:
     return Writers(frozenset(permitted))
 
 
-def _verdict(writers: Writers) -> Verdict:
+def _owner(writers: Writers) -> Owner:
     if writers.everybody:
-        return Verdict(reason=writers.doubt or OwnerReason.EVERYBODY)
+        return Owner(reason=writers.doubt or OwnerReason.EVERYBODY)
     if not writers.names:
-        return Verdict(reason=writers.doubt or OwnerReason.NOBODY)
+        return Owner(reason=writers.doubt or OwnerReason.NOBODY)
     names = tuple(sorted(writers.names))
-    return Verdict(names[0]) if len(names) == 1 else Verdict(reason=OwnerReason.SEVERAL, candidates=names)
+    return Owner(names[0]) if len(names) == 1 else Owner(reason=OwnerReason.SEVERAL, candidates=names)

@@ -1,6 +1,5 @@
-"""The file beside a tap's position that keeps which producer ids the brokers held when they were asked."""
+"""Stores the producer ids that the brokers held when they were asked, beside the tap's position."""
 
-import os
 import zlib
 from array import array
 from collections.abc import Mapping, Sequence
@@ -10,12 +9,13 @@ from pathlib import Path
 import msgspec
 
 from broker.tap.known_ids import KnownIds, Watched
+from broker.tap.position_file import write_atomically
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """An answer, of which the ids follow behind the first line of the file.
+    """An answer without its ids, which follow the first line of the file.
 
-    `streams` are those whose watches it is for; `requested`: a stream's request, too.
+    `streams` are the watches it is for; `requested` tells that it also answers a stream's request.
     """
 
     streams: list[str]
@@ -28,7 +28,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequence[KnownIds] = ()) -> None:
-    """Save the answers for watches and requests atomically; what can't be saved is asked for again by the next run."""
+    """Save the answers for watches and requests atomically; if that fails, the next run asks again."""
     distinct = list({id(each): each for each in (*requested, *answers.values())}.values())
     head = [
         _Kept(
@@ -42,19 +42,12 @@ def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequenc
         )
         for each in distinct
     ]
-    new = file.with_name(file.name + ".new")
     with suppress(OSError):
-        with new.open("wb") as out:
-            out.write(msgspec.json.encode(head) + b"\n")
-            for each in distinct:
-                each.ids.tofile(out)
-            out.flush()
-            os.fsync(out.fileno())
-        new.replace(file)
+        write_atomically(file, [msgspec.json.encode(head) + b"\n", *(each.ids for each in distinct)])
 
 
 def load_answers(file: Path) -> tuple[dict[str, KnownIds], tuple[KnownIds, ...]]:
-    """Load what was saved; nothing if the file is missing, cut or damaged: a wrong id would charge an old producer."""
+    """Load the answers; none if the file is missing or damaged: a wrong id would charge an old producer."""
     found: dict[str, KnownIds] = {}
     requested: list[KnownIds] = []
     try:

@@ -1,15 +1,14 @@
-"""Learns by asking: which producer ids were there before a watch began, from the brokers that remember them.
+"""Asks the brokers which producer ids existed before a watch began.
 
 A tap that begins to watch, or has missed lines, can't tell old ids from new. It reads on and asks: an id that no broker
-held at the time of the question is new. Until the answer is complete, and where it can't be had, the tap learns by
-waiting: all that it sees in the first window is marked `learning`. A stream that forgot ids requests a question, too
-(`wire.learning_request`); that answer only says what is new, since other streams may remember the rest.
+held at the time of the question is new. Until the answer is complete, or if there is none, the tap learns by waiting:
+it marks all events of the first window as `learning`. A stream that forgot ids requests a question, too
+(`wire.learning_request`). That answer only tells which ids are new, because other streams may remember the rest.
 """
 
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from broker.errors import BrokerError
@@ -22,27 +21,11 @@ from broker.tap.once import Once
 _RETRY_S = 30.0
 _REQUESTED_EVERY_S = 60.0
 _MAX_REQUESTED = 3
-"""Answers to requests that are kept: 80 MB each for ten million ids."""
+"""Maximum of stored answers to requests: 80 MB each for ten million ids."""
 _END_S = 5.0
 
 AskBrokers = Callable[[Mapping[str, Watched], threading.Event], KnownIds]
 """Asks all brokers; ends early, with any answer, once the event is set."""
-
-
-@dataclass(frozen=True)
-class Questions:
-    """What a tap may ask the brokers, and how it tells the operator.
-
-    Attributes:
-        held_ids: asks for the ids that were there before; without it the tap learns by waiting.
-        say: called with a line for the operator.
-    """
-
-    held_ids: AskBrokers | None = None
-    say: Callable[[str], None] = lambda _: None
-
-
-NO_QUESTIONS = Questions()
 
 
 class _StoppedError(Exception):
@@ -50,11 +33,7 @@ class _StoppedError(Exception):
 
 
 def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
-    """Return a function that asks all brokers for the producer ids they hold.
-
-    Args:
-        settings: of kafka-python, for a user with DESCRIBE and READ on all topics.
-    """
+    """Return a function that asks all brokers for the producer ids they hold."""
 
     def ask(watched: Mapping[str, Watched], stop: threading.Event) -> KnownIds:
         def wait(seconds: float) -> None:
@@ -68,14 +47,9 @@ def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
 
 
 class Asking:
-    """Asks in a thread of its own, one question at a time.
+    """Asks in its own thread, one question at a time.
 
-    Args:
-        ask: asks the brokers; raises `BrokerError`.
-        learn_ms: how long a watch learns if nothing is asked.
-        file: keeps the answers for the next run; None for nowhere.
-        say: called with a line for the operator.
-        wall_clock: seconds since the epoch.
+    `learn_ms` is how long a watch learns without an answer. `file` keeps the answers for the next run.
     """
 
     def __init__(
@@ -83,12 +57,12 @@ class Asking:
         ask: AskBrokers,
         learn_ms: int,
         file: Path | None = None,
-        say: Callable[[str], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._ask, self._learn_ms, self._file, self._report = ask, learn_ms, file, Once(say)
+        self._ask, self._learn_ms, self._file, self._warn_once = ask, learn_ms, file, Once(warn)
         self._wall_clock = wall_clock
-        # By stream. A later answer never replaces one: it holds what was charged or refused since.
+        # By stream. A later answer never replaces one, because it contains ids that were charged or refused since.
         self._known: dict[str, KnownIds] = {}
         # Newest first.
         self._requested: tuple[KnownIds, ...] = ()
@@ -98,30 +72,17 @@ class Asking:
         self._thread: threading.Thread | None = None
         self._retry_at = 0.0
 
-    @classmethod
-    def of(
-        cls, questions: Questions, learn_ms: int, file: Path | None, wall_clock: Callable[[], float]
-    ) -> "Asking | None":
-        """Return an instance; None if the tap may not ask, or does not learn."""
-        if not questions.held_ids or not learn_ms:
-            return None
-        return cls(questions.held_ids, learn_ms, file, questions.say, wall_clock)
-
     def load(self) -> None:
-        """Load the answers of the last run; a file that can't be read is asked for again."""
+        """Load the answers of the last run."""
         if self._file is not None:
             self._known, self._requested = load_answers(self._file)
 
     def step(
         self, brokers: Mapping[str, BrokerWatch], now_s: float, stop: threading.Event, requested_ms: int = 0
     ) -> None:
-        """Ask for watches that have begun, and give them what was answered.
+        """Ask for watches that have begun, and give them the answers.
 
-        Args:
-            brokers: the watches, by name.
-            now_s: monotonic clock, in seconds.
-            stop: ends a question.
-            requested_ms: when the last stream began to learn that still does, not ahead of the clock; 0 if none does.
+        `requested_ms` is when the last stream began to learn that still does; 0 if none does.
         """
         self._forget(brokers, requested_ms)
         if self._thread is not None and not self._thread.is_alive():
@@ -138,7 +99,7 @@ class Asking:
     def _forget(self, brokers: Mapping[str, BrokerWatch], requested_ms: int) -> None:
         for stream, each in brokers.items():
             if stream in self._known and not self._covers(self._known[stream], stream, each):
-                # Over, or begun anew: 80 MB for ten million ids.
+                # The watch ended or began anew, and ten million ids take 80 MB.
                 del self._known[stream]
         if not requested_ms:
             self._requested = ()
@@ -166,7 +127,7 @@ class Asking:
         return watch.lasts(self._learn_ms) and watched is not None and watched.since_ms == watch.since_ms
 
     def close(self) -> None:
-        """Wait for the thread, which ends once the tap is told to stop."""
+        """Wait for the thread, which ends when the tap stops."""
         if self._thread is not None:
             self._thread.join(_END_S)
 
@@ -202,4 +163,4 @@ class Asking:
             )
         else:
             return
-        self._report(text)
+        self._warn_once(text)

@@ -1,4 +1,4 @@
-"""Reports the blocks of producer ids that a tap's brokers were given, from a metadata log on its machine."""
+"""Reports the blocks of producer ids that were allocated to a tap's brokers, from a metadata log on its host."""
 
 import math
 from collections.abc import Callable
@@ -11,20 +11,18 @@ from broker.tap.watches import Watches
 from wire.records import ProducerIdBlock
 
 LOOK_S = 10.0
-"""Interval of looks into the log."""
+"""Interval of reads of the log."""
 
 
 class BlockWatch:
     """Follows a metadata log.
 
-    Args:
-        folder: of the log; None goes by what the class in the tap's broker tells.
-        broker_id: of the broker on this machine, whose blocks to report; None reports those of all brokers.
-        say: called with a line for the operator.
+    Without `folder`, the class in the tap's broker names it. Without `broker_id`, the blocks of all brokers are
+    reported.
     """
 
-    def __init__(self, folder: Path | None, broker_id: int | None, say: Callable[[str], None]) -> None:
-        self._folder, self._broker_id, self._report = folder, broker_id, Once(say)
+    def __init__(self, folder: Path | None, broker_id: int | None, warn: Callable[[str], None]) -> None:
+        self._folder, self._broker_id, self._warn_once = folder, broker_id, Once(warn)
         self._follower = MetadataFollower()
         self._look_at = -math.inf
 
@@ -34,24 +32,19 @@ class BlockWatch:
         return self._follower.position
 
     def restore(self, position: MetadataPosition | None) -> None:
-        """Go on where the last run ended."""
+        """Resume where the last run ended."""
         self._follower = MetadataFollower(position)
 
     def read(self, watches: Watches, now_s: float) -> list[ProducerIdBlock]:
-        """Return new blocks; looks every `LOOK_S`.
-
-        Args:
-            watches: of the tap.
-            now_s: monotonic clock, in seconds.
-        """
-        folder = self._folder or self._told_folder(watches)
+        """Return new blocks, at most every `LOOK_S`."""
+        folder = self._folder or self._folder_of_class(watches)
         if folder is None or now_s < self._look_at:
             return []
         try:
             found = self._follower.read(folder)
         except MetadataLogError as error:
             self._look_at = now_s + LOOK_S
-            self._report(f"blocks of producer ids are not seen: {error}")
+            self._warn_once(f"blocks of producer ids are not seen: {error}")
             return []
         if not self._follower.is_behind:
             self._look_at = now_s + LOOK_S
@@ -64,7 +57,7 @@ class BlockWatch:
             for each in ours
         ]
 
-    def _told_folder(self, watches: Watches) -> Path | None:
+    def _folder_of_class(self, watches: Watches) -> Path | None:
         if self._broker_id is None:
             return None
         state = watches.of(self._broker_id).state

@@ -1,4 +1,4 @@
-"""The watch over one broker: makes records of the lines of the class in it, and learning marks. Pure."""
+"""The watch over one broker: turns its lines into records with learning marks. Pure."""
 
 from collections.abc import Callable
 
@@ -17,13 +17,7 @@ _TAKEN_OUT = "the class was taken out of the broker, so its producers are not se
 
 
 class SavedWatch(msgspec.Struct, frozen=True):
-    """What the position file keeps of a watch.
-
-    Attributes:
-        order: how far the broker's lines have come.
-        learning: since when they have had no gap.
-        stream: where they were read.
-    """
+    """The state of a watch in the position file."""
 
     order: LineOrder
     learning: LearningTime
@@ -33,29 +27,25 @@ class SavedWatch(msgspec.Struct, frozen=True):
 class BrokerWatch:
     """Reads the lines of one broker in order.
 
-    Args:
-        broker_id: that wrote them.
-        learn_ms: how long a watch learns; 0 marks no event as learning.
-        own_topic: topic of the tap's own events, whose batches make none.
-        say: called with a line for the operator.
+    A watch learns for `learn_ms`; 0 marks no event as learning. Batches of `own_topic` make no events.
     """
 
     def __init__(
-        self, broker_id: int, *, learn_ms: int = 0, own_topic: str = "", say: Callable[[str], None] = lambda _: None
+        self, broker_id: int, *, learn_ms: int = 0, own_topic: str = "", warn: Callable[[str], None] = lambda _: None
     ) -> None:
         self.broker_id = broker_id
         self.stream = ""
         """Where its lines were read last."""
         self.learning = LearningTime()
         self.answers = NO_ANSWERS
-        """What the brokers held when they were asked."""
+        """The answers of the brokers."""
         self.counters = LineCounters()
         self.state: ClassState | None = None
-        """What the class told last of itself; None if it has told nothing yet."""
+        """The last state that the class reported; None before the first."""
         self.problem: str | None = None
         """Why the class can't see any batch; None if it can."""
         self._order = LineOrder()
-        self._learn_ms, self._own_topic, self._report = learn_ms, own_topic, Once(say)
+        self._learn_ms, self._own_topic, self._warn_once = learn_ms, own_topic, Once(warn)
 
     @property
     def newest_line_ms(self) -> int | None:
@@ -63,14 +53,12 @@ class BrokerWatch:
         return self.learning.newest_ms if self.learning.newest_ms >= 0 else None
 
     def take(self, line: Line, *, repeated: bool = False) -> ProduceEvent | ProducerInit | None:
-        """Take the next line; return the record that it makes, if any.
+        """Process the next line; return its record, if any.
 
-        Args:
-            line: of this broker.
-            repeated: a crashed run may already have sent its record.
+        A crashed run may already have sent the record of a line that is `repeated`.
 
         Raises:
-            TapError: the class writes lines of another format.
+            TapError: If the class writes lines of another format.
         """
         place = self._order.follow(line)
         if place is Place.DUPLICATE:
@@ -89,16 +77,16 @@ class BrokerWatch:
         return None
 
     def lose(self) -> None:
-        """Begin a new watch with the next line, since lines may be missing before it."""
+        """Begin a new watch with the next line, because lines may be missing before it."""
         self._order.forget()
         self.learning.restart()
 
     def saved(self) -> SavedWatch:
-        """Return what the next run needs to go on."""
+        """Return the state that the next run needs."""
         return SavedWatch(msgspec.structs.replace(self._order), msgspec.structs.replace(self.learning), self.stream)
 
     def restore(self, saved: SavedWatch) -> None:
-        """Go on where the last run ended."""
+        """Resume where the last run ended."""
         self._order = msgspec.structs.replace(saved.order)
         self.learning, self.stream = msgspec.structs.replace(saved.learning), saved.stream
 
@@ -109,7 +97,7 @@ class BrokerWatch:
             return None
         if self.answers is not NO_ANSWERS:
             since_ms = self.learning.since_ms
-            learning, asked_at_ms = self.answers.judge(line.producer_id, line.timestamp_ms, since_ms, learning=learning)
+            learning, asked_at_ms = self.answers.check(line.producer_id, line.timestamp_ms, since_ms, learning=learning)
         self.counters.events += 1
         return ProduceEvent(
             line.timestamp_ms,
@@ -141,7 +129,7 @@ class BrokerWatch:
         if isinstance(state, StopLine) and not state.shutdown:
             self.learning.restart()
             self.problem = _TAKEN_OUT
-        self._report(f"broker {self.broker_id}: {self.problem}" if self.problem else None)
+        self._warn_once(f"broker {self.broker_id}: {self.problem}" if self.problem else None)
 
     def _check_format(self, state: ClassState) -> None:
         if state.format == LINE_FORMAT:

@@ -21,23 +21,16 @@ _SILENT = (
 
 
 class Heartbeats:
-    """Heartbeats of one run of a tap.
-
-    Args:
-        kind: of the source, `file` or `topic`.
-        wall_clock: seconds since the epoch.
-        on_heartbeat: called with each heartbeat, in the tap's thread.
-        say: called with a line for the operator.
-    """
+    """Heartbeats of one run of a tap."""
 
     def __init__(
         self,
         kind: str,
         wall_clock: Callable[[], float],
         on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
-        say: Callable[[str], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._kind, self._on_heartbeat, self._say = kind, on_heartbeat, say
+        self._kind, self._on_heartbeat, self._warn = kind, on_heartbeat, warn
         self._wall_clock = wall_clock
         self._began_ms = self._now_ms()
         self._host, self._tap_id = socket.gethostname(), uuid.uuid4().hex[:12]
@@ -46,53 +39,34 @@ class Heartbeats:
     def send(
         self, output: TapOutput, source: Source, watches: Watches, of_tap: dict[str, int], *, stopped: bool
     ) -> None:
-        """Send one for each broker.
-
-        Args:
-            output: sends them.
-            source: what the tap reads.
-            watches: over its brokers.
-            of_tap: counters of the whole tap.
-            stopped: whether the tap is shutting down.
-        """
+        """Send one heartbeat for each broker. `of_tap` has the counters of the whole tap."""
         cluster_brokers, samples = output.brokers(), list(watches.bad_samples)
         for watch in watches.by_name.values():
-            heartbeat = self._of(watch, source, of_tap, stopped, cluster_brokers, samples)
+            state = watch.state
+            heartbeat = TapHeartbeat(
+                self._now_ms(),
+                watch.broker_id,
+                self._host,
+                self._tap_id,
+                self._kind,
+                {**of_tap, **asdict(watch.counters)},
+                source.position,
+                source.lag if self._kind == "file" else None,
+                source.lag if self._kind == "topic" else None,
+                watch.newest_line_ms,
+                stopped,
+                cluster_brokers,
+                samples,
+                watch.problem or self._silence(watch, source, cluster_brokers),
+                state.class_version if state else None,
+                state.kafka_version if state else None,
+            )
             output.send_status(heartbeat.key(), heartbeat)
             if self._on_heartbeat:
                 self._on_heartbeat(heartbeat)
 
-    def _of(
-        self,
-        watch: BrokerWatch,
-        source: Source,
-        of_tap: dict[str, int],
-        stopped: bool,
-        cluster_brokers: list[int],
-        bad_samples: list[str],
-    ) -> TapHeartbeat:
-        state = watch.state
-        return TapHeartbeat(
-            self._now_ms(),
-            watch.broker_id,
-            self._host,
-            self._tap_id,
-            self._kind,
-            {**of_tap, **asdict(watch.counters)},
-            source.position,
-            source.lag if self._kind == "file" else None,
-            source.lag if self._kind == "topic" else None,
-            watch.newest_line_ms,
-            stopped,
-            cluster_brokers,
-            bad_samples,
-            watch.problem or self._silence(watch, source, cluster_brokers),
-            state.class_version if state else None,
-            state.kafka_version if state else None,
-        )
-
     def _silence(self, watch: BrokerWatch, source: Source, cluster_brokers: list[int]) -> str | None:
-        """Return why a broker is not seen that is up and writes nothing; None if it is seen, down or behind."""
+        """Return a problem if a running broker writes no lines; None if it does, is down or is behind."""
         newest_ms = max(watch.newest_line_ms or 0, self._began_ms)
         if (
             watch.broker_id not in cluster_brokers
@@ -103,7 +77,7 @@ class Heartbeats:
             self._silent.discard(watch.broker_id)
             return None
         if watch.broker_id not in self._silent:
-            self._say(f"broker {watch.broker_id}: {_SILENT}")
+            self._warn(f"broker {watch.broker_id}: {_SILENT}")
             self._silent.add(watch.broker_id)
         return _SILENT
 

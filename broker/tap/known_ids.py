@@ -1,6 +1,6 @@
-"""The producer ids that brokers held when they were asked: those that are old when a tap begins to watch. Pure.
+"""The producer ids that brokers held when they were asked, which are old. Pure.
 
-Ids are unique in a cluster, so a set of them tells old from new without a principal.
+Ids are unique in a cluster, so a set of them distinguishes old from new without a principal.
 """
 
 from array import array
@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 _CHUNK = 250_000
 _PIECE = 50_000
-"""Given back to the system at once when merged: chunks and result together take little more than the result."""
+"""Each piece is freed when it is merged, so that merging takes little more memory than the result."""
 
 
 class Watched(NamedTuple):
     """How far a broker's lines had been read when the brokers were asked.
 
     Attributes:
-        since_ms: since when it had been watched without a gap, see `LearningTime.since_ms`.
-        asked_at_ms: time of its newest line, or when a stream began to learn that requested the question. Not ahead of
-            the tap's own clock at the question, since a broker's may be.
+        since_ms: See `LearningTime.since_ms`.
+        asked_at_ms: Time of its newest line, or when the requesting stream began to learn. It is at most the tap's own
+        time, because a broker's clock may be ahead.
     """
 
     since_ms: int
@@ -34,11 +34,11 @@ class KnownIds:
     """A sorted set of producer ids: 8 bytes each.
 
     Args:
-        watched: by watch, what had been read when the brokers were asked.
-        ids: sorted, without repeats.
-        answered_at_ms: when the last broker had answered. An old id of an earlier line may be missing, because its
-            topic may be gone since.
-        requested_ms: the newest request that it answers, as when its stream began to learn; 0 for none.
+        watched: By watch, how far its lines had been read when the brokers were asked.
+        ids: Sorted, without repeats.
+        answered_at_ms: When the last broker had answered. An old id of an earlier line may be missing, because its
+        topic may have been deleted. requested_ms: When the stream of the newest answered request began to learn; 0 for
+        none.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class KnownIds:
     def before(self, requested_ms: int) -> "KnownIds":
         """Return the answer, dated before a request that came after its question.
 
-        Hosts' clocks differ: by one that is ahead, a question from before a loss seems to be from after it.
+        Hosts' clocks differ: if one is ahead, a question from before a loss looks later than the loss.
         """
         if self.requested_ms >= requested_ms:
             return self
@@ -107,27 +107,20 @@ def _drained(pieces: deque[mmap]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class KnownIdAnswers:
-    """What the brokers answered that concerns one broker's lines.
+    """The brokers' answers for the lines of one broker.
 
     Attributes:
-        stream: name of the watch over that broker.
-        of_watch: the answer for the watch over it; None if there is none, or it does not learn any more.
-        requested: answers to questions that streams requested (`wire.learning_request`), newest first.
+        stream: Name of the watch over that broker.
+        of_watch: The answer for that watch; None if there is none, or it no longer learns.
+        requested: Answers to requests of streams (`wire.learning_request`), newest first.
     """
 
     stream: str = ""
     of_watch: KnownIds | None = None
     requested: tuple[KnownIds, ...] = ()
 
-    def judge(self, producer_id: int, timestamp_ms: int, since_ms: int, *, learning: bool) -> tuple[bool, int | None]:
-        """Return whether an id must be learned, and when the brokers were asked that did not hold it, or None.
-
-        Args:
-            producer_id: of an event.
-            timestamp_ms: the time of its line.
-            since_ms: since when its broker is watched without a gap.
-            learning: whether that watch still learns.
-        """
+    def check(self, producer_id: int, timestamp_ms: int, since_ms: int, *, learning: bool) -> tuple[bool, int | None]:
+        """Return whether to learn an id, and when brokers that did not hold it were asked, or None."""
         asked_at_ms = None
         if learning and self.of_watch is not None:
             watched = self.of_watch.watched[self.stream]

@@ -1,13 +1,13 @@
-"""Tracks since when a broker has been watched without a gap. Pure: no clock.
+"""Tracks how long a broker has been watched without a gap. Pure: no clock.
 
 Producer ids that appear in the first window of a watch may be old, so the tap marks their events `learning`, and the
-stream does not charge them. A watch restarts after lost lines. A silence is no gap: the class in the broker numbers its
-lines, so what is missing shows.
+stream does not charge them. A watch restarts after lost lines. Silence isn't a gap: the class in the broker numbers its
+lines, so missing lines are detected.
 """
 
 import msgspec
 
-# Threads of a broker hand over lines concurrently: a line may be this much older than one before it.
+# Threads of a broker write lines concurrently, so a line may be this much older than the previous one.
 _OUT_OF_ORDER_MS = 1_000
 
 
@@ -15,9 +15,9 @@ class LearningTime(msgspec.Struct):
     """The watch over one broker, saved with its position.
 
     Attributes:
-        since_ms: broker time of its first line, ms since the epoch; -1 before the first.
-        newest_ms: broker time up to which it was watched; -1 before the first line.
-        lost: lines after the newest one were lost.
+        since_ms: Broker time of its first line, in milliseconds since the epoch; -1 before the first.
+        newest_ms: Broker time up to which it was watched; -1 before the first line.
+        lost: Whether lines after the newest one were lost.
 
     Examples:
         >>> watch = LearningTime()
@@ -30,12 +30,7 @@ class LearningTime(msgspec.Struct):
     lost: bool = False
 
     def is_learning(self, timestamp_ms: int, learn_ms: int) -> bool:
-        """Observe a line; return whether the watch is so young that its producer id may be old.
-
-        Args:
-            timestamp_ms: broker time of the line, ms since the epoch.
-            learn_ms: how long a watch learns; 0 disables learning.
-        """
+        """Observe a line; return whether the watch is so young that its producer id may be old."""
         self.observe(timestamp_ms, learn_ms)
         return learn_ms > 0 and timestamp_ms < self.since_ms + learn_ms
 
@@ -52,10 +47,10 @@ class LearningTime(msgspec.Struct):
             # The broker's clock was ahead when the watch began.
             self.since_ms = self.newest_ms = timestamp_ms
         elif self.lasts(learn_ms) and timestamp_ms - self.newest_ms > learn_ms:
-            # A clock that jumps is no time that was watched.
+            # The time that a clock skips was not watched.
             self.since_ms = timestamp_ms
         self.newest_ms = max(self.newest_ms, timestamp_ms)
 
     def restart(self) -> None:
-        """Start a new watch with the next line: lines were lost."""
+        """Start a new watch with the next line, because lines were lost."""
         self.lost = True

@@ -1,7 +1,7 @@
-"""The compacted topic `pid-quota-requests`: streams request of all taps to ask the brokers.
+"""Reads the compacted topic `pid-quota-requests`, in which streams request that all taps ask the brokers.
 
-Without the topic, or the right to use it, streams learn by waiting. Whoever can write it can make taps ask once a
-minute, no more.
+Without the topic, or the right to use it, streams learn by waiting. Anyone who can write it can make taps ask at most
+once a minute.
 """
 
 import logging
@@ -13,7 +13,7 @@ from confluent_kafka import Message
 
 from broker.closing import Closing
 from broker.errors import BrokerError
-from broker.kafka.tail import TopicReader
+from broker.kafka.tail import BAD_VALUE_ERRORS, TopicReader
 from broker.kafka.topics import ensure_topic
 from broker.tap.once import Once
 from wire.learning_request import LearningRequest
@@ -28,31 +28,21 @@ _decode = msgspec.json.Decoder(LearningRequest).decode
 
 
 class LearningRequests(Closing):
-    """Follows the topic for a tap.
-
-    Args:
-        config: confluent-kafka settings of a user with READ, and CREATE if the topic is missing.
-        say: called with a line for the operator if it can't be read.
-        wall_clock: seconds since the epoch.
-    """
+    """Follows the topic for a tap."""
 
     def __init__(
         self,
         config: Mapping[str, str],
-        say: Callable[[str], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._config, self._report, self._wall_clock = dict(config), Once(say), wall_clock
+        self._config, self._warn_once, self._wall_clock = dict(config), Once(warn), wall_clock
         self._topic: TopicReader | None = None
         self._requests = _Requests()
         self._open_at = 0.0
 
     def newest_ms(self, now_s: float) -> int:
-        """Return when the last stream began to learn that still does, in whole seconds; 0 if none does.
-
-        Args:
-            now_s: monotonic clock, in seconds.
-        """
+        """Return when the last stream that still learns began to, in whole seconds; 0 if none does."""
         try:
             if self._topic is not None:
                 self._take(self._topic.poll())
@@ -63,7 +53,7 @@ class LearningRequests(Closing):
                 self._take(self._topic.read_to_end())
         except BrokerError as error:
             self.close()
-            self._report(
+            self._warn_once(
                 f"streams that forgot producer ids learn by waiting, since their requests are not seen: {error}"
             )
         return self._requests.newest_ms(self._wall_clock() * 1000)
@@ -81,25 +71,26 @@ class LearningRequests(Closing):
                 continue
             try:
                 self._requests.add(_decode(value), self._wall_clock() * 1000)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            except BAD_VALUE_ERRORS:
                 _log.warning("ignored a bad record of topic %s: %r", LEARNING_REQUESTS, value[:200])
 
 
 class _Requests:
-    """The newest request that is due: its answer does for all before it.
+    """The newest request that is due.
 
-    So nothing is kept per stream, and however many requests somebody forges, none hides that of a stream.
+    Its answer covers all earlier ones, so nothing is stored per stream, and no number of forged requests hides that of
+    a stream.
     """
 
     def __init__(self) -> None:
         self._newest_ms = self._until_ms = 0
         self._ahead: list[tuple[int, int]] = []
-        """When requests of clocks ahead of ours are due, and when they end."""
+        """When requests from clocks ahead of ours are due, and when they end."""
 
     def add(self, request: LearningRequest, now_ms: float) -> None:
-        """Take a request, unless it is over."""
-        # Streams count whole seconds. One whose clock is ahead waits until ours has come there: an answer from before
-        # must not pass for one to what it lost since.
+        """Add a request, unless it is over."""
+        # Streams count whole seconds. A request from a clock that is ahead waits until our clock gets there: an earlier
+        # answer must not count for ids that were lost later.
         due_ms = -(-request.learns_from_ms // 1000) * 1000
         if now_ms >= request.learns_until_ms:
             return
@@ -108,11 +99,11 @@ class _Requests:
             return
         self._ahead.append((due_ms, request.learns_until_ms))
         if len(self._ahead) > _MAX_AHEAD:
-            # The nearest: when they are due, their answer does for what was due with them.
+            # Keep the nearest: when they are due, their answer covers the others.
             self._ahead = sorted(self._ahead)[:_MAX_AHEAD]
 
     def newest_ms(self, now_ms: float) -> int:
-        """Return when the newest that is due began, 0 if all are over."""
+        """Return when the newest request that is due began; 0 if all are over."""
         if self._ahead:
             for due_ms, until_ms in self._ahead:
                 if due_ms <= now_ms < until_ms:

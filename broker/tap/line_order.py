@@ -1,4 +1,4 @@
-"""Follows the numbers of one broker's lines: finds what is missing, what comes twice, and new runs. Pure."""
+"""Follows the numbers of one broker's lines: finds missing lines, duplicates and new runs. Pure."""
 
 from enum import Enum
 
@@ -10,10 +10,10 @@ _MAX_GAPS = 16
 
 
 class Place(Enum):
-    """Where a line stands among those before it."""
+    """The place of a line among those before it."""
 
     NEXT = "next"
-    """Nothing is missing before it."""
+    """No line is missing before it."""
     AFTER_LOSS = "after loss"
     """Lines before it are missing, or may be."""
     LATE = "late"
@@ -22,15 +22,15 @@ class Place(Enum):
 
 
 class LineOrder(msgspec.Struct):
-    """How far a broker's lines have come, saved with the position.
+    """The progress of a broker's lines, saved with the position.
 
     Attributes:
-        run: of the class; empty while unknown.
-        next: number of the next line; 0 while unknown.
-        newest_ms: the newest time of a line of this run.
-        dropped_lines: that the class has counted in this run; -1 while unknown.
-        is_shut_down: the last line was the end of a broker that shuts down.
-        gaps: numbers that are missing in this run: the first and the last of each gap.
+        run: Run of the class; empty while unknown.
+        next: Number of the next line; 0 while unknown.
+        newest_ms: Newest time of a line of this run.
+        dropped_lines: The class's count of dropped lines in this run; -1 while unknown.
+        is_shut_down: Whether the last line was that of a broker that shuts down.
+        gaps: First and last missing number of each gap in this run.
     """
 
     run: str = ""
@@ -41,7 +41,7 @@ class LineOrder(msgspec.Struct):
     gaps: list[tuple[int, int]] = []
 
     def follow(self, line: Line) -> Place:
-        """Take the next line; return its place."""
+        """Process the next line; return its place."""
         run = line.run if isinstance(line, ClassState) else ""
         if self._is_of_another_run(line, run):
             place = self._begin(line)
@@ -59,12 +59,12 @@ class LineOrder(msgspec.Struct):
         return place
 
     def forget(self) -> None:
-        """Expect any number next, since lines may be missing."""
+        """Accept any number next, because lines may be missing."""
         self.run, self.next, self.newest_ms = "", 0, -1
         self.dropped_lines, self.is_shut_down, self.gaps = -1, False, []
 
     def drops_more(self, state: ClassState) -> bool:
-        """Whether the class has dropped lines since it told last."""
+        """Whether the class has dropped lines since its last report."""
         before, self.dropped_lines = self.dropped_lines, state.dropped_lines
         return 0 <= before < state.dropped_lines
 
@@ -73,7 +73,7 @@ class LineOrder(msgspec.Struct):
             return False
         if run and (self.run or isinstance(line, StartLine)):
             return run != self.run
-        # Numbers begin anew, and the line is no duplicate: the first lines of its run are missing.
+        # Numbers begin anew and the line isn't a duplicate, so the first lines of its run are missing.
         return line.number < self.next and line.timestamp_ms > self.newest_ms and not self._is_missing(line.number)
 
     def _begin(self, line: Line) -> Place:
@@ -89,7 +89,7 @@ class LineOrder(msgspec.Struct):
         return any(first <= number <= last for first, last in self.gaps)
 
     def _again(self, number: int) -> Place:
-        """Return whether a line with a number from before comes late, or once more."""
+        """Return whether a line with an earlier number is late or a duplicate."""
         if not self._is_missing(number):
             return Place.DUPLICATE
         parts = [

@@ -1,17 +1,17 @@
-"""Reports a line for the operator once, however often it is found again."""
+"""Reports a line to the operator once while it repeats."""
 
 from collections.abc import Callable
 
 
 class Once:
-    """Passes a line on, unless it equals the one before; None forgets that one."""
+    """Passes a line on unless it equals the previous one; None clears the previous one."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
         self._last: str | None = None
 
     def __call__(self, text: str | None) -> None:
         """Report a line."""
         if text is not None and text != self._last:
-            self._say(text)
+            self._warn(text)
         self._last = text

@@ -26,13 +26,7 @@ _FIELDS = frozenset({"topic", "transactional_id", "principal"})
 
 @dataclass(frozen=True)
 class OwnerRule:
-    """One entry of the file; exactly one of the two patterns is set.
-
-    Attributes:
-        principal: the owner, such as `User:billing`.
-        topic: pattern of topics that only this principal writes.
-        transactional_id: pattern of its transactional ids.
-    """
+    """One entry of the file; exactly one of the two patterns is set."""
 
     principal: str
     topic: re.Pattern[str] | None = None
@@ -50,7 +44,7 @@ class OwnerPatterns:
         """Read a .yaml, .yml or .csv file.
 
         Raises:
-            OwnersFileError: the file can't be read, or an entry is malformed.
+            OwnersFileError: If the file can't be read, or an entry is malformed.
         """
         try:
             text = file.read_text(encoding="utf-8")
@@ -69,7 +63,7 @@ class OwnerPatterns:
         return any(rule.transactional_id for rule in self.rules)
 
     def of(self, topic: str, transactional_id: str | None) -> str | None:
-        """Principal of a producer seen on a topic; None if no entry matches."""
+        """Return the principal of a producer seen on a topic; None if no entry matches."""
         if transactional_id is not None:
             for rule in self.rules:
                 if rule.transactional_id and rule.transactional_id.match(transactional_id):

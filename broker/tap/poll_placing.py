@@ -1,4 +1,4 @@
-"""Places polled producer ids on principals: by an owners file, then by the cluster's ACLs."""
+"""Finds the owners of polled producer ids by an owners file, then by the cluster's ACLs."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,22 +6,18 @@ from dataclasses import dataclass
 
 from broker.errors import ClusterRequestError
 from broker.kafka.acls import Acls
-from broker.tap.acl_owners import AclHistory, OwnerReason, Verdict
+from broker.tap.acl_owners import AclHistory, Owner, OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
 
 _EXAMPLES = 3
-_NO_ENTRY = Verdict()
+_NO_ENTRY = Owner()
 
 
 @dataclass(frozen=True)
 class UnattributedTopic:
     """A topic of producer ids without an owner.
 
-    Attributes:
-        topic: its name.
-        producer_ids: how many.
-        principals: some of those that may write it, if several may.
-        more_principals: how many more may.
+    `principals` are some of those that may write it; `more_principals` counts the rest.
     """
 
     topic: str
@@ -34,11 +30,7 @@ class UnattributedTopic:
 class Unattributed:
     """Producer ids without an owner for one reason.
 
-    Attributes:
-        reason: the reason.
-        producer_ids: how many.
-        topics: those with most of them.
-        more_topics: how many more topics.
+    `topics` are those with most of them; `more_topics` counts the rest.
     """
 
     reason: OwnerReason
@@ -49,13 +41,10 @@ class Unattributed:
 
 @dataclass(frozen=True)
 class PollPlacement:
-    """How many producer ids of a round have an owner.
+    """Numbers of producer ids in a round with and without an owner.
 
-    Attributes:
-        producer_ids: found, once each.
-        by_file: of these, placed by an entry of the owners file.
-        by_acls: placed since only one principal may write there.
-        unattributed: the rest.
+    Each producer id counts once. An owner comes from an entry of the file, or from ACLs if only one principal may
+    write there.
     """
 
     producer_ids: int
@@ -65,12 +54,7 @@ class PollPlacement:
 
 
 class PollOwners:
-    """Owners of producer ids; entries of the file win.
-
-    Args:
-        patterns: the file's entries.
-        from_acls: whether to use ACLs.
-    """
+    """Owners of producer ids; entries of the file take precedence."""
 
     def __init__(self, patterns: OwnerPatterns | None, *, from_acls: bool) -> None:
         self._patterns = patterns
@@ -83,20 +67,15 @@ class PollOwners:
         return self._from_acls or (self._patterns is not None and self._patterns.by_transactional_id)
 
     def begin(self, acls: Acls, now: float) -> None:
-        """Read ACLs for the first time, if they are used.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-            ClusterRequestError: a right is missing.
-        """
+        """Read ACLs for the first time, if they are used."""
         if self._from_acls:
             found = acls.for_writers()
-            # Not known: not exactly one principal's.
+            # If unknown, such a resource has no certain owner.
             self._history = AclHistory(allows_without_acl=acls.allows_without_acl() is not False)
             self._history.read(found, now)
 
     def follow(self, acls: Acls, now: float) -> None:
-        """Read ACLs again. Without the right to, nobody is an owner until it is back."""
+        """Read ACLs again. Without the right to read them, no owner is certain."""
         if self._history is not None:
             try:
                 found = acls.for_writers()
@@ -105,8 +84,8 @@ class PollOwners:
             else:
                 self._history.read(found, now)
 
-    def of(self, topic: str, transactional_id: str | None) -> Verdict:
-        """Return whose a producer id is that was seen on a topic."""
+    def of(self, topic: str, transactional_id: str | None) -> Owner:
+        """Return the owner of a producer id that was seen on a topic."""
         return self._by_file(topic, transactional_id) or self._by_acls(topic, transactional_id)
 
     def placement(self, found: Iterable[tuple[str, str | None]]) -> PollPlacement | None:
@@ -115,36 +94,36 @@ class PollOwners:
             return None
         by_file = by_acls = 0
         counts: dict[OwnerReason, Counter[str]] = {}
-        verdicts: dict[tuple[OwnerReason, str], Verdict] = {}
+        owners: dict[tuple[OwnerReason, str], Owner] = {}
         for (topic, name), count in Counter(found).items():
             if self._by_file(topic, name):
                 by_file += count
                 continue
-            verdict = self._by_acls(topic, name)
-            if verdict.reason is None:
+            owner = self._by_acls(topic, name)
+            if owner.reason is None:
                 by_acls += count
             else:
-                counts.setdefault(verdict.reason, Counter())[topic] += count
-                verdicts.setdefault((verdict.reason, topic), verdict)
-        unattributed = tuple(_unattributed(reason, topics, verdicts) for reason, topics in sorted(counts.items()))
+                counts.setdefault(owner.reason, Counter())[topic] += count
+                owners.setdefault((owner.reason, topic), owner)
+        unattributed = tuple(_unattributed(reason, topics, owners) for reason, topics in sorted(counts.items()))
         return PollPlacement(
             by_file + by_acls + sum(each.producer_ids for each in unattributed), by_file, by_acls, unattributed
         )
 
-    def _by_file(self, topic: str, transactional_id: str | None) -> Verdict | None:
+    def _by_file(self, topic: str, transactional_id: str | None) -> Owner | None:
         principal = None if self._patterns is None else self._patterns.of(topic, transactional_id)
-        return None if principal is None else Verdict(principal)
+        return None if principal is None else Owner(principal)
 
-    def _by_acls(self, topic: str, transactional_id: str | None) -> Verdict:
+    def _by_acls(self, topic: str, transactional_id: str | None) -> Owner:
         return _NO_ENTRY if self._history is None else self._history.owner(topic, transactional_id)
 
 
 def _unattributed(
-    reason: OwnerReason, counts: Counter[str], verdicts: dict[tuple[OwnerReason, str], Verdict]
+    reason: OwnerReason, counts: Counter[str], owners: dict[tuple[OwnerReason, str], Owner]
 ) -> Unattributed:
     topics = [
         UnattributedTopic(topic, count, candidates[:_EXAMPLES], max(0, len(candidates) - _EXAMPLES))
         for topic, count in counts.most_common(_EXAMPLES)
-        for candidates in [verdicts[reason, topic].candidates]
+        for candidates in [owners[reason, topic].candidates]
     ]
     return Unattributed(reason, counts.total(), tuple(topics), len(counts) - len(topics))

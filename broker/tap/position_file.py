@@ -1,9 +1,11 @@
 """The tap's position file: its position, and the state it needs to resume there."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+from typing_extensions import Buffer
 
 from broker.errors import TapError
 from broker.log.metadata_follower import MetadataPosition
@@ -12,13 +14,13 @@ from wire.heartbeat import Position
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """Content of a position file. One of an earlier version keeps its position only, so its watches begin anew.
+    """Content of a position file.
 
     Attributes:
-        position: everything before it was acknowledged by Kafka.
-        sent_up_to: nothing after it was sent; a crashed run may have sent what is between.
-        watches: by broker id.
-        blocks: how far the metadata log was read.
+        position: Kafka has acknowledged everything before it.
+        sent_up_to: Nothing after it was sent; a crashed run may have sent records up to it.
+        watches: By broker id.
+        blocks: Position in the metadata log.
     """
 
     position: Position
@@ -32,10 +34,10 @@ _decode = msgspec.json.Decoder(Checkpoint).decode
 
 
 def load_checkpoint(path: Path) -> Checkpoint | None:
-    """Load what was saved; None if there is no file, or an empty one after a crash of the machine.
+    """Load the checkpoint; None if there is no file, or an empty one after a crash of the host.
 
     Raises:
-        TapError: the file is unreadable or not a position file.
+        TapError: If the file is unreadable or not a position file.
     """
     try:
         saved = path.read_bytes()
@@ -48,18 +50,23 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Save atomically: a crash, even of the machine, leaves the old file or the new one.
+    """Save atomically.
 
     Raises:
-        TapError: it can't be written.
+        TapError: If the file can't be written.
     """
-    new = path.with_name(path.name + ".new")
     try:
-        with new.open("wb") as file:
-            file.write(_encode(checkpoint))
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+        write_atomically(path, [_encode(checkpoint)])
     except OSError as error:
         msg = f"can't write position file {path} ({error.strerror}): use one in a writable folder with free space"
         raise TapError(msg) from error
+
+
+def write_atomically(path: Path, parts: Iterable[Buffer]) -> None:
+    """Replace a file: a crash, even of the host, leaves the old file or the new one."""
+    new = path.with_name(path.name + ".new")
+    with new.open("wb") as file:
+        file.writelines(parts)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

@@ -1,25 +1,22 @@
 """Polls brokers for the producer ids of their partitions: for managed clusters that expose no logs.
 
-It sees no principals. It writes produce events for producer ids whose owner a file or the cluster's ACLs tell; without
-either, it only counts. Brokers remember a producer id for a day after its last batch, so ids found at the first poll
-count as old; an event is made only when an id appears later or has a new batch, dated by the poll. Activity between two
-polls on a leader that has died is missed.
+It sees no principals. It writes produce events for producer ids whose owner a file or the cluster's ACLs determine;
+without either, it only counts. Brokers remember a producer id for a day after its last batch, so ids found at the first
+poll count as old; an event is made only when an id appears later or has a new batch, dated by the poll. Activity
+between two polls on a leader that has died is missed.
 """
 
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
-
-import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.errors import BrokerUnreachableError, TapDeliveryError
 from broker.kafka.acls import Acls
 from broker.kafka.config import KafkaConfig
-from broker.kafka.errors import reason_of
 from broker.kafka.producers import (
     NO_LEADER,
     REQUESTS_PER_SECOND,
@@ -29,10 +26,8 @@ from broker.kafka.producers import (
     ask_producers,
 )
 from broker.kafka.topics import require_topic
-from broker.tap.gathered_events import GatheredEvents
 from broker.tap.poll_placing import PollOwners, PollPlacement
-from broker.tap.tap_output import PRODUCER_SETTINGS
-from wire.event_record import EventRecord
+from broker.tap.tap_output import TapOutput
 from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS, is_own_topic
 
@@ -46,14 +41,7 @@ _FLUSH_TIMEOUT_S = 15.0
 class ActiveProducer:
     """An entry of a partition's producer state.
 
-    Attributes:
-        topic: of the partition.
-        partition: its number.
-        producer_id: its producer id.
-        producer_epoch: its epoch.
-        last_timestamp_ms: of its last batch, as the producer stamped it.
-        in_transaction: it has an open transaction on this partition.
-        broker_id: the leader that reported it.
+    The producer sets the time of its last batch. `broker_id` is the leader that reported it.
     """
 
     topic: str
@@ -66,7 +54,7 @@ class ActiveProducer:
 
     @classmethod
     def of(cls, broker_id: int, where: PartitionProducers, entry: Any) -> "ActiveProducer":
-        """Make one of an entry of a broker's answer."""
+        """Convert an entry of a broker's answer."""
         return cls(
             where.topic,
             where.partition,
@@ -82,11 +70,7 @@ class ActiveProducer:
 class LedProducers:
     """Producer ids that a broker holds for the partitions of a topic it leads.
 
-    Attributes:
-        broker_id: of the leader.
-        topic: the topic.
-        producers: entries, one per producer id and partition, since each takes memory.
-        in_transaction: of these, those with an open transaction.
+    A producer id counts once per partition, since each entry takes memory.
     """
 
     broker_id: int
@@ -100,11 +84,11 @@ class PollCounters:
     """Counters since start.
 
     Attributes:
-        polls: rounds over all partitions.
-        requests: sent to brokers.
-        failed_partitions: partitions without an answer; retried in the next round.
-        events: sent to Kafka.
-        unowned: events dropped because the owner is not known.
+        polls: Rounds over all partitions.
+        requests: Requests sent to brokers.
+        failed_partitions: Partitions without an answer; retried in the next round.
+        events: Events sent to Kafka.
+        unowned: Events dropped because the owner is unknown.
     """
 
     polls: int = 0
@@ -117,22 +101,15 @@ class PollCounters:
 @dataclass
 class _Sighting:
     last_timestamp_ms: int
-    told_at: float
+    reported_at: float
     round: int
 
 
 class ProducerPoll:
     """Polls all brokers in rounds until it is stopped.
 
-    Args:
-        kafka: settings of a user with READ on all topics and WRITE on `topic`.
-        interval_seconds: from the end of one round to the next.
-        owners: maps producer ids to principals; without it no events are sent.
-        report: called with the counts of each round.
-        report_placement: called with how many have an owner in each round, if ACLs tell owners.
-        topic: for the events.
-        requests_per_second: rate limit over all brokers.
-        clock: seconds since the epoch, for the time of events.
+    Without `owners` it sends no events. `report` is called with the counts of each round, `report_placement` with
+    the number of ids that have an owner.
     """
 
     def __init__(
@@ -155,37 +132,35 @@ class ProducerPoll:
         self._topic = topic
         self._requests_per_second = requests_per_second
         self._clock = clock
-        self._encoder = msgspec.json.Encoder()
-        self._events = GatheredEvents()
         self._seen: dict[int, _Sighting] = {}
-        # What a partition holds at its first answer is old, if it has been there since an earlier round.
+        # Ids in a partition's first answer are old if the partition existed in an earlier round.
         self._answered: set[tuple[str, int]] = set()
         self._unanswered: set[tuple[str, int]] = set()
         self._answered_late: set[tuple[str, int]] = set()
-        self._failure: KafkaError | None = None
         self.counters = PollCounters()
 
     def run(self, stop: threading.Event) -> None:
         """Poll until `stop` is set.
 
         Raises:
-            BrokerUnreachableError: no broker answers at the start.
-            ClusterRequestError: ACLs are to tell owners, but we may not read them.
-            TopicMissingError: there are owners, but no `topic`.
-            TapDeliveryError: Kafka did not take an event.
+            BrokerUnreachableError: If no broker answers at the start.
+            ClusterRequestError: If we may not read the ACLs that owners come from.
+            TopicMissingError: If there are owners, but no `topic`.
+            TapDeliveryError: If Kafka did not take an event.
         """
-        producer = None
-        if self._owners is not None:
-            require_topic(self._kafka.client(), self._topic)
-            producer = Producer({**self._kafka.client(), **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
-        with ProducersAdmin(self._kafka.kafka_python()) as admin:
+        with ExitStack() as stack:
+            output = None
+            if self._owners is not None:
+                require_topic(self._kafka.client(), self._topic)
+                output = stack.enter_context(closing(TapOutput(self._kafka.client(), self._topic)))
+            admin = stack.enter_context(ProducersAdmin(self._kafka.kafka_python()))
             if self._owners is not None:
                 self._owners.begin(Acls(admin), self._clock())
             while not stop.is_set():
-                self._round(admin, producer, stop)
+                self._round(admin, output, stop)
                 stop.wait(self._interval_seconds)
 
-    def _round(self, admin: ProducersAdmin, producer: Producer | None, stop: threading.Event) -> None:
+    def _round(self, admin: ProducersAdmin, output: TapOutput | None, stop: threading.Event) -> None:
         # 1. Ask every broker about the partitions it leads, in small requests.
         answer = self._ask_all(admin, stop)
         if answer is None or stop.is_set():
@@ -193,14 +168,14 @@ class ProducerPoll:
         found, complete = answer
         # 2. Count.
         self._report(_occupancy(found))
-        # 3. Send events for what is new; if no broker tells the owners, in the next round.
-        if producer is not None and self._owners is not None:
+        # 3. Send events for new ids and batches; if no broker answers for owners, do so in the next round.
+        if output is not None and self._owners is not None:
             try:
                 named = self._read_owners(admin, self._owners)
             except BrokerUnreachableError:
                 return
             late = {each.producer_id for each in found if (each.topic, each.partition) in self._answered_late}
-            self._tell_news(producer, self._owners, _latest(found), named, late)
+            self._send_news(output, self._owners, stop, _latest(found), named, late)
             self._answered_late.clear()
         # 4. Forget ids that no partition holds, unless a partition did not answer.
         if complete:
@@ -214,10 +189,11 @@ class ProducerPoll:
         self.counters.requests += 1
         return admin.transactional_ids()
 
-    def _tell_news(
+    def _send_news(
         self,
-        producer: Producer,
+        output: TapOutput,
         owners: PollOwners,
+        stop: threading.Event,
         latest: Mapping[int, ActiveProducer],
         named: Mapping[int, str],
         late: Container[int],
@@ -226,11 +202,17 @@ class ProducerPoll:
         if placement is not None:
             self._report_placement(placement)
         for each in self._news(latest, late):
-            name = named.get(each.producer_id)
-            self._tell(each, name, owners.of(each.topic, name).principal)
-        for record in self._events.take():
-            self._send(producer, record)
-        self._check_delivery(producer.flush(_FLUSH_TIMEOUT_S))
+            event = self._event(owners, each, named.get(each.producer_id))
+            if event is not None:
+                output.send(event, stop.is_set)
+        output.send_events(stop.is_set)
+        left = output.flush(_FLUSH_TIMEOUT_S)
+        if left:
+            msg = (
+                f"topic {self._topic!r} did not take {left} records in {_FLUSH_TIMEOUT_S:g} s: "
+                f"check its settings and WRITE on it"
+            )
+            raise TapDeliveryError(msg)
 
     def _ask_all(self, admin: ProducersAdmin, stop: threading.Event) -> tuple[list[ActiveProducer], bool] | None:
         """Return what brokers hold, and whether all partitions answered; None if no broker does."""
@@ -263,7 +245,7 @@ class ProducerPoll:
         self._unanswered |= set(portion) - self._answered
 
     def _news(self, latest: Mapping[int, ActiveProducer], late: Container[int]) -> Iterator[ActiveProducer]:
-        """Producer ids that appeared or have a new batch since last reported; at most once a tick each."""
+        """Yield producer ids that appeared or have a new batch since their last event, at most once a tick each."""
         now, this_round = self._clock(), self.counters.polls
         for pid, each in latest.items():
             seen = self._seen.get(pid)
@@ -273,15 +255,17 @@ class ProducerPoll:
                     yield each
                 continue
             seen.round = this_round
-            if each.last_timestamp_ms != seen.last_timestamp_ms and now - seen.told_at >= TICK_SECONDS:
-                seen.last_timestamp_ms, seen.told_at = each.last_timestamp_ms, now
+            if each.last_timestamp_ms != seen.last_timestamp_ms and now - seen.reported_at >= TICK_SECONDS:
+                seen.last_timestamp_ms, seen.reported_at = each.last_timestamp_ms, now
                 yield each
 
-    def _tell(self, seen: ActiveProducer, transactional_id: str | None, principal: str | None) -> None:
+    def _event(self, owners: PollOwners, seen: ActiveProducer, transactional_id: str | None) -> ProduceEvent | None:
+        principal = owners.of(seen.topic, transactional_id).principal
         if principal is None:
             self.counters.unowned += 1
-            return
-        event = ProduceEvent(
+            return None
+        self.counters.events += 1
+        return ProduceEvent(
             timestamp_ms=int(self._clock() * 1000),
             principal=principal,
             producer_id=seen.producer_id,
@@ -291,34 +275,10 @@ class ProducerPoll:
             partition=seen.partition,
             transactional_id=transactional_id,
         )
-        self._events.add(event)
-        self.counters.events += 1
-
-    def _send(self, producer: Producer, record: ProduceEvent | EventRecord) -> None:
-        value = self._encoder.encode(record)
-        try:
-            producer.produce(self._topic, value=value, key=record.key())
-        except BufferError:
-            self._check_delivery(producer.flush(_FLUSH_TIMEOUT_S))
-            producer.produce(self._topic, value=value, key=record.key())
-        except KafkaException as error:
-            raise TapDeliveryError(self._undelivered(reason_of(error))) from error
-
-    def _check_delivery(self, left: int) -> None:
-        if self._failure is not None or left:
-            reason = self._failure.str() if self._failure is not None else f"{left} not taken in {_FLUSH_TIMEOUT_S:g} s"
-            raise TapDeliveryError(self._undelivered(reason))
-
-    def _undelivered(self, reason: str) -> str:
-        return f"topic {self._topic!r} refused events ({reason}): check its settings and WRITE on it"
-
-    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._failure = error
 
 
 def _latest(found: Sequence[ActiveProducer]) -> dict[int, ActiveProducer]:
-    """The entry of each producer id that has its newest batch."""
+    """Return the entry with the newest batch of each producer id."""
     latest: dict[int, ActiveProducer] = {}
     for each in found:
         if each.producer_id not in latest or each.last_timestamp_ms > latest[each.producer_id].last_timestamp_ms:

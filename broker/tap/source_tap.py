@@ -2,8 +2,8 @@
 
 One tap per broker, on the broker's machine, or one for many brokers that ship their lines to a topic. Delivery is at
 least once: the position is committed only after Kafka has acknowledged all records before it. After a crash the tap
-rereads what came since the last commit (a second at most) and marks those events `repeated`; they change nothing
-downstream, since a producer id counts once.
+rereads the lines since the last commit (a second at most) and marks their events `repeated`; they change nothing
+downstream, because a producer id counts once.
 """
 
 import math
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from broker.kafka.topics import await_topic
 from broker.log.sources import Source
-from broker.tap.asking import NO_QUESTIONS, Asking, Questions
+from broker.tap.asking import AskBrokers, Asking
 from broker.tap.block_watch import BlockWatch
 from broker.tap.heartbeats import Heartbeats
 from broker.tap.learning_requests import LearningRequests
@@ -40,16 +40,9 @@ _FLUSH_TIMEOUT_S = 15.0
 class SourceTap:
     """Follows one source until it is stopped.
 
-    Args:
-        source: of lines.
-        kafka_config: confluent-kafka settings of a user who may write our topics.
-        topic: for the events.
-        position_file: keeps the position across runs; by default it is not kept.
-        learn_seconds: how long ids of a newly watched broker are marked `learning`; 0 disables it.
-        wall_clock: seconds since the epoch, for heartbeats.
-        on_heartbeat: called with each heartbeat, in the tap's thread.
-        metadata_log: folder of a metadata log; by default the class in the broker of a file tells it.
-        questions: what it may ask the brokers, and how it tells the operator.
+    Without `position_file` the position is not kept. Producer ids are marked `learning` for `learn_seconds` after a
+    broker is first watched; 0 disables it. Without `metadata_log` the class in the broker of a file names the
+    folder. Without `ask` the tap learns by waiting.
     """
 
     def __init__(
@@ -63,7 +56,8 @@ class SourceTap:
         wall_clock: Callable[[], float] = time.time,
         on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
         metadata_log: Path | None = None,
-        questions: Questions = NO_QUESTIONS,
+        ask: AskBrokers | None = None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._source = source
         self._kafka_config = dict(kafka_config)
@@ -72,12 +66,12 @@ class SourceTap:
         self._clock = time.monotonic
         learn_ms = round(learn_seconds * 1000)
         answer_file = position_file and position_file.with_name(position_file.name + ".known-ids")
-        self._asking = Asking.of(questions, learn_ms, answer_file, wall_clock)
-        self._requests = LearningRequests(kafka_config, questions.say, wall_clock)
-        self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat, questions.say)
-        self._watches = Watches(learn_ms=learn_ms, own_topic=topic, say=questions.say)
+        self._asking = Asking(ask, learn_ms, answer_file, warn, wall_clock) if ask and learn_ms else None
+        self._requests = LearningRequests(kafka_config, warn, wall_clock)
+        self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat, warn)
+        self._watches = Watches(learn_ms=learn_ms, own_topic=topic, warn=warn)
         here = source.brokers[0] if source.kind == "file" else None
-        self._blocks = BlockWatch(metadata_log, here, questions.say)
+        self._blocks = BlockWatch(metadata_log, here, warn)
         self._committed: Checkpoint | None = None
         self._idle_rounds = 0
 
@@ -99,10 +93,10 @@ class SourceTap:
         """Follow the source until `stop` is set; then deliver what was read and commit the position.
 
         Raises:
-            BrokerUnreachableError: no broker answers at the start.
-            TopicMissingError: one of our topics does not exist.
-            TapError: the source or the position file can't be read, or its lines are not those of this tap.
-            TapDeliveryError: Kafka refused an event; the next run resends it from the committed position.
+            BrokerUnreachableError: If no broker answers at the start.
+            TopicMissingError: If one of our topics does not exist.
+            TapError: If the source or the position file can't be read, or the lines are of another broker.
+            TapDeliveryError: If Kafka refused an event; the next run resends it from the committed position.
         """
         for topic in (self._topic, TAP_STATUS):
             await_topic(self._kafka_config, topic)
@@ -134,17 +128,17 @@ class SourceTap:
 
     def _follow(self, output: TapOutput, stop: threading.Event) -> None:
         self._commit(output, stop, _ROUND_FLUSH_TIMEOUT_S)
-        saved_at = told_at = -math.inf
+        saved_at = heartbeat_at = -math.inf
         while not stop.is_set():
             self._ask(stop)
             is_idle = not self._read(output, stop)
             output.check()
             now = self._clock()
-            if now - told_at >= HEARTBEAT_S:
+            if now - heartbeat_at >= HEARTBEAT_S:
                 self._send_heartbeats(output, stopped=False)
-                told_at = now
+                heartbeat_at = now
             if is_idle or now - saved_at >= _SAVE_INTERVAL_S:
-                # What is not acknowledged yet may be in the next round: a broker may be restarting.
+                # A broker may be restarting, so unacknowledged records may be acknowledged in the next round.
                 settled = self._commit(output, stop, _ROUND_FLUSH_TIMEOUT_S) == 0
                 saved_at = now
                 self._idle_rounds = self._idle_rounds + 1 if settled and is_idle else 0
@@ -184,7 +178,7 @@ class SourceTap:
     # The position
 
     def _mark_send_limit(self) -> None:
-        """Save how far this round will send: after a crash, events up to there may already have been sent."""
+        """Save the end of this round: after a crash, events up to it may already have been sent."""
         if self._position_file is not None and self._committed is not None:
             self._committed = replace(self._committed, sent_up_to=self._source.position)
             save_checkpoint(self._position_file, self._committed)

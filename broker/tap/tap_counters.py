@@ -7,20 +7,20 @@ from broker.log.sources import SourceCounters
 
 @dataclass
 class LineCounters:
-    """Outcomes of a broker's lines, since start; the last five are the class's own, since the start of its run.
+    """Counters of a broker's lines since start; the class itself counts the last five, since the start of its run.
 
     Attributes:
-        events: batches sent as events.
-        inits: answers to INIT_PRODUCER_ID.
-        id_blocks: blocks of producer ids allocated to the broker.
-        own_topics: batches of the tap's own topic; no events.
-        duplicates: lines that a shipper delivered more than once, skipped.
-        lost_lines: line numbers that never arrived.
-        dropped_lines: lines that the class could not write: its queue or the disk was full.
-        dropped_inits: answers to INIT_PRODUCER_ID beyond its limit per second.
-        ambiguous_inits: answers to INIT_PRODUCER_ID whose request is not certain.
-        class_errors: exceptions in the class.
-        forgotten_ticks: times that its memory of a tick was too small, so that repeats were written.
+        events: Batches sent as events.
+        inits: Answers to INIT_PRODUCER_ID.
+        id_blocks: Blocks of producer ids allocated to the broker.
+        own_topics: Batches of the tap's own topic, which make no events.
+        duplicates: Skipped lines that a shipper delivered more than once.
+        lost_lines: Line numbers that never arrived.
+        dropped_lines: Lines that the class could not write, because its queue or the disk was full.
+        dropped_inits: Answers to INIT_PRODUCER_ID beyond the class's limit per second.
+        ambiguous_inits: Answers to INIT_PRODUCER_ID without a certain request.
+        class_errors: Exceptions in the class.
+        forgotten_ticks: Times that its memory of a tick was too small, so that repeats were written.
     """
 
     events: int = 0
@@ -41,7 +41,7 @@ class TapCounters(SourceCounters, LineCounters):
     """All counters of a tap, over all brokers it reads.
 
     Attributes:
-        bad_lines: lines that are not the class's: cut, damaged or of another writer.
+        bad_lines: Lines that are not the class's: truncated, damaged or of another writer.
     """
 
     bad_lines: int = 0

@@ -22,15 +22,11 @@ _COUNTERS = {
 
 SILENT_S = 60
 MAX_BYTES, MAX_RECORDS = 10_000_000, 10_000
-"""How far behind a tap is still level with its lines: a tenth of what the alert `PidQuotaTapBehind` allows."""
+"""Maximum lag of a ready tap: a tenth of the limit of the alert `PidQuotaTapBehind`."""
 
 
 class TapMetrics(Collector):
-    """Exposes the newest heartbeats. Thread-safe.
-
-    Args:
-        clock: Seconds since the epoch.
-    """
+    """Exposes the newest heartbeats. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -46,7 +42,7 @@ class TapMetrics(Collector):
             self._cluster = set(heartbeat.cluster_brokers) or self._cluster
 
     def unready(self) -> str:
-        """Return why the tap is not level with a broker's lines; empty if it is with all."""
+        """Return why the tap lags behind a broker's lines; empty if it doesn't."""
         with self._lock:
             heartbeats = list(self._newest.values())
         if not heartbeats:

@@ -1,13 +1,14 @@
 """Produces the tap's records to their topics and tracks delivery."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.errors import TapDeliveryError
-from broker.tap.gathered_events import GatheredEvents
-from wire.event_record import EventRecord
+from wire.event_record import EventRecord, pack_events
 from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit, Record
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
@@ -21,26 +22,40 @@ PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
     "acks": "all",
     "linger.ms": 20,
     "compression.type": "lz4",
-    # As in Java clients, so that other writers map a principal to the same partition.
+    # Java clients use the same, so other writers map a principal to the same partition.
     "partitioner": "murmur2_random",
     # `flush` tells when nothing is left.
     "delivery.report.only.error": True,
-    # Errors only: a loading coordinator on a fresh broker is not worth a warning.
+    # Errors only: a loading coordinator on a new broker needs no warning.
     "log_level": 3,
 }
 """Settings of every producer of produce events."""
+
+
+class GatheredEvents:
+    """Events of a round. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._by_principal: dict[str, list[ProduceEvent]] = {}
+
+    def add(self, event: ProduceEvent) -> None:
+        """Add an event."""
+        self._by_principal.setdefault(event.principal, []).append(event)
+
+    def take(self) -> Iterator[ProduceEvent | EventRecord]:
+        """Yield the records of all events, in order for each principal, and clear them."""
+        gathered, self._by_principal = self._by_principal, {}
+        for events in gathered.values():
+            # A record is of one broker.
+            for _, of_broker in groupby(events, attrgetter("broker_id")):
+                yield from pack_events(of_broker)
 
 
 class TapOutput:
     """One producer for all topics."""
 
     def __init__(self, config: Mapping[str, str], events_topic: str) -> None:
-        """Connect on the first record.
-
-        Args:
-            config: confluent-kafka settings of a user who may write our topics.
-            events_topic: for produce events.
-        """
+        """Connect on the first record."""
         self._servers = config["bootstrap.servers"]
         self._producer = Producer({**config, **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
         self._topics: dict[type[msgspec.Struct], str] = {
@@ -59,7 +74,7 @@ class TapOutput:
         """Produce a record, but gather a produce event until `send_events`; blocks while Kafka is slower.
 
         Raises:
-            TapDeliveryError: a record was refused, or `stopped` became true while waiting.
+            TapDeliveryError: If a record was refused, or `stopped` became true while waiting.
         """
         if record.__class__ is ProduceEvent:
             self._events.add(record)
@@ -67,11 +82,7 @@ class TapOutput:
             self._produce(record, stopped)
 
     def send_events(self, stopped: Callable[[], bool]) -> None:
-        """Produce the events gathered since the last call.
-
-        Raises:
-            TapDeliveryError: as `send`.
-        """
+        """Produce the events gathered since the last call."""
         for record in self._events.take():
             self._produce(record, stopped)
 
@@ -91,11 +102,7 @@ class TapOutput:
             return []
 
     def flush(self, timeout_s: float) -> int:
-        """Wait for delivery of all records; return how many are undelivered.
-
-        Raises:
-            TapDeliveryError: one was refused.
-        """
+        """Wait for delivery of all records; return how many are undelivered."""
         if not self._unsettled:
             return 0
         left = self._producer.flush(timeout_s)
@@ -106,29 +113,21 @@ class TapOutput:
     def close(self) -> None:
         """Close, dropping undelivered records: they are after the committed position."""
         self._producer.purge()
-        # Its callback refers to us: without this, its threads run until the next garbage collection.
+        # Its callback refers to this object, so without `del` its threads run until the next garbage collection.
         del self._producer
 
     def check(self) -> None:
-        """Process delivery reports.
-
-        Raises:
-            TapDeliveryError: a record was refused.
-        """
+        """Process delivery reports."""
         self._producer.poll(0)
         if self._error is not None:
-            msg = (
-                f"topic {self._refused_by!r} refused an event ({self._error.str()}): "
-                f"check the topic's settings and WRITE on it, then start the tap again"
-            )
-            raise TapDeliveryError(msg)
+            raise _refused(self._refused_by, self._error)
 
     def undelivered(self, left: int) -> TapDeliveryError:
-        """The error to raise if the tap stops with that many records undelivered."""
+        """Return the error for a tap that stops with that many records undelivered."""
         records = "record was" if left == 1 else "records were"
         return TapDeliveryError(
-            f"{left:,} {records} not delivered to {self._servers} before the tap stopped: "
-            f"check the brokers and start the tap again, which resends them"
+            f"{left:,} {records} not delivered to {self._servers} before the tap stopped: check the brokers and start "
+            f"the tap again, which resends them"
         )
 
     def _produce(self, record: Record | EventRecord, stopped: Callable[[], bool]) -> None:
@@ -141,6 +140,8 @@ class TapOutput:
                 self.check()
                 if stopped():
                     raise self.undelivered(len(self._producer)) from None
+            except KafkaException as error:
+                raise _refused(topic, error.args[0]) from error
             else:
                 self._unsettled = True
                 return
@@ -148,3 +149,10 @@ class TapOutput:
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._error, self._refused_by = error, message.topic()
+
+
+def _refused(topic: str | None, error: KafkaError) -> TapDeliveryError:
+    return TapDeliveryError(
+        f"topic {topic!r} refused an event ({error.str()}): check the topic's settings and WRITE on it, then start the "
+        f"tap again"
+    )

@@ -8,7 +8,7 @@ import msgspec
 from confluent_kafka import KafkaException
 
 from broker.kafka.errors import reason_of, unreachable
-from broker.kafka.tail import TopicReader
+from broker.kafka.tail import TopicReader, decode_values
 from broker.kafka.topics import admin_client
 from wire.heartbeat import TapHeartbeat
 from wire.topics import TAP_STATUS
@@ -17,7 +17,7 @@ _TIMEOUT_S = 15.0
 
 
 class WatchState(str, Enum):
-    """How a broker is watched."""
+    """The state of the watch over a broker."""
 
     WATCHED = "watched"
     NO_FILE = "no file"
@@ -31,12 +31,7 @@ class WatchState(str, Enum):
 class WatchedBroker:
     """A broker and its tap.
 
-    Attributes:
-        broker_id: of the broker.
-        watch: state of its tap.
-        alive: it is up.
-        heartbeat: the newest; None if there is none.
-        age_s: age of the heartbeat.
+    `heartbeat` is the newest; None if there is none.
     """
 
     broker_id: int
@@ -51,20 +46,16 @@ class WatchedBroker:
         return self.alive and self.watch is not WatchState.WATCHED
 
 
-def judge(
+def watch_states(
     brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float
 ) -> list[WatchedBroker]:
-    """Tell how each broker is watched, whether it is up or only known from a heartbeat.
+    """Return the state of each broker that is up or known from a heartbeat.
 
-    Args:
-        brokers: ids of brokers that are up.
-        heartbeats: the newest by broker id.
-        now_ms: wall clock, ms since the epoch.
-        stale_s: age of a heartbeat at which its tap counts as dead.
+    A tap counts as dead if its heartbeat is older than `stale_s`.
     """
     alive = set(brokers)
     return [
-        _judge_one(broker_id, broker_id in alive, heartbeats.get(broker_id), now_ms, stale_s)
+        _watch_state(broker_id, broker_id in alive, heartbeats.get(broker_id), now_ms, stale_s)
         for broker_id in sorted(alive | set(heartbeats))
     ]
 
@@ -73,20 +64,12 @@ def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
     """Read the newest heartbeat by broker id.
 
     Raises:
-        BrokerUnreachableError: no broker answers.
-        TopicMissingError: no tap ever ran.
+        BrokerUnreachableError: If no broker answers.
+        TopicMissingError: If no tap ever ran.
     """
     decode = msgspec.json.Decoder(TapHeartbeat).decode
-    found: dict[int, TapHeartbeat] = {}
     with TopicReader(config, TAP_STATUS) as topic:
-        for message in topic.read_to_end():
-            try:
-                heartbeat = decode(message.value() or b"")
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                # Another version's, or a tombstone.
-                continue
-            found[heartbeat.broker_id] = heartbeat
-    return found
+        return {each.broker_id: each for each in decode_values(topic.read_to_end(), decode)}
 
 
 def running_brokers(config: Mapping[str, str]) -> list[int]:
@@ -97,7 +80,7 @@ def running_brokers(config: Mapping[str, str]) -> list[int]:
         raise unreachable(config["bootstrap.servers"], reason_of(error)) from error
 
 
-def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: int, stale_s: float) -> WatchedBroker:
+def _watch_state(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: int, stale_s: float) -> WatchedBroker:
     if last is None:
         return WatchedBroker(broker_id, WatchState.NEVER, alive)
     age_s = max(0.0, (now_ms - last.timestamp_ms) / 1000)

@@ -1,12 +1,11 @@
-"""The watches of a tap: decodes raw lines, and gives each to the watch over its broker."""
+"""The watches of a tap: decodes raw lines and passes each to the watch over its broker."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
-import msgspec
-
 from broker.errors import TapError
+from broker.kafka.tail import BAD_VALUE_ERRORS
 from broker.log.sources import LineBatch
 from broker.tap.broker_watch import BrokerWatch, SavedWatch
 from broker.tap.tap_counters import LineCounters
@@ -18,21 +17,15 @@ _BAD_SAMPLE_BYTES = 200
 
 
 class Watches:
-    """All brokers that a tap reads.
+    """All brokers that a tap reads."""
 
-    Args:
-        learn_ms: see `BrokerWatch`.
-        own_topic: likewise.
-        say: called with a line for the operator.
-    """
-
-    def __init__(self, *, learn_ms: int, own_topic: str, say: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, *, learn_ms: int, own_topic: str, warn: Callable[[str], None] = lambda _: None) -> None:
         self.by_name: dict[str, BrokerWatch] = {}
         """By the broker's id, as text."""
         self.bad_lines = 0
         self.bad_samples: deque[str] = deque(maxlen=_BAD_SAMPLES)
         self._by_id: dict[int, BrokerWatch] = {}
-        self._learn_ms, self._own_topic, self._say = learn_ms, own_topic, say
+        self._learn_ms, self._own_topic, self._warn = learn_ms, own_topic, warn
 
     @property
     def counters(self) -> LineCounters:
@@ -46,26 +39,26 @@ class Watches:
         """Return the watch over a broker, new if there is none yet."""
         watch = self._by_id.get(broker_id)
         if watch is None:
-            watch = BrokerWatch(broker_id, learn_ms=self._learn_ms, own_topic=self._own_topic, say=self._say)
+            watch = BrokerWatch(broker_id, learn_ms=self._learn_ms, own_topic=self._own_topic, warn=self._warn)
             self._by_id[broker_id] = self.by_name[str(broker_id)] = watch
         return watch
 
     def take(self, batch: LineBatch) -> Iterator[ProduceEvent | ProducerInit]:
-        """Yield the records that lines make.
+        """Yield the records of lines.
 
         Raises:
-            TapError: a line is of another broker than the source's, or its class writes another format.
+            TapError: If a line is of another broker than the source's, or its class writes another format.
         """
         if batch.after_loss:
             self._lose(batch.stream)
         for raw in batch.lines:
             if len(raw) > MAX_LINE_BYTES:
-                # Not the class's, and its record might be larger than Kafka takes.
+                # The class writes no such line, and its record might be too large for Kafka.
                 self._bad(raw, batch.stream)
                 continue
             try:
                 line = decode_line(raw)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except BAD_VALUE_ERRORS:
                 self._bad(raw, batch.stream)
                 continue
             record = self._watch(line, batch).take(line, repeated=batch.repeated)
@@ -73,11 +66,11 @@ class Watches:
                 yield record
 
     def saved(self) -> dict[int, SavedWatch]:
-        """Return what the next run needs, by the broker's id."""
+        """Return the state that the next run needs, by broker id."""
         return {broker_id: watch.saved() for broker_id, watch in self._by_id.items()}
 
     def restore(self, saved: Mapping[int, SavedWatch]) -> None:
-        """Go on where the last run ended."""
+        """Resume where the last run ended."""
         for broker_id, each in saved.items():
             self.of(broker_id).restore(each)
 

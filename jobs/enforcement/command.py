@@ -1,6 +1,7 @@
 """`pid-quota enforce`: carries out throttle decisions on the brokers while they are in force."""
 
 import json
+import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from broker.enforcement.broker_clock import wall_ms
 from broker.enforcement.metrics import EnforcerMetrics
 from broker.enforcement.notices import Notice
 from broker.enforcement.planner import EnforcerOptions, LeverChoice
-from broker.enforcement.webhook import URL_VARIABLE, Webhook
+from broker.enforcement.webhook import KEY_VARIABLE, URL_VARIABLE, Webhook
 from broker.kafka.config import KafkaConfig
 from jobs.enforcement.enforcing import EnforceJob, enforce_until, release_now
 from jobs.options import (
@@ -112,8 +113,9 @@ def enforce(
 
 
 def _webhook(url: str, tables: str, show: Callable[[Notice], None], *, dry_run: bool) -> Webhook:
-    return Webhook.from_environment(
+    return Webhook(
         url,
+        os.environ.get(KEY_VARIABLE, ""),
         warn=lambda text: show(Notice(wall_ms(), "alert", text)),
         dry_run=dry_run,
         looks_like=lambda principals: looks_like(tables, principals, datetime.now(timezone.utc)),

@@ -10,9 +10,9 @@ from functools import partial
 
 from broker.enforcement.broker_clock import BrokerClock, steady_ms, wall_ms
 from broker.enforcement.clock import BrokersTime
-from broker.enforcement.dry_run import DryRunHolds, DryRunLog, DryRunQuotas, NoLeases, NoLock, without_lock
+from broker.enforcement.dry_run import DiscardedRecords, DryRunHolds, DryRunQuotas, NoLock, without_lock
 from broker.enforcement.first_look import look_at_brokers, look_at_decisions, require_rights
-from broker.enforcement.levers.registry import LeverParts, levers
+from broker.enforcement.levers.registry import levers
 from broker.enforcement.lock import EnforcerLock
 from broker.enforcement.loop import Loop
 from broker.enforcement.metrics import EnforcerMetrics
@@ -21,12 +21,12 @@ from broker.enforcement.notices import Notice
 from broker.enforcement.planner import EnforcerOptions
 from broker.enforcement.ports import DecisionSource, EnforcerPorts
 from broker.enforcement.reconcile import Enforcer
-from broker.enforcement.release import Orders, Release
+from broker.enforcement.release import Release
 from broker.enforcement.store.event_addresses import EventAddresses
 from broker.enforcement.store.lease_topic import LeaseTopic
 from broker.enforcement.store.leases_of_others import kept_leases, leases_of_others
 from broker.enforcement.store.rows import DECISIONS
-from broker.enforcement.store.tables import EnforcementTables, require_readable
+from broker.enforcement.store.tables import ActionTable, DecisionTable, follow_writes, require_readable
 from broker.enforcement.stream_watch import StreamWatch
 from broker.errors import EnforcerLockError
 from broker.kafka.config import KafkaConfig
@@ -34,6 +34,7 @@ from broker.kafka.holds import HoldBindings
 from broker.kafka.quotas import ClientQuotas
 from jobs.output.progress import print_status, progress_bar
 from tables.errors import TableError, TableVersionError
+from tables.store.base import TableStore
 from tables.store.open import open_store
 from wire.holds import HOLD_AUTHORIZER
 
@@ -59,7 +60,7 @@ class _Parts:
 
     ports: EnforcerPorts
     clocks: Clocks
-    tables: EnforcementTables
+    tables: TableStore
     skew_ms: Callable[[], int]
     holds: HoldBindings
     quotas: ClientQuotas
@@ -85,7 +86,7 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
     for name in job.options.ladder:
         # Report now which levers can be used, instead of with the first decision.
         parts.ports.levers[name].unavailable_reason()
-    watch = StreamWatch(parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=_SILENCE_MS)
+    watch = StreamWatch(follow_writes(parts.tables), parts.skew_ms, enforcer.alert, silence_ms=_SILENCE_MS)
     doing = "carrying out" if job.apply else "without --apply only reporting the effect of"
     print_status(f"{doing} the decisions in {job.tables}, on {_servers(job)}; Ctrl-C ends it")
     Loop(enforcer, watch, metrics, parts.clocks, job.notify, job.poll_seconds).run(stop)
@@ -96,8 +97,8 @@ def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, princi
     _bring_up_to_date(job)
     parts = _open(stack, job, _NoDecisions())
     with LeaseTopic(job.kafka.client()) as kept, progress_bar("ending the throttles") as report:
-        orders = Orders(kept, parts.tables.actions())
-        release = Release(parts.enforcer(job), parts.ports.levers, orders, parts.clocks, job.notify, report)
+        log = ActionTable(parts.tables)
+        release = Release(parts.enforcer(job), parts.ports.levers, kept, log, parts.clocks, job.notify, report)
         release.run(principal, pause_ms, stop)
 
 
@@ -132,7 +133,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
     def with_holds() -> bool:
         return "hold" in job.options.ladder and {*holds.authorizers().values()} == {HOLD_AUTHORIZER}
 
-    tables = EnforcementTables.open(stack, job.tables)
+    tables = stack.enter_context(open_store(job.tables))
     clock = BrokerClock(settings, time_) if job.apply else None
     lock = _lock(stack, settings) if job.apply else None
     require_rights(settings, with_holds=with_holds, apply=job.apply)
@@ -148,7 +149,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
         return time_.now_ms()
 
     clocks = Clocks(now_ms, steady_ms)
-    parts = LeverParts(
+    found = levers(
         quotas if job.apply else DryRunQuotas(quotas),
         holds if job.apply else DryRunHolds(holds),
         holds.authorizers,
@@ -157,15 +158,14 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
         clocks,
         job.notify,
     )
-    found = levers(parts)
-    source = decisions or tables.decisions()
+    source = decisions or DecisionTable(tables)
     if lock is not None:
         leases = stack.enter_context(LeaseTopic(settings))
-        ports = EnforcerPorts(source, tables.actions(), leases, found, lock)
+        ports = EnforcerPorts(source, ActionTable(tables), leases, found, lock)
     else:
         # A dry run writes nothing, not even a probe of the brokers' clock.
-        others = partial(leases_of_others, partial(kept_leases, settings), tables.actions().read)
-        ports = EnforcerPorts(source, DryRunLog(), NoLeases(), found, NoLock(), others)
+        others = partial(leases_of_others, partial(kept_leases, settings), ActionTable(tables).read)
+        ports = EnforcerPorts(source, DiscardedRecords(), DiscardedRecords(), found, NoLock(), others)
     return _Parts(ports, clocks, tables, time_.skew_ms, holds, quotas)
 
 

@@ -12,7 +12,7 @@ from broker.kafka.config import KafkaConfig
 from broker.kafka.topics import ensure_topics
 from broker.log.log_topic import TopicSource
 from broker.log.sources import FileSource, Source
-from broker.tap.asking import Questions, ask_brokers
+from broker.tap.asking import ask_brokers
 from broker.tap.source_tap import SourceTap
 from broker.tap.tap_metrics import TapMetrics
 from jobs.options import LOOPBACK, SERVERS, JsonOption, KafkaConfigFile, MetricsHost, MetricsPort, TopicOption
@@ -91,7 +91,8 @@ def tap(
         learn_seconds=learn_seconds,
         on_heartbeat=metrics.observe,
         metadata_log=metadata_log,
-        questions=Questions(None if no_asking else ask_brokers(kafka.kafka_python()), _warn),
+        ask=None if no_asking else ask_brokers(kafka.kafka_python()),
+        warn=_warn,
     )
     if log_file is not None and not log_file.exists():
         _warn(f"{log_file} does not exist yet: the tap waits until the class in broker {broker_id} writes it")

@@ -10,7 +10,7 @@ import typer
 
 from broker.errors import TopicMissingError
 from broker.kafka.config import KafkaConfig
-from broker.tap.tap_status import WatchedBroker, WatchState, judge, read_heartbeats, running_brokers
+from broker.tap.tap_status import WatchedBroker, WatchState, read_heartbeats, running_brokers, watch_states
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
 from jobs.output.human import plural
 from jobs.output.terminal import output, printable
@@ -38,7 +38,7 @@ def status(
     except TopicMissingError:
         # No tap ever ran: all brokers are blind spots.
         heartbeats = {}
-    watches = judge(brokers, heartbeats, int(time.time() * 1000), stale_seconds)
+    watches = watch_states(brokers, heartbeats, int(time.time() * 1000), stale_seconds)
     blind = [watch.broker_id for watch in watches if watch.is_blind_spot]
     if as_json:
         typer.echo(json.dumps({"brokers": [_as_dict(watch) for watch in watches], "unwatched": blind}))

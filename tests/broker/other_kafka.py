@@ -71,7 +71,7 @@ class OtherKafka(LocalBroker):
 
     def _java(self) -> Jvm:
         ours = super()._java()
-        log4j_1 = self._server.folder / "log4j.properties"
+        log4j_1 = self.folder / "log4j.properties"
         log4j_1.write_text(_LOG4J_1, encoding="ascii")
         option = f"-Dlog4j.configuration={log4j_1.as_uri()}" if self._version.startswith("3") else ours.log_option
         return Jvm(fetch_kafka(self._version), option, ours.more_jars)

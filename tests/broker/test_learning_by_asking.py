@@ -16,7 +16,7 @@ from broker.errors import ClusterRequestError
 from broker.kafka.config import KafkaConfig
 from broker.kafka.topics import ensure_topic, ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.tap.asking import Questions, ask_brokers
+from broker.tap.asking import ask_brokers
 from broker.tap.known_ids import KnownIds
 from broker.tap.learning_requests import LearningRequests
 from broker.tap.source_tap import SourceTap
@@ -80,7 +80,8 @@ def asking_tap(broker: LocalBroker, events_topic: str, said: list[str], position
         from_end=True,
         learn_seconds=HOUR_S,
         position_file=position_file,
-        questions=Questions(held_ids=ask_brokers(KafkaConfig(broker.admin_config()).kafka_python()), say=said.append),
+        ask=ask_brokers(KafkaConfig(broker.admin_config()).kafka_python()),
+        warn=said.append,
     )
 
 

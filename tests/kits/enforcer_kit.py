@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from broker.enforcement.clock import BrokersTime
-from broker.enforcement.levers.registry import LeverParts, levers
+from broker.enforcement.levers.registry import levers
 from broker.enforcement.model import Clocks, EnforcementRecord, LeaseRecord, ReleaseOrder, Target, ThrottleDecision
 from broker.enforcement.notices import Notice
 from broker.enforcement.planner import EnforcerOptions
@@ -278,10 +278,12 @@ class World:
 
     def another(self, lock: MemoryLock) -> Enforcer:
         clocks = self._clocks()
-        parts = LeverParts(
-            self.broker, self.holds, self.holds.look, self.use, lambda: self.use.own, clocks, self.notices.append
+        self.clocks, self.levers = (
+            clocks,
+            levers(
+                self.broker, self.holds, self.holds.look, self.use, lambda: self.use.own, clocks, self.notices.append
+            ),
         )
-        self.clocks, self.levers = clocks, levers(parts)
         ports = EnforcerPorts(self.decisions, self.log, self.store, self.levers, lock)
         return Enforcer(ports, self.options, clocks, notify=self.notices.append, name="test")
 
@@ -329,8 +331,8 @@ class World:
         self.now_ms += round(seconds * 1000)
         self.steady_ms += round(seconds * 1000)
 
-    def said(self, kind: str) -> list[Notice]:
-        return [notice for notice in self.notices if notice.kind == kind]
+    def notices_of(self, action: str) -> list[Notice]:
+        return [notice for notice in self.notices if notice.action == action]
 
     def targets(self) -> set[Target]:
         return set(self.enforcer.leases)

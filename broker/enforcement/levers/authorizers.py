@@ -1,4 +1,4 @@
-"""Which brokers have the class: a hold keeps nobody from asking another broker for a producer id."""
+"""Checks that every broker has the class: a hold does not apply to brokers without it."""
 
 from collections.abc import Callable, Mapping
 
@@ -13,13 +13,7 @@ _LACKS = f"no hold is used before every broker has {HOLD_AUTHORIZER} (docs/autho
 
 
 class Authorizers:
-    """Asks the brokers which authorizer they have, now and then, and reports changes.
-
-    Args:
-        look: Returns the class of each broker's authorizer, by broker id.
-        clocks: Time the looks.
-        notify: Called with a notice for each broker whose authorizer is new to us.
-    """
+    """Reads the brokers' authorizers every 30 s, and reports changes."""
 
     def __init__(self, look: Callable[[], Mapping[int, str]], clocks: Clocks, notify: Callable[[Notice], None]) -> None:
         self._look, self._clocks, self._notify = look, clocks, notify
@@ -33,7 +27,7 @@ class Authorizers:
             try:
                 self._learn(self._look())
             except BrokerError as error:
-                # What was read before stands: a class comes and goes with a broker's restart only.
+                # Keep the last answer: the class changes only when a broker restarts.
                 if not self._known:
                     self._reason = f"the brokers' authorizers can't be read ({error})"
         return self._reason

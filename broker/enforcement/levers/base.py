@@ -1,9 +1,10 @@
-"""What a lever is. Each has a module of its own, and a line in `broker.enforcement.levers.registry`."""
+"""The protocol of levers. Each has its own module, and a line in `broker.enforcement.levers.registry`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from broker.enforcement.levers.canary import Canary
 from broker.enforcement.model import Lease, LeverName, Target, ThrottleDecision
 from broker.errors import BrokerError
 
@@ -12,13 +13,12 @@ StepName = Literal["keep", "apply", "confirm", "restore", "close", "relinquish"]
 
 @dataclass(frozen=True)
 class NextStep:
-    """What to do about an open lease.
+    """The next step of an open lease.
 
     Attributes:
-        name: `keep`: nothing. `apply`: set it. `confirm`: it is set; log that. `restore`: take it back. `close`: it is
-            gone; log that. `relinquish`: someone else changed it; leave it to them.
-        why: In words; empty for the usual reasons.
-        vanished: Whether someone else removed it, rather than changed it.
+        name: `keep`: do nothing. `apply`: set it. `confirm`: log that it is set. `restore`: remove it. `close`: log
+        that it is gone. `relinquish`: leave it, because someone else changed it. why: The reason; empty for the usual
+        ones. vanished: Whether someone else removed it.
     """
 
     name: StepName
@@ -28,12 +28,9 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Targets:
-    """Entities that a decision is enforced on; none if it can't be.
+    """Entities to enforce a decision on; empty if there are none.
 
-    Attributes:
-        targets: The entities.
-        why: Why these, or why none.
-        cover: Whether nearly all refused producer ids come from them.
+    `cover` tells whether nearly all refused producer ids come from them.
     """
 
     targets: tuple[Target, ...]
@@ -43,14 +40,13 @@ class Targets:
 
 @dataclass(frozen=True)
 class TargetLimits:
-    """What bounds the choice of targets.
+    """Limits on the choice of targets.
 
     Attributes:
         narrow: Whether single client ids may be throttled instead of the user.
         shared_client_ids: Client ids that healthy producers also use.
         written: Client ids of the user that ever had a lease of their own.
-        spare_user: Whether the user as a whole is not to be slowed, since a stronger lever covers the refused producer
-            ids.
+        spare_user: Whether not to slow the whole user, because a stronger lever covers the refused producer ids.
     """
 
     narrow: bool = True
@@ -61,7 +57,7 @@ class TargetLimits:
 
 @dataclass(frozen=True)
 class LeaseChange:
-    """A lease to set on the brokers (again, with another end), or to take back."""
+    """A lease to set on the brokers, perhaps with another end, or to remove."""
 
     lease: Lease
     is_set: bool
@@ -69,13 +65,13 @@ class LeaseChange:
 
 @dataclass(frozen=True)
 class Stray:
-    """Something on the brokers that looks like a lease's, and belongs to none.
+    """A setting on the brokers that looks like a lease's but belongs to none.
 
     Attributes:
         target: What it acts on.
-        why: What it is, in words.
+        why: A description of it.
         command: How an operator removes it.
-        remove: Removes it, since it is certainly ours; None if an operator may have set it. Raises BrokerError.
+        remove: Removes it if it is certainly ours, or raises BrokerError; None if an operator may have set it.
     """
 
     target: Target
@@ -85,19 +81,23 @@ class Stray:
 
 
 NEARLY_ALL = 0.95
-"""Share of the refused producer ids that a choice of targets has to cover."""
+"""Minimum share of the refused producer ids that the targets must cover."""
 
 
 class Lever(Protocol):
-    """A way to keep a principal from getting new producer ids."""
+    """Keeps a principal from getting new producer ids."""
 
     @property
     def name(self) -> LeverName:
-        """As in leases, tables and options."""
+        """Its name in leases, tables and options."""
 
     @property
     def suffices(self) -> bool:
-        """Whether it needs no weaker lever beside it."""
+        """Whether it suffices without a weaker lever."""
+
+    @property
+    def canary(self) -> Canary | None:
+        """Tells whether something removes what the lever sets; None if the lever has no canary."""
 
     def unavailable_reason(self) -> str:
         """Return why it can't be used here and now; empty if it can."""
@@ -106,23 +106,13 @@ class Lever(Protocol):
         """Choose the entities that a decision is enforced on."""
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Return the lease to take, or why none is.
-
-        Raises:
-            BrokerError: If the brokers do not answer.
-        """
+        """Return the lease to take, or the reason against it; raises BrokerError."""
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
-        """Compare an open lease with what the brokers have; raises as `new_lease`."""
+        """Compare an open lease with the brokers; raises BrokerError."""
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
-        """Set leases, and take others back; return the error of each target. Never raises for a single one."""
-
-    def tend(self) -> None:
-        """Look after what is no lease, at each reconciliation; raises as `new_lease`."""
-
-    def close(self) -> None:
-        """Take back what is no lease, before a stop; raises as `new_lease`."""
+        """Set or remove leases; return the error of each target, and raise none."""
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find what looks like a lease's and belongs to none of these; raises as `new_lease`."""
+        """Find settings that look like a lease's but belong to none; raises BrokerError."""

@@ -1,8 +1,8 @@
-"""Tells a reconciler from an admin: both remove what the enforcer sets.
+"""Distinguishes a reconciler from an admin: both remove values that the enforcer sets.
 
-Strimzi's User Operator removes quotas and ACLs of users that no KafkaUser names (its `QuotasOperator` and
-`SimpleAclOperator`). After a lease's value vanished, the same is set for a user that does not exist. Whoever removes
-that, too, removes whatever it does not know; an admin leaves it alone.
+Strimzi's User Operator removes quotas and ACLs of users without a KafkaUser (its `QuotasOperator` and
+`SimpleAclOperator`). After a lease's value vanished, the enforcer sets the same value for a user that does not exist,
+the canary. A reconciler removes the canary, too; an admin leaves it alone.
 """
 
 from collections.abc import Callable
@@ -18,72 +18,58 @@ CANARY = "pid-quota-canary"
 
 _WATCH_MS = 600_000
 """Longer than the intervals of reconcilers (Strimzi: 2 minutes)."""
-_VERDICT_MS = 3_600_000
+_KNOWN_MS = 3_600_000
 _LOOK_EVERY_MS = 1_000
 
 
-class CanaryValue(Protocol):
-    """What a lever sets, for the user `CANARY`."""
+class CanaryWriter(Protocol):
+    """A lever that sets its value for the user `CANARY`, too."""
 
-    def set(self) -> None:
-        """Set it."""
+    def has_canary(self) -> bool:
+        """Whether the brokers have the value."""
 
-    def is_set(self) -> bool:
-        """Whether the brokers have it."""
-
-    def unset(self) -> None:
-        """Remove it."""
+    def write_canary(self, *, is_set: bool) -> None:
+        """Set or remove the value."""
 
 
 class Canary:
-    """Watches a value that nobody else knows.
+    """Watches a value that nobody else knows, and notifies when someone removes it."""
 
-    Args:
-        value: What a lever sets, for the user `CANARY`.
-        what: What it is, such as `client quotas of users`.
-        clocks: Time the looks.
-        notify: Called once with the verdict.
-    """
-
-    def __init__(self, value: CanaryValue, what: str, clocks: Clocks, notify: Callable[[Notice], None]) -> None:
-        self._value, self._what, self._clocks, self._notify = value, what, clocks, notify
+    def __init__(self, writer: CanaryWriter, what: str, clocks: Clocks, notify: Callable[[Notice], None]) -> None:
+        self._writer, self._what, self._clocks, self._notify = writer, what, clocks, notify
         self._pace = Pace(clocks.steady_ms, _LOOK_EVERY_MS)
         self._set_ms: int | None = None
-        self._verdict_ms: int | None = None
+        self._known_until_ms: int | None = None
 
     @property
     def is_watched(self) -> bool:
-        """Whether the value is there on purpose."""
+        """Whether this enforcer has set the value."""
         return self._set_ms is not None
 
     def suspect(self) -> None:
-        """Begin to watch, since a lease's value vanished."""
+        """Set the value, because a lease's value vanished."""
         if self._set_ms is None and not self._is_known():
             try:
-                self._value.set()
+                self._writer.write_canary(is_set=True)
             except BrokerError:
                 return
             self._set_ms = self._clocks.steady_ms()
 
     def reconciler_reason(self) -> str:
-        """Return what is known of a reconciler; empty if there is none."""
+        """Return why the lever is useless beside a reconciler; empty if none is known."""
         return f"something removes {self._what} that it does not know" if self._is_known() else ""
 
     def look(self) -> None:
-        """Look whether the value is there, once a second at most.
-
-        Raises:
-            BrokerError: If the brokers do not answer; the next look tells.
-        """
+        """Check, at most once a second, that the value is still set."""
         if self._set_ms is None or not self._pace.is_due():
             return
         now_ms = self._clocks.steady_ms()
-        if self._value.is_set():
+        if self._writer.has_canary():
             if now_ms > self._set_ms + _WATCH_MS:
                 self.close()
             return
         lasted_s = (now_ms - self._set_ms) / 1000
-        self._set_ms, self._verdict_ms = None, now_ms + _VERDICT_MS
+        self._set_ms, self._known_until_ms = None, now_ms + _KNOWN_MS
         why = (
             f"something removes {self._what} that it does not know: those of user {CANARY!r}, which does not exist, "
             f"were gone after {lasted_s:.0f} s. Strimzi's User Operator does that to users without a KafkaUser: "
@@ -95,7 +81,7 @@ class Canary:
         """Remove the value."""
         if self._set_ms is not None:
             self._set_ms = None
-            self._value.unset()
+            self._writer.write_canary(is_set=False)
 
     def _is_known(self) -> bool:
-        return self._verdict_ms is not None and self._clocks.steady_ms() < self._verdict_ms
+        return self._known_until_ms is not None and self._clocks.steady_ms() < self._known_until_ms

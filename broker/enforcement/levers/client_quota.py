@@ -1,4 +1,4 @@
-"""What the levers have in common that set a client quota: its value, before, during and after a lease."""
+"""The base of levers that set a client quota for a lease and restore it afterwards."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -6,8 +6,9 @@ from shlex import quote
 from typing import Protocol
 
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray
+from broker.enforcement.levers.canary import Canary
 from broker.enforcement.model import Lease, LeverName, Target, ThrottleDecision
-from broker.enforcement.notices import value_text
+from broker.enforcement.notices import format_value
 from broker.errors import BrokerError
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 
@@ -31,20 +32,19 @@ class QuotaStore(Protocol):
 
 
 class ClientQuotaLever:
-    """Sets a client quota to a value, and restores the one before.
+    """Sets a client quota to a value, and restores the previous one.
 
-    Args:
-        quotas: The brokers' client quotas.
-        name: Of the lever, and key of the quota.
-        value: What it is set to.
+    `name` is also the quota's key.
     """
+
+    canary: Canary | None = None
 
     def __init__(self, quotas: QuotaStore, name: LeverName, value: float) -> None:
         self.name: LeverName = name
         self._quotas, self._value = quotas, value
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Look up the value to restore. A quota that is as tight already is left alone."""
+        """Look up the value to restore. A quota that is already as tight needs no lease."""
         previous = self._quotas.describe(target.entity).get(self.name)
         wider = self._quotas.inherited(target.entity, self.name, decision.client_ids)
         # A quota for a client id overrides the user's, and a user's overrides the default: ours must not be looser.
@@ -54,14 +54,14 @@ class ClientQuotaLever:
         return replace(Lease.of(decision, target, now_ms), value=self._value, previous=previous)
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
-        """Compare the broker's value with the lease's, and with the one before."""
+        """Compare the brokers' value with the lease's value and the previous one."""
         found = self._quotas.describe(lease.target.entity).get(self.name)
         step = next_step(lease, found, now_ms)
         why_not = self._why_end(lease) if step.name in ("apply", "keep", "confirm") else ""
         return NextStep("close" if step.name == "apply" else "restore", why_not) if why_not else step
 
     def _why_end(self, lease: Lease) -> str:
-        """Return why a lease has to end before its time; empty if it has not."""
+        """Return why a lease must end early; empty if it need not."""
         wider = self._quotas.inherited(lease.target.entity, self.name)
         loosens = wider is not None and lease.value is not None and wider < lease.value
         return "a wider quota is tighter than the lease, which would loosen it" if loosens else ""
@@ -78,14 +78,8 @@ class ClientQuotaLever:
         )
         return {Target(self.name, entity): error for entity, error in errors.items()}
 
-    def tend(self) -> None:
-        """Do nothing: it sets nothing but leases."""
-
-    def close(self) -> None:
-        """Do nothing: it sets nothing but leases."""
-
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find quotas with the value of leases. An operator may have set one, so none is certainly ours."""
+        """Find quotas with the value of leases. Any may be an operator's, so none is certainly ours."""
         del now_ms
         leased = {lease.target.entity for lease in known if lease.target.lever == self.name}
         return [
@@ -96,18 +90,13 @@ class ClientQuotaLever:
 
     def _stray(self, entity: QuotaEntity) -> Stray:
         target = Target(self.name, entity)
-        names = " ".join(f"--entity-type {_TYPES[kind]} --entity-name {quote(name)}" for kind, name in entity.parts())
+        names = " ".join(f"--entity-type {_TYPES[each]} --entity-name {quote(name)}" for each, name in entity.parts())
         why = f"the {target} is {self._value:g}, the value of a lease, but no lease is open on it"
         return Stray(target, why, f"kafka-configs.sh --alter {names} --delete-config {self.name}")
 
 
 def next_step(lease: Lease, found: float | None, now_ms: int) -> NextStep:
     """Return the next step of an open lease on a client quota.
-
-    Args:
-        lease: As last logged.
-        found: Value that the broker has; None if unset.
-        now_ms: In milliseconds since the epoch.
 
     Examples:
         >>> lease = Lease("1", "User:m", Target("request_percentage", QuotaEntity("m")), 2000, "d", value=0.01)
@@ -123,7 +112,7 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> NextStep:
         return NextStep("confirm" if lease.state == "applying" else "keep")
     if found == lease.previous and ending:
         return NextStep("close")
-    # Before `in_force` the previous value means that ours was never set; after it, that someone restored it.
+    # Before `in_force`, the previous value means that ours was not set yet; afterwards, that someone restored it.
     if found == lease.previous and lease.state == "applying":
         return NextStep("apply")
-    return NextStep("relinquish", f"someone else set it to {value_text(found)}, which stays", vanished=found is None)
+    return NextStep("relinquish", f"someone else set it to {format_value(found)}, which stays", vanished=found is None)

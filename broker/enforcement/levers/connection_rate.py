@@ -1,8 +1,8 @@
-"""The lever `connection_creation_rate`: known connections of an address go on, new ones wait.
+"""The lever `connection_creation_rate`: open connections of an address continue, and new ones wait.
 
-All clients of an address share it, so it is used for addresses that only the guilty principal used in the last hour.
-It does not slow connections that are there, so `request_percentage` comes beside it: on the guilty client ids, or on
-the whole user if refused producer ids also come from elsewhere.
+All clients of an address share it, so it applies only to addresses that no other principal used in the last hour.
+It does not slow open connections, so `request_percentage` is used with it: on some client ids, or on the whole user if
+refused producer ids also come from other addresses.
 """
 
 from collections.abc import Callable, Collection
@@ -22,22 +22,19 @@ _MAX_NAMED = 3
 
 
 class AddressUse(Protocol):
-    """Who produced from where; see `EventAddresses`."""
+    """Tells who produced from which address; see `EventAddresses`."""
 
     def unavailable_reason(self) -> str:
-        """Return why it is not known; empty if it is."""
+        """Return why this is unknown; empty if it is known."""
 
     def principals(self, address: str) -> Collection[str]:
         """Return who used an address in the last hour."""
 
 
 class ConnectionRate(ClientQuotaLever):
-    """Limits new connections from addresses that a principal has to itself.
+    """Limits new connections from addresses that only one principal uses.
 
-    Args:
-        quotas: The brokers' client quotas.
-        use: Who produced from where.
-        own_addresses: Returns addresses of brokers and of ourselves, which are never limited.
+    `own_addresses` returns addresses of brokers and of this host, which are never limited.
     """
 
     suffices = False
@@ -47,7 +44,7 @@ class ConnectionRate(ClientQuotaLever):
         self._use, self._own_addresses = use, own_addresses
 
     def unavailable_reason(self) -> str:
-        """Return why nobody knows who uses an address."""
+        """Return why the principals of an address are unknown."""
         return self._use.unavailable_reason()
 
     def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:

@@ -1,10 +1,10 @@
-"""The lever `hold`: new producer ids of a user wait, and nothing else does. It needs a class in the brokers.
+"""The lever `hold`: delays new producer ids of a user and nothing else.
 
-A hold is an ACL binding whose name has its end and the id of its lease (`wire.holds`). Bindings with that id are ours,
-whatever their end; all others were set by hand.
+It needs a class in the brokers. A hold is stored as an ACL binding whose name contains its end and the id of its lease
+(`wire.holds`). Bindings with a lease's id are ours, whatever their end; all others were set by hand.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from shlex import quote
 from typing import Protocol
@@ -12,8 +12,8 @@ from typing import Protocol
 from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray, TargetLimits, Targets
 from broker.enforcement.levers.canary import CANARY, Canary
-from broker.enforcement.model import Clock, Lease, LeverName, Target, ThrottleDecision
-from broker.enforcement.notices import time_text
+from broker.enforcement.model import Clocks, Lease, LeverName, Target, ThrottleDecision
+from broker.enforcement.notices import Notice, format_time
 from broker.errors import BrokerError, RequestNotAllowedError
 from broker.kafka.quota_entity import QuotaEntity
 from wire.holds import MAX_HOLD_MS, HoldBinding
@@ -22,7 +22,7 @@ _USER = "User:"
 _CANARY_ID = "canary"
 _CANARY_MS = 600_000
 _REFUSED_MS = 30_000
-"""How long other levers are used after a refusal."""
+"""How long to use other levers after a refusal."""
 
 
 class HoldStore(Protocol):
@@ -38,54 +38,52 @@ class HoldStore(Protocol):
         """Set a hold."""
 
     def remove(self, holds: Collection[HoldBinding]) -> None:
-        """Remove holds; those that are gone are skipped."""
+        """Remove holds; skip those that are gone."""
 
 
 class Hold:
-    """Sets holds, moves their ends, and removes them.
-
-    Args:
-        holds: The holds of the cluster.
-        authorizers: Tells whether each broker has the class.
-        canary: Tells whether something removes ACLs that it does not know.
-        steady_ms: Monotonic clock, in milliseconds.
-    """
+    """Sets holds, moves their ends, and removes them."""
 
     name: LeverName = "hold"
     suffices = True
 
-    def __init__(self, holds: HoldStore, authorizers: Authorizers, canary: Canary, steady_ms: Clock) -> None:
-        self._holds, self._authorizers, self._canary, self._steady_ms = holds, authorizers, canary, steady_ms
+    def __init__(
+        self,
+        holds: HoldStore,
+        authorizers: Callable[[], Mapping[int, str]],
+        clocks: Clocks,
+        notify: Callable[[Notice], None],
+    ) -> None:
+        self._holds, self._clocks = holds, clocks
+        self._authorizers = Authorizers(authorizers, clocks, notify)
+        self.canary = Canary(self, "ACLs", clocks, notify)
         self._refused_until_ms: int | None = None
 
     def unavailable_reason(self) -> str:
-        """Return which brokers lack the class, that a right was missing lately, or that a reconciler removes ACLs."""
-        if self._refused_until_ms is not None and self._steady_ms() < self._refused_until_ms:
+        """Return whether brokers lack the class, a right was missing recently, or a reconciler removes ACLs."""
+        if self._refused_until_ms is not None and self._clocks.steady_ms() < self._refused_until_ms:
             return "this user may not change ACLs"
-        return self._authorizers.unavailable_reason() or self._canary.reconciler_reason()
+        return self._authorizers.unavailable_reason() or self.canary.reconciler_reason()
 
     def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
-        """Choose the user: ACLs can't name principals of other types as ours do."""
+        """Choose the user. ACLs can't name principals of other types."""
         del limits
-        kind, _, name = decision.principal.partition(":")
-        if kind != "User" or name in ("", "*"):
+        name = decision.principal.removeprefix(_USER)
+        if name == decision.principal or name in ("", "*"):
             return Targets((), "a hold knows principals of type User alone")
         return Targets((Target(self.name, QuotaEntity(name)),), "its known PIDs go on")
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Make a lease, unless somebody set as long a hold by hand."""
+        """Make a lease, unless a hold that someone set by hand lasts as long."""
         by_hand = [each for each in self._of(target) if each.lease_id is None and _is_in_force(each, now_ms)]
         longest = max((each.until_ms for each in by_hand), default=0)
         if longest >= decision.throttled_until_ms:
-            return f"{target.entity} is on hold already until {time_text(longest)}: not by us"
+            return f"{target.entity} is on hold already until {format_time(longest)}: not by us"
         return Lease.of(decision, target, now_ms)
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
         """Compare the ends of the lease's bindings with its own."""
-        step = next_step(lease, self._ends(lease), now_ms)
-        if step.vanished:
-            self._canary.suspect()
-        return step
+        return next_step(lease, self._ends(lease), now_ms)
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
         """Set new ends and remove the old ones."""
@@ -97,38 +95,41 @@ class Hold:
             except BrokerError as error:
                 errors[change.lease.target] = error
                 if isinstance(error, RequestNotAllowedError):
-                    self._refused_until_ms = self._steady_ms() + _REFUSED_MS
+                    self._refused_until_ms = self._clocks.steady_ms() + _REFUSED_MS
         return errors
 
     def _set(self, lease: Lease, *, is_set: bool) -> None:
         new = HoldBinding(_user(lease.target), lease.until_ms, lease.lease_id)
         own = [each for each in self._of(lease.target) if each.lease_id == lease.lease_id]
         if is_set and new not in own:
-            # The new end first: between two requests the user stays on hold.
+            # Add the new end first, so that the user stays on hold between the two requests.
             self._holds.add(new)
         self._holds.remove([each for each in own if not (is_set and each == new)])
 
-    def tend(self) -> None:
-        """Look whether the canary is there."""
-        self._canary.look()
-
-    def close(self) -> None:
-        """Take the canary back."""
-        self._canary.close()
-
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find holds without a lease: all with a lease's id, and those by hand that are in force."""
+        """Find holds with the id of a lease that is not open, and holds by hand that are in force."""
         leases = {lease.lease_id for lease in known}
         found = [each for each in self._holds.all() if each.lease_id not in leases]
-        if self._canary.is_watched:
+        if self.canary.is_watched:
             found = [each for each in found if each.user != CANARY]
         return [self._stray(each) for each in found if each.lease_id or _is_in_force(each, now_ms)]
+
+    def has_canary(self) -> bool:
+        """Whether the brokers have a hold on the canary."""
+        return bool(self._holds.of_user(CANARY))
+
+    def write_canary(self, *, is_set: bool) -> None:
+        """Set or remove a hold on the canary."""
+        if is_set:
+            self._holds.add(HoldBinding(CANARY, self._clocks.now_ms() + _CANARY_MS, _CANARY_ID))
+        else:
+            self._holds.remove(self._holds.of_user(CANARY))
 
     def _stray(self, hold: HoldBinding) -> Stray:
         command = (
             f"kafka-acls.sh --remove --deny-principal {quote(_USER + hold.user)} --operation Write --topic {hold.name}"
         )
-        why = f"user {hold.user!r} is on hold until {time_text(hold.until_ms)}, and no lease is open on it"
+        why = f"user {hold.user!r} is on hold until {format_time(hold.until_ms)}, and no lease is open on it"
         remove = None if hold.lease_id is None else partial(self._holds.remove, [hold])
         return Stray(Target(self.name, QuotaEntity(hold.user)), why, command, remove)
 
@@ -139,37 +140,10 @@ class Hold:
         return {each.until_ms for each in self._of(lease.target) if each.lease_id == lease.lease_id}
 
 
-class CanaryHold:
-    """A hold on the user `CANARY`.
-
-    Args:
-        holds: The holds of the cluster.
-        now_ms: The brokers' time.
-    """
-
-    def __init__(self, holds: HoldStore, now_ms: Clock) -> None:
-        self._holds, self._now_ms = holds, now_ms
-
-    def set(self) -> None:
-        """Set it."""
-        self._holds.add(HoldBinding(CANARY, self._now_ms() + _CANARY_MS, _CANARY_ID))
-
-    def is_set(self) -> bool:
-        """Whether the brokers have it."""
-        return bool(self._holds.of_user(CANARY))
-
-    def unset(self) -> None:
-        """Remove it."""
-        self._holds.remove(self._holds.of_user(CANARY))
-
-
 def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
-    """Return the next step of an open lease that is a hold.
+    """Return the next step of a hold's open lease.
 
-    Args:
-        lease: As last logged.
-        found: Ends of the bindings with its id. Any of them is ours: one may be from before the end was moved.
-        now_ms: In milliseconds since the epoch.
+    `found` has the ends of the bindings with its id. An end may be from before the last change, and is ours too.
 
     Examples:
         >>> lease = Lease("1", "User:m", Target("hold", QuotaEntity("m")), 2000, "d")

@@ -3,13 +3,15 @@
 Brokers answer each request, then stop reading that connection for up to `quota.window.size.seconds`.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 
-from broker.enforcement.levers.base import NextStep, Stray, TargetLimits, Targets
+from broker.enforcement.levers.base import Stray, TargetLimits, Targets
 from broker.enforcement.levers.canary import CANARY, Canary
 from broker.enforcement.levers.client_quota import ClientQuotaLever, QuotaStore
 from broker.enforcement.levers.user_targets import user_targets
-from broker.enforcement.model import Lease, Target, ThrottleDecision
+from broker.enforcement.model import Clocks, Lease, Target, ThrottleDecision
+from broker.enforcement.notices import Notice
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 
 VALUE = 0.01
@@ -20,18 +22,13 @@ _CANARY_VALUE = 100.0
 
 
 class RequestPercentage(ClientQuotaLever):
-    """Narrowed to client ids where they make up nearly all refused producer ids.
-
-    Args:
-        quotas: The brokers' client quotas.
-        canary: Tells whether something removes quotas that it does not know.
-    """
+    """Slows a few client ids if nearly all refused producer ids come from them."""
 
     suffices = True
 
-    def __init__(self, quotas: QuotaStore, canary: Canary) -> None:
+    def __init__(self, quotas: QuotaStore, clocks: Clocks, notify: Callable[[Notice], None]) -> None:
         super().__init__(quotas, REQUEST_PERCENTAGE, VALUE)
-        self._canary = canary
+        self.canary = self._canary = Canary(self, "client quotas of users", clocks, notify)
 
     def unavailable_reason(self) -> str:
         """Return the reconciler's reason."""
@@ -41,54 +38,21 @@ class RequestPercentage(ClientQuotaLever):
         """Choose a few client ids, or the whole user."""
         return user_targets(decision, limits)
 
-    def next_step(self, lease: Lease, now_ms: int) -> NextStep:
-        """Compare values; one that vanished may be a reconciler's doing."""
-        step = super().next_step(lease, now_ms)
-        if step.vanished:
-            self._canary.suspect()
-        return step
-
-    def tend(self) -> None:
-        """Look whether the canary is there."""
-        self._canary.look()
-
-    def close(self) -> None:
-        """Take the canary back."""
-        self._canary.close()
-
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
         """Find quotas with the value of leases, and a canary left behind."""
         found = super().strays(known, now_ms)
-        canary = CanaryQuota(self._quotas)
-        if not self._canary.is_watched and canary.is_set():
-            target = Target(self.name, _CANARY)
-            found.append(Stray(target, "a canary was left behind", "", canary.unset))
+        if not self._canary.is_watched and self.has_canary():
+            target, remove = Target(self.name, _CANARY), partial(self.write_canary, is_set=False)
+            found.append(Stray(target, "a canary was left behind", "", remove))
         return found
 
-
-class CanaryQuota:
-    """A client quota of the user `CANARY`, which slows nobody.
-
-    Args:
-        quotas: The brokers' client quotas.
-    """
-
-    def __init__(self, quotas: QuotaStore) -> None:
-        self._quotas = quotas
-
-    def set(self) -> None:
-        """Set it."""
-        self._alter(_CANARY_VALUE)
-
-    def is_set(self) -> bool:
-        """Whether the brokers have it."""
+    def has_canary(self) -> bool:
+        """Whether the canary has a client quota, which slows nobody."""
         return REQUEST_PERCENTAGE in self._quotas.describe(_CANARY)
 
-    def unset(self) -> None:
-        """Remove it."""
-        self._alter(None)
-
-    def _alter(self, value: float | None) -> None:
-        error = self._quotas.alter([QuotaChange(_CANARY, REQUEST_PERCENTAGE, value)])[_CANARY]
+    def write_canary(self, *, is_set: bool) -> None:
+        """Set or remove the canary's client quota."""
+        change = QuotaChange(_CANARY, REQUEST_PERCENTAGE, _CANARY_VALUE if is_set else None)
+        error = self._quotas.alter([change])[_CANARY]
         if error is not None:
             raise error

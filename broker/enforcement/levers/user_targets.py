@@ -1,4 +1,4 @@
-"""Chooses whom `request_percentage` slows: a few client ids, or the whole user. No I/O."""
+"""Chooses the targets of `request_percentage`: a few client ids, or the whole user. No I/O."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ from broker.kafka.quota_entity import QuotaEntity
 from quota.decision import OTHER_CLIENTS
 
 MAX_NARROW_CLIENT_IDS = 5
-CUT_CLIENT_ID_CHARS = 256
-"""Length at which earlier versions truncated client ids; a quota on a truncated id matches no client."""
+MAX_CLIENT_ID_CHARS = 256
+"""The class in brokers truncates longer client ids; a quota on a truncated id matches no client."""
 
 # Default client ids of client libraries: any client may use them.
 _LIBRARY_DEFAULTS = re.compile(
@@ -36,13 +36,11 @@ def is_library_default(client_id: str) -> bool:
 def user_targets(decision: ThrottleDecision, limits: TargetLimits) -> Targets:
     """Choose between a few client ids of the user and the whole user, for `request_percentage`.
 
-    A decision counts refused producer ids by client id, and knows nothing of healthy producers. So a client id counts
-    as shared with them if it is a library's default or listed as shared. A lease on a client id is never wider than one
-    on its user.
+    A decision counts refused producer ids by client id, but has no data on healthy producers. So a client id counts as
+    shared with them if it is a library's default or an operator lists it. A lease on a client id is never wider than
+    one on its user.
 
-    Args:
-        decision: With a principal that `user_of` knows.
-        limits: `written` bounds the quotas written for a client that changes its id each time.
+    `limits.written` bounds the quotas for a client that changes its id each time.
     """
     user = user_of(decision.principal)
     if decision.principal != f"User:{user}":
@@ -84,7 +82,7 @@ def _why_whole_user(chosen: Sequence[str], limits: TargetLimits) -> str:
     for client_id in chosen:
         if client_id == OTHER_CLIENTS or is_library_default(client_id):
             return f"client id {client_id!r} is a default that any client may use"
-        if len(client_id) >= CUT_CLIENT_ID_CHARS:
+        if len(client_id) >= MAX_CLIENT_ID_CHARS:
             return f"a client id of {len(client_id)} characters may be truncated"
         if client_id in limits.shared_client_ids:
             return f"client id {client_id!r} is shared with healthy producers (--shared-client-id)"

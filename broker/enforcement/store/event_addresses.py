@@ -4,18 +4,17 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-import msgspec
 from confluent_kafka import Message
 
 from broker.closing import Closing
 from broker.errors import BrokerError
-from broker.kafka.tail import TopicReader
+from broker.kafka.tail import BAD_VALUE_ERRORS, TopicReader
 from wire.event_record import addresses_of
 from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS
 
 WINDOW_S = 3_600
-_MOST = 200_000
-"""Pairs of address and principal."""
+_MAX_PAIRS = 200_000
+"""Of address and principal."""
 _CHECK_S = 60.0
 _POLL_S = 0.5
 _RETRY_S = 5.0
@@ -27,15 +26,15 @@ class AddressBook:
     def __init__(self) -> None:
         self._seen_s: dict[str, dict[str, float]] = {}
         self._pairs = 0
-        self._nowhere_s = float("-inf")
+        self._unknown_s = float("-inf")
         self._full_s = float("-inf")
 
     def learn(self, principal: str, addresses: Iterable[str | None], at_s: float) -> None:
-        """Note that a principal produced from these addresses; None stands for one that is not known."""
+        """Record that a principal produced from these addresses; None is an unknown address."""
         for address in addresses:
             if address is None:
-                self._nowhere_s = max(self._nowhere_s, at_s)
-            elif principal in self._seen_s.get(address, ()) or self._pairs < _MOST:
+                self._unknown_s = max(self._unknown_s, at_s)
+            elif principal in self._seen_s.get(address, ()) or self._pairs < _MAX_PAIRS:
                 users = self._seen_s.setdefault(address, {})
                 self._pairs += principal not in users
                 users[principal] = max(users.get(principal, at_s), at_s)
@@ -52,11 +51,11 @@ class AddressBook:
         self._pairs = sum(len(users) for users in self._seen_s.values())
 
     def unavailable_reason(self, since_s: float) -> str:
-        """Return why it does not know everybody of the time since; empty if it does."""
-        if self._nowhere_s >= since_s:
+        """Return why it misses some principals since a time; empty if it misses none."""
+        if self._unknown_s >= since_s:
             return "some events of the last hour have no address: their tap reads no class (docs/broker.md)"
         if self._full_s >= since_s:
-            return f"more than {_MOST} pairs of address and principal were in use"
+            return f"more than {_MAX_PAIRS} pairs of address and principal were in use"
         return ""
 
     def principals(self, address: str, since_s: float) -> Collection[str]:
@@ -65,27 +64,22 @@ class AddressBook:
 
 
 class EventAddresses(Closing):
-    """Follows the topic of events in a thread of its own, from an hour ago on. Begins when it is first asked.
-
-    Args:
-        settings: confluent-kafka settings of a user with READ on the topic.
-        clock_s: Time, in seconds since the epoch.
-    """
+    """Follows the events of the last hour in its own thread, which starts with the first question."""
 
     def __init__(self, settings: Mapping[str, str], clock_s: Callable[[], float] = time.time) -> None:
         self._settings, self._clock_s = dict(settings), clock_s
         self._book, self._lock = AddressBook(), threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._trouble = "the events of the last hour are still being read"
+        self._reason = "the events of the last hour are still being read"
 
     def unavailable_reason(self) -> str:
-        """Return why it is not known who uses an address; empty if it is."""
+        """Return why the principals of an address are unknown; empty if they are known."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._follow, name="addresses", daemon=True)
             self._thread.start()
         with self._lock:
-            return self._trouble or self._book.unavailable_reason(self._clock_s() - WINDOW_S)
+            return self._reason or self._book.unavailable_reason(self._clock_s() - WINDOW_S)
 
     def principals(self, address: str) -> Collection[str]:
         """Return who used an address in the last hour."""
@@ -104,7 +98,7 @@ class EventAddresses(Closing):
                 self._read()
             except BrokerError as error:
                 with self._lock:
-                    self._trouble = f"the events can't be read ({error})"
+                    self._reason = f"the events can't be read ({error})"
                 self._stop.wait(_RETRY_S)
 
     def _read(self) -> None:
@@ -115,7 +109,7 @@ class EventAddresses(Closing):
                 if self._stop.is_set():
                     return
             with self._lock:
-                self._trouble = ""
+                self._reason = ""
             next_s = self._clock_s() + _CHECK_S
             while not self._stop.is_set():
                 self._learn(topic.poll(_POLL_S))
@@ -128,7 +122,7 @@ class EventAddresses(Closing):
         for message in messages:
             try:
                 principal, addresses = addresses_of(message.value() or b"")
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            except BAD_VALUE_ERRORS:
                 continue
             with self._lock:
                 self._book.learn(principal, addresses, message.timestamp()[1] / 1000)

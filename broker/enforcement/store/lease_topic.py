@@ -1,8 +1,8 @@
-"""The lease topic: all it takes to end every lease without the tables, and release orders.
+"""The lease topic: open leases and release orders.
 
-A record per lease holds its newest step. It is written before the quota is set, and removed only when the table has the
-lease's last step, so leases end even if the tables are unreadable, gone or empty. Whoever can write this topic can
-loosen quotas: grant WRITE to the enforcer alone.
+It suffices to end every lease without the tables. The newest step of each lease is a record. It is written before the
+quota is set, and removed only when the table has the lease's last step. So leases end even if the tables are
+unreadable, gone or empty. Anyone who can write this topic can loosen quotas: grant WRITE to the enforcer alone.
 """
 
 import re
@@ -15,7 +15,7 @@ from broker.closing import Closing
 from broker.enforcement.lock import LOCK_PARTITION
 from broker.enforcement.model import ENTITY_TYPES, QUOTA_LEVERS, LeaseRecord, ReleaseOrder
 from broker.errors import BrokerError, LeaseStoreError
-from broker.kafka.tail import TopicReader
+from broker.kafka.tail import BAD_VALUE_ERRORS, TopicReader
 from wire.topics import ENFORCER_TOPIC
 
 _TIMEOUT_S = 3.0
@@ -25,7 +25,7 @@ _LEASE, _RELEASE = "lease/", "release/"
 _RELEASE_ALL = "release"
 
 _LEASE_ID = re.compile("[0-9a-z]{1,32}")
-"""Part of the name of a hold's binding."""
+"""A lease id is part of the name of a hold's binding."""
 _YEAR_10000_MS = 253_402_300_800_000
 
 Kept = LeaseRecord | ReleaseOrder
@@ -35,11 +35,7 @@ _order = msgspec.json.Decoder(ReleaseOrder).decode
 
 
 class LeaseTopic(Closing):
-    """Newest record of each lease, and newest order per principal. Not thread-safe.
-
-    Args:
-        settings: confluent-kafka settings of a user with READ and WRITE on the topic.
-    """
+    """Newest record of each lease, and newest order per principal. Not thread-safe."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = dict(settings)
@@ -59,8 +55,7 @@ class LeaseTopic(Closing):
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
         """Return the newest record of each stored lease, and the orders.
 
-        Args:
-            again: Reread the whole topic; otherwise poll for new records without blocking.
+        `again` rereads the whole topic; otherwise this polls for new records without blocking.
         """
         if again:
             self._forget()
@@ -86,7 +81,7 @@ class LeaseTopic(Closing):
         self._write([(_key(record), msgspec.json.encode(record)) for record in records])
 
     def drop(self, lease_ids: Sequence[str]) -> None:
-        """Remove leases (tombstones); raises as `append`."""
+        """Remove leases by tombstones; raises LeaseStoreError, too."""
         self._write([(_LEASE + lease_id, None) for lease_id in lease_ids])
 
     def _write(self, records: Sequence[tuple[str, bytes | None]]) -> None:
@@ -102,7 +97,7 @@ class LeaseTopic(Closing):
                     ENFORCER_TOPIC, key=key.encode(), value=value, partition=LOCK_PARTITION, on_delivery=note
                 )
         except KafkaException as error:
-            # The client knows already that it may not write.
+            # The client already knows that it may not write.
             errors.append(error.args[0])
         waiting = self._producer.flush(2 * _TIMEOUT_S)
         if errors or waiting:
@@ -118,14 +113,14 @@ class LeaseTopic(Closing):
         key, value = message.key() or b"", message.value()
         name = key.decode("utf-8", "replace")
         if not name.startswith((_LEASE, _RELEASE)) and name != _RELEASE_ALL:
-            # A probe of the broker's clock.
+            # The record is a probe of the broker's clock.
             return
         if not value:
             self._newest.pop(name, None)
             return
         try:
             record: Kept = _lease(value) if name.startswith(_LEASE) else _order(value)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except BAD_VALUE_ERRORS:
             self.bad_records += 1
             return
         if _key(record) == name and _can_be_ours(record):
@@ -141,15 +136,15 @@ class LeaseTopic(Closing):
 
 
 def _can_be_ours(record: Kept) -> bool:
-    """Whether an enforcer can have written it: only its own levers, and times that a timestamp can hold."""
+    """Whether an enforcer can have written it: with known levers, and times that a timestamp can hold."""
     if isinstance(record, ReleaseOrder):
         return _are_times(record.recorded_at_ms, record.until_ms)
     lease = record.lease
-    kinds = tuple(kind for kind, _ in lease.target.entity.parts())
+    entity_types = tuple(entity_type for entity_type, _ in lease.target.entity.parts())
     return (
         _are_times(record.recorded_at_ms, lease.until_ms - 1, lease.set_ms)
         and _LEASE_ID.fullmatch(lease.lease_id) is not None
-        and kinds in ENTITY_TYPES[lease.target.lever]
+        and entity_types in ENTITY_TYPES[lease.target.lever]
         and (lease.value is not None) == (lease.target.lever in QUOTA_LEVERS)
     )
 

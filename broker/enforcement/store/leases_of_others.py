@@ -11,15 +11,12 @@ from wire.topics import ENFORCER_TOPIC
 
 
 def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]:
-    """Return what the lease topic holds.
-
-    Args:
-        settings: confluent-kafka settings of a user with READ on the topic.
+    """Return the records of the lease topic, without creating it.
 
     Raises:
-        BrokerError: If it can't be read, or there is none: it is not created.
+        BrokerError: If it can't be read or does not exist.
     """
-    # Asked before there is a consumer, which would make brokers create their topic of offsets.
+    # Ask before creating a consumer, which would make brokers create their topic of offsets.
     require_topic(settings, ENFORCER_TOPIC)
     with LeaseTopic(settings) as kept:
         return kept.read(again=True)
@@ -30,9 +27,7 @@ def leases_of_others(
 ) -> frozenset[Target] | None:
     """Return the targets of open leases; None if the lease topic or the table can't be read.
 
-    Args:
-        kept: Reads the lease topic.
-        logged: Reads the table; one that is missing has no rows.
+    `kept` reads the lease topic, `logged` the table; a missing table has no rows.
     """
     try:
         found = frozenset(open_leases(kept()))

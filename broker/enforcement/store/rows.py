@@ -1,4 +1,4 @@
-"""Rows of the enforcer's tables as its own values, whichever engine reads and writes them."""
+"""Converts rows of the enforcer's tables to its values and back, for any table engine."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -38,7 +38,7 @@ _NEEDED = ("decision_id", "principal", "action", "decided_at", "throttled_until"
 
 
 def is_credible(row: Mapping[str, Any], now_ms: int) -> bool:
-    """Whether a row of `throttle_decisions` has all that enforcement needs, and is not dated far ahead."""
+    """Whether a row of `throttle_decisions` is complete and not dated far ahead."""
     return None not in (row[name] for name in _NEEDED) and to_ms(row["decided_at"]) <= now_ms + MAX_AHEAD_MS
 
 
@@ -65,7 +65,7 @@ def _counts(found: Mapping[str, int | None] | Iterable[tuple[str, int | None]] |
 def newest_decisions(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
     """Return the newest decision per principal and broker, given all rows since the earliest that may be in force.
 
-    Also one that is past: it ends what was decided before. Rows that are not credible are left out.
+    An expired decision is included, because it ends earlier ones. Rows that are not credible are left out.
     """
     newest = {}
     # A RELEASE and the next THROTTLE may have the same time; the THROTTLE is the later one.

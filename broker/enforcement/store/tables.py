@@ -1,12 +1,9 @@
 """The enforcer's tables: decisions in, actions out."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import count
 
 from broker.enforcement.model import EnforcementRecord, ThrottleDecision
-from broker.enforcement.ports import ActionLog, DecisionSource
 from broker.enforcement.store.rows import (
     ACTIONS,
     DECISION_COLUMNS,
@@ -25,38 +22,17 @@ STREAM_TABLES = ("producer_id_metrics", "throttle_decisions")
 """Tables that a running stream writes regularly."""
 
 
-@dataclass(frozen=True)
-class EnforcementTables:
-    """How to open the tables.
-
-    Attributes:
-        decisions: Opens `throttle_decisions`.
-        actions: Opens `enforcement_actions`; each reader remembers what it has seen.
-        newest_write_ms: Returns when the stream last wrote, in milliseconds since the epoch.
-    """
-
-    decisions: Callable[[], DecisionSource]
-    actions: Callable[[], ActionLog]
-    newest_write_ms: Callable[[], int]
-
-    @classmethod
-    def open(cls, stack: ExitStack, tables: str) -> "EnforcementTables":
-        """Read nothing yet. `stack` closes the connection to a catalog."""
-        store = stack.enter_context(open_store(tables))
-        followed = [store.follow(name) for name in STREAM_TABLES]
-        return cls(
-            lambda: DecisionTable(store),
-            lambda: ActionTable(store),
-            lambda: max(each.last_write_ms() for each in followed),
-        )
+def follow_writes(store: TableStore) -> Callable[[], int]:
+    """Return a function that tells when the stream last wrote, in milliseconds since the epoch."""
+    followed = [store.follow(name) for name in STREAM_TABLES]
+    return lambda: max(each.last_write_ms() for each in followed)
 
 
 class DecisionTable:
     """Follows `throttle_decisions`.
 
-    Args:
-        store: Of the table. In a catalog each poll is a query, which keeps a SQL warehouse from stopping: raise
-            `--poll-seconds` accordingly.
+    In a catalog each poll is a query, which keeps a SQL warehouse from stopping: raise `--poll-seconds`
+    accordingly.
     """
 
     def __init__(self, store: TableStore) -> None:
@@ -65,18 +41,14 @@ class DecisionTable:
         self.bad_rows = 0
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return the newest decisions, if the table has a new version or `again` is set; see `DecisionSource`.
-
-        Raises:
-            TableError: If the table can't be read.
-        """
+        """Return the newest decisions, if the table has a new version or `again` is set; see `DecisionSource`."""
         if not (self._followed.refresh() or self._is_new or again):
             return []
-        # Until the rows are read: rows that could not be read must be read again.
+        # If reading fails, the next call must read the rows again.
         self._is_new = True
         now = to_time(now_ms)
         rows = self._followed.since("throttled_until", now)
-        # `newest_decisions` leaves out rows without times.
+        # `newest_decisions` skips rows without times.
         times = [(row["decided_at"], row["throttled_until"]) for row in rows]
         first = min((decided for decided, until in times if decided and until and until > now), default=None)
         # A row that shortens one of them is newer, and may already have expired.
@@ -91,11 +63,7 @@ class DecisionTable:
 
 
 class ActionTable:
-    """Reads and writes `enforcement_actions`.
-
-    Args:
-        store: Of the table.
-    """
+    """Reads and writes `enforcement_actions`."""
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
@@ -104,11 +72,7 @@ class ActionTable:
         self._sequence = count()
 
     def append(self, records: Sequence[EnforcementRecord]) -> None:
-        """Append records, all or none.
-
-        Raises:
-            TableError: If they could not be written.
-        """
+        """Append records, all or none."""
         rows = [action_row(record, next(self._sequence)) for record in records]
         try:
             before = self._followed.version()
@@ -123,22 +87,14 @@ class ActionTable:
             self._has_changed = True
 
     def read(self) -> list[EnforcementRecord]:
-        """Return all records in the order written.
-
-        Raises:
-            TableError: If they can't be read.
-        """
+        """Return all records in the order written."""
         self._followed.refresh()
         rows = self._followed.rows()
         self._has_changed = False
         return records_of(rows)
 
     def has_changed(self) -> bool:
-        """Whether others have written since `read`.
-
-        Raises:
-            TableError: If the table can't be read.
-        """
+        """Whether others have written since `read`."""
         self._has_changed = self._followed.refresh() or self._has_changed
         return self._has_changed
 

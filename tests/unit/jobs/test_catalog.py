@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from databricks.sql.client import Connection, Cursor
 from databricks.sql.exc import ServerOperationError
 
 from broker.enforcement.model import EnforcementRecord, Lease, LeaseRecord, ReleaseOrder, Target
-from broker.enforcement.store.tables import ActionTable, DecisionTable, EnforcementTables
+from broker.enforcement.store.tables import ActionTable, DecisionTable, follow_writes
 from broker.kafka.quota_entity import QuotaEntity
 from jobs.cli import run
 from tables.errors import TableError
@@ -234,7 +233,7 @@ class TestEnforcement:
             ActionTable(open_store(TABLES_OF, engine)).append(ACTIONS)
 
     def test_the_newest_write_is_the_history_s(self, engine: Engine) -> None:
-        assert EnforcementTables.open(ExitStack(), TABLES_OF).newest_write_ms() == to_ms(warehouse_kit.LAST_WRITE)
+        assert follow_writes(open_store(TABLES_OF))() == to_ms(warehouse_kit.LAST_WRITE)
 
 
 def test_in_a_databricks_runtime_its_spark_session_answers(monkeypatch: pytest.MonkeyPatch) -> None:

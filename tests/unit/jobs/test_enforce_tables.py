@@ -2,7 +2,6 @@
 
 import errno
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
@@ -19,7 +18,7 @@ from broker.enforcement.model import (
     Target,
     ThrottleDecision,
 )
-from broker.enforcement.store.tables import ActionTable, DecisionTable, EnforcementTables
+from broker.enforcement.store.tables import ActionTable, DecisionTable, follow_writes
 from broker.enforcement.stream_watch import StreamWatch
 from broker.kafka.quota_entity import QuotaEntity
 from tables.errors import TableError
@@ -331,7 +330,7 @@ class TestWatch:
         self.alerts: list[str] = []
         next_skew = iter(skews)
         self.newest_ms = FollowedTable(str(tables), "throttle_decisions").last_write_ms()
-        newest_write_ms = EnforcementTables.open(ExitStack(), str(tables)).newest_write_ms
+        newest_write_ms = follow_writes(open_store(str(tables)))
         return StreamWatch(newest_write_ms, lambda: next(next_skew), self.alerts.append, silence_ms=300_000)
 
     def test_a_stream_that_writes_nothing_is_told_once_and_also_when_it_is_back(self, tables: Path) -> None:

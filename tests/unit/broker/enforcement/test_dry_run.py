@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
-from broker.enforcement.dry_run import DryRunHolds, DryRunLog, DryRunQuotas, NoLeases, NoLock
-from broker.enforcement.levers.registry import LeverParts, levers
+from broker.enforcement.dry_run import DiscardedRecords, DryRunHolds, DryRunQuotas, NoLock
+from broker.enforcement.levers.registry import levers
 from broker.enforcement.model import Clocks, EnforcementRecord, Target
 from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.reconcile import Enforcer
@@ -21,16 +21,15 @@ BOB = QuotaEntity("bob")
 def alerts(world: World, others: Callable[[], Collection[Target] | None]) -> list[str]:
     """What a dry run on the world's broker warns of."""
     dry_run(world, others).reconcile()
-    return [notice.why for notice in world.said("alert")]
+    return [notice.why for notice in world.notices_of("alert")]
 
 
 def dry_run(world: World, others: Callable[[], Collection[Target] | None] = lambda: None) -> Enforcer:
     """One that decides as the world's enforcer does, on the same brokers."""
     clocks = Clocks(lambda: world.now_ms, lambda: world.steady_ms)
     quotas, holds = DryRunQuotas(world.broker), DryRunHolds(world.holds)
-    parts = LeverParts(quotas, holds, world.holds.look, world.use, lambda: world.use.own, clocks, world.notices.append)
-    found = levers(parts)
-    ports = EnforcerPorts(world.decisions, DryRunLog(), NoLeases(), found, NoLock(), others)
+    found = levers(quotas, holds, world.holds.look, world.use, lambda: world.use.own, clocks, world.notices.append)
+    ports = EnforcerPorts(world.decisions, DiscardedRecords(), DiscardedRecords(), found, NoLock(), others)
     return Enforcer(ports, world.options, clocks, notify=world.notices.append, name="dry")
 
 
@@ -46,8 +45,8 @@ def world() -> World:
 
 class TestAlerts:
     def test_spare_the_leases_of_the_enforcer_at_work(self, world: World) -> None:
-        (said,) = alerts(world, lambda: leases_of_others(world.store.read, world.log.read))
-        assert "--entity-name bob" in said
+        (why,) = alerts(world, lambda: leases_of_others(world.store.read, world.log.read))
+        assert "--entity-name bob" in why
 
     def test_claim_nothing_if_leases_are_unknown(self, world: World) -> None:
         assert alerts(world, lambda: None) == []
@@ -64,7 +63,7 @@ class TestAHold:
         dry.reconcile()
         world.pass_seconds(60)
         dry.reconcile()
-        assert [notice.kind for notice in world.notices if notice.lease] == ["throttled", "extended", "restored"]
+        assert [notice.action for notice in world.notices if notice.lease] == ["throttled", "extended", "restored"]
         assert (world.holds.added, world.log.records, world.store.kept) == ([], [], {})
 
 

@@ -61,7 +61,7 @@ class TestALease:
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
         world.reconcile(0.001)
         assert world.broker.quotas == {}
-        assert [notice.why for notice in world.said("shortened")] == [
+        assert [notice.why for notice in world.notices_of("shortened")] == [
             "its throttle ends sooner: the quota was raised or removed"
         ]
 
@@ -148,7 +148,11 @@ class TestALease:
         world.decide()
         world.reconcile()
         assert world.broker.writes() == [0.01]
-        assert [notice.kind for notice in world.notices if notice.kind != "lever"] == ["lock", "throttled", "extended"]
+        assert [notice.action for notice in world.notices if notice.action != "lever"] == [
+            "lock",
+            "throttled",
+            "extended",
+        ]
 
     @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
     def test_follows_the_brokers_clock_and_not_this_host_s(self, world: World, ahead_ms: int) -> None:
@@ -173,7 +177,7 @@ class TestALease:
             world.restart()
             world.reconcile(1)
         assert world.log.leases() == []
-        assert "dated ahead of the brokers' clock: 1" in world.said("alert")[0].why
+        assert "dated ahead of the brokers' clock: 1" in world.notices_of("alert")[0].why
 
     def test_of_a_decision_until_the_year_3000_comes_back_for_no_second_hour(self, world: World) -> None:
         world.decide(seconds=974 * 365 * 86_400)
@@ -217,7 +221,7 @@ class TestSomebodyElse:
         world.reconcile(60)
         assert {entity: values for entity, values in world.broker.quotas.items() if entity != CANARY_USER} == before
         assert world.log.states()[-1] == "relinquished"
-        assert "someone else" in world.said("relinquished")[0].why
+        assert "someone else" in world.notices_of("relinquished")[0].why
 
     def test_is_left_alone_for_a_while_also_by_renewals_and_after_a_restart(self) -> None:
         world = World(narrow=False, hands_off_ms=600_000)
@@ -255,7 +259,7 @@ class TestLimits:
         world.decide(principal)
         world.reconcile()
         world.reconcile()
-        assert (world.log.records, len(world.said("skipped"))) == ([], 1)
+        assert (world.log.records, len(world.notices_of("skipped"))) == ([], 1)
 
     def test_at_most_so_many_principals_are_throttled_at_once(self) -> None:
         world = World(narrow=False, max_principals=2)
@@ -263,7 +267,7 @@ class TestLimits:
             world.decide(f"User:u{number}", seconds=60 + number)
         world.reconcile()
         assert len(world.broker.quotas) == 2
-        assert "--max-principals" in world.said("skipped")[0].why
+        assert "--max-principals" in world.notices_of("skipped")[0].why
         world.reconcile(60)
         world.reconcile()
         assert set(world.broker.quotas) == {QuotaEntity("u1"), QuotaEntity("u2")}
@@ -273,7 +277,7 @@ class TestLimits:
         world.decide(client_ids={"a": 10, "b": 10, "c": 10})
         world.reconcile()
         assert len(world.broker.quotas) == 2
-        assert "--max-entities" in world.said("skipped")[0].why
+        assert "--max-entities" in world.notices_of("skipped")[0].why
 
     def test_a_quota_that_could_not_be_set_yet_takes_its_room(self) -> None:
         world = World(narrow=False, max_entities=1)
@@ -335,7 +339,7 @@ class TestErrors:
         world.reconcile()
         assert world.broker.quotas == {QuotaEntity("eve"): {KEY: 0.01}}
         assert world.log.states() == ["applying", "failed"]
-        assert "not a valid quota" in world.said("failed")[0].why
+        assert "not a valid quota" in world.notices_of("failed")[0].why
 
     def test_that_pass_are_waited_for_with_longer_and_longer_pauses(self, world: World) -> None:
         world.broker.errors[MALLORY] = unavailable()
@@ -344,7 +348,7 @@ class TestErrors:
             for _ in range(40):
                 world.reconcile(0.1)
         assert 3 <= alter.call_count <= 6
-        assert len(world.said("trying again")) == 1
+        assert len(world.notices_of("trying again")) == 1
         del world.broker.errors[MALLORY]
         world.reconcile(5)
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
@@ -439,7 +443,7 @@ class TestTablesThatFail:
         broken.restart()
         broken.decisions.broken = broken.log.broken = None
         broken.reconcile()
-        assert broken.said("relinquished") == []
+        assert broken.notices_of("relinquished") == []
         assert broken.broker.quotas == {MALLORY: {KEY: 0.01}}
 
     def test_that_are_lost_together_with_the_enforcer_lose_no_value_of_before(self, world: World) -> None:
@@ -509,7 +513,7 @@ class TestRowsThatAreNotComplete:
             for _ in range(count):
                 world.decide(decision_id=None, seconds=600)
             world.reconcile(1)
-        assert [notice.why.rpartition(". ")[0][-3:] for notice in world.said("alert")] == [": 2", ": 3"]
+        assert [notice.why.rpartition(". ")[0][-3:] for notice in world.notices_of("alert")] == [": 2", ": 3"]
 
 
 class TestAClockThatIsSetBack:
@@ -556,7 +560,7 @@ class TestAQuotaThatIsTighter:
         world.decide(client_ids={"mallory-app": 10})
         world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
-        assert "already 0.005" in world.said("skipped")[0].why
+        assert "already 0.005" in world.notices_of("skipped")[0].why
 
     def test_by_default_is_not_loosened_by_a_lease_on_a_user(self, world: World) -> None:
         world.broker.wider = 0.005
@@ -581,7 +585,7 @@ class TestAValueOfOursWithoutALease:
         world.broker.set(APP, 0.01)
         world.broker.set(QuotaEntity("bob"), 0.02)
         world.reconcile()
-        (said,) = world.said("alert")
+        (said,) = world.notices_of("alert")
         assert "no lease is open on it" in said.why
         assert "--entity-type users --entity-name mallory --entity-type clients --entity-name mallory-app" in said.why
         assert world.broker.quotas == {APP: {KEY: 0.01}, QuotaEntity("bob"): {KEY: 0.02}}
@@ -592,7 +596,7 @@ class TestAValueOfOursWithoutALease:
         told = list[int]()
         for _ in range(4):
             world.reconcile(60)
-            told.append(len({notice.why for notice in world.said("alert")}))
+            told.append(len({notice.why for notice in world.notices_of("alert")}))
         assert told == [10, 20, 25, 25]
 
     def test_is_not_said_of_leases(self, world: World) -> None:
@@ -600,7 +604,7 @@ class TestAValueOfOursWithoutALease:
         world.reconcile()
         world.restart()
         world.reconcile()
-        assert world.said("alert") == []
+        assert world.notices_of("alert") == []
 
 
 class TestTheLock:
@@ -682,7 +686,7 @@ def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world: W
     world.broker.set(MALLORY, 7.0)
     world.restart()
     world.reconcile(1)
-    assert [notice.target for notice in world.said("relinquished")] == [Target("request_percentage", MALLORY)]
+    assert [notice.target for notice in world.notices_of("relinquished")] == [Target("request_percentage", MALLORY)]
 
 
 def test_a_restart_does_not_make_a_lease_longer_than_allowed(world: World) -> None:

@@ -54,7 +54,7 @@ def test_an_event_without_an_address_leaves_it_open_who_uses_one(book: AddressBo
 def test_who_comes_when_the_book_is_full_leaves_it_open_who_uses_an_address(
     book: AddressBook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_addresses, "_MOST", 3)
+    monkeypatch.setattr(event_addresses, "_MAX_PAIRS", 3)
     book.learn(ALICE, [THERE], 300)
     assert book.unavailable_reason(0) == "", "whom it knows needs no room"
     book.learn(ALICE, [HERE], 400)
@@ -64,7 +64,7 @@ def test_who_comes_when_the_book_is_full_leaves_it_open_who_uses_an_address(
 
 
 def test_what_is_forgotten_makes_room(book: AddressBook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_addresses, "_MOST", 3)
+    monkeypatch.setattr(event_addresses, "_MAX_PAIRS", 3)
     book.forget(200)
     for number in (1, 2):
         book.learn(f"User:{number}", [HERE], 300)

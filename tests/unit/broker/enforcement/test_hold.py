@@ -36,7 +36,7 @@ class TestAHold:
         world.reconcile(60)
         assert world.holds.bindings == set()
         assert world.log.states() == ["applying", "in_force", "restoring", "restored"]
-        (notice,) = world.said("throttled")
+        (notice,) = world.notices_of("throttled")
         assert "(hold on user 'mallory') until" in notice.line()
 
     def test_a_renewal_gives_it_a_later_end_without_a_pause(self, world: World) -> None:
@@ -47,7 +47,7 @@ class TestAHold:
         world.reconcile()
         assert world.holds.ends() == ends(110)
         assert [each.until_ms for each in world.holds.added] == ends(60, 110)
-        assert [len(world.said(kind)) for kind in ("throttled", "extended")] == [1, 1]
+        assert [len(world.notices_of(action)) for action in ("throttled", "extended")] == [1, 1]
         world.reconcile(60)
         assert world.holds.bindings == set()
 
@@ -90,7 +90,7 @@ class TestAHold:
         assert world.holds.ends() == ends(100)
         world.restart()
         world.reconcile(50)
-        assert (world.holds.ends(), world.said("relinquished")) == (ends(100), [])
+        assert (world.holds.ends(), world.notices_of("relinquished")) == (ends(100), [])
         world.reconcile(20)
         assert world.holds.bindings == set()
 
@@ -113,7 +113,7 @@ class TestAHold:
             world.steady_ms += 7
             world.decide(f"User:other-{number}", seconds=1)
             world.reconcile(1)
-        assert (world.said("shortened"), world.holds.ends()) == ([], ends(600))
+        assert (world.notices_of("shortened"), world.holds.ends()) == ([], ends(600))
 
     def test_that_this_user_may_not_set_any_more_leaves_the_next_lever_and_one_alert(self, world: World) -> None:
         world.holds.error = RequestNotAllowedError("not authorised")
@@ -121,7 +121,7 @@ class TestAHold:
         for _ in range(20):
             world.reconcile(0.5)
         assert world.broker.quotas == {MALLORY: THROTTLED}
-        assert len(world.said("alert")) == 1
+        assert len(world.notices_of("alert")) == 1
         world.holds.error = None
         world.reconcile(60)
         assert world.holds.ends() == ends(600)
@@ -138,14 +138,14 @@ class TestSomebodyElse:
         world.decide(seconds=120)
         world.reconcile(1)
         assert (world.holds.held(world.now_ms) - {CANARY}, world.broker.quotas) == (set(), {})
-        assert "someone else" in world.said("skipped")[-1].why
+        assert "someone else" in world.notices_of("skipped")[-1].why
 
     def test_is_noticed_within_seconds_without_a_renewal(self, world: World) -> None:
         world.decide(seconds=600)
         world.reconcile()
         world.holds.bindings.clear()
         world.reconcile(5)
-        assert len(world.said("relinquished")) == 1
+        assert len(world.notices_of("relinquished")) == 1
 
     def test_who_sets_a_hold_by_hand_keeps_it(self, world: World) -> None:
         by_hand = HoldBinding("mallory", START_MS + 1_000_000)
@@ -159,7 +159,7 @@ class TestSomebodyElse:
         world.holds.bindings.add(HoldBinding("mallory", START_MS + 60_000))
         world.decide(seconds=60)
         world.reconcile()
-        assert "not by us" in world.said("skipped")[0].why
+        assert "not by us" in world.notices_of("skipped")[0].why
         world.decide(seconds=90)
         world.reconcile()
         assert world.holds.ends() == ends(60, 90)
@@ -168,7 +168,7 @@ class TestSomebodyElse:
         by_hand = HoldBinding("mallory", START_MS + 60_000)
         world.holds.bindings.add(by_hand)
         world.reconcile()
-        (alert,) = world.said("alert")
+        (alert,) = world.notices_of("alert")
         command = f"kafka-acls.sh --remove --deny-principal User:mallory --operation Write --topic {by_hand.name}"
         assert command in alert.why
         assert world.holds.bindings == {by_hand}
@@ -178,7 +178,7 @@ class TestHoldsOfOursWithoutALease:
     def test_are_removed_at_the_start(self, world: World) -> None:
         world.holds.bindings.add(HoldBinding("mallory", START_MS + 60_000, "ab12"))
         world.reconcile()
-        assert (world.holds.bindings, world.said("alert")) == (set(), [])
+        assert (world.holds.bindings, world.notices_of("alert")) == (set(), [])
 
     def test_that_can_t_be_removed_are_tried_again_without_an_alert(self, world: World) -> None:
         world.holds.bindings.add(HoldBinding("mallory", START_MS + 600_000, "ab12"))
@@ -186,7 +186,7 @@ class TestHoldsOfOursWithoutALease:
         world.reconcile()
         world.holds.error = None
         world.reconcile(60)
-        assert (world.holds.bindings, world.said("alert")) == (set(), [])
+        assert (world.holds.bindings, world.notices_of("alert")) == (set(), [])
 
     def test_are_removed_at_the_stop(self, world: World) -> None:
         world.reconcile()
@@ -214,9 +214,9 @@ class TestAReconciler:
             self.sweep_holds(world)
             world.reconcile(2)
         assert world.broker.quotas == {MALLORY: THROTTLED}
-        assert [notice.why for notice in world.said("alert") if "KafkaUser" in notice.why] != []
-        assert len(world.said("alert")) == 1
-        assert "no hold: something removes ACLs" in world.said("throttled")[-1].why
+        assert [notice.why for notice in world.notices_of("alert") if "KafkaUser" in notice.why] != []
+        assert len(world.notices_of("alert")) == 1
+        assert "no hold: something removes ACLs" in world.notices_of("throttled")[-1].why
 
     def test_of_quotas_leaves_addresses_as_a_lever(self) -> None:
         world = World()
@@ -227,7 +227,7 @@ class TestAReconciler:
             self.sweep_quotas(world)
             world.reconcile(2)
         assert world.broker.quotas == {QuotaEntity(ip="10.0.0.5"): {"connection_creation_rate": 1.0}}
-        assert len(world.said("alert")) == 1
+        assert len(world.notices_of("alert")) == 1
         world.reconcile(600)
         assert world.broker.quotas == {}
 
@@ -239,7 +239,7 @@ class TestAReconciler:
             world.reconcile(2)
         assert {each.user for each in world.holds.bindings} == {CANARY}
         world.reconcile(600)
-        assert (world.holds.bindings, world.broker.quotas, world.said("alert")) == (set(), {}, [])
+        assert (world.holds.bindings, world.broker.quotas, world.notices_of("alert")) == (set(), {}, [])
 
     def test_of_quotas_is_told_from_an_admin_too(self) -> None:
         world = World()
@@ -248,7 +248,7 @@ class TestAReconciler:
         world.broker.quotas.clear()
         for _ in range(80):
             world.reconcile(2)
-        assert ({*world.broker.quotas}, world.said("alert")) == ({QuotaEntity(CANARY)}, [])
+        assert ({*world.broker.quotas}, world.notices_of("alert")) == ({QuotaEntity(CANARY)}, [])
 
     def test_is_believed_for_an_hour(self, world: World) -> None:
         world.decide(seconds=60)
@@ -287,7 +287,7 @@ class TestBrokersWithoutTheClass:
         world.decide(seconds=60)
         world.reconcile()
         assert (world.broker.quotas, world.holds.bindings) == ({MALLORY: THROTTLED}, set())
-        assert "no hold: not every broker has the authorizer (not 2)" in world.said("throttled")[0].why
+        assert "no hold: not every broker has the authorizer (not 2)" in world.notices_of("throttled")[0].why
 
     def test_a_hold_follows_as_soon_as_all_have_it(self) -> None:
         world = World()
@@ -356,7 +356,7 @@ class TestAddresses:
         world.decide(addresses={"10.0.0.5": 95, "10.0.0.6": 5})
         world.reconcile()
         assert world.broker.quotas == limited
-        assert "no request_percentage: known producers of mallory go on" in world.said("throttled")[0].why
+        assert "no request_percentage: known producers of mallory go on" in world.notices_of("throttled")[0].why
         world.reconcile(60)
         assert world.broker.quotas == {}
 
@@ -383,7 +383,7 @@ class TestAddresses:
         world.decide(addresses={"10.0.0.5": 9})
         world.reconcile()
         assert world.broker.quotas == {MALLORY: THROTTLED}
-        assert "no connection_creation_rate: none of its addresses is its alone" in world.said("throttled")[0].why
+        assert "no connection_creation_rate: none of its addresses is its alone" in world.notices_of("throttled")[0].why
 
     def test_that_nobody_is_known_to_use_are_never_limited(self, world: World) -> None:
         world.decide(addresses={"10.0.0.7": 9})
@@ -408,7 +408,7 @@ class TestAddresses:
         world.decide(addresses={"10.0.0.5": 9})
         world.reconcile()
         assert world.broker.quotas == {MALLORY: THROTTLED}
-        assert "the events can't be read" in world.said("throttled")[0].why
+        assert "the events can't be read" in world.notices_of("throttled")[0].why
 
     def test_that_somebody_else_begins_to_use_are_free_again_within_seconds(self, world: World) -> None:
         world.decide(seconds=600, addresses={"10.0.0.5": 9})
@@ -416,7 +416,7 @@ class TestAddresses:
         world.use.by_address["10.0.0.5"].add("User:alice")
         world.reconcile(5)
         assert world.broker.quotas == {MALLORY: THROTTLED}
-        assert [notice.why for notice in world.said("restored")] == ["User:alice uses the address, too"]
+        assert [notice.why for notice in world.notices_of("restored")] == ["User:alice uses the address, too"]
         world.reconcile(5)
         assert world.broker.quotas == {MALLORY: THROTTLED}
 
@@ -433,7 +433,7 @@ class TestAddresses:
         world.decide(addresses=dict.fromkeys(world.use.by_address, 1))
         world.reconcile()
         assert len(world.broker.quotas) == 2
-        assert "--max-entities" in world.said("skipped")[0].why
+        assert "--max-entities" in world.notices_of("skipped")[0].why
 
 
 class TestPidsThatGoOnArriving:
@@ -447,7 +447,7 @@ class TestPidsThatGoOnArriving:
             world.decide(seconds=60, refused_pids=refused)
             world.reconcile()
         assert (world.holds.ends(), world.broker.quotas) == (ends(170), {MALLORY: THROTTLED})
-        why = world.said("throttled")[-1].why
+        why = world.notices_of("throttled")[-1].why
         assert "refused PIDs go on arriving (3000, then 6000)" in why
         world.reconcile(60)
         assert (world.holds.bindings, world.broker.quotas) == (set(), {})

@@ -59,7 +59,7 @@ def pass_seconds(world: World, seconds: float) -> list[float]:
 
 
 def has_throttled(world: World, user: str) -> bool:
-    return user in [notice.principal for notice in world.said("throttled")]
+    return user in [notice.principal for notice in world.notices_of("throttled")]
 
 
 def test_a_decision_is_carried_out_without_waiting_for_the_next_read_and_ends_with_the_enforcer() -> None:
@@ -73,7 +73,7 @@ def test_a_decision_is_carried_out_without_waiting_for_the_next_read_and_ends_wi
         finally:
             stop.set()
         running.result()
-    assert len(world.said("throttled")) == 3
+    assert len(world.notices_of("throttled")) == 3
     assert (world.broker.quotas, world.log.states(MALLORY)[-1]) == ({}, "restored")
 
 
@@ -90,7 +90,7 @@ def test_pauses_after_failures_double_up_to_five_seconds_and_begin_anew_after_a_
     turns = chain([torn] * 4, [[]], [torn], repeat([]))
     with patch.object(world.decisions, "newest", side_effect=turns):
         pass_seconds(world, 30)
-    told = [(notice.at_ms - START_MS, notice.why) for notice in world.said("trying again")]
+    told = [(notice.at_ms - START_MS, notice.why) for notice in world.notices_of("trying again")]
     expected = [(1000, 2), (3000, 4), (7000, 5), (12_000, 5), (18_000, 2)]
     assert told == [(at_ms, f"in {pause_s} s: torn commit") for at_ms, pause_s in expected]
 
@@ -102,11 +102,11 @@ def test_a_lease_that_falls_due_while_the_log_fails_ends_before_the_next_try() -
     world.log.broken = TableError("torn commit")
     pass_seconds(world, 6.5)
     # Tried after 1 s and 3 s; next after 7 s.
-    assert [notice.at_ms - START_MS for notice in world.said("restored")] == [5000]
+    assert [notice.at_ms - START_MS for notice in world.notices_of("restored")] == [5000]
 
 
 def test_a_stream_that_stays_silent_is_told() -> None:
     world = World()
     pass_seconds(world, 70)
-    (alert,) = world.said("alert")
+    (alert,) = world.notices_of("alert")
     assert "the stream has written nothing" in alert.why

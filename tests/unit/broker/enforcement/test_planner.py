@@ -56,7 +56,7 @@ def test_where_nothing_is_known_of_addresses_the_last_lever_remains_and_the_reas
     world = World()
     world.use.why_not = "the events can't be read"
     assert chosen(world) == {SLOW}
-    (told,) = world.said("throttled")
+    (told,) = world.notices_of("throttled")
     assert "no hold: not every broker has the authorizer (not 1)" in told.why
     assert "no connection_creation_rate: the events can't be read" in told.why
     assert "request_percentage: no client ids are known" in told.why
@@ -73,7 +73,7 @@ def test_where_no_lever_works_the_decision_is_skipped_with_every_reason() -> Non
     world.decide("User:eve")
     world.reconcile()
     assert world.targets() == set()
-    assert "no request_percentage: something removes client quotas of users" in world.said("skipped")[-1].why
+    assert "no request_percentage: something removes client quotas of users" in world.notices_of("skipped")[-1].why
 
 
 def test_a_target_is_left_alone_for_an_hour_from_when_somebody_changed_it() -> None:
@@ -86,7 +86,7 @@ def test_a_target_is_left_alone_for_an_hour_from_when_somebody_changed_it() -> N
     # when an admin sets another value
     world.broker.set(MALLORY, 50.0)
     world.reconcile(10)
-    assert world.said("relinquished")
+    assert world.notices_of("relinquished")
 
     # then it stays for the hour
     for after_s in (2000, 1500):

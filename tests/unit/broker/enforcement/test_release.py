@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from broker.enforcement.levers.canary import CANARY
-from broker.enforcement.release import Orders, Release
+from broker.enforcement.release import Release
 from broker.errors import EnforceError, LeaseStoreError
 from broker.kafka.quota_entity import QuotaEntity
 from tables.errors import TableError
@@ -30,8 +30,7 @@ def world() -> World:
 
 
 def release(world: World, principal: str | None = "User:mallory", stop: threading.Event | None = None) -> None:
-    orders = Orders(world.store, world.log)
-    switch = Release(world.enforcer, world.levers, orders, world.clocks, world.notices.append)
+    switch = Release(world.enforcer, world.levers, world.store, world.log, world.clocks, world.notices.append)
     switch.run(principal, 3_600_000, stop or threading.Event())
 
 
@@ -43,8 +42,8 @@ def by_hand(user: str, after_ms: int = 60_000) -> HoldBinding:
 def test_it_ends_the_leases_that_nobody_else_ends_and_says_so(world: World, principal: str | None) -> None:
     release(world, principal)
     assert (world.holds.bindings, world.log.states()[-1]) == (set(), "restored")
-    assert [notice.kind for notice in world.notices][-1] == "restored"
-    (told,) = world.said("released")
+    assert [notice.action for notice in world.notices][-1] == "restored"
+    (told,) = world.notices_of("released")
     assert (told.principal, told.until_ms) == (principal or "everybody", START_MS + 3_600_000)
 
 
@@ -58,21 +57,21 @@ def test_no_new_lease_is_taken_until_its_pause_is_over(world: World) -> None:
     world.decide(seconds=7200)
     world.reconcile(1)
     assert world.holds.bindings == set()
-    assert "--release" in world.said("skipped")[0].why
+    assert "--release" in world.notices_of("skipped")[0].why
 
 
 def test_it_needs_no_table(world: World) -> None:
     world.log.broken = TableError("torn commit")
     release(world)
     assert world.holds.bindings == set()
-    assert "the lease topic only" in world.said("alert")[0].why
+    assert "the lease topic only" in world.notices_of("alert")[0].why
 
 
 def test_an_order_that_can_t_be_given_is_an_error(world: World) -> None:
     world.store.broken = LeaseStoreError("no right")
     with pytest.raises(LeaseStoreError, match="no right"):
         release(world)
-    assert world.said("released") == []
+    assert world.notices_of("released") == []
 
 
 def test_what_is_not_ended_when_it_is_stopped_is_an_error_that_names_it(world: World) -> None:
@@ -100,7 +99,7 @@ class TestWhatIsLeftBehind:
             release(world)
         assert command in str(error.value)
         assert world.holds.bindings == {by_hand("mallory")}, "it is theirs"
-        assert world.said("restored")[-1].target is not None, "the lease, not the whole"
+        assert world.notices_of("restored")[-1].target is not None, "the lease, not the whole"
 
     @pytest.mark.parametrize("after_ms", [0, -1, 3_600_001], ids=["ends now", "is over", "brokers ignore it"])
     def test_by_a_hold_that_holds_nobody_is_none(self, world: World, after_ms: int) -> None:
@@ -181,5 +180,5 @@ def test_it_leaves_the_canary_of_a_running_enforcer_alone(principal: str | None,
     # then the first one takes nobody for a reconciler
     world.pass_seconds(2)
     running.reconcile()
-    assert world.said("alert") == []
+    assert world.notices_of("alert") == []
     assert CANARY in {*(each.user for each in world.holds.bindings), *(each.user for each in world.broker.quotas)}

@@ -9,7 +9,7 @@ from broker.errors import BrokerUnreachableError
 from broker.kafka import producers
 from broker.kafka.client import with_retries
 from broker.kafka.producers import ProducersAdmin
-from broker.occupancy.sweep import Unanswered, replicas_to_ask, sweep
+from broker.occupancy.sweep import Unanswered, sweep
 from lifecycle.occupancy import Placement
 
 NOT_AUTHORIZED = 29
@@ -68,21 +68,20 @@ def test_leaders_and_followers_are_asked_in_portions_and_open_transactions_marke
 
 def test_it_waits_between_requests_and_tells_how_far_it_is() -> None:
     waits: list[float] = []
-    progress: list[int] = []
+    progress: list[tuple[float, float]] = []
 
     found = sweep(
         MadeUpBrokers(),
         placements(50),
         [1, 2],
         requests_per_second=4,
-        progress=progress.append,
+        progress=lambda *numbers: progress.append(numbers),
         wait=waits.append,
     )
 
     assert found.requests == 6
     assert waits == [0.25] * 5
-    assert progress == [20, 20, 10] * 2
-    assert sum(progress) == replicas_to_ask(placements(50), [1, 2]) == 100
+    assert progress == [(done, 100) for done in (20, 40, 50, 70, 90, 100)]
 
 
 def test_replicas_on_brokers_that_are_down_are_not_asked_about() -> None:
@@ -94,15 +93,17 @@ def test_replicas_on_brokers_that_are_down_are_not_asked_about() -> None:
 
 def test_a_broker_that_does_not_answer_is_asked_once_and_all_its_replicas_are_named() -> None:
     brokers = MadeUpBrokers(down={1})
-    progress: list[int] = []
+    progress: list[tuple[float, float]] = []
 
-    found = sweep(brokers, placements(45), [1, 2], progress=progress.append, wait=lambda _: None)
+    found = sweep(
+        brokers, placements(45), [1, 2], progress=lambda *numbers: progress.append(numbers), wait=lambda _: None
+    )
 
     assert [broker for broker, _ in brokers.asked] == [1, 2, 2, 2]
     assert len(found.unanswered) == 45
     assert found.unanswered[44] == Unanswered(1, "orders", 44, "no broker answers")
     assert len(found.replicas) == 45
-    assert sum(progress) == 90
+    assert progress[-1] == (90, 90)
 
 
 def test_a_partition_that_is_refused_does_not_spoil_the_others() -> None:

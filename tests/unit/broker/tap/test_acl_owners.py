@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.kafka.acls import Acl, AclResource
-from broker.tap.acl_owners import AclHistory, AclRules, OwnerReason, Verdict, Writers
+from broker.tap.acl_owners import AclHistory, AclRules, Owner, OwnerReason, Writers
 
 TOPIC, TRANSACTIONAL_ID = AclResource.TOPIC, AclResource.TRANSACTIONAL_ID
 PRINCIPALS = ("User:a", "User:b", "User:c", "Group:a")
@@ -113,19 +113,19 @@ def test_writers_are_all_who_may_write_from_some_host(
 def test_an_owner_is_the_only_one_who_might_have_written(
     sets: list[frozenset[Acl]], is_open: bool, topic: str, transactional_id: str | None
 ) -> None:
-    verdict = history(*sets, is_open=is_open).owner(topic, transactional_id)
+    owner = history(*sets, is_open=is_open).owner(topic, transactional_id)
 
     def might(who: str) -> bool:
         both = [(TOPIC, topic)] if transactional_id is None else [(TOPIC, topic), (TRANSACTIONAL_ID, transactional_id)]
         return all(any(oracle_writers(each, is_open, *one)[who] for each in sets) for one in both)
 
     who_might = {who for who in (*PRINCIPALS, STRANGER) if might(who)}
-    assert ({verdict.principal} if verdict.principal else set()) == (who_might if len(who_might) == 1 else set()) - {
+    assert ({owner.principal} if owner.principal else set()) == (who_might if len(who_might) == 1 else set()) - {
         STRANGER
     }
-    assert (verdict.reason is None) == (verdict.principal is not None)
-    if verdict.reason is OwnerReason.SEVERAL:
-        assert set(verdict.candidates) == who_might
+    assert (owner.reason is None) == (owner.principal is not None)
+    if owner.reason is OwnerReason.SEVERAL:
+        assert set(owner.candidates) == who_might
 
 
 @given(*[st.builds(Writers, st.frozensets(st.sampled_from(PRINCIPALS)), st.booleans())] * 2)
@@ -138,23 +138,23 @@ def test_sets_of_writers_are_joined_and_cut_like_sets(one: Writers, other: Write
 @pytest.mark.parametrize(
     ("acls", "expected"),
     [
-        ([acl("User:a")], Verdict("User:a")),
-        ([acl("User:a"), acl("User:b", write=False)], Verdict("User:a")),
-        ([acl("User:a"), acl("User:b"), acl("User:b", allow=False)], Verdict("User:a")),
-        ([acl("User:a"), acl("User:b")], Verdict(reason=OwnerReason.SEVERAL, candidates=("User:a", "User:b"))),
-        ([acl("User:a"), acl("User:*", "*")], Verdict(reason=OwnerReason.EVERYBODY)),
-        ([acl("User:a"), acl("User:*", allow=False)], Verdict(reason=OwnerReason.NOBODY)),
+        ([acl("User:a")], Owner("User:a")),
+        ([acl("User:a"), acl("User:b", write=False)], Owner("User:a")),
+        ([acl("User:a"), acl("User:b"), acl("User:b", allow=False)], Owner("User:a")),
+        ([acl("User:a"), acl("User:b")], Owner(reason=OwnerReason.SEVERAL, candidates=("User:a", "User:b"))),
+        ([acl("User:a"), acl("User:*", "*")], Owner(reason=OwnerReason.EVERYBODY)),
+        ([acl("User:a"), acl("User:*", allow=False)], Owner(reason=OwnerReason.NOBODY)),
         # From elsewhere b may.
         (
             [acl("User:a"), acl("User:b"), acl("User:b", allow=False, host="10.0.0.1")],
-            Verdict(reason=OwnerReason.SEVERAL, candidates=("User:a", "User:b")),
+            Owner(reason=OwnerReason.SEVERAL, candidates=("User:a", "User:b")),
         ),
-        ([acl("User:a", "payments")], Verdict(reason=OwnerReason.NO_ACL)),
-        (None, Verdict(reason=OwnerReason.UNREADABLE)),
+        ([acl("User:a", "payments")], Owner(reason=OwnerReason.NO_ACL)),
+        (None, Owner(reason=OwnerReason.UNREADABLE)),
     ],
 )
 @pytest.mark.parametrize("is_open", [False, True])
-def test_why_there_is_no_owner_is_told(acls: list[Acl] | None, expected: Verdict, is_open: bool) -> None:
+def test_why_there_is_no_owner_is_told(acls: list[Acl] | None, expected: Owner, is_open: bool) -> None:
     assert history(acls, is_open=is_open).owner("orders", None) == expected
 
 
@@ -162,27 +162,27 @@ def test_who_uses_a_transactional_id_may_write_both_it_and_the_topic() -> None:
     shared = [acl("User:a"), acl("User:b")]
     own = [acl("User:b", "t", resource=TRANSACTIONAL_ID), acl("User:c", "u", resource=TRANSACTIONAL_ID)]
 
-    assert history(shared + own).owner("orders", "t") == Verdict("User:b")
-    assert history(shared + own).owner("orders", "u") == Verdict(reason=OwnerReason.NOBODY)
+    assert history(shared + own).owner("orders", "t") == Owner("User:b")
+    assert history(shared + own).owner("orders", "u") == Owner(reason=OwnerReason.NOBODY)
 
 
 def test_where_acls_close_a_topic_the_open_transactional_id_does_not_matter() -> None:
-    assert history([acl("User:a")], is_open=True).owner("orders", "t") == Verdict("User:a")
-    assert history([acl("User:a")], is_open=False).owner("orders", "t") == Verdict(reason=OwnerReason.NOBODY)
+    assert history([acl("User:a")], is_open=True).owner("orders", "t") == Owner("User:a")
+    assert history([acl("User:a")], is_open=False).owner("orders", "t") == Owner(reason=OwnerReason.NOBODY)
 
 
 def test_a_change_of_owners_places_nothing_until_old_writes_have_been_seen() -> None:
     before, after = [acl("User:a")], [acl("User:b")]
-    both = Verdict(reason=OwnerReason.SEVERAL, candidates=("User:a", "User:b"))
+    both = Owner(reason=OwnerReason.SEVERAL, candidates=("User:a", "User:b"))
 
     assert history(before, after).owner("orders", None) == both
     assert history(before, *[after] * 3).owner("orders", None) == both
-    assert history(before, *[after] * 4).owner("orders", None) == Verdict("User:b")
+    assert history(before, *[after] * 4).owner("orders", None) == Owner("User:b")
 
 
-def test_what_was_said_before_a_change_is_judged_again() -> None:
+def test_what_was_said_before_a_change_is_cached_again() -> None:
     read = history([acl("User:a")])
-    assert read.owner("orders", None) == Verdict("User:a")
+    assert read.owner("orders", None) == Owner("User:a")
 
     read.read(frozenset([acl("User:b")]), 60)
 
@@ -193,11 +193,11 @@ def test_rounds_that_follow_one_another_at_once_keep_acls_for_twenty_seconds() -
     before, after = [acl("User:a")], [acl("User:b")]
 
     assert history(before, *[after] * 20, every_seconds=1).owner("orders", None).principal is None
-    assert history(before, *[after] * 21, every_seconds=1).owner("orders", None) == Verdict("User:b")
+    assert history(before, *[after] * 21, every_seconds=1).owner("orders", None) == Owner("User:b")
 
 
 def test_a_right_that_returns_places_again_once_the_blind_time_is_over() -> None:
     acls = [acl("User:a")]
 
-    assert history(acls, None, acls).owner("orders", None) == Verdict(reason=OwnerReason.UNREADABLE)
-    assert history(acls, None, *[acls] * 4).owner("orders", None) == Verdict("User:a")
+    assert history(acls, None, acls).owner("orders", None) == Owner(reason=OwnerReason.UNREADABLE)
+    assert history(acls, None, *[acls] * 4).owner("orders", None) == Owner("User:a")

@@ -75,10 +75,10 @@ class Tap:
         self.asking.step(self.logs, self.now_s, self.stop, requested_ms)
         self.asking.close()
 
-    def judges(self, stream: str, producer_id: int, line_ms: int = FAR_MS) -> tuple[bool, int | None]:
+    def checks(self, stream: str, producer_id: int, line_ms: int = FAR_MS) -> tuple[bool, int | None]:
         log, at_ms = self.logs[stream], self.logs[stream].learning.newest_ms
         learning = log.learning.is_learning(at_ms, HOUR_MS)
-        return log.answers.judge(producer_id, line_ms, log.learning.since_ms, learning=learning)
+        return log.answers.check(producer_id, line_ms, log.learning.since_ms, learning=learning)
 
     def is_new(self, stream: str, producer_id: int) -> bool:
         # One to ask, one to take the answer.
@@ -162,7 +162,7 @@ def test_an_answer_is_kept_while_its_watch_learns() -> None:
     assert not tap.is_new("a", 5)
     tap.that_watches_for_hours().round()
 
-    assert tap.judges("a", 5) == (False, None)
+    assert tap.checks("a", 5) == (False, None)
     assert tap.logs["a"].answers.of_watch is None
 
 
@@ -328,7 +328,7 @@ def test_a_stream_that_forgot_has_old_taps_ask_and_learns_what_is_new() -> None:
     tap.round(LATER_MS)
     tap.round(LATER_MS)
 
-    assert [tap.judges("a", each) for each in (5, 6)] == [(False, None), (False, LATER_MS)]
+    assert [tap.checks("a", each) for each in (5, 6)] == [(False, None), (False, LATER_MS)]
     assert len(tap.brokers.asked) == 1
 
 
@@ -340,8 +340,8 @@ def test_what_was_new_at_the_first_request_stays_new_after_the_second() -> None:
         tap.round(requested_ms)
         tap.round(requested_ms)
 
-    judged = [tap.judges("a", each) for each in (5, 6, 7)]
-    assert judged == [(False, None), (False, LATER_MS), (False, LATER_MS + 100_000)]
+    checked = [tap.checks("a", each) for each in (5, 6, 7)]
+    assert checked == [(False, None), (False, LATER_MS), (False, LATER_MS + 100_000)]
 
 
 def test_requests_make_a_tap_ask_once_a_minute_at_most_and_keep_three_answers() -> None:
@@ -369,7 +369,7 @@ def test_a_broker_whose_clock_is_ahead_does_not_date_the_question_nor_hide_a_req
 
     asked = [[watched.asked_at_ms for watched in each.values()] for each in tap.brokers.asked]
     assert asked == [[LATER_MS, LATER_MS], [LATER_MS + 20_000, LATER_MS + 20_000]]
-    assert [tap.judges("b", each) for each in (5, 6)] == [(True, None), (False, LATER_MS + 20_000)]
+    assert [tap.checks("b", each) for each in (5, 6)] == [(True, None), (False, LATER_MS + 20_000)]
 
 
 def test_on_a_host_whose_clock_is_ahead_what_was_held_at_a_loss_is_not_new_since_it() -> None:
@@ -381,11 +381,11 @@ def test_on_a_host_whose_clock_is_ahead_what_was_held_at_a_loss_is_not_new_since
     tap.brokers.ids = [5, 6]
 
     tap.round(lost_ms)
-    before_the_answer = tap.judges("a", 6)
+    before_the_answer = tap.checks("a", 6)
     tap.round(lost_ms)
 
-    assert before_the_answer == tap.judges("a", 6) == (False, lost_ms - 1)
-    assert tap.judges("a", 7) == (False, LATER_MS + AHEAD_MS)
+    assert before_the_answer == tap.checks("a", 6) == (False, lost_ms - 1)
+    assert tap.checks("a", 7) == (False, LATER_MS + AHEAD_MS)
 
 
 def test_the_answer_to_a_request_outlives_the_tap_but_not_the_request(tmp_path: Path) -> None:
@@ -396,11 +396,11 @@ def test_the_answer_to_a_request_outlives_the_tap_but_not_the_request(tmp_path: 
     second.asking.load()
 
     second.round(LATER_MS)
-    assert second.judges("a", 6) == (False, LATER_MS)
+    assert second.checks("a", 6) == (False, LATER_MS)
     assert second.brokers.asked == []
 
     second.round(0)
-    assert second.judges("a", 6) == (False, None)
+    assert second.checks("a", 6) == (False, None)
 
 
 def test_a_watch_that_begins_while_a_stream_learns_is_answered_at_once_for_both() -> None:
@@ -409,7 +409,7 @@ def test_a_watch_that_begins_while_a_stream_learns_is_answered_at_once_for_both(
     for _ in range(3):
         tap.round(7000)
 
-    assert [tap.judges("a", each) for each in (5, 6)] == [(True, None), (False, 7000)]
+    assert [tap.checks("a", each) for each in (5, 6)] == [(True, None), (False, 7000)]
     assert len(tap.brokers.asked) == 1
 
 
@@ -421,5 +421,5 @@ def test_a_line_written_before_the_answer_is_judged_so_by_the_next_run_too(tmp_p
         tap.round(7000)
         tap.round(7000)
 
-        assert [tap.judges("a", 6, line_ms) for line_ms in (BEFORE_MS, FAR_MS)] == [(True, None), (False, 7000)]
+        assert [tap.checks("a", 6, line_ms) for line_ms in (BEFORE_MS, FAR_MS)] == [(True, None), (False, 7000)]
     assert [len(tap.brokers.asked) for tap in taps] == [1, 0]

@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 
 def watch(said: list[str] | None = None, learn_ms: int = HOUR_MS) -> BrokerWatch:
     heard = list[str]() if said is None else said
-    return BrokerWatch(1, learn_ms=learn_ms, own_topic="events", say=heard.append)
+    return BrokerWatch(1, learn_ms=learn_ms, own_topic="events", warn=heard.append)
 
 
 def take(of: BrokerWatch, *lines: bytes) -> list[ProduceEvent]:

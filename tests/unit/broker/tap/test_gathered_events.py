@@ -2,7 +2,7 @@
 
 import msgspec
 
-from broker.tap.gathered_events import GatheredEvents
+from broker.tap.tap_output import GatheredEvents
 from wire.event_record import EventRecord, events_of
 from wire.records import ProduceEvent
 

@@ -43,31 +43,34 @@ class TestAnswersToRequests:
         answers = KnownIdAnswers("a", None, (asked(70, 5),))
 
         # An old id of an earlier line may be missing from the answer.
-        assert [answers.judge(6, at_ms, 1, learning=False) for at_ms in (99, 100, 101)] == [
+        assert [answers.check(6, at_ms, 1, learning=False) for at_ms in (99, 100, 101)] == [
             *((False, None), (False, None), (False, 70)),
         ]
-        assert answers.judge(5, 101, 1, learning=False) == (False, None)
+        assert answers.check(5, 101, 1, learning=False) == (False, None)
 
     def test_an_answer_given_before_a_broker_was_there_says_nothing_of_its_ids(self) -> None:
-        assert KnownIdAnswers("b", None, (asked(70, 5, streams="a"),)).judge(6, 101, 1, learning=False) == (False, None)
+        assert KnownIdAnswers("b", None, (asked(70, 5, streams="a"),)).check(6, 101, 1, learning=False) == (
+            False,
+            None,
+        )
 
     def test_the_newest_question_counts_that_did_not_find_the_id(self) -> None:
         answers = KnownIdAnswers("a", None, (asked(90, 5, 6), asked(80, 5), asked(70, 5)))
 
-        assert [answers.judge(each, 101, 1, learning=False)[1] for each in (5, 6, 7)] == [None, 80, 90]
+        assert [answers.check(each, 101, 1, learning=False)[1] for each in (5, 6, 7)] == [None, 80, 90]
 
     def test_of_the_watch_s_question_and_a_request_the_later_counts(self) -> None:
         for of_watch, requested in ((60, 70), (70, 60)):
             answers = KnownIdAnswers("a", asked(of_watch, 5), (asked(requested, 5),))
-            assert answers.judge(6, 101, 1, learning=True) == (False, 70)
+            assert answers.check(6, 101, 1, learning=True) == (False, 70)
 
     def test_an_id_that_was_there_before_the_watch_is_learned_whatever_a_request_found(self) -> None:
-        assert KnownIdAnswers("a", asked(60, 6), (asked(70, 5),)).judge(6, 101, 1, learning=True) == (True, None)
-        assert KnownIdAnswers("a", asked(60, 6), (asked(70, 5),)).judge(6, 101, 1, learning=False) == (False, 70)
+        assert KnownIdAnswers("a", asked(60, 6), (asked(70, 5),)).check(6, 101, 1, learning=True) == (True, None)
+        assert KnownIdAnswers("a", asked(60, 6), (asked(70, 5),)).check(6, 101, 1, learning=False) == (False, 70)
 
 
 def test_lines_up_to_the_answer_are_learned_in_the_watch_it_is_for() -> None:
     answers = KnownIdAnswers("a", asked(70, 5))
 
-    assert [answers.judge(6, at_ms, 1, learning=True) for at_ms in (100, 101)] == [(True, None), (False, 70)]
-    assert answers.judge(6, 101, 2, learning=True) == (True, None)
+    assert [answers.check(6, at_ms, 1, learning=True) for at_ms in (100, 101)] == [(True, None), (False, 70)]
+    assert answers.check(6, 101, 2, learning=True) == (True, None)

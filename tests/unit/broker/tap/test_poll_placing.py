@@ -5,7 +5,7 @@ import pytest
 
 from broker.errors import ClusterRequestError
 from broker.kafka.acls import Acl, AclResource, Acls
-from broker.tap.acl_owners import OwnerReason, Verdict
+from broker.tap.acl_owners import Owner, OwnerReason
 from broker.tap.poll_owners import OwnerPatterns, OwnerRule
 from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
 
@@ -45,8 +45,8 @@ def test_entries_of_the_file_win_over_acls() -> None:
     cluster = Cluster(writes("User:alice", "orders"), writes("User:alice", "payments"))
     owners = owners_of(cluster, from_file("orders", "User:shop"))
 
-    assert owners.of("orders", None) == Verdict("User:shop")
-    assert owners.of("payments", None) == Verdict("User:alice")
+    assert owners.of("orders", None) == Owner("User:shop")
+    assert owners.of("payments", None) == Owner("User:alice")
 
 
 def test_the_share_is_counted_by_source_and_the_rest_by_reason() -> None:
@@ -80,17 +80,15 @@ def test_a_transactional_id_that_no_acl_names_is_nobody_s_only_if_brokers_say_so
     owners = owners_of(cluster)
 
     assert owners.by_transactional_id
-    assert owners.of("orders", None) == Verdict("User:alice")
-    assert owners.of("orders", "t") == (
-        Verdict(reason=OwnerReason.NOBODY) if is_open is False else Verdict("User:alice")
-    )
+    assert owners.of("orders", None) == Owner("User:alice")
+    assert owners.of("orders", "t") == (Owner(reason=OwnerReason.NOBODY) if is_open is False else Owner("User:alice"))
 
 
 def test_who_may_use_a_transactional_id_is_its_owner() -> None:
     own = replace(writes("User:bob", "t"), resource=AclResource.TRANSACTIONAL_ID)
     owners = owners_of(Cluster(writes("User:alice", "orders"), writes("User:bob", "orders"), own))
 
-    assert owners.of("orders", "t") == Verdict("User:bob")
+    assert owners.of("orders", "t") == Owner("User:bob")
     assert owners.of("orders", None).reason is OwnerReason.SEVERAL
 
 
@@ -109,8 +107,8 @@ def test_a_right_that_is_lost_later_leaves_only_the_file() -> None:
 
     owners.follow(cluster, 60.0)
 
-    assert owners.of("orders", None) == Verdict(reason=OwnerReason.UNREADABLE)
-    assert owners.of("file", None) == Verdict("User:shop")
+    assert owners.of("orders", None) == Owner(reason=OwnerReason.UNREADABLE)
+    assert owners.of("file", None) == Owner("User:shop")
 
 
 def test_without_acls_nothing_is_asked_or_counted() -> None:

@@ -11,7 +11,7 @@ import pytest
 from broker.errors import BrokerUnreachableError
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import ProducersAdmin
-from broker.tap import producer_poll
+from broker.tap import producer_poll, tap_output
 from broker.tap.poll_owners import OwnerPatterns, OwnerRule
 from broker.tap.poll_placing import PollOwners
 from broker.tap.producer_poll import ProducerPoll
@@ -93,6 +93,12 @@ class Events(list[ProduceEvent]):
     def flush(self, _timeout_s: float) -> int:
         return 0
 
+    def poll(self, _timeout_s: float) -> int:
+        return 0
+
+    def purge(self) -> None:
+        pass
+
 
 @pytest.fixture
 def poll(monkeypatch: pytest.MonkeyPatch) -> Poll:
@@ -104,7 +110,7 @@ def poll(monkeypatch: pytest.MonkeyPatch) -> Poll:
         cluster, events = Cluster(rounds, seconds), Events()
         cluster.names = names or {}
         monkeypatch.setattr(producer_poll, "ProducersAdmin", lambda _: cluster)
-        monkeypatch.setattr(producer_poll, "Producer", lambda *_, **__: events)
+        monkeypatch.setattr(tap_output, "Producer", lambda *_, **__: events)
         monkeypatch.setattr(producer_poll, "require_topic", lambda *_: 1)
         owners = PollOwners(OwnerPatterns(OWNERS), from_acls=False)
         kafka = KafkaConfig({"bootstrap.servers": "nowhere:1"})

@@ -10,7 +10,6 @@ import pytest
 from broker.errors import TapDeliveryError, TapError
 from broker.log.sources import FileSource
 from broker.tap import source_tap
-from broker.tap.asking import Questions
 from broker.tap.position_file import Checkpoint, load_checkpoint
 from broker.tap.source_tap import SourceTap
 from tests.kits.class_lines_kit import ClassLines, append
@@ -100,7 +99,7 @@ def run(file: Path, *steps: Callable[[], object], said: list[str] | None = None)
         topic="events",
         position_file=file.with_name("position"),
         learn_seconds=LEARN_S,
-        questions=Questions(say=heard.append),
+        warn=heard.append,
     )
     tap.run(Stop(*steps))
     return tap
