@@ -98,9 +98,6 @@ class NoLock:
         """Return True."""
         return True
 
-    def close(self) -> None:
-        """Do nothing."""
-
 
 def without_lock(notify: Callable[[Notice], None]) -> Callable[[Notice], None]:
     """Return `notify` without notices about the lock: a dry run holds none."""

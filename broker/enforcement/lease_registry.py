@@ -55,11 +55,7 @@ class LeaseRegistry:
             self._orders, self._known = orders, None
 
     def refresh(self) -> list[Lease]:
-        """Flush pending records, then reread the table if others wrote to it; return leases found only there.
-
-        Raises:
-            Exception: Whatever the table or the lease topic raises.
-        """
+        """Flush pending records, then reread the table if others wrote to it; return leases found only there."""
         self.flush()
         if self._rows is not None and not self._log.has_changed():
             return []
@@ -91,8 +87,7 @@ class LeaseRegistry:
     def write_ahead(self, leases: Sequence[LeaseReason], now_ms: int) -> None:
         """Log leases to be taken or changed, with reasons, to the table and the lease topic, then register them.
 
-        Raises:
-            Exception: If either was not written. Don't make the change then.
+        If this raises, the change must not be made.
         """
         records = self._records(leases, now_ms)
         if records:
@@ -118,8 +113,7 @@ class LeaseRegistry:
     def flush(self) -> None:
         """Write pending records to the lease topic, then to the table.
 
-        Raises:
-            Exception: If either can't be written; the records stay pending.
+        Records that can't be written stay pending.
         """
         newest = {record.lease.lease_id: record for record in self._unstored}
         if newest:

@@ -32,11 +32,7 @@ class EnforcerLock:
     """Membership in the enforcers' group. Not thread-safe."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        """Create the topic if it is missing, and join the group.
-
-        Raises:
-            EnforcerLockError: If the topic can't be created or the group can't be joined.
-        """
+        """Create the topic if it is missing, and join the group."""
         ensure_enforcer_topic(settings)
         self._settings = dict(settings)
         self._held = False
@@ -78,11 +74,7 @@ class EnforcerLock:
         return self._held
 
     def confirm(self) -> bool:
-        """Ask the group coordinator whether we still hold the lock: a suspended process may have lost it unnoticed.
-
-        Raises:
-            LeaseStoreError: If the topic was deleted; it has been recreated.
-        """
+        """Ask the group coordinator whether we still hold the lock: a suspended process may have lost it unnoticed."""
         for _ in range(_TRIES):
             if not self.is_held():
                 return False
@@ -140,11 +132,7 @@ def _has_lock(partitions: list[TopicPartition]) -> bool:
 
 
 def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
-    """Create the topic of the lock if it is missing.
-
-    Raises:
-        EnforcerLockError: If it can't be created, or has more than one partition.
-    """
+    """Create the topic of the lock if it is missing."""
     try:
         ensure_topic(settings, ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, _TIMEOUT_S)
         count = require_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)

@@ -49,12 +49,8 @@ class EnforcerOptions:
 class Known:
     """The state that planning depends on.
 
-    Attributes:
-        leases: Open leases.
-        releases: Release orders.
-        hands_off: Until when a target is left alone, in milliseconds since the epoch.
-        narrowed: Client ids that ever had a lease of their own, by user.
-        ended: Decision and target of leases that are over for good.
+    Targets are left alone until the time in `hands_off`. `narrowed` has the client ids by user that ever had a
+    lease. `ended` has the decision and target of leases that must not be retaken.
     """
 
     leases: Mapping[Target, Lease]

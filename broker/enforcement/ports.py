@@ -68,9 +68,6 @@ class Lock(Protocol):
     def confirm(self) -> bool:
         """Ask whether we still hold it; blocks."""
 
-    def close(self) -> None:
-        """Release it."""
-
 
 @dataclass(frozen=True)
 class EnforcerPorts:

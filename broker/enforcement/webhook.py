@@ -69,17 +69,9 @@ class Webhook:
     ) -> None:
         """Check the URL; sending starts when the context is entered.
 
-        Args:
-            url: Where to POST; only its host is ever shown, since path and query may be secret.
-            key: Signs each POST (HMAC-SHA256).
-            warn: Called with problems, from the sending thread.
-            dry_run: Mark events as those of a dry run.
-            looks_like: Returns the likely causes; called from the sending thread.
-            pause_s: Minimum time between two POSTs.
-            retry_s: Backoff before each retry, in seconds.
-
-        Raises:
-            WebhookError: If the URL is invalid, the key is empty, or the proxy of the environment can't be used.
+        Only the URL's host is ever shown, since path and query may be secret. `key` signs each POST
+        (HMAC-SHA256). The sending thread calls `warn` with problems, and `looks_like` for the likely causes of
+        throttles.
         """
         self._url = _endpoint(url)
         self._http = _client(self._url)

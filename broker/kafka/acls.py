@@ -44,14 +44,8 @@ class AclResource(IntEnum):
 class Acl:
     """An ACL.
 
-    Attributes:
-        resource: Type of the resource.
-        name: Of the resource, or a prefix of names; a literal `*` matches all.
-        principal: with its type; `User:*` matches everyone.
-        operation: Such as `write`; `other` for those that we neither set nor evaluate.
-        permission: `allow` or `deny`.
-        host: an IP address; `*` matches any.
-        pattern: `literal` or `prefixed`.
+    `name` may be a prefix; a literal `*` matches all names, and `User:*` everyone. `operation` is `other` if we
+    neither set nor evaluate it.
     """
 
     resource: AclResource
@@ -78,11 +72,7 @@ class Acls:
         return [_acl(resource, found, entry) for found in answer.resources for entry in found.acls]
 
     def for_writers(self) -> frozenset[Acl]:
-        """Return all ACLs on topics and transactional ids.
-
-        Raises:
-            ClusterRequestError: DESCRIBE on the cluster is missing, or there is no authorizer.
-        """
+        """Return all ACLs on topics and transactional ids."""
         found: set[Acl] = set()
         for resource in (AclResource.TOPIC, AclResource.TRANSACTIONAL_ID):
             answer = self._describe(resource)

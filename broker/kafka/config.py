@@ -46,30 +46,18 @@ _NOT_FOR_KAFKA_PYTHON = (
 
 @dataclass(frozen=True)
 class KafkaConfig:
-    """Settings of a client, under librdkafka's names. Never printed: they may hold a password.
-
-    Attributes:
-        settings: Such as `bootstrap.servers`, `security.protocol`, `sasl.mechanisms`, `sasl.username`.
-    """
+    """Settings of a client, under librdkafka's names. Never printed: they may hold a password."""
 
     settings: dict[str, str] = field(repr=False)
 
     @classmethod
     def load(cls, bootstrap_servers: str, file: Path | None = None) -> "KafkaConfig":
-        """Read a file of settings, see `parse`.
-
-        Raises:
-            KafkaConfigError: If the file can't be read or parsed.
-        """
+        """Read a file of settings, see `parse`."""
         return cls.parse(bootstrap_servers, [] if file is None else _lines(file), str(file))
 
     @classmethod
     def parse(cls, bootstrap_servers: str, lines: Iterable[str], origin: str) -> "KafkaConfig":
-        """Read `name=value` lines (`#` begins a comment line), or those of a Java properties file.
-
-        Raises:
-            KafkaConfigError: If a line has another form, or a Java setting has no counterpart.
-        """
+        """Read `name=value` lines (`#` begins a comment line), or those of a Java properties file."""
         lines = list(lines)
         if is_java(lines):
             return cls(librdkafka_settings(lines, origin) | {"bootstrap.servers": bootstrap_servers})
@@ -94,8 +82,7 @@ class KafkaConfig:
         Args:
             jaas_prefix: Prefix of the login module's class, see `streaming.databricks.jaas_prefix`.
 
-        Raises:
-            KafkaConfigError: If a setting for security has no counterpart in Java.
+        It raises KafkaConfigError for a security setting without a counterpart in Java.
         """
         self._refuse(_NOT_FOR_JAVA, "by Spark's Kafka source")
         java = {name: value for name, value in self.settings.items() if not name.startswith(("sasl.", "ssl."))}
@@ -113,8 +100,7 @@ class KafkaConfig:
 
         Settings that only tune a client are left out.
 
-        Raises:
-            KafkaConfigError: If a setting for security is not supported.
+        It raises KafkaConfigError for a security setting that kafka-python lacks.
         """
         self._refuse(_NOT_FOR_KAFKA_PYTHON, "with kafka-python: put certificates into files (such as ssl.ca.location)")
         mechanism = self.settings.get("sasl.mechanisms", self.settings.get("sasl.mechanism"))

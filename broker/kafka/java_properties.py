@@ -70,8 +70,7 @@ def read_properties(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 def librdkafka_settings(lines: Iterable[str], origin: str) -> dict[str, str]:
     """Translate a Java client's settings to librdkafka's; those that only tune a client are left out.
 
-    Raises:
-        KafkaConfigError: If a setting for security has no counterpart. The message shows no secret.
+    It raises KafkaConfigError for a security setting without a counterpart. The message shows no secret.
     """
     java = dict(read_properties(lines))
     for name, value in java.items():

@@ -99,11 +99,7 @@ class ExtentReader:
         self._clients: tuple[AdminClient, Consumer] | None = None
 
     def __call__(self) -> TopicExtent:
-        """Return the topic's extent.
-
-        Raises:
-            BrokerUnreachableError: If no answer comes in time, or the topic is not there.
-        """
+        """Return the topic's extent."""
         admin, consumer = self._clients = self._clients or _clients(self._config)
         try:
             asked = admin.describe_topics(TopicCollection([self._topic]), request_timeout=self._timeout_s)

@@ -41,11 +41,7 @@ def decode_values(messages: Iterable[Message], decode: Callable[[bytes], Decoded
 
 
 def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
-    """Return the earliest offset and the end of a partition; retry while it is created or moves.
-
-    Raises:
-        KafkaException: If no answer comes in time.
-    """
+    """Return the earliest offset and the end of a partition; retry while it is created or moves."""
     give_up_at = time.monotonic() + timeout_s
     while True:
         try:
@@ -77,10 +73,6 @@ class TopicReader(Closing):
             timeout_s: Timeout of a request, and of the wait for the next existing record.
             group: A consumer group that the user may READ; it is not joined.
             start: Minimum time of the first record, in milliseconds since the epoch; or the current end.
-
-        Raises:
-            BrokerUnreachableError: If no broker answers.
-            TopicMissingError: If there is no such topic.
         """
         self._config = config
         self._topic = topic
@@ -126,11 +118,7 @@ class TopicReader(Closing):
         self._consumer.close()
 
     def read_to_end(self) -> Iterator[Message]:
-        """Yield all records that existed when this was opened, and perhaps newer ones.
-
-        Raises:
-            BrokerUnreachableError: the end is not reached in time.
-        """
+        """Yield all records that existed when this was opened, and perhaps newer ones."""
         missing = {number: end for number, (low, end) in self._ends.items() if low < end}
         give_up_at = time.monotonic() + self._timeout_s
         while missing:

@@ -70,14 +70,7 @@ class TopicOutcome:
 
 @dataclass(frozen=True)
 class Principals:
-    """Principal of each role; None leaves that role's ACLs alone.
-
-    Attributes:
-        tap: Writes our topics, such as `User:tap`.
-        stream: Reads our topics.
-        shipper: Writes `broker-logs`, if lines are shipped there.
-        enforcer: Reads and writes the enforcers' topic, and reads the events.
-    """
+    """Principal of each role; None leaves that role's ACLs alone."""
 
     tap: str | None = None
     stream: str | None = None
@@ -127,11 +120,6 @@ class TopicSetup:
         """Create missing topics; alter differing ones only on request.
 
         It never adds partitions, which would remap principals and lose the order of their events.
-
-        Args:
-            plans: The topics, with a number of partitions.
-            replication_factor: Copies of new topics; -1 takes the broker's `default.replication.factor`.
-            alter: Whether to set differing settings as planned.
         """
         planned = {plan.name: plan for plan in plans}
         outcomes = []
@@ -148,11 +136,7 @@ class TopicSetup:
         return outcomes
 
     def grant(self, who: Principals) -> list[str]:
-        """Grant each role its rights, which denies them to everyone else but super users; return the ACLs in words.
-
-        Raises:
-            TopicError: Kafka refused: ALTER on the cluster is missing, or there is no authorizer.
-        """
+        """Grant each role its rights, which denies them to everyone else but super users; return the ACLs in words."""
         bindings = _bindings(who)
         for binding, answer in self._admin.create_acls(bindings, request_timeout=self._timeout_s).items():
             self._result(answer, f"can't grant {_words(binding)}", "ALTER on the cluster and an authorizer")

@@ -26,12 +26,7 @@ def admin_client(config: Mapping[str, str]) -> AdminClient:
 def ensure_topics(
     config: Mapping[str, str], *, partitions: int = DEFAULT_PARTITIONS, replication_factor: int = -1
 ) -> None:
-    """Create missing topics that the tap writes; leave existing ones unchanged.
-
-    Raises:
-        BrokerUnreachableError: no broker answers.
-        TopicError: Kafka refused to create a topic.
-    """
+    """Create missing topics that the tap writes; leave existing ones unchanged."""
     wanted = topic_settings().items()
     _ensure(config, [NewTopic(name, partitions, replication_factor, config=settings) for name, settings in wanted])
 
@@ -44,12 +39,7 @@ def ensure_topic(
 
 
 def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
-    """Return the number of a topic's partitions.
-
-    Raises:
-        BrokerUnreachableError: no broker answers.
-        TopicMissingError: there is no such topic, or this user may not DESCRIBE it.
-    """
+    """Return the number of a topic's partitions."""
     found = existing_topics(admin_client(config), config, timeout_s)
     if topic not in found:
         msg = (

@@ -33,14 +33,9 @@ PORT_ATTEMPTS = 5
 class LocalBroker(ServerProcess):
     """Starts Kafka on entering the context, and stops it on leaving.
 
-    Args:
-        data_folder: For topics, settings and logs; empty, missing, or from an earlier run.
-        users: Password by user name, for SASL/PLAIN.
-        jars: Folder of the jars, fetched if missing; by default `jars_folder()`.
-        super_users: Names exempt from ACLs.
-        holds: Whether to use `pidquota.HoldAuthorizer` instead of the stock authorizer.
-        port: Of the SASL listener; by default a free one.
-        server_properties: More of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
+    `data_folder` may be empty, missing, or from an earlier run. `users` has passwords by user name, for SASL/PLAIN.
+    `jars` are fetched if missing. `holds` loads `pidquota.HoldAuthorizer` instead of the stock authorizer. `port`
+    is that of the SASL listener. `server_properties` have `_` for `.` (`producer_id_expiration_ms=60000`).
     """
 
     def __init__(
@@ -61,11 +56,6 @@ class LocalBroker(ServerProcess):
         self._port = port
         self._extra = server_properties_of(as_properties(server_properties), holds=holds)
         self._ports: Ports | None = None
-
-    def __repr__(self) -> str:
-        return f"LocalBroker({str(self.folder)!r}, users={sorted(self._users)}, pid={self.pid})"
-
-    # Addresses, files and client settings
 
     @property
     def bootstrap_servers(self) -> str:
@@ -89,8 +79,6 @@ class LocalBroker(ServerProcess):
     def admin_config(self) -> dict[str, str]:
         """confluent-kafka settings of an admin client."""
         return {"bootstrap.servers": self.admin_servers}
-
-    # Start and stop
 
     def __enter__(self) -> "LocalBroker":
         self.start()

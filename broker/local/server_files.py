@@ -85,14 +85,9 @@ def write_server_properties(
 ) -> None:
     """Write server.properties, readable by the owner only, because it contains passwords.
 
-    Args:
-        path: The file; topics go into `data` beside it.
-        ports: Ports to listen on.
-        users: Password by user name, for SASL/PLAIN.
-        super_users: Names exempt from ACLs, like `ANONYMOUS` of the inner listener.
-        extra: Server properties that override ours.
-        node_id: Id of this server.
-        controllers: Controller port by node id of all servers; by default this server only.
+    Topics go into `data` beside the file. `super_users` are exempt from ACLs, like `ANONYMOUS` of the inner
+    listener. `extra` overrides our properties. `controllers` has the controller port of each server by node id; by
+    default this server is the only one.
     """
     voters = controllers or {node_id: ports.controller}
     properties = {

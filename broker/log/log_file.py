@@ -34,9 +34,8 @@ class LogFile:
     def open_at(self, position: FilePosition | None, *, from_end: bool = False) -> None:
         """Open the file, if it is there.
 
-        Args:
-            position: Where to resume, even in a rotated file; if that is gone, in the oldest file left.
-            from_end: Whether to start at the end without a position.
+        Resume at `position`, even in a rotated file; if that is gone, in the oldest file left. Without a
+        position, `from_end` starts at the end.
         """
         if position is None:
             if self._open(self._path) and from_end:

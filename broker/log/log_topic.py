@@ -69,9 +69,6 @@ class TopicSource:
         self._lines = 0
         self._losses = 0
 
-    def __repr__(self) -> str:
-        return f"TopicSource({self._topic!r}, broker_id={self._broker_id})"
-
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
         """Open the topic."""
         if position is not None and (not isinstance(position, TopicPosition) or position.topic != self._topic):

@@ -13,12 +13,8 @@ from wire.heartbeat import FilePosition, Position
 class SourceCounters:
     """Counters of a source of lines, since start.
 
-    Attributes:
-        lines: Lines read.
-        rotations: Rotations of the log.
-        truncations: Truncations of the log.
-        oversized_lines: Lines beyond the maximum length, which were truncated.
-        lost_files: Times that rotated files or records of a topic were deleted before they were read.
+    `oversized_lines` were truncated. `lost_files` counts rotated files and records of a topic that were deleted
+    unread.
     """
 
     lines: int = 0

@@ -22,10 +22,6 @@ def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) ->
     """Return principal and hand-out time (ms since the epoch) by producer id, if taps wrote them.
 
     The principal that got an id last owns it, unless another principal appended with it within `TAIL_MS`.
-
-    Raises:
-        BrokerUnreachableError: a topic can't be read.
-        TopicMissingError: no tap ever ran.
     """
     wanted = set(np.unique(producer_ids).tolist())
     asked, appended, first_ms = _Newest(), _Newest(), dict[int, int]()

@@ -12,12 +12,7 @@ from broker.occupancy.sweep import Unanswered, placements, sweep
 def last_batches(
     kafka: KafkaConfig, report: Callable[[float, float], None] = lambda _done, _total: None
 ) -> tuple[dict[int, int], Sequence[Unanswered]]:
-    """Ask the leader of each partition.
-
-    Returns:
-        The time of the last batch of each producer id in milliseconds since the epoch, and the partitions without an
-        answer.
-    """
+    """Return the time of each producer id's last batch (ms since the epoch), and partitions without an answer."""
     newest: dict[int, int] = {}
     with ProducersAdmin(kafka.kafka_python()) as admin:
         brokers = list(with_retries(admin.brokers))

@@ -56,9 +56,6 @@ class BrokerWatch:
         """Process the next line; return its record, if any.
 
         A crashed run may already have sent the record of a line that is `repeated`.
-
-        Raises:
-            TapError: If the class writes lines of another format.
         """
         place = self._order.follow(line)
         if place is Place.DUPLICATE:

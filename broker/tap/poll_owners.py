@@ -41,11 +41,7 @@ class OwnerPatterns:
 
     @classmethod
     def load(cls, file: Path) -> "OwnerPatterns":
-        """Read a .yaml, .yml or .csv file.
-
-        Raises:
-            OwnersFileError: If the file can't be read, or an entry is malformed.
-        """
+        """Read a .yaml, .yml or .csv file."""
         try:
             text = file.read_text(encoding="utf-8")
             entries = list(csv.DictReader(text.splitlines())) if file.suffix == ".csv" else yaml.safe_load(text)

@@ -34,11 +34,7 @@ _decode = msgspec.json.Decoder(Checkpoint).decode
 
 
 def load_checkpoint(path: Path) -> Checkpoint | None:
-    """Load the checkpoint; None if there is no file, or an empty one after a crash of the host.
-
-    Raises:
-        TapError: If the file is unreadable or not a position file.
-    """
+    """Load the checkpoint; None if there is no file, or an empty one after a crash of the host."""
     try:
         saved = path.read_bytes()
         return _decode(saved) if saved else None
@@ -50,11 +46,7 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Save atomically.
-
-    Raises:
-        TapError: If the file can't be written.
-    """
+    """Save atomically."""
     try:
         write_atomically(path, [_encode(checkpoint)])
     except OSError as error:

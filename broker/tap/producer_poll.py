@@ -83,12 +83,8 @@ class LedProducers:
 class PollCounters:
     """Counters since start.
 
-    Attributes:
-        polls: Rounds over all partitions.
-        requests: Requests sent to brokers.
-        failed_partitions: Partitions without an answer; retried in the next round.
-        events: Events sent to Kafka.
-        unowned: Events dropped because the owner is unknown.
+    Partitions without an answer are retried in the next round. Events are `unowned`, and dropped, if their owner is
+    unknown.
     """
 
     polls: int = 0

@@ -75,9 +75,6 @@ class SourceTap:
         self._committed: Checkpoint | None = None
         self._idle_rounds = 0
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._source!r}, topic={self._topic!r})"
-
     @property
     def counters(self) -> TapCounters:
         """Snapshot of the counters, summed over all brokers."""
@@ -174,8 +171,6 @@ class SourceTap:
 
     def _send_heartbeats(self, output: TapOutput, *, stopped: bool) -> None:
         self._heartbeats.send(output, self._source, self._watches, asdict(self.counters), stopped=stopped)
-
-    # The position
 
     def _mark_send_limit(self) -> None:
         """Save the end of this round: after a crash, events up to it may already have been sent."""

@@ -9,18 +9,9 @@ from broker.log.sources import SourceCounters
 class LineCounters:
     """Counters of a broker's lines since start; the class itself counts the last five, since the start of its run.
 
-    Attributes:
-        events: Batches sent as events.
-        inits: Answers to INIT_PRODUCER_ID.
-        id_blocks: Blocks of producer ids allocated to the broker.
-        own_topics: Batches of the tap's own topic, which make no events.
-        duplicates: Skipped lines that a shipper delivered more than once.
-        lost_lines: Line numbers that never arrived.
-        dropped_lines: Lines that the class could not write, because its queue or the disk was full.
-        dropped_inits: Answers to INIT_PRODUCER_ID beyond the class's limit per second.
-        ambiguous_inits: Answers to INIT_PRODUCER_ID without a certain request.
-        class_errors: Exceptions in the class.
-        forgotten_ticks: Times that its memory of a tick was too small, so that repeats were written.
+    Batches of the tap's own topic make no events. A shipper delivers `duplicates` again. The class drops lines if
+    its queue or the disk is full, and inits beyond its limit per second. The request of `ambiguous_inits` is not
+    certain. Repeats are written after `forgotten_ticks`, when its memory of a tick was too small.
     """
 
     events: int = 0
@@ -40,8 +31,7 @@ class LineCounters:
 class TapCounters(SourceCounters, LineCounters):
     """All counters of a tap, over all brokers it reads.
 
-    Attributes:
-        bad_lines: Lines that are not the class's: truncated, damaged or of another writer.
+    `bad_lines` are truncated, damaged or of another writer.
     """
 
     bad_lines: int = 0

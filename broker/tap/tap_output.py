@@ -71,11 +71,7 @@ class TapOutput:
         self._unsettled = False
 
     def send(self, record: Record, stopped: Callable[[], bool]) -> None:
-        """Produce a record, but gather a produce event until `send_events`; blocks while Kafka is slower.
-
-        Raises:
-            TapDeliveryError: If a record was refused, or `stopped` became true while waiting.
-        """
+        """Produce a record, but gather a produce event until `send_events`; blocks while Kafka is slower."""
         if record.__class__ is ProduceEvent:
             self._events.add(record)
         else:

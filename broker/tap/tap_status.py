@@ -61,12 +61,7 @@ def watch_states(
 
 
 def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
-    """Read the newest heartbeat by broker id.
-
-    Raises:
-        BrokerUnreachableError: If no broker answers.
-        TopicMissingError: If no tap ever ran.
-    """
+    """Read the newest heartbeat by broker id."""
     decode = msgspec.json.Decoder(TapHeartbeat).decode
     with TopicReader(config, TAP_STATUS) as topic:
         return {each.broker_id: each for each in decode_values(topic.read_to_end(), decode)}

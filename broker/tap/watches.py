@@ -44,11 +44,7 @@ class Watches:
         return watch
 
     def take(self, batch: LineBatch) -> Iterator[ProduceEvent | ProducerInit]:
-        """Yield the records of lines.
-
-        Raises:
-            TapError: If a line is of another broker than the source's, or its class writes another format.
-        """
+        """Yield the records of lines."""
         if batch.after_loss:
             self._lose(batch.stream)
         for raw in batch.lines:

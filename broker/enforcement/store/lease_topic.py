@@ -73,11 +73,7 @@ class LeaseTopic(Closing):
         return list(self._newest.values())
 
     def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
-        """Store records and orders; return once the brokers have acknowledged them.
-
-        Raises:
-            LeaseStoreError: If any was not acknowledged.
-        """
+        """Store records and orders; return once the brokers have acknowledged them."""
         self._write([(_key(record), msgspec.json.encode(record)) for record in records])
 
     def drop(self, lease_ids: Sequence[str]) -> None:

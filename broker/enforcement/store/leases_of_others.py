@@ -11,11 +11,7 @@ from wire.topics import ENFORCER_TOPIC
 
 
 def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]:
-    """Return the records of the lease topic, without creating it.
-
-    Raises:
-        BrokerError: If it can't be read or does not exist.
-    """
+    """Return the records of the lease topic, without creating it."""
     # Ask before creating a consumer, which would make brokers create their topic of offsets.
     require_topic(settings, ENFORCER_TOPIC)
     with LeaseTopic(settings) as kept:

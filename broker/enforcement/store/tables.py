@@ -100,11 +100,7 @@ class ActionTable:
 
 
 def require_readable(tables: str) -> None:
-    """Open the tables that a dry run reads, and leave them as they are.
-
-    Raises:
-        TableError: If there are none, or they are of a newer version.
-    """
+    """Open the tables that a dry run reads, and leave them as they are."""
     with open_store(tables) as store:
         for name in STREAM_TABLES:
             store.require_known_version(name)

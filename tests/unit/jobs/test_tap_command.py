@@ -21,8 +21,8 @@ class Tap:
 
     counters = TapCounters(events=4)
 
-    def make(self, source: object, *_: object, questions: Any, **options: object) -> "Tap":
-        self.source, self.questions, self.options = source, questions, options
+    def make(self, source: object, *_: object, **options: Any) -> "Tap":
+        self.source, self.options = source, options
         return self
 
     def run(self, stop: threading.Event) -> None:
@@ -45,12 +45,12 @@ def test_a_tap_follows_the_file_of_its_broker_and_asks_by_default(
 
     code, out, _ = pid_quota("tap", *SERVERS, *log)
 
-    assert (code, tap.was_run, tap.questions.held_ids is not None) == (0, True, True)
+    assert (code, tap.was_run, tap.options["ask"] is not None) == (0, True, True)
     assert repr(tap.source) == f"FileSource({str(tmp_path / 'log')!r}, broker_id=3)"
     assert tap.options["position_file"] == tmp_path / "position"
     assert "events 4" in out
     pid_quota("tap", *SERVERS, *log, "--no-asking")
-    assert tap.questions.held_ids is None
+    assert tap.options["ask"] is None
 
 
 @pytest.mark.parametrize("is_there", [True, False])
