@@ -1,26 +1,23 @@
 """Diagnoses why a client keeps requesting producer ids, from what a broker can observe.
 
 Two sources: requests for producer ids, which the tables hold, and how long each id was in use, which brokers report.
-The view `principal_churn` repeats the rules that need requests only; a test compares the two. If the evidence fits
-several kinds, the diagnosis names them.
+Each piece of evidence excludes causes. A diagnosis is certain only if the evidence excludes all causes but one;
+otherwise it names each cause that is left, the likeliest first.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 
-from lifecycle.churn_evidence import MIN_NEW_PIDS, REGULAR_SPREAD, START_SECONDS, ChurnEvidence
+from lifecycle.churn_evidence import MIN_NEW_PIDS, REGULAR_SPREAD, ChurnEvidence
 from lifecycle.producer_lives import Lives
 
-MAX_PIDS_OF_A_START = 100
-MAX_PIDS_OF_A_FLEET = 1000
-"""Ids of one address: it hides at most this many processes that start once."""
 ERROR_SHARE = 0.5
 MIN_ERRORS = 5
 """At least this many errors, and more errors than ids: the client retries in vain."""
-LONG_LIFE_SECONDS = 600.0
-TRANSACTIONAL_SHARE = 0.8
 MIN_RETURNS = 3
-"""A transactional id taken back this often from a rival: two instances compete for it."""
+"""A transactional id taken back this often from a rival: two instances may compete for it."""
+MANY_RETURNS = 10
 RETURN_SECONDS = 600.0
 """Rivals take it back within a transaction; slower moves may be a deploy that returns to a host."""
 MIN_INSTANCES = 5
@@ -28,13 +25,13 @@ INSTANCE_SECONDS = 60.0
 """Taking over its own id `MIN_INSTANCES` times, faster than this, means a restart loop or a rival."""
 KEPT_SHARE = 0.8
 MIN_LEAKED_PIDS = 50
-"""Fewer ids, opened one by one and kept, may be a roll-out in progress."""
-MIN_OUTLIVED = 3.0
-DEPLOY_SECONDS = 60.0
-MIN_REPLACED_SHARE = 0.5
+ROLL_OUT_SECONDS = 3600.0
+"""Fewer ids that are opened one by one and kept, or in a shorter time, may be a roll-out in progress."""
+ENDED_SHARE = 0.9
+BRIEF_SECONDS = 60.0
+"""Processes of a deploy, and producers that leak, are in use for longer."""
+REPLACED_SHARE = 0.5
 """Share of the ended ids that a deploy ends as the next ones begin."""
-MANY_PIDS = 20
-"""Fewer ids per address do not prove irregularity."""
 WORK_SECONDS = 1.0
 """An id in use this long did more than send one batch."""
 
@@ -56,6 +53,15 @@ class Churn(str, Enum):
 
 HARMLESS = frozenset({Churn.DEPLOY, Churn.SCALE_OUT, Churn.HEALTHY})
 """Kinds that need no fix."""
+_PLAIN = (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.DEPLOY, Churn.SCALE_OUT, Churn.HEALTHY)
+_TRANSACTIONAL = (
+    Churn.NEW_TRANSACTIONAL_ID,
+    Churn.RESTART_LOOP,
+    Churn.LEAK,
+    Churn.DEPLOY,
+    Churn.SCALE_OUT,
+    Churn.HEALTHY,
+)
 
 
 @dataclass(frozen=True)
@@ -94,133 +100,152 @@ def diagnose(evidence: ChurnEvidence) -> Diagnosis:
     """Diagnose a client.
 
     Examples:
-        >>> diagnose(ChurnEvidence(client="app", new_pids=9000, span_seconds=900, median_life_seconds=0.1)).kind.value
-        'producer per message/batch'
+        >>> known = ChurnEvidence(client="app", new_pids=3, span_seconds=900)
+        >>> diagnose(known).kind.value
+        'healthy'
     """
-    found = _without_rhythm(evidence)
+    found = _by_answers(evidence)
     if found is not None:
         return found
-    lives = evidence.lives
-    return _by_requests(evidence) if lives is None else _by_lives(evidence, lives)
+    excluded = _excluded(evidence)
+    kinds = tuple(kind for kind in _kinds(evidence) if kind not in excluded)
+    first = _by_requests(evidence) if evidence.lives is None else _by_lives(evidence, evidence.lives)
+    if first in kinds:
+        return Diagnosis(first, tuple(kind for kind in kinds if kind is not first))
+    return Diagnosis(kinds[0]) if len(kinds) == 1 else Diagnosis(Churn.CANT_TELL, kinds)
 
 
-def _without_rhythm(evidence: ChurnEvidence) -> Diagnosis | None:
-    seconds, returns = evidence.instance_seconds, evidence.returns >= MIN_RETURNS
-    at_once = seconds is None or seconds < RETURN_SECONDS
-    if (returns and at_once) or (evidence.fenced_answers >= 2 and evidence.instances >= MIN_RETURNS):
-        return Diagnosis(Churn.FENCING_WAR)
-    if evidence.error_answers >= MIN_ERRORS and evidence.error_answers > evidence.new_pids:
-        return Diagnosis(Churn.ON_ERROR)
-    if evidence.instances >= MIN_INSTANCES and seconds is not None and seconds < INSTANCE_SECONDS:
-        # Rivals behind one address, with one client id, look like a restart loop, and so does a pool of ids.
-        rivals = (Churn.RESTART_LOOP, Churn.FENCING_WAR)
-        no_churn = evidence.new_pids < MIN_NEW_PIDS
-        return Diagnosis(Churn.HEALTHY, rivals) if no_churn else Diagnosis(Churn.CANT_TELL, rivals)
+def _by_answers(evidence: ChurnEvidence) -> Diagnosis | None:
+    """Diagnose a client that has few new ids, or errors, or rivals."""
+    rivals = _of_rivals(evidence)
+    if rivals is not None:
+        return rivals
+    in_vain = evidence.error_answers >= MIN_ERRORS and evidence.error_answers > evidence.new_pids
+    if in_vain or (evidence.new_pids >= MIN_NEW_PIDS and evidence.errors_before_share >= ERROR_SHARE):
+        return Diagnosis(Churn.ON_ERROR, (Churn.RESTART_LOOP,))
     if evidence.new_pids < MIN_NEW_PIDS:
-        return Diagnosis(Churn.HEALTHY, (Churn.FENCING_WAR,) if returns else ())
-    just_begun = evidence.silent_seconds < START_SECONDS
-    is_start = evidence.span_seconds <= START_SECONDS and evidence.new_pids < MAX_PIDS_OF_A_START
-    if is_start and not (just_begun and evidence.lives):
-        return Diagnosis(Churn.HEALTHY, (Churn.PER_MESSAGE,) if just_begun else ())
-    return Diagnosis(Churn.ON_ERROR) if evidence.errors_before_share >= ERROR_SHARE else None
+        return Diagnosis(Churn.HEALTHY, (Churn.FENCING_WAR,) if evidence.returns >= MIN_RETURNS else ())
+    return None
 
 
-def _by_requests(evidence: ChurnEvidence) -> Diagnosis:
-    """Diagnose by requests alone, without knowing whether ids are still in use."""
-    if evidence.is_fleet:
-        return Diagnosis(Churn.SCALE_OUT, (Churn.PER_MESSAGE,) if evidence.goes_on else ())
-    if evidence.transactional_ids >= TRANSACTIONAL_SHARE * evidence.new_pids:
-        return _of_transactional_ids(evidence)
-    life = evidence.median_life_seconds
-    if life is not None and life >= LONG_LIFE_SECONDS:
-        return Diagnosis(Churn.HEALTHY, (Churn.LEAK,))
+def _of_rivals(evidence: ChurnEvidence) -> Diagnosis | None:
+    """Diagnose instances that take a transactional id over from each other, or from themselves."""
+    seconds = evidence.instance_seconds or 0.0
+    fenced = evidence.fenced_answers >= 2 and evidence.instances >= MIN_RETURNS
+    if fenced or (evidence.returns >= MANY_RETURNS and seconds < INSTANCE_SECONDS):
+        return Diagnosis(Churn.FENCING_WAR)
+    if evidence.returns >= MIN_RETURNS and seconds < RETURN_SECONDS:
+        # A task that fails on one worker moves to another one.
+        return Diagnosis(Churn.FENCING_WAR, (Churn.RESTART_LOOP,))
+    often = evidence.instances >= max(MIN_INSTANCES, evidence.new_pids)
+    if often and evidence.instance_seconds is not None and seconds < INSTANCE_SECONDS:
+        # Rivals behind one address, with one client id, look like a restart loop, and so does a pool of ids.
+        both = (Churn.RESTART_LOOP, Churn.FENCING_WAR)
+        few = evidence.new_pids < MIN_NEW_PIDS
+        return Diagnosis(Churn.HEALTHY, both) if few else Diagnosis(Churn.CANT_TELL, (*both, Churn.HEALTHY))
+    return None
+
+
+def _kinds(evidence: ChurnEvidence) -> tuple[Churn, ...]:
+    if evidence.is_transactional:
+        return _TRANSACTIONAL
+    return tuple(sorted(_PLAIN, key=lambda kind: kind is not Churn.DEPLOY)) if evidence.is_in_steps else _PLAIN
+
+
+def _excluded(evidence: ChurnEvidence) -> AbstractSet[Churn]:
+    """Return the kinds that can't leave this evidence."""
+    found: set[Churn] = set()
+    if not (evidence.is_single_group or evidence.is_rare or evidence.is_pool):
+        found.add(Churn.HEALTHY)
+    if evidence.counts_up:
+        # A new process would begin at 1 again.
+        found |= {Churn.RESTART_LOOP, Churn.DEPLOY, Churn.SCALE_OUT}
+    if evidence.starts_anew:
+        found.add(Churn.LEAK)
+    if evidence.is_crowded:
+        found |= {Churn.DEPLOY, Churn.SCALE_OUT}
+    return found if evidence.lives is None else found | _excluded_by_lives(evidence, evidence.lives)
+
+
+def _excluded_by_lives(evidence: ChurnEvidence, lives: Lives) -> AbstractSet[Churn]:
+    if lives.kept_share >= KEPT_SHARE:
+        ended = evidence.is_start and not evidence.goes_on
+        leak = {Churn.LEAK} if ended else set()
+        return {Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.NEW_TRANSACTIONAL_ID, *leak}
+    if lives.used_seconds < BRIEF_SECONDS and lives.kept_share <= 1 - ENDED_SHARE:
+        # Processes of a deploy work on; a few that hardly write come in groups, or from many addresses.
+        like_deploys = evidence.is_fleet or evidence.has_rare_steps or evidence.is_single_group
+        deploys = set() if like_deploys else {Churn.DEPLOY, Churn.SCALE_OUT}
+        return deploys | ({Churn.RESTART_LOOP, Churn.LEAK} if evidence.is_flood else set())
+    return {Churn.SCALE_OUT} if lives.replaced_share >= REPLACED_SHARE else set()
+
+
+def _by_requests(evidence: ChurnEvidence) -> Churn:
+    """Return the likeliest kind by requests alone, without knowing whether ids are still in use."""
     if evidence.grows:
         # Before the steps: the last waits of a backoff are pauses, too.
-        return Diagnosis(Churn.RESTART_LOOP)
-    if evidence.is_in_steps:
-        others = (Churn.PER_MESSAGE, Churn.LEAK, Churn.RESTART_LOOP)
-        if evidence.has_steps_of_deploys:
-            return Diagnosis(Churn.DEPLOY, others)
-        return Diagnosis(Churn.CANT_TELL, (Churn.DEPLOY, *others))
-    if evidence.starts_anew:
-        return Diagnosis(Churn.RESTART_LOOP, (Churn.SCALE_OUT,))
-    return _by_pace(evidence)
+        return Churn.RESTART_LOOP
+    if evidence.is_start or evidence.is_calm:
+        return Churn.HEALTHY
+    if evidence.has_steps_of_deploys:
+        return Churn.DEPLOY
+    if evidence.is_transactional and not evidence.is_in_steps:
+        return Churn.NEW_TRANSACTIONAL_ID
+    if evidence.is_fleet and not evidence.goes_on:
+        return Churn.SCALE_OUT
+    at_random = not evidence.is_in_steps and evidence.goes_on and not evidence.is_fleet
+    return Churn.PER_MESSAGE if evidence.is_fast and at_random else Churn.CANT_TELL
 
 
-def _of_transactional_ids(evidence: ChurnEvidence) -> Diagnosis:
-    if evidence.has_rare_steps:
-        return Diagnosis(Churn.DEPLOY, (Churn.NEW_TRANSACTIONAL_ID,))
-    return Diagnosis(Churn.NEW_TRANSACTIONAL_ID, (Churn.DEPLOY,) if evidence.goes_on else (Churn.SCALE_OUT,))
-
-
-def _by_pace(evidence: ChurnEvidence) -> Diagnosis:
-    if evidence.counts_up:
-        return Diagnosis(Churn.PER_MESSAGE, (Churn.LEAK,))
-    # One address may hide several processes, or a fleet that has started.
-    one_address = evidence.hosts <= 1
-    small = evidence.new_pids < MAX_PIDS_OF_A_FLEET
-    may_be_start = one_address and small and evidence.steps == 1 and not evidence.goes_on
-    if (evidence.is_fast and not may_be_start) or not (evidence.is_regular or one_address):
-        return Diagnosis(Churn.PER_MESSAGE, (Churn.LEAK, Churn.RESTART_LOOP))
-    return Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.SCALE_OUT))
-
-
-def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
+def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Churn:
+    """Return the likeliest kind by how long ids are in use."""
     if lives.kept_share >= KEPT_SHARE:
         return _of_kept(evidence)
-    transactional = evidence.transactional_ids >= TRANSACTIONAL_SHARE * evidence.new_pids
-    overlapped = lives.outlived >= MIN_OUTLIVED and lives.used_seconds >= DEPLOY_SECONDS
-    if overlapped and (evidence.has_rare_steps or not transactional):
-        return _of_overlapped(evidence, lives)
-    if transactional:
-        return Diagnosis(Churn.NEW_TRANSACTIONAL_ID)
-    return _of_ended(evidence, lives)
-
-
-def _of_overlapped(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
-    if lives.replaced_share >= MIN_REPLACED_SHARE:
-        # Processes that restart independently do not end in steps.
-        return Diagnosis(Churn.DEPLOY, () if evidence.is_in_steps else (Churn.RESTART_LOOP,))
-    # Jobs, and workers that are recycled, end before the next ones begin.
-    if evidence.is_in_steps:
-        return Diagnosis(Churn.PER_MESSAGE, (Churn.DEPLOY, Churn.RESTART_LOOP))
-    return Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.DEPLOY))
-
-
-def _of_kept(evidence: ChurnEvidence) -> Diagnosis:
-    if evidence.is_fleet or not evidence.goes_on:
-        at_once = evidence.span_seconds <= START_SECONDS and not evidence.is_fleet
-        return Diagnosis(Churn.HEALTHY if at_once else Churn.SCALE_OUT)
-    if evidence.counts_up or evidence.new_pids >= MIN_LEAKED_PIDS:
-        return Diagnosis(Churn.LEAK)
-    return Diagnosis(Churn.CANT_TELL, (Churn.LEAK, Churn.SCALE_OUT))
-
-
-def _of_ended(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
-    works = lives.used_seconds >= WORK_SECONDS
-    if evidence.counts_up:
-        return Diagnosis(Churn.PER_MESSAGE)
-    if evidence.starts_anew:
-        return Diagnosis(Churn.RESTART_LOOP)
-    if evidence.is_fast or evidence.is_fleet:
-        # Several processes that restart behind one address, or with changing addresses, request ids as often.
-        return Diagnosis(Churn.PER_MESSAGE, (Churn.RESTART_LOOP,) if works else ())
-    if lives.on_schedule and not works:
-        return Diagnosis(Churn.PER_MESSAGE)
+    replaced = evidence.is_in_steps and lives.replaced_share >= REPLACED_SHARE
+    if replaced and lives.used_seconds >= BRIEF_SECONDS and (evidence.has_rare_steps or not evidence.is_transactional):
+        return Churn.DEPLOY
     if evidence.grows:
-        return Diagnosis(Churn.RESTART_LOOP)
-    if works and lives.down_spread <= REGULAR_SPREAD < lives.used_spread:
-        # It crashes at random times, and the supervisor waits equally long each time.
-        return Diagnosis(Churn.RESTART_LOOP)
-    if not evidence.is_regular and not works:
-        few = evidence.new_pids < MANY_PIDS * evidence.hosts
-        return Diagnosis(Churn.PER_MESSAGE, (Churn.RESTART_LOOP,) if few else ())
-    return Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.PER_MESSAGE))
+        return Churn.RESTART_LOOP
+    if evidence.is_calm:
+        return Churn.HEALTHY
+    if evidence.is_transactional:
+        return Churn.NEW_TRANSACTIONAL_ID
+    if lives.used_seconds >= WORK_SECONDS and _is_supervised(lives):
+        return Churn.RESTART_LOOP
+    if lives.used_seconds < BRIEF_SECONDS:
+        return _of_brief(evidence, lives)
+    # Jobs, and workers that are recycled, end before the next ones begin.
+    return Churn.PER_MESSAGE if evidence.is_in_steps or evidence.counts_up else Churn.CANT_TELL
+
+
+def _is_supervised(lives: Lives) -> bool:
+    """Whether processes end at random times, and a supervisor waits equally long each time."""
+    return lives.down_seconds > 0 and lives.down_spread <= REGULAR_SPREAD < lives.used_spread
+
+
+def _of_kept(evidence: ChurnEvidence) -> Churn:
+    if evidence.is_start:
+        return Churn.HEALTHY
+    if evidence.is_fleet:
+        return Churn.SCALE_OUT
+    lasting = evidence.goes_on and evidence.new_pids >= MIN_LEAKED_PIDS and evidence.span_seconds >= ROLL_OUT_SECONDS
+    if evidence.counts_up or lasting:
+        return Churn.LEAK
+    return Churn.SCALE_OUT if evidence.steps == 1 and not evidence.goes_on else Churn.CANT_TELL
+
+
+def _of_brief(evidence: ChurnEvidence, lives: Lives) -> Churn:
+    if evidence.counts_up or lives.on_schedule:
+        return Churn.PER_MESSAGE
+    if lives.used_seconds >= WORK_SECONDS or evidence.starts_anew:
+        return Churn.PER_MESSAGE if evidence.is_fleet and not evidence.starts_anew else Churn.CANT_TELL
+    return Churn.PER_MESSAGE if evidence.is_fast or evidence.is_fleet or not evidence.is_regular else Churn.CANT_TELL
 
 
 def diagnosis_text(diagnosis: Diagnosis) -> str:
     """Return a diagnosis in words."""
-    others = " or ".join(each.value for each in diagnosis.could_be)
+    *most, last = [each.value for each in diagnosis.could_be] or [""]
+    others = f"{', '.join(most)} or {last}" if most else last
     if diagnosis.kind is Churn.CANT_TELL:
         return f"can't tell: {others}"
     return diagnosis.kind.value if diagnosis.is_sure else f"likely {diagnosis.kind.value}, else {others}"
@@ -233,8 +258,12 @@ def what_decides(diagnosis: Diagnosis, *, with_lives: bool) -> str:
     fitting = frozenset((diagnosis.kind, *diagnosis.could_be))
     if Churn.FENCING_WAR in fitting:
         return "whether two instances use this transactional.id at once; give each its own client.id to see it"
+    if Churn.ON_ERROR in fitting:
+        return "whether the process is the same after an error: its own log"
     if not with_lives:
         return "how long each producer id is in use: give --bootstrap-servers to ask the brokers"
-    if Churn.LEAK in fitting:
+    if Churn.LEAK in fitting and not fitting & {Churn.RESTART_LOOP, Churn.PER_MESSAGE}:
         return "whether it stops: a roll-out ends, a leak does not"
+    if fitting <= {Churn.LEAK, Churn.PER_MESSAGE}:
+        return "whether the client closes its producers: its own code; the fix is the same"
     return "whether the process is the same: its supervisor's log, or a client.id that names the process"

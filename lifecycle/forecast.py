@@ -7,11 +7,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lifecycle.generations import in_use
+from lifecycle.generations import replaced
 from lifecycle.occupancy import NOT_KNOWN_MS, Bools, Census, Int64s, ReplicaProducers
 from lifecycle.occupancy_rate import HAND_OUTS, Rate, longest_pause_ms
 
 _HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
+_SILENCE_MS = _HOUR_MS // 2
+"""Longest silence of an id in use that is younger than a day."""
+_MANY_TIMES = 4
+"""Ids only come if those in use outnumber those that have ended this many times."""
 _STEP_MS = 60_000
 _MIN_STEPS = 100
 
@@ -32,14 +37,17 @@ class Outlook:
         times = np.concatenate([times for times, _ in closed] or [np.empty(0, np.int64)])
         self._open = census.held(broker_id) - len(times)
         if rate.source == HAND_OUTS:
-            goes_on = np.concatenate([self._in_use(census, each) for _, each in closed] or [np.empty(0, np.bool_)])
+            begins = np.concatenate([self._begins_ms(census, each) for _, each in closed] or [np.empty(0, np.int64)])
+            goes_on = self._in_use(begins, times, expiration_ms)
             self._last_ms: Int64s = np.sort(times[~goes_on])
             self._steady, self._active = float(goes_on.sum()), np.inf
+            self._mean = self._mean_in_use(begins, times, goes_on, min(_DAY_MS, expiration_ms))
         else:
             # Unknown which ones, but entries active lately that are not new stay in use.
             self._last_ms = np.sort(times)
             self._active = float(self._later_than(self._now_ms - self._pause_ms))
             self._steady = max(0.0, self._active - rate.pids_per_hour * self._pause_ms / _HOUR_MS)
+            self._mean = self._steady
 
     def held_in(self, ms: float) -> int:
         """Entries held after `ms` at this rate."""
@@ -51,8 +59,8 @@ class Outlook:
 
     @property
     def settles_at(self) -> int:
-        """Entries held in the steady state of this rate."""
-        return self.held_in(self._horizon_ms)
+        """Entries held on average in the steady state of this rate."""
+        return round(self._held_in(self._horizon_ms) - self._steady + self._mean)
 
     @property
     def _horizon_ms(self) -> float:
@@ -63,12 +71,30 @@ class Outlook:
         step_ms = min(_STEP_MS, self._horizon_ms / _MIN_STEPS)
         return (number * step_ms for number in range(round(self._horizon_ms / step_ms) + 1))
 
-    def _in_use(self, census: Census, replica: ReplicaProducers) -> Bools:
-        """Which entries stay in use (`lifecycle/generations.py`)."""
-        last_ms = replica.last_timestamps_ms[~replica.in_transaction]
-        handed_out = census.owners.handed_out_ms[census.owners.rows(replica.producer_ids[~replica.in_transaction])]
-        begins_ms = np.where(handed_out == NOT_KNOWN_MS, last_ms - self._pause_ms, handed_out)
-        return in_use(begins_ms.astype(np.int64), last_ms, self._now_ms)
+    def _begins_ms(self, census: Census, replica: ReplicaProducers) -> Int64s:
+        ids = replica.producer_ids[~replica.in_transaction]
+        return census.owners.handed_out_ms[census.owners.rows(ids)]
+
+    def _in_use(self, begins_ms: Int64s, ends_ms: Int64s, expiration_ms: int) -> Bools:
+        """Which entries stay in use."""
+        unknown = begins_ms == NOT_KNOWN_MS
+        silent_ms = self._now_ms - ends_ms
+        used_ms = np.where(unknown, self._pause_ms, ends_ms - begins_ms)
+        # Ids that pause every night have done so before; younger ones that fall silent have ended.
+        awake = (silent_ms <= min(_SILENCE_MS, self._pause_ms)) | unknown | (used_ms >= min(_DAY_MS, expiration_ms))
+        # Ids of unknown age are older than the others.
+        oldest_ms = int(begins_ms[~unknown].min(initial=self._now_ms)) - _DAY_MS
+        generations_ms = np.where(unknown, oldest_ms, begins_ms)
+        ended: Bools = (used_ms < silent_ms) | ~awake | replaced(generations_ms, ends_ms, self._now_ms)
+        return ~ended
+
+    def _mean_in_use(self, begins_ms: Int64s, ends_ms: Int64s, goes_on: Bools, span_ms: int) -> float:
+        """Mean number of ids in use over a day, if they come and go; else those in use now."""
+        if goes_on.sum() > _MANY_TIMES * (~goes_on).sum():
+            return float(goes_on.sum())
+        since_ms = self._now_ms - span_ms
+        until_ms = np.where(goes_on, self._now_ms, ends_ms)
+        return float(np.maximum(0, until_ms - np.maximum(begins_ms, since_ms)).sum()) / span_ms
 
     def _held_in(self, ms: float) -> float:
         left = self._later_than(self._now_ms + ms - self._kept_ms)

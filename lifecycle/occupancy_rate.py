@@ -16,7 +16,7 @@ RATE_HOURS = 24.0
 """Span of today's rate."""
 MIN_AGE_MS = 600_000
 """Minimum age of an earlier census: the default interval of expiration checks."""
-LATELY_MS = 60_000
+LATELY_MS = 45_000
 """Minimum span of the recent rate: a deployment opens its producers within moments."""
 MIN_PIDS = 20
 """Minimum of producer ids for a recent rate."""
@@ -24,6 +24,8 @@ HAND_OUTS, SWEEP, IDLE = "hand-out times", "earlier sweep", "idle times"
 
 _HOUR_MS = 3_600_000
 _BOUND_SHARE = 0.9
+_ONGOING_SHARE = 0.25
+"""Hand-outs go on if the newest is at most this share of the oldest one's age ago."""
 # In standard errors: of the many spans examined, chance alone puts some more than two too high.
 _ERRORS = 3.0
 
@@ -132,8 +134,10 @@ class _HandOuts:
         return cls(now_ms - handed_out[order], entries[known][order])
 
     def rate(self, expiration_ms: int) -> Rate:
-        # All ids handed out within the expiration are still held.
-        span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, max(_HOUR_MS, int(self.ages_ms[-1])))
+        # All ids handed out within the expiration are still held: hand-outs that began lately have begun lately.
+        oldest_ms = max(_HOUR_MS, int(self.ages_ms[-1]))
+        goes_on = self.ages_ms[0] <= _ONGOING_SHARE * oldest_ms
+        span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, oldest_ms if goes_on else math.inf)
         counted = int(np.searchsorted(self.ages_ms, span_ms, side="right"))
         return Rate(float(self.entries[:counted].sum()) * _HOUR_MS / span_ms, HAND_OUTS, counted, span_ms)
 
@@ -152,6 +156,9 @@ class _HandOuts:
         best = int(surely.argmax())
         if surely[best] * _HOUR_MS <= today.pids_per_hour:
             return None
+        # The best span is the best by chance, too: a longer one at about that rate is more exact.
+        alike = (counted >= MIN_PIDS) & (rates >= rates[best] * (1 - 1 / math.sqrt(best + 1)))
+        best = int(np.flatnonzero(alike)[-1])
         return Rate(float(rates[best]) * _HOUR_MS, HAND_OUTS, best + 1, float(spans_ms[best]))
 
 

@@ -16,6 +16,8 @@ from lifecycle.occupancy import Int64s
 
 YOUNG_MS = 2000
 """Younger ids can't be classified as kept or not."""
+PAUSE_MS = 60_000
+"""A client that is silent for longer has paused: its ids count as in use if they were at its last batch."""
 MIN_BEATS = 9
 MAX_SLIP_MS = 8.0
 """Tolerated drift of a schedule per period; starting a process takes longer."""
@@ -41,20 +43,22 @@ class Lives:
     """Statistics over the lives of a client's producer ids.
 
     Attributes:
-        kept_share: Share of ids still in use.
+        kept_share: Share of ids in use when the client last wrote: a client that pauses keeps its producers.
+        silent_seconds: Time since the client last wrote.
         used_seconds: Median time in use of the others.
         used_spread: Interquartile range of that time over its median.
-        down_spread: The same for the time from the end of an id to the next id of its address.
-        outlived: Median number of ids handed out during the life of an ended one.
+        down_seconds: Median time from the end of an id to the next id of its address; 0 if they overlap.
+        down_spread: Interquartile range of that time over its median.
         replaced_share: Share of the ended ids that ended as the next group began.
         on_schedule: Whether ids were handed out at a period of whole seconds, without drift.
     """
 
     kept_share: float
+    silent_seconds: float = 0.0
     used_seconds: float = 0.0
     used_spread: float = 0.0
+    down_seconds: float = 0.0
     down_spread: float = 0.0
-    outlived: float = 0.0
     replaced_share: float = 0.0
     on_schedule: bool = False
 
@@ -71,18 +75,20 @@ def lives_of(lives: Sequence[Life], now_ms: int) -> Lives | None:
         return None
     begins = np.array([each.from_ms for each in known], np.int64)
     ends = np.maximum(begins, np.array([each.to_ms for each in known], np.int64))
-    kept = in_use(begins, ends, now_ms)
+    last_ms = int(ends.max())
+    seen_ms, silent_seconds = min(now_ms, last_ms + PAUSE_MS), max(0.0, (now_ms - last_ms) / 1000)
+    kept = in_use(begins, ends, seen_ms)
     if kept.all():
-        return Lives(kept_share=1.0)
-    used = (ends - begins)[~kept]
-    outlived = np.searchsorted(begins, ends[~kept], side="right") - np.searchsorted(begins, begins[~kept], side="right")
+        return Lives(kept_share=1.0, silent_seconds=silent_seconds)
+    used, down_ms = (ends - begins)[~kept], _down_ms(known)
     return Lives(
         kept_share=float(kept.mean()),
+        silent_seconds=silent_seconds,
         used_seconds=float(np.median(used)) / 1000,
         used_spread=_spread(used),
-        down_spread=_spread(_down_ms(known)),
-        outlived=float(np.median(outlived)),
-        replaced_share=float(replaced(begins, ends, now_ms)[~kept].mean()),
+        down_seconds=float(np.median(down_ms)) / 1000 if len(down_ms) else 0.0,
+        down_spread=_spread(down_ms),
+        replaced_share=float(replaced(begins, ends, seen_ms)[~kept].mean()),
         on_schedule=all(_keep_step(times) for times in _by_host(known)),
     )
 

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,7 +21,8 @@ from jobs.output.terminal import output, printable
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
-from lifecycle.producer_lives import Lives
+from lifecycle.producer_lives import PAUSE_MS, Lives
+from tables.errors import TableNotFoundError
 from tables.query.addresses import asked_from, refused_from
 from tables.query.churn_clients import DiagnosedClient, clients_of
 from tables.query.held_entries import held_entries
@@ -29,6 +31,7 @@ from tables.query.sql_query import query
 
 _FOR_ITS_OWNER = "docs/throttled.md"
 _IF_WANTED = "to let it pass: `pid-quota quotas --suggest-for {}` prints the command that sets such a quota"
+_KNOWN = "SELECT 1 FROM {} WHERE principal = :principal LIMIT 1"
 _NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"
 
 
@@ -50,14 +53,8 @@ def why(
     now = datetime.now(timezone.utc)
     rows = clients_of(tables, name, now, last_ms)
     warn_if_known_stale(tables, now)
-    if not rows:
-        near = similar(name, [row[0] for row in query(tables, _NAMES, now).rows])
-        meant = f"did you mean {', '.join(near)}? If not, check" if near else "check the name, and"
-        msg = (
-            f"{name} asked for no producer id in the last 24 hours, as far as tables {tables} know: "
-            f"{meant} `pid-quota tap status`"
-        )
-        raise WhyError(msg)
+    if not rows and not _is_known(tables, name, now):
+        raise WhyError(_unknown_text(tables, name, now))
     refused, asked = refused_from(tables, name, now), asked_from(tables, name, now)
     leases, held = open_leases(tables, name, now), held_entries(tables, name, now)
     if as_json:
@@ -67,7 +64,7 @@ def why(
         found = {"principal": name, "refused_from": refused, "enforced": enforced, "held": swept, "clients": clients}
         typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
         return
-    output().print(printable(_headline(name, rows[0].row)))
+    output().print(printable(_headline(name, rows[0].row if rows else None)))
     if held is not None:
         output().print(printable(_held_text(held)), soft_wrap=True)
     if refused:
@@ -76,7 +73,7 @@ def why(
         output().print(printable(_lease_text(lease)), soft_wrap=True)
     if leases:
         output().print(printable(f"  what the owner of its clients sees, and can do: {_FOR_ITS_OWNER}"), soft_wrap=True)
-    if rows[0].row["throttled_now"] and rows[0].diagnosis.is_harmless:
+    if rows and rows[0].row["throttled_now"] and rows[0].diagnosis.is_harmless:
         output().print(printable(f"  {_IF_WANTED.format(shlex.quote(name))}"), soft_wrap=True)
     for each in rows:
         for line in _report(each, asked.get(each.row["client"], {})):
@@ -105,7 +102,7 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     life = row["median_life_seconds"]
     parts.append("no second one from any address" if life is None else f"the next one after {_duration(life)} (median)")
     if lives is not None:
-        parts.append(f"{lives.kept_share:.0%} still in use")
+        parts.append(f"{lives.kept_share:.0%} {_in_use_when(lives)}")
         if lives.kept_share < 1:
             parts.append(f"the others were for {_duration(lives.used_seconds)} (median)")
     if row["steps"] > 1:
@@ -123,7 +120,33 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     return ", ".join(parts)
 
 
-def _headline(name: str, row: Mapping[str, Any]) -> str:
+def _in_use_when(lives: Lives) -> str:
+    if lives.silent_seconds < PAUSE_MS / 1000:
+        return "still in use"
+    return f"in use when the client last wrote, {_duration(lives.silent_seconds)} ago"
+
+
+def _is_known(tables: str, name: str, now: datetime) -> bool:
+    """Whether the tables have metrics or decisions of a principal."""
+    for table in ("producer_id_metrics", "throttle_decisions"):
+        with suppress(TableNotFoundError):
+            if query(tables, _KNOWN.format(table), now, {"principal": name}).rows:
+                return True
+    return False
+
+
+def _unknown_text(tables: str, name: str, now: datetime) -> str:
+    near = similar(name, [row[0] for row in query(tables, _NAMES, now).rows])
+    meant = f"did you mean {', '.join(near)}? If not, check" if near else "check the name, and"
+    return (
+        f"{name} asked for no producer id in the last 24 hours, as far as tables {tables} know: "
+        f"{meant} `pid-quota tap status`"
+    )
+
+
+def _headline(name: str, row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return f"{name}: {Churn.HEALTHY.value}, no new producer ids in the last 24 hours"
     if not row["throttles"]:
         return f"{name}: not throttled in the last 24 hours"
     now = ", throttled now" if row["throttled_now"] else ""

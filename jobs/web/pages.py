@@ -231,8 +231,9 @@ def _last_day(now: datetime) -> dict[str, RowFilter]:
 def _with_diagnosis(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of the view `principal_churn` with its diagnosis, the evidence and the fixes."""
     diagnosis = diagnosis_of(row)
-    shown = ("client", "kind", "new_pids", "pids_per_hour", "span_seconds")
+    shown = ("client", "new_pids", "pids_per_hour", "span_seconds")
     return {name: row[name] for name in shown} | {
+        "kind": diagnosis.kind.value,
         "text": diagnosis_text(diagnosis),
         "evidence": evidence_text(row),
         "decides": what_decides(diagnosis, with_lives=False),

@@ -74,24 +74,25 @@ LIMIT 5
 -- MAGIC %md
 -- MAGIC ## 3. Which client is it, and what is wrong with it?
 -- MAGIC
--- MAGIC A principal is often many programs. `client` is the client id without its number; `kind` says what the
--- MAGIC pattern of its requests looks like. `pid-quota why PRINCIPAL` says how to mend it.
+-- MAGIC A principal is often many programs. `client` is the client id without its number, and `life_seconds` the
+-- MAGIC median time until the same address asks for another id. `pid-quota why PRINCIPAL` diagnoses it and says how to
+-- MAGIC fix it.
 
 -- COMMAND ----------
 
-SELECT principal, client, kind, new_pids, CAST(median_life_seconds AS BIGINT) AS life_seconds, hosts
+SELECT principal, client, new_pids, CAST(median_life_seconds AS BIGINT) AS life_seconds, hosts
 FROM principal_churn
-WHERE kind <> 'healthy'
+WHERE new_pids >= 100
 ORDER BY new_pids DESC, principal, client
 
 -- COMMAND ----------
 
 -- MAGIC %md
--- MAGIC | principal | client | kind | new_pids | life_seconds | hosts |
--- MAGIC | --- | --- | --- | --- | --- | --- |
--- MAGIC | User:mallory | producer-# | restart loop | 240 | 20 | 1 |
+-- MAGIC | principal | client | new_pids | life_seconds | hosts |
+-- MAGIC | --- | --- | --- | --- | --- |
+-- MAGIC | User:mallory | producer-# | 240 | 20 | 1 |
 -- MAGIC
--- MAGIC One program on one host restarts every 20 seconds.
+-- MAGIC One host asks for a new id every 20 seconds.
 
 -- COMMAND ----------
 

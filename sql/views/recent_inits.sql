@@ -1,12 +1,55 @@
--- The answers to INIT_PRODUCER_ID of the last 24 hours; `client` is the client id without the number or UUID at its
--- end: Java numbers its producers (`producer-17`), and others generate an id each time.
+-- The answers to INIT_PRODUCER_ID of the last 24 hours. `client` is the client id with `#` for what is generated: UUIDs,
+-- the names of Kubernetes pods, hexadecimal numbers, and a number at the end (Java's `producer-17`). If a principal has
+-- 20 such clients or more with 1 to 4 new producer ids each, these count as one client, `*`, and so do all but the 50
+-- with most new producer ids.
 SELECT
-    classified_inits.*,
+    answered_at,
+    broker_id,
+    principal,
+    client_id,
+    client_host,
+    transactional_id,
+    producer_id,
+    producer_epoch,
+    result_producer_id,
+    result_producer_epoch,
+    error,
+    outcome,
+    is_new_pid,
     unix_millis(answered_at) AS at_ms,
-    regexp_replace(
-        client_id, '([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{12,}|[0-9]+)$', '#'
-    ) AS client
-FROM classified_inits
-CROSS JOIN settings
-WHERE unix_millis(answered_at) > unix_millis(now) - 86400000
+    CASE WHEN (family_pids BETWEEN 1 AND 4 AND rare_families >= 20) OR place > 50 THEN '*' ELSE family END AS client
+FROM (
+    SELECT *,
+        sum(CASE WHEN nth = 1 AND family_pids BETWEEN 1 AND 4 THEN 1 ELSE 0 END) OVER (PARTITION BY principal)
+            AS rare_families,
+        dense_rank() OVER (PARTITION BY principal ORDER BY family_pids DESC, family) AS place
+    FROM (
+        SELECT *,
+            count(CASE WHEN is_new_pid THEN 1 END) OVER (PARTITION BY principal, family) AS family_pids,
+            row_number() OVER (PARTITION BY principal, family ORDER BY answered_at) AS nth
+        FROM (
+            SELECT
+                classified_inits.*,
+                -- DuckDB replaces the first match only, Spark all.
+                regexp_replace(
+                    regexp_replace(
+                        regexp_replace(
+                            regexp_replace(
+                                client_id, '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}', '#'
+                            ),
+                            '-[bcdfghjklmnpqrstvwxz0-9]{8,10}-[bcdfghjklmnpqrstvwxz0-9]{5}$',
+                            '-#'
+                        ),
+                        '[0-9a-f]{8,}',
+                        '#'
+                    ),
+                    '[0-9]+$',
+                    '#'
+                ) AS family
+            FROM classified_inits
+            CROSS JOIN settings
+            WHERE unix_millis(answered_at) > unix_millis(now) - 86400000
+        )
+    )
+)
 ORDER BY answered_at

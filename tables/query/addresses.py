@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 
-from tables.query.churn_clients import ALL_CLIENTS
 from tables.query.sql_query import query
 from tables.times import to_ms
 
@@ -49,6 +48,5 @@ def asked_from(tables: str, principal: str, now: datetime) -> dict[str, dict[str
     """
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for row in query(tables, _ASKED, now, {"principal": principal}).records():
-        for client in (row["client"], ALL_CLIENTS):
-            found[client][row["client_host"]] += row["new_pids"]
+        found[row["client"]][row["client_host"]] += row["new_pids"]
     return {client: dict(counts.most_common()) for client, counts in found.items()}

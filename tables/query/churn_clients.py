@@ -20,8 +20,6 @@ WHERE principal = :principal AND is_new_pid
 """
 _MIN_SHARE = 0.5
 """Share of a client's producer ids that brokers must remember for a diagnosis by lives."""
-ALL_CLIENTS = "*"
-"""The view's name for all clients of a principal with too many of them."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class DiagnosedClient:
 
     Attributes:
         row: Row of the view `principal_churn`.
-        diagnosis: What it does; with lives it may differ from the view's.
+        diagnosis: What it does.
         lives: How long its producer ids were in use; None if unknown.
     """
 
@@ -60,7 +58,7 @@ def clients_of(
 
 
 def diagnosis_of(row: Mapping[str, Any], lives: Lives | None = None) -> Diagnosis:
-    """Diagnose a row of the view `principal_churn`; without lives the outcome is the view's."""
+    """Diagnose a row of the view `principal_churn`."""
     evidence = {each.name: row[each.name] for each in fields(ChurnEvidence) if each.name != "lives"}
     return diagnose(ChurnEvidence(**evidence, lives=lives))
 
@@ -73,10 +71,9 @@ def _lives_of_clients(
     handed_out: Counter[str] = Counter()
     for row in query(tables, _HAND_OUTS, now, {"principal": principal}).records():
         used_at_ms = last_batches_ms.get(row["result_producer_id"])
-        for client in (row["client"], ALL_CLIENTS):
-            handed_out[client] += 1
-            if used_at_ms is not None:
-                found[client].append(Life(row["client_host"] or "", row["at_ms"], used_at_ms))
+        handed_out[row["client"]] += 1
+        if used_at_ms is not None:
+            found[row["client"]].append(Life(row["client_host"] or "", row["at_ms"], used_at_ms))
     told = {
         client: lives_of(lives, to_ms(now))
         for client, lives in found.items()

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tables.errors import TableNotFoundError
+from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
 from tables.store.open import open_store
 from tables.store.values import StreamSettings
@@ -27,7 +28,7 @@ FULL OUTER JOIN (SELECT * FROM current_throttles WHERE throttled_now) AS throttl
     AND coalesce(throttles.broker_id, -1) = coalesce(latest.broker_id, -1)
 WHERE latest.newest = 1 OR latest.newest IS NULL
 """
-_DIAGNOSES = "SELECT principal, kind FROM principal_churn ORDER BY new_pids"
+_CHURN = "SELECT * FROM principal_churn ORDER BY new_pids"
 _TIMELINE = """
 SELECT window_end, broker_id, admitted_pids, refused_pids, new_pids_window, quota, tokens, active_pids, throttled
 FROM principal_timeline WHERE principal = :principal AND window_end > :since ORDER BY window_end
@@ -140,10 +141,10 @@ def read_rows(tables: str, now: datetime) -> list[TopRow]:
 def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
     """Read the diagnosis of each principal's most active client; empty without taps."""
     try:
-        answer = query(tables, _DIAGNOSES, now)
+        rows = query(tables, _CHURN, now).records()
     except TableNotFoundError:
         return {}
-    return dict(answer.rows)
+    return {row["principal"]: diagnosis_of(row).kind.value for row in rows}
 
 
 def read_detail(tables: str, principal: str, now: datetime) -> Detail:
@@ -159,7 +160,8 @@ def read_detail(tables: str, principal: str, now: datetime) -> Detail:
 
     counts = ("client_ids", "addresses")
     decisions = [row | {name: dict(row[name] or {}) for name in counts} for row in rows(_DECISIONS, since=since)]
-    return Detail(principal, rows(_TIMELINE, since=since), decisions, rows(_LEASES), rows(_CLIENTS))
+    clients = [row | {"kind": diagnosis_of(row).kind.value} for row in rows(_CLIENTS)]
+    return Detail(principal, rows(_TIMELINE, since=since), decisions, rows(_LEASES), clients)
 
 
 def _row(record: dict[str, Any], now: datetime, settings: StreamSettings) -> TopRow:

@@ -1,4 +1,4 @@
-"""Real clients of which it is known what they do, and what the diagnosis says of them: the truth table."""
+"""Diagnoses of real clients with known causes: the truth table."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.lifecycle.why import ask_last_batches
-from lifecycle.churn import Churn
+from lifecycle.churn import Churn, diagnosis_text
 from lifecycle.churn_evidence import ChurnEvidence
 from tables.query.churn_clients import DiagnosedClient, clients_of, diagnosis_of
 from tests.kits.broker_kit import file_tap, new_topic, read_events, running, wait_until_idle
@@ -21,8 +21,9 @@ from tests.kits.churn_kit import SECONDS, labelled_clients, running_clients, wri
 from wire.topics import PRODUCER_INITS
 
 MIN_OF_THE_FASTEST = 160
-"""Where the fastest client takes much more than a second for a producer, nobody does what the label says."""
-MAX_OPEN = 3
+"""On a machine where the fastest client makes fewer producers, clients do not do what their labels say."""
+MAX_OPEN = 8
+"""Clients without a likely cause; their cause is among those that are left."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def own(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalB
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_real_clients_of_every_kind_are_told_apart_from_one_address_and_from_several(
+def test_real_clients_of_every_kind_are_diagnosed_from_one_address_and_from_several(
     own: LocalBroker, tmp_path: Path
 ) -> None:
     ensure_topics(own.admin_config())
@@ -46,7 +47,7 @@ def test_real_clients_of_every_kind_are_told_apart_from_one_address_and_from_sev
             records = [record for _, record in read_events(own, PRODUCER_INITS)]
             write_inits(str(tmp_path), records)
             now = datetime.now(timezone.utc)
-            # While those who live are alive.
+            # Asked before the clients end: which ids are in use counts.
             servers = own.admin_servers
             told = {
                 each.name: clients_of(str(tmp_path), f"User:{each.name}", now, ask_last_batches(servers, None))
@@ -61,7 +62,7 @@ def test_real_clients_of_every_kind_are_told_apart_from_one_address_and_from_sev
         # A war of two names has a row for each.
         for row in told[client.name]:
             said, alone = row.diagnosis, diagnosis_of(row.row)
-            print(f"{client.name:20} {said.kind.value:32} {', '.join(said.could_be)}   tables alone: {alone}")
+            print(f"{client.name:20} {diagnosis_text(said):80} tables alone: {diagnosis_text(alone)}")
             if said.kind is Churn.CANT_TELL:
                 left_open.append(client.name)
                 wrong += [client.name] if not set(client.kinds) & set(said.could_be) else []

@@ -165,6 +165,12 @@ def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics:
     assert found["pid_quota_principals",] == 10
 
 
+def test_of_those_with_equally_many_new_pids_the_ones_with_most_active_pids_come_first(metrics: StreamMetrics) -> None:
+    metrics.observe(batch(*(row(f"User:u{number}", new_pids_window=0, active_pids=number) for number in range(4))))
+    shown = {key[1][1] for key in scraped(metrics) if key[0] == "pid_quota_active_pids"}
+    assert shown == {"u3", "u2", "other"}
+
+
 def test_throttled_principals_come_first_and_unknown_is_always_shown(metrics: StreamMetrics) -> None:
     metrics.observe(
         batch(

@@ -107,7 +107,7 @@ class TestOverview:
         append(data.tables, "throttle_decisions", *throttles)
         append(data.tables, "producer_inits", *deploys("User:pods", NOON))
         assert {row["principal"]: row["looks_like"] for row in data.overview(NOON)["throttled"]} == {
-            "User:pods": "likely deploy, else producer per message/batch or leak or restart loop",
+            "User:pods": "likely deploy, else restart loop, producer per message/batch, leak or scale-out",
             "User:x": None,
         }
 

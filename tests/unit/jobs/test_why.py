@@ -1,4 +1,4 @@
-"""`pid-quota why`, and the view of the diagnosis held to the pure function."""
+"""`pid-quota why`, and the evidence that the view `principal_churn` collects."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -11,18 +11,25 @@ import numpy as np
 import pytest
 
 from jobs.lifecycle import why
-from lifecycle.churn import Churn
-from lifecycle.churn_evidence import ChurnEvidence
+from lifecycle.churn import Churn, Diagnosis, diagnosis_text
 from lifecycle.churn_fixes import FIXES
-from tables.query.churn_clients import ALL_CLIENTS, diagnosis_of
+from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import ago, append_kip_tables, deploys, failed_init, init, now
-from tests.unit.jobs.table_rows import Row, append, decision, lease_step, seconds, tap_report
+from tests.unit.jobs.table_rows import Row, append, decision, lease_step, metrics, seconds, tap_report
+
+ANY = (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.DEPLOY, Churn.SCALE_OUT)
+NOT_PER_MESSAGE = tuple(kind for kind in ANY if kind is not Churn.PER_MESSAGE)
+NO_LEAK = tuple(kind for kind in ANY if kind is not Churn.LEAK)
+
+
+def text(kind: Churn, *others: Churn) -> str:
+    return diagnosis_text(Diagnosis(kind, tuple(other for other in others if other is not kind)))
 
 
 def rows_of(
-    times: Iterable[float], principal: str = "User:m", client_id: str = "app", first: int = 0, **values: Any
+    times: Iterable[float], principal: str | None = "User:m", client_id: str = "app", first: int = 0, **values: Any
 ) -> list[Row]:
     """One new producer id at each of some times, in seconds ago."""
     return [
@@ -44,13 +51,9 @@ def going_on(gap_s: float, count: int) -> list[float]:
     return [gap_s * number for number in range(count, 0, -1)]
 
 
-def kinds(tables: Path) -> dict[tuple[str, str], str]:
-    select = "SELECT principal, client, kind, could_be FROM principal_churn"
-    rows = query(str(tables), select, now()).rows
-    return {
-        (principal, client): kind if could_be is None else f"{kind}: {could_be}"
-        for principal, client, kind, could_be in rows
-    }
+def diagnoses(tables: Path) -> dict[tuple[str, str], str]:
+    rows = query(str(tables), "TABLE principal_churn", now()).records()
+    return {(row["principal"], row["client"]): diagnosis_text(diagnosis_of(row)) for row in rows}
 
 
 def takes(name: str, rivals: Sequence[tuple[str, str]], count: int, gap_s: float, **values: Any) -> list[Row]:
@@ -79,8 +82,10 @@ def test_it_shows_the_entries_of_the_principal_at_the_last_sweep(pid_quota: PidQ
         "missing_replicas": 0,
     }  # fmt: skip
     other = {"principal": "User:n", "held_pids": 7}
-    append(tmp_path, "producer_occupancy", *({**swept, "broker_id": each} for each in (1, 2)))
+    append(tmp_path, "producer_occupancy", {**swept, "broker_id": 1}, {**swept, "broker_id": 2, "swept_at": ago(900)})
     append(tmp_path, "producer_occupancy", {**swept, **other, "broker_id": 3})
+    # An older sweep of a broker does not count.
+    append(tmp_path, "producer_occupancy", {**swept, "broker_id": 1, "swept_at": ago(4000), "held_pids": 5})
 
     _, text, _ = pid_quota("why", "User:m", "--tables", tmp_path)
     _, as_json, _ = pid_quota("why", "User:m", "--tables", tmp_path, "--json")
@@ -91,6 +96,7 @@ def test_it_shows_the_entries_of_the_principal_at_the_last_sweep(pid_quota: PidQ
     )
     held = json.loads(as_json)["held"]
     assert (held["entries"], held["estimated_bytes"]) == (200_000, 61_200_000)
+    assert datetime.fromisoformat(held["swept_at"]) == ago(900)
 
 
 def test_each_kind_is_diagnosed_from_rows(tmp_path: Path) -> None:
@@ -126,21 +132,23 @@ def test_each_kind_is_diagnosed_from_rows(tmp_path: Path) -> None:
             ),
         ],
     )
-    assert kinds(tmp_path) == {
-        ("User:message", "app"): "can't tell: restart loop, producer per message/batch, leak, scale-out",
-        ("User:batch", "app"): "can't tell: restart loop, producer per message/batch, leak, scale-out",
-        ("User:crash", "app"): "can't tell: restart loop, producer per message/batch, leak, scale-out",
-        ("User:backoff", "app"): "restart loop",
-        ("User:error", "app"): "new producer on error",
-        ("User:fleet", "app"): "scale-out",
+    assert diagnoses(tmp_path) == {
+        ("User:message", "app"): text(Churn.CANT_TELL, *ANY),
+        ("User:batch", "app"): text(Churn.CANT_TELL, *ANY, Churn.HEALTHY),
+        ("User:crash", "app"): text(Churn.CANT_TELL, *ANY, Churn.HEALTHY),
+        ("User:backoff", "app"): text(Churn.RESTART_LOOP, *ANY),
+        ("User:error", "app"): text(Churn.ON_ERROR, Churn.RESTART_LOOP),
+        ("User:fleet", "app"): text(Churn.HEALTHY, *ANY),
         ("User:steady", "app"): "healthy",
-        ("User:start", "app"): "healthy",
-        ("User:deploy", "app"): "can't tell: deploy, producer per message/batch, leak, restart loop",
+        ("User:start", "app"): text(Churn.HEALTHY, *ANY),
+        ("User:deploy", "app"): text(
+            Churn.CANT_TELL, Churn.DEPLOY, *(kind for kind in ANY if kind is not Churn.DEPLOY)
+        ),
         ("User:war", "a"): "fencing war",
-        ("User:behind-one-address", "a"): "healthy: restart loop, fencing war",
-        ("User:moves-back", "a"): "healthy: fencing war",
+        ("User:behind-one-address", "a"): text(Churn.HEALTHY, Churn.RESTART_LOOP, Churn.FENCING_WAR),
+        ("User:moves-back", "a"): text(Churn.HEALTHY, Churn.FENCING_WAR),
         ("User:moved", "a"): "healthy",
-        ("User:flink", "app"): "new transactional id each time: scale-out",
+        ("User:flink", "app"): text(Churn.NEW_TRANSACTIONAL_ID, *NOT_PER_MESSAGE, Churn.HEALTHY),
     }
 
 
@@ -155,20 +163,65 @@ def test_client_ids_that_count_up_or_end_in_a_uuid_are_one_client(tmp_path: Path
             *rows_of([5], "User:word", "decade", first=300),
         ],
     )
-    assert kinds(tmp_path) == {
+    assert diagnoses(tmp_path) == {
         # One process counts its producers; one that starts anew begins with 1 again.
-        ("User:java", "producer-#"): "producer per message/batch: leak",
-        ("User:loop", "producer-#"): "restart loop: scale-out",
+        ("User:java", "producer-#"): text(Churn.CANT_TELL, Churn.PER_MESSAGE, Churn.LEAK, Churn.HEALTHY),
+        ("User:loop", "producer-#"): text(
+            Churn.CANT_TELL, Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.DEPLOY, Churn.SCALE_OUT, Churn.HEALTHY
+        ),
         ("User:uuid", "job-#"): "healthy",
         ("User:word", "decade"): "healthy",
     }
+
+
+@pytest.mark.parametrize(
+    ("client_id", "client"),
+    [
+        ("producer-17", "producer-#"),
+        ("app-0b5a9dcb-8f9a-4a1c-9c55-1b9e5f7d2a01-StreamThread-1-producer", "app-#-StreamThread-1-producer"),
+        ("checkout-5f7b8c9d6-x2x7k", "checkout-#"),
+        ("kafka-nodejs-producer", "kafka-nodejs-producer"),
+        ("sink-1c9f03ab77-out", "sink-#-out"),
+        ("decade-v2", "decade-v#"),
+        ("rdkafka", "rdkafka"),
+    ],
+)
+def test_generated_parts_of_a_client_id_become_a_hash_sign(tmp_path: Path, client_id: str, client: str) -> None:
+    append_kip_tables(tmp_path, inits=rows_of([5], "User:m", client_id))
+    assert [name for _, name in diagnoses(tmp_path)] == [client]
+
+
+def test_twenty_clients_with_few_new_ids_count_as_one_and_busy_ones_stay_apart(tmp_path: Path) -> None:
+    rare = ["".join(pair) for pair in product("ghijk", "lmno")]
+    inits = [row for n, name in enumerate(rare) for row in rows_of([600 - n], "User:m", name, first=n)]
+    inits += rows_of(every(3, 5), "User:m", "busy", first=1000)
+    inits += [row for n, name in enumerate(rare[:19]) for row in rows_of([n], "User:n", name, first=2000 + n)]
+    inits += [row for n, name in enumerate(rare) for row in rows_of([n], None, name, first=3000 + n)]
+    append_kip_tables(tmp_path, inits=inits)
+
+    found = diagnoses(tmp_path)
+
+    assert [name for principal, name in found if principal == "User:m"] == ["*", "busy"]
+    assert len([name for principal, name in found if principal == "User:n"]) == 19
+    assert [name for principal, name in found if principal is None] == ["*"]
+
+
+def test_all_but_the_fifty_clients_with_most_new_ids_count_as_one(tmp_path: Path) -> None:
+    names = ["".join(pair) for pair in product("ghijkl", "mnopqrstu")]
+    inits = [row for n, name in enumerate(names) for row in rows_of(every(3, 5 + n), "User:m", name, first=100 * n)]
+    append_kip_tables(tmp_path, inits=inits)
+
+    counts = query(str(tmp_path), "SELECT client, new_pids FROM principal_churn", now()).rows
+
+    assert len(counts) == 51
+    assert dict(counts)["*"] == 5 + 6 + 7 + 8
 
 
 def test_a_client_with_a_new_client_id_each_time_counts_as_one(tmp_path: Path) -> None:
     names = [f"c{number:04d}x" for number in range(60)]
     inits = [row for n, name in enumerate(names) for row in rows_of([600 - n], "User:m", name, first=n)]
     append_kip_tables(tmp_path, inits=inits)
-    assert kinds(tmp_path) == {("User:m", "*"): "can't tell: restart loop, producer per message/batch, leak, scale-out"}
+    assert diagnoses(tmp_path) == {("User:m", "*"): text(Churn.CANT_TELL, *ANY, Churn.HEALTHY)}
 
 
 def test_an_error_answer_before_an_id_counts_for_the_same_client_and_address_only(tmp_path: Path) -> None:
@@ -196,7 +249,7 @@ def test_a_client_that_gets_only_errors_is_diagnosed(tmp_path: Path) -> None:
     inits = [failed_init(ago(60 - n), "INVALID_TRANSACTION_TIMEOUT", transactional_id="t") for n in range(6)]
     append_kip_tables(tmp_path, inits=inits)
     (row,) = query(str(tmp_path), "TABLE principal_churn", now()).records()
-    assert (row["kind"], row["new_pids"], row["error_answers"]) == ("new producer on error", 0, 6)
+    assert (row["new_pids"], row["error_answers"]) == (0, 6)
 
 
 def test_epochs_are_no_producer_ids(tmp_path: Path) -> None:
@@ -206,57 +259,7 @@ def test_epochs_are_no_producer_ids(tmp_path: Path) -> None:
     ]
     append_kip_tables(tmp_path, inits=[init(ago(601), 7, transactional_id="pay"), *bumps])
     (row,) = query(str(tmp_path), "TABLE principal_churn", now()).records()
-    assert (row["kind"], row["new_pids"], row["epoch_bumps"], row["instances"]) == ("healthy", 1, 50, 0)
-
-
-EVIDENCE = [
-    (count, gap, jitter, hosts, errors, client, numbered, transactional)
-    for count in (4, 30, 150)
-    for gap in (0.1, 3.0, 25.0)
-    for jitter in (0.1, 1.9)
-    for hosts in (1, 2, 12)
-    for errors in (0.0, 1.0)
-    for client, numbered, transactional in (
-        ("app", False, False),
-        ("producer", False, False),
-        ("producer", True, False),
-        ("app", False, True),
-    )
-]
-
-
-def test_the_view_diagnoses_as_the_pure_function_does(tmp_path: Path) -> None:
-    inits, first = [], 0
-    for number, (count, gap, jitter, hosts, errors, client, numbered, transactional) in enumerate(EVIDENCE):
-        for position, at in enumerate(every(gap, count, jitter, seed=number)):
-            name = f"{client}-{position if numbered else 1}"
-            old = {"producer_id": 1, "producer_epoch": 0} if errors else {}
-            host = f"10.0.{number}.{position % hosts}"
-            own = {"transactional_id": f"{number}/{position}"} if transactional else {}
-            # Some go on until now.
-            moment = ago(at if number % 2 else at - 3600 + gap * count)
-            values = {"client_id": name, "client_host": host, **old, **own}
-            inits.append(init(moment, first, principal=f"User:{number}", **values))
-            first += 1
-    inits += [
-        row
-        for name, rivals, gap in (("war", 2, 5), ("one", 1, 5), ("slow", 1, 90), ("moved", 9, 5))
-        for row in takes(name, [("a", f"10.1.0.{rival}") for rival in range(rivals)], 9, gap)
-    ]
-    inits += rows_of([3600 - 600 * step - pod for step in range(3) for pod in range(9)], "User:d", first=90_000)
-    append_kip_tables(tmp_path, inits=inits)
-
-    rows = query(str(tmp_path), "TABLE principal_churn", now()).records()
-
-    assert len(rows) == len(EVIDENCE) + 5
-    # A leak shows in lives only.
-    assert {row["kind"] for row in rows} == {kind.value for kind in Churn} - {Churn.LEAK.value}
-    for row in rows:
-        diagnosis = diagnosis_of(row)
-        could_be = ", ".join(kind.value for kind in diagnosis.could_be) or None
-        assert (row["kind"], row["could_be"]) == (diagnosis.kind.value, could_be), row
-        evidence = ChurnEvidence(client="", new_pids=row["new_pids"], span_seconds=row["span_seconds"])
-        assert row["pids_per_hour"] == pytest.approx(evidence.pids_per_hour)
+    assert (row["new_pids"], row["epoch_bumps"], row["instances"]) == (1, 50, 0)
 
 
 class TestCommand:
@@ -304,7 +307,7 @@ class TestCommand:
         assert out.splitlines()[:10] == [
             "User:mallory: 2 throttles in the last 24 hours, throttled now",
             "  refused in its last throttle, by address: 10.0.0.7 (1,200), 10.0.0.8 (2)",
-            "client batch: likely producer per message/batch, else leak or restart loop",
+            f"client batch: {text(Churn.PER_MESSAGE, *ANY)}",
             "  evidence: 120 new producer ids in 24 h (7,200 an hour while active), the next one after 0.4 s (median), "
             "0% after an error, 1 address",
             f"  new producer ids by address: {host} (120)",
@@ -355,7 +358,7 @@ class TestCommand:
 
         (client,) = json.loads(pid_quota("why", "m", "--tables", tmp_path, "--json")[1])["clients"]
 
-        assert client["client"] == ALL_CLIENTS
+        assert client["client"] == "*"
         assert sum(client["addresses"].values()) == len(names)
 
     def test_programs_get_json(self, pid_quota: PidQuota, tmp_path: Path) -> None:
@@ -365,14 +368,14 @@ class TestCommand:
         assert found["principal"] == "User:mallory"
         (client,) = found["clients"]
         assert (client["kind"], client["throttles"]) == ("producer per message/batch", 0)
-        assert (client["could_be"], client["lives"]) == (["leak", "restart loop"], None)
+        assert (client["could_be"], client["lives"]) == (["restart loop", "leak", "deploy", "scale-out"], None)
         assert client["fix"]["python"] == FIXES[Churn.PER_MESSAGE].python
 
     def test_an_uncertain_diagnosis_has_a_fix_for_each_possible_kind(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of(every(5, 40), "User:crash"))
         out = pid_quota("why", "crash", "--tables", tmp_path)[1]
-        assert "client app: can't tell: restart loop or producer per message/batch or leak or scale-out" in out
-        for kind in (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.SCALE_OUT):
+        assert f"client app: {text(Churn.CANT_TELL, *ANY, Churn.HEALTHY)}" in out
+        for kind in ANY:
             assert f"  fix if {kind.value}: {FIXES[kind].summary}" in out
 
     def test_answers_of_the_brokers_decide_the_diagnosis(
@@ -382,7 +385,7 @@ class TestCommand:
         last = dict.fromkeys(range(120), round(now().timestamp() * 1000) + 600_000)
         monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
         out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
-        assert "client app: leak" in out
+        assert "client app: can't tell: leak, deploy or scale-out" in out
         assert "100% still in use" in out
 
     def test_answers_for_few_of_the_ids_decide_nothing(
@@ -435,6 +438,30 @@ class TestCommand:
         assert (code, out[:7]) == (0, "User:m:")
         assert err.startswith("warning: no rows since ")
         assert ": is the stream running?\nlook: pgrep" in err
+
+    def test_a_principal_with_metrics_that_asks_for_no_new_ids_is_healthy(
+        self, pid_quota: PidQuota, tmp_path: Path
+    ) -> None:
+        append_kip_tables(tmp_path)
+        append(tmp_path, "producer_id_metrics", metrics("User:quiet", now()))
+        append(tmp_path, "tap_status", tap_report(1, datetime.now(timezone.utc)))
+
+        code, out, err = pid_quota("why", "quiet", "--tables", tmp_path)
+        as_json = json.loads(pid_quota("why", "quiet", "--tables", tmp_path, "--json")[1])
+
+        assert (code, out, err) == (0, "User:quiet: healthy, no new producer ids in the last 24 hours\n", "")
+        assert (as_json["principal"], as_json["clients"]) == ("User:quiet", [])
+
+    def test_a_client_that_pauses_has_kept_its_producers(
+        self, pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        append_kip_tables(tmp_path, inits=rows_of([40_000 - 60 * n for n in range(120)], "User:leak"))
+        last = dict.fromkeys(range(120), round(now().timestamp() * 1000) - 7_200_000)
+        monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
+
+        out = pid_quota("why", "leak", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
+
+        assert "100% in use when the client last wrote, 2.0 h ago" in out
 
     def test_a_principal_without_requests_is_an_error(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path)

@@ -135,8 +135,11 @@ class TestCurrentThrottles:
             decision("User:m", NOON, broker_id=1),
             decision("User:m", NOON - seconds(100), broker_id=2),
         )
-        rows = ask(tmp_path, "SELECT broker_id, throttled_now FROM current_throttles ORDER BY broker_id")
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, broker_id=1, tokens=3.0))
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, broker_id=2, tokens=7.0))
+        rows = ask(tmp_path, "SELECT broker_id, throttled_now, tokens_now FROM current_throttles ORDER BY broker_id")
         assert [row["throttled_now"] for row in rows] == [True, False]
+        assert [row["tokens_now"] for row in rows] == [3.0, 7.0]
 
     def test_tokens_refill_by_the_window_up_to_the_burst(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-2.0))
