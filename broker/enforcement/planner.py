@@ -49,8 +49,9 @@ class EnforcerOptions:
 class Known:
     """The state that planning depends on.
 
-    Targets are left alone until the time in `hands_off`. `narrowed` has the client ids by user that ever had a
-    lease. `ended` has the decision and target of leases that must not be retaken.
+    `hands_off` maps a target to the time until which the enforcer leaves it alone, in ms since the epoch. `narrowed`
+    maps a user to the client ids that ever had a lease. `ended` has the decision and target of leases that must not
+    be retaken.
     """
 
     leases: Mapping[Target, Lease]

@@ -23,7 +23,10 @@ _MAY_BE_BLOCK = bytes([1, 15])
 class MetadataPosition(msgspec.Struct, frozen=True):
     """How far a metadata log was read.
 
-    `segment` is its first offset. No block before has `next_producer_id`; None if unknown.
+    Attributes:
+        segment: First offset of the segment.
+        byte: Next byte to read in the segment.
+        next_producer_id: First producer id after the blocks read so far; None if unknown.
     """
 
     segment: Annotated[int, msgspec.Meta(ge=0)] = 0

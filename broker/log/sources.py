@@ -13,8 +13,8 @@ from wire.heartbeat import FilePosition, Position
 class SourceCounters:
     """Counters of a source of lines, since start.
 
-    `oversized_lines` were truncated. `lost_files` counts rotated files and records of a topic that were deleted
-    unread.
+    `oversized_lines` counts lines that were truncated. `lost_files` counts rotated files, and gaps in a topic, that
+    were deleted before they were read.
     """
 
     lines: int = 0

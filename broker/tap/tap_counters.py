@@ -9,9 +9,10 @@ from broker.log.sources import SourceCounters
 class LineCounters:
     """Counters of a broker's lines since start; the class itself counts the last five, since the start of its run.
 
-    Batches of the tap's own topic make no events. A shipper delivers `duplicates` again. The class drops lines if
-    its queue or the disk is full, and inits beyond its limit per second. The request of `ambiguous_inits` is not
-    certain. Repeats are written after `forgotten_ticks`, when its memory of a tick was too small.
+    `own_topics` counts batches of the tap's own topic, which make no events. `duplicates` counts lines that a
+    shipper delivered again. The class drops lines if its queue or the disk is full, and inits beyond its limit per
+    second. `ambiguous_inits` counts answers whose request is not certain. `forgotten_ticks` counts ticks for which
+    the class's memory was too small, so that it wrote repeats.
     """
 
     events: int = 0

@@ -277,15 +277,12 @@ class World:
         self.enforcer = self.another(self.lock)
 
     def another(self, lock: MemoryLock) -> Enforcer:
-        clocks = self._clocks()
-        self.clocks, self.levers = (
-            clocks,
-            levers(
-                self.broker, self.holds, self.holds.look, self.use, lambda: self.use.own, clocks, self.notices.append
-            ),
+        self.clocks = self._clocks()
+        self.levers = levers(
+            self.broker, self.holds, self.holds.look, self.use, lambda: self.use.own, self.clocks, self.notices.append
         )
         ports = EnforcerPorts(self.decisions, self.log, self.store, self.levers, lock)
-        return Enforcer(ports, self.options, clocks, notify=self.notices.append, name="test")
+        return Enforcer(ports, self.options, self.clocks, notify=self.notices.append, name="test")
 
     def _clocks(self) -> Clocks:
         time = BrokersTime(lambda: self.now_ms + self.ahead_ms, lambda: self.steady_ms)

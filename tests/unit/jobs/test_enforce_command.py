@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from broker.errors import BrokerUnreachableError
+from broker.errors import BrokerUnreachableError, WebhookError
 from jobs.enforcement.command import enforce
 from tables.errors import TableNotFoundError
 from tables.store.path_tables import create_missing
@@ -41,4 +41,13 @@ def test_it_prints_the_brokers_before_it_waits_for_their_answer(
 def test_a_mistyped_folder_is_reported_before_any_broker_is_asked(tmp_path: Path, messages: list[str]) -> None:
     with patch("signal.signal"), pytest.raises(TableNotFoundError, match="mistyped"):
         enforce(SERVERS, str(tmp_path / "mistyped"))
+    assert messages == []
+
+
+def test_a_webhook_without_a_secret_in_the_environment_is_refused_before_any_broker_is_asked(
+    tmp_path: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PID_QUOTA_WEBHOOK_SECRET", raising=False)
+    with patch("signal.signal"), pytest.raises(WebhookError, match="set PID_QUOTA_WEBHOOK_SECRET"):
+        enforce(SERVERS, str(tmp_path), webhook="https://host/")
     assert messages == []

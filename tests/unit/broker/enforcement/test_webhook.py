@@ -181,7 +181,7 @@ def test_a_password_in_the_address_is_refused_and_not_shown(warnings: list[str])
     assert "hunter2" not in str(caught.value)
 
 
-def test_without_a_secret_nothing_is_sent(warnings: list[str]) -> None:
+def test_a_webhook_needs_a_secret(warnings: list[str]) -> None:
     with pytest.raises(WebhookError, match="PID_QUOTA_WEBHOOK_SECRET"):
         Webhook("https://host/", "", warn=warnings.append)
 

@@ -180,7 +180,7 @@ def test_a_change_of_owners_places_nothing_until_old_writes_have_been_seen() -> 
     assert history(before, *[after] * 4).owner("orders", None) == Owner("User:b")
 
 
-def test_what_was_said_before_a_change_is_cached_again() -> None:
+def test_a_changed_acl_replaces_the_cached_owner() -> None:
     read = history([acl("User:a")])
     assert read.owner("orders", None) == Owner("User:a")
 
