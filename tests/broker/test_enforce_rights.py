@@ -11,7 +11,6 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
 from broker.local.local_broker import LocalBroker
-from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import wait_until
 from tests.kits.enforce_kit import EnforcerProcess, actions, decide, quotas_of
 from tests.kits.tls_kit import issue, tls_broker
@@ -27,12 +26,6 @@ RIGHTS = {
     GROUP: {AclOperation.READ},
 }
 Rights = dict[tuple[ResourceType, str], set[AclOperation]]
-
-
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    create_missing(str(tmp_path / "tables"))
-    return tmp_path / "tables"
 
 
 @contextmanager

@@ -24,7 +24,6 @@ from tests.kits.hold_kit import (
     bound,
     end_s,
     hold,
-    holding_broker,
     is_at_end,
     now_ms,
     send_by_confluent_kafka,
@@ -41,10 +40,8 @@ def hold_name(until_ms: int, lease_id: str | None = None) -> str:
 
 
 @pytest.fixture(scope="module")
-def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    """A broker of our own, with the class."""
-    with holding_broker(tmp_path_factory.mktemp("held"), jars) as running:
-        yield running
+def broker(held_broker: LocalBroker) -> LocalBroker:
+    return held_broker
 
 
 @pytest.fixture(scope="module")

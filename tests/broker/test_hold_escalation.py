@@ -25,7 +25,7 @@ from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing, table_path
 from tests.kits.broker_kit import LIMIT_S, new_topic, produce, wait_until
 from tests.kits.enforce_kit import EnforcerProcess, enforcing, quotas_of
-from tests.kits.hold_kit import LOADING, holding_broker
+from tests.kits.hold_kit import LOADING
 
 HOARD = 10_000
 QUOTA = 20.0
@@ -135,7 +135,7 @@ class NewTransactionalIds(Habit):
 @pytest.fixture
 def broker(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
     users = {name: f"{name}-secret" for name in ("hoarder", "flink")}
-    with holding_broker(tmp_path, jars, users) as running:
+    with LocalBroker(tmp_path / "kafka", users, jars=jars, holds=True) as running:
         yield running
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
-from tables.store.path_tables import create_missing
+from broker.local.local_broker import LocalBroker
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import wait_until
 from tests.kits.cluster_kit import addresses_of_the_living
 from tests.kits.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of
-from tests.kits.hold_kit import LOADING, Asker, holding_broker, is_at_end
+from tests.kits.hold_kit import LOADING, Asker, is_at_end
 
 pytestmark = pytest.mark.slow
 ODD_NAMES = [
@@ -28,12 +28,6 @@ ODD_NAMES = [
 ]
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    create_missing(str(tmp_path / "tables"))
-    return tmp_path / "tables"
-
-
 @pytest.fixture(scope="module")
 def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three brokers with the class."""
@@ -45,7 +39,10 @@ def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
 def test_a_broker_that_restarts_during_a_hold_keeps_it_until_its_end(
     jars: Path, tmp_path: Path, tables: Path, by_kill: bool
 ) -> None:
-    with holding_broker(tmp_path, jars) as broker, enforcing(broker, tables, "--apply") as enforcer:
+    with (
+        LocalBroker(tmp_path / "kafka", jars=jars, holds=True) as broker,
+        enforcing(broker, tables, "--apply") as enforcer,
+    ):
         until = decide(tables, "User:mallory", seconds=60)
         enforcer.wait_for("throttled")
 

@@ -10,7 +10,6 @@ from broker.kafka.acls import Acls
 from broker.kafka.holds import HoldBindings
 from broker.kafka.producers import ProducersAdmin
 from broker.kafka.quota_entity import QuotaEntity
-from tables.store.path_tables import create_missing
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import LIMIT_S, wait_until
 from tests.kits.cluster_kit import addresses_of_the_living
@@ -28,12 +27,6 @@ def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
     folder = tmp_path_factory.mktemp("mixed")
     with LocalCluster(folder, jars=jars, holders=(1, 2)) as running:
         yield running
-
-
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    create_missing(str(tmp_path))
-    return tmp_path
 
 
 def holds_of(cluster: LocalCluster) -> HoldBindings:

@@ -14,7 +14,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.errors import ClusterRequestError
 from broker.kafka.config import KafkaConfig
-from broker.kafka.topics import ensure_topic, ensure_topics
+from broker.kafka.topics import ensure_topic
 from broker.local.local_broker import LocalBroker
 from broker.tap.asking import ask_brokers
 from broker.tap.known_ids import KnownIds
@@ -30,12 +30,6 @@ from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 HOUR_S = 3600.0
 LEARNED, CHARGED = (True, False), (False, True)
 PARTITIONS = 3
-
-
-@pytest.fixture
-def events_topic(broker: LocalBroker) -> str:
-    ensure_topics(broker.admin_config())
-    return new_topic(broker, "events", partitions=2)
 
 
 @pytest.fixture
