@@ -1,4 +1,4 @@
-"""What the class in a real broker writes, by the default settings, whatever clients send."""
+"""Tests of the lines that the class in a real broker writes with default settings, whatever clients send."""
 
 import hashlib
 import itertools

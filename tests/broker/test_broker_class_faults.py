@@ -1,4 +1,4 @@
-"""What the class in a real broker does when its file, its disk, its memory or the log settings fail it."""
+"""Tests of the class in a real broker when its file, disk, memory or log settings fail."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""`pid-quota enforce` on a real broker, with real producers. The decisions are written by hand."""
+"""Tests of `pid-quota enforce` on a real broker with real producers. The tests write the decisions."""
 
 import random
 import shutil
@@ -84,13 +84,13 @@ def test_a_dry_run_says_what_it_would_do_and_changes_nothing(
     with enforcing(broker, tables, lock=False) as enforcer:
         enforcer.wait_for("throttled")
     assert enforcer.notices[-1]["dry_run"]
-    brokers, decisions = enforcer.said("seen")
+    brokers, decisions = enforcer.notices_of("seen")
     assert "these brokers answer: 1" in brokers["why"]
     assert "decisions in force in" in decisions["why"]
     assert "1 (User:mallory until " in decisions["why"]
-    (lever,) = enforcer.said("lever")
+    (lever,) = enforcer.notices_of("lever")
     assert lever["why"].startswith("broker 1 has org.apache.kafka.metadata.authorizer.StandardAuthorizer: no hold")
-    assert enforcer.said("lock") == []
+    assert enforcer.notices_of("lock") == []
     assert quotas.describe(MALLORY) == {}
     assert everything(broker, tables) == before
 
@@ -105,7 +105,7 @@ def test_a_dry_run_beside_an_enforcer_knows_its_leases(broker: LocalBroker, tabl
         with enforcing(broker, tables, lock=False) as dry:
             dry.wait_for("alert", "--entity-name bob")
         set_quota(quotas, bob, None)
-        assert len(dry.said("alert")) == 1
+        assert len(dry.notices_of("alert")) == 1
 
 
 def everything(broker: LocalBroker, tables: Path) -> tuple[object, ...]:
@@ -191,7 +191,7 @@ def test_a_second_enforcer_waits_and_takes_over_when_the_first_is_killed(
             second.wait_for("lock", "waiting")
             decide(tables, "User:mallory", seconds=300)
             first.wait_for("throttled")
-            assert second.said("throttled") == []
+            assert second.notices_of("throttled") == []
             first.end(signal.SIGKILL)
             second.wait_for("lock", "open leases found: 1")
             wait_for_quota(quotas, MALLORY, THROTTLED)

@@ -1,4 +1,4 @@
-"""A broker with `pidquota.HoldAuthorizer`: who waits, who does not, and that it is the stock authorizer otherwise."""
+"""Tests of `pidquota.HoldAuthorizer` on a real broker: who waits, and the stock behavior otherwise."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Holds of the real enforcer while brokers die, restart, or return without the class, and of users with odd names."""
+"""Tests of holds while brokers die, restart or return without the class, and of users with odd names."""
 
 import signal
 import time
@@ -71,14 +71,16 @@ def test_a_broker_that_dies_during_a_hold_changes_nothing_for_the_others(cluster
             # A decision is taken up, and the end of another, while it is down.
             until = decide(tables, "User:mallory", seconds=40)
             decide(tables, "User:eve", seconds=40)
-            wait_until(lambda: [n["user"] for n in enforcer.said("throttled")] == ["mallory", "eve"], "eve is held")
+            wait_until(
+                lambda: [n["user"] for n in enforcer.notices_of("throttled")] == ["mallory", "eve"], "eve is held"
+            )
             living = addresses_of_the_living(cluster)
             with HoldBindings({"bootstrap_servers": living.split(",")}) as holds:
                 wait_until(lambda: holds.all() == [], "both are free")
                 assert is_at_end(time.time(), until.timestamp())
         finally:
             cluster.start(3)
-        wait_until(lambda: len(enforcer.said("restored")) == 2, "the enforcer says so")
+        wait_until(lambda: len(enforcer.notices_of("restored")) == 2, "the enforcer says so")
     with Asker(cluster) as mallory:
         wait_until(lambda: {mallory.error(node) for node in cluster.node_ids} == {0}, "no broker holds her")
 
@@ -95,7 +97,7 @@ def test_a_broker_that_comes_back_without_the_class_brings_the_next_lever(cluste
             wait_until(
                 lambda: quotas_of(cluster) == {QuotaEntity("mallory"): {"request_percentage": 0.01}}, "the next lever"
             )
-            assert enforcer.said("throttled", "no hold: not every broker has the authorizer (not 3)")
+            assert enforcer.notices_of("throttled", "no hold: not every broker has the authorizer (not 3)")
         finally:
             cluster.stop(3)
             cluster.start(3)

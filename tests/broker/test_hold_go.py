@@ -1,4 +1,4 @@
-"""Go's client libraries under a hold; slow, since their programs are built."""
+"""Tests of Go's client libraries under a hold. They are slow because they build Go programs."""
 
 import pytest
 

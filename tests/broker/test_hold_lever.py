@@ -1,4 +1,4 @@
-"""`pid-quota enforce` on a real broker with the class, where it uses holds. Decisions are written by hand."""
+"""Tests of `pid-quota enforce` with holds, on a real broker with the class. The tests write the decisions."""
 
 import signal
 import time

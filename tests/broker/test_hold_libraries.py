@@ -1,4 +1,4 @@
-"""Libraries that do under a hold what docs/throttled.md says; slow, since they are fetched, and wait."""
+"""Tests of libraries under a hold (docs/throttled.md). They are slow because they fetch libraries."""
 
 import shutil
 import time

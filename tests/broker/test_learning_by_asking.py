@@ -1,4 +1,4 @@
-"""A tap tells producer ids that were there before from new ones, by asking a real broker what it holds."""
+"""Tests of a tap that asks a real broker which producer ids it holds, and so distinguishes old from new ones."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The default `--lever auto` on real brokers: addresses of the real tap, a reconciler, ends that move both ways."""
+"""Tests of the default `--lever auto` on real brokers: addresses, a reconciler, and ends that move both ways."""
 
 import threading
 import time
@@ -113,7 +113,7 @@ def test_an_end_that_moves_back_and_forth_is_ours_until_it_has_come(
         soon = decide(tables, "User:mallory", seconds=8, reason="quota_changed").timestamp()
         wait_until(lambda: ends_at(soon), "it is shortened again")
         enforcer.wait_for("restored", "its time is over")
-        assert enforcer.said("relinquished") == []
+        assert enforcer.notices_of("relinquished") == []
     assert actions(tables)[-1] == "restored"
 
 
@@ -124,7 +124,7 @@ def test_a_reconciler_is_reported_once_and_the_next_lever_is_used(
         decide(tables, "User:mallory", seconds=600)
         wait_until(lambda: quotas_of(broker) == {MALLORY: SLOWED}, "the next lever")
         time.sleep(6)
-        assert len(enforcer.said("alert", "KafkaUser")) == 1
+        assert len(enforcer.notices_of("alert", "KafkaUser")) == 1
     assert quotas_of(broker) == {}
 
 

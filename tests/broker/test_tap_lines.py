@@ -1,4 +1,4 @@
-"""The tap on lines that are written by hand, with a real Kafka behind it."""
+"""Tests of the tap on lines that the tests write, with a real Kafka."""
 
 import json
 import uuid

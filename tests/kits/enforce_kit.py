@@ -80,7 +80,7 @@ class EnforcerProcess:
         for line in lines:
             self.notices.append(json.loads(line))
 
-    def said(self, action: str, why: str = "") -> list[dict[str, Any]]:
+    def notices_of(self, action: str, why: str = "") -> list[dict[str, Any]]:
         return [notice for notice in self.notices if notice["action"] == action and why in notice["why"]]
 
     def wait(self) -> tuple[int, str]:
@@ -90,7 +90,7 @@ class EnforcerProcess:
         return self.end(by=0)
 
     def wait_for(self, action: str, why: str = "") -> None:
-        wait_until(lambda: bool(self.said(action, why)), f"{action} {why}: {self.notices}")
+        wait_until(lambda: bool(self.notices_of(action, why)), f"{action} {why}: {self.notices}")
 
     def end(self, by: int = signal.SIGTERM) -> tuple[int, str]:
         """Returns the exit code and what went to standard error."""

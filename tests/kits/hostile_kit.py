@@ -1,4 +1,4 @@
-"""What no client library lets one send: requests by hand, over one connection of a user; and the tap as a command."""
+"""Requests that no client library sends, over one connection of a user; and the tap as a command."""
 
 import os
 import signal

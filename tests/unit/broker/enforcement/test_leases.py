@@ -1,4 +1,4 @@
-"""The rules of leases and their targets, one by one."""
+"""Tests of the rules of leases and their targets, one by one."""
 
 from collections.abc import Collection
 from dataclasses import replace

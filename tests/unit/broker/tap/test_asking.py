@@ -1,4 +1,4 @@
-"""When a tap asks the brokers what they hold, and what it makes of the answer."""
+"""Tests of when a tap asks the brokers which ids they hold, and of its use of the answers."""
 
 import os
 import threading
