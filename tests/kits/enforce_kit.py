@@ -84,7 +84,7 @@ class EnforcerProcess:
         return [notice for notice in self.notices if notice["action"] == action and why in notice["why"]]
 
     def wait(self) -> tuple[int, str]:
-        """Until it ends by itself; returns as `end`."""
+        """Wait until it ends by itself; return its exit code and standard error."""
         assert self._process is not None
         self._process.wait()
         return self.end(by=0)
@@ -93,7 +93,7 @@ class EnforcerProcess:
         wait_until(lambda: bool(self.notices_of(action, why)), f"{action} {why}: {self.notices}")
 
     def end(self, by: int = signal.SIGTERM) -> tuple[int, str]:
-        """Returns the exit code and what went to standard error."""
+        """Send it a signal, wait for its end, and return its exit code and standard error."""
         process = self._process
         if process is None:
             return 0, ""
@@ -115,7 +115,7 @@ class EnforcerProcess:
 def enforcing(
     broker: LocalBroker | LocalCluster, tables: Path, *arguments: str, lock: bool = True
 ) -> Iterator[EnforcerProcess]:
-    """Run an enforcer; with `lock`, from when it holds the lock. It ends in good order, and must say no error."""
+    """Run an enforcer, and wait for its lock if `lock`. It must end without an error."""
     enforcer = EnforcerProcess(broker, tables, *arguments)
     enforcer.start()
     try:
