@@ -24,6 +24,10 @@ MIN_INSTANCES = 5
 INSTANCE_SECONDS = 60.0
 """Taking over its own id `MIN_INSTANCES` times, faster than this, means a restart loop or a rival."""
 KEPT_SHARE = 0.8
+SURELY_KEPT_SHARE = 0.95
+SURELY_KEPT_SECONDS = 300.0
+SESSION_SECONDS = 3600.0
+"""Producers of a session, or of a process that ends, may be in use for less time."""
 MIN_LEAKED_PIDS = 50
 ROLL_OUT_SECONDS = 3600.0
 """Fewer ids that are opened one by one and kept, or in a shorter time, may be a roll-out in progress."""
@@ -168,10 +172,13 @@ def _excluded(evidence: ChurnEvidence) -> AbstractSet[Churn]:
 
 
 def _excluded_by_lives(evidence: ChurnEvidence, lives: Lives) -> AbstractSet[Churn]:
-    if lives.kept_share >= KEPT_SHARE:
-        ended = evidence.is_start and not evidence.goes_on
-        leak = {Churn.LEAK} if ended else set()
-        return {Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.NEW_TRANSACTIONAL_ID, *leak}
+    if lives.kept_share >= SURELY_KEPT_SHARE and lives.kept_seconds >= SURELY_KEPT_SECONDS:
+        found = {Churn.RESTART_LOOP, Churn.NEW_TRANSACTIONAL_ID}
+        if not evidence.counts_up or lives.kept_seconds >= SESSION_SECONDS:
+            found.add(Churn.PER_MESSAGE)
+        if evidence.is_start and not evidence.goes_on:
+            found.add(Churn.LEAK)
+        return found
     if lives.used_seconds < BRIEF_SECONDS and lives.kept_share <= 1 - ENDED_SHARE:
         # Processes of a deploy work on; a few that hardly write come in groups, or from many addresses.
         like_deploys = evidence.is_fleet or evidence.has_rare_steps or evidence.is_single_group
@@ -201,8 +208,8 @@ def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Churn:
     """Return the likeliest kind by how long ids are in use."""
     if lives.kept_share >= KEPT_SHARE:
         return _of_kept(evidence)
-    replaced = evidence.is_in_steps and lives.replaced_share >= REPLACED_SHARE
-    if replaced and lives.used_seconds >= BRIEF_SECONDS and (evidence.has_rare_steps or not evidence.is_transactional):
+    replaced = lives.replaced_share >= REPLACED_SHARE and lives.used_seconds >= BRIEF_SECONDS
+    if replaced and evidence.has_rare_steps:
         return Churn.DEPLOY
     if evidence.grows:
         return Churn.RESTART_LOOP
@@ -214,8 +221,9 @@ def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Churn:
         return Churn.RESTART_LOOP
     if lives.used_seconds < BRIEF_SECONDS:
         return _of_brief(evidence, lives)
-    # Jobs, and workers that are recycled, end before the next ones begin.
-    return Churn.PER_MESSAGE if evidence.is_in_steps or evidence.counts_up else Churn.CANT_TELL
+    # Jobs end before the next ones begin.
+    jobs = evidence.is_in_steps and not replaced
+    return Churn.PER_MESSAGE if jobs or evidence.counts_up else Churn.CANT_TELL
 
 
 def _is_supervised(lives: Lives) -> bool:
@@ -229,7 +237,7 @@ def _of_kept(evidence: ChurnEvidence) -> Churn:
     if evidence.is_fleet:
         return Churn.SCALE_OUT
     lasting = evidence.goes_on and evidence.new_pids >= MIN_LEAKED_PIDS and evidence.span_seconds >= ROLL_OUT_SECONDS
-    if evidence.counts_up or lasting:
+    if evidence.counts_up or (lasting and not evidence.is_in_waves):
         return Churn.LEAK
     return Churn.SCALE_OUT if evidence.steps == 1 and not evidence.goes_on else Churn.CANT_TELL
 

@@ -18,7 +18,7 @@ MIN_FLEET_HOSTS = 3
 MAX_PIDS_PER_FLEET_HOST = 3
 RESTART_SECONDS = 2.0
 """No supervisor keeps restarting faster: Docker and Kubernetes back off, systemd gives up."""
-FLOOD_PIDS_PER_HOUR = 18_000
+FLOOD_PIDS_PER_HOUR = 100_000
 """No number of supervisors behind one address keeps restarting as fast."""
 REGULAR_SPREAD = 0.5
 GROWING_SHARE = 0.75
@@ -33,8 +33,10 @@ MAX_POOL = 50
 """A process that opens producers on demand, one per topic for example, needs at most this many."""
 TRANSACTIONAL_SHARE = 0.8
 MIN_STEP_PIDS = 3.0
-RARE_STEP_SECONDS = 600.0
-"""Groups of new ids at least this far apart on average are deploys rather than checkpoints."""
+RARE_STEP_SECONDS = 1800.0
+"""Groups of new ids at least this far apart on average are deploys rather than checkpoints or replicas that crash."""
+MIN_STEPS_OF_LEAK = 5
+"""Fewer groups that stay in use may be the waves of a roll-out."""
 DEPLOY_STEP_SECONDS = 7200.0
 """Groups at least this far apart on average are likely deploys; jobs and supervisors come back sooner."""
 
@@ -144,6 +146,11 @@ class ChurnEvidence:
     def is_in_steps(self) -> bool:
         """Whether ids came in groups separated by pauses."""
         return self.steps >= 2 and self.new_pids >= MIN_STEP_PIDS * self.steps
+
+    @property
+    def is_in_waves(self) -> bool:
+        """Whether ids came in a few groups, as those of a roll-out in several regions do."""
+        return self.is_in_steps and self.steps < MIN_STEPS_OF_LEAK
 
     @property
     def has_rare_steps(self) -> bool:

@@ -44,6 +44,7 @@ class Lives:
 
     Attributes:
         kept_share: Share of ids in use when the client last wrote: a client that pauses keeps its producers.
+        kept_seconds: Median time in use of these so far.
         silent_seconds: Time since the client last wrote.
         used_seconds: Median time in use of the others.
         used_spread: Interquartile range of that time over its median.
@@ -54,6 +55,7 @@ class Lives:
     """
 
     kept_share: float
+    kept_seconds: float = 0.0
     silent_seconds: float = 0.0
     used_seconds: float = 0.0
     used_spread: float = 0.0
@@ -78,11 +80,13 @@ def lives_of(lives: Sequence[Life], now_ms: int) -> Lives | None:
     last_ms = int(ends.max())
     seen_ms, silent_seconds = min(now_ms, last_ms + PAUSE_MS), max(0.0, (now_ms - last_ms) / 1000)
     kept = in_use(begins, ends, seen_ms)
+    kept_seconds = float(np.median((ends - begins)[kept])) / 1000 if kept.any() else 0.0
     if kept.all():
-        return Lives(kept_share=1.0, silent_seconds=silent_seconds)
+        return Lives(kept_share=1.0, kept_seconds=kept_seconds, silent_seconds=silent_seconds)
     used, down_ms = (ends - begins)[~kept], _down_ms(known)
     return Lives(
         kept_share=float(kept.mean()),
+        kept_seconds=kept_seconds,
         silent_seconds=silent_seconds,
         used_seconds=float(np.median(used)) / 1000,
         used_spread=_spread(used),

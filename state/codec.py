@@ -35,6 +35,7 @@ class LedgerState(msgspec.Struct, array_like=True):
         counts: Counts of the live quanta.
         episode: The throttle in force.
         limit: The quota last in force.
+        ended_ms: When the last throttle ended, in milliseconds since the epoch; 0 if there was none.
     """
 
     clock_tick: int = -1
@@ -47,6 +48,7 @@ class LedgerState(msgspec.Struct, array_like=True):
     episode: Episode | None = None
     episode_refused: DistinctPids = msgspec.field(default_factory=DistinctPids)
     limit: Limit = UNLIMITED
+    ended_ms: int = 0
 
 
 class BrokersState(msgspec.Struct, array_like=True):

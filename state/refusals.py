@@ -29,6 +29,7 @@ class Refusals:
 
     def __init__(self, memory: Memory, journal: Journal) -> None:
         """Count in a ledger's memory, and write what is decided to the batch's journal."""
+        self._deployment = memory.deployment
         self._config, self._timeline = memory.deployment.config, memory.deployment.timeline
         self._state, self._budget, self._window = memory.state, memory.budget, memory.window
         self._journal = journal
@@ -45,6 +46,10 @@ class Refusals:
         self._counts.count_throttle(tick, recovers_ms - self._timeline.tick_start_ms(tick))
         self.have_begun, self.tick, self.kind = True, tick, event.kind
         episode, is_due = self._state.episode, True
+        if episode is None and event.now_ms < self._state.ended_ms:
+            # An event from before the release that comes after it starts no throttle: that one would be over.
+            self.add_again(event.pid, event.pid_hash, event.client)
+            return
         if episode is None:
             episode = self._state.episode = Episode.begin(event.now_ms, tick, recovers_ms, self._config)
             self._state.episode_refused = DistinctPids()
@@ -82,6 +87,8 @@ class Refusals:
         episode = self._state.episode
         if episode and episode.is_over(tick, self._timeline):
             self._end(episode, "throttle_ended")
+        if self._state.ended_ms and self._deployment.is_late(self._timeline.tick(self._state.ended_ms), tick):
+            self._state.ended_ms = 0
 
     def shorten(self, now_ms: int, tick: int) -> None:
         """Shorten the throttle in force to when the bucket recovers under a quota that was raised or removed."""
@@ -101,5 +108,6 @@ class Refusals:
 
     def _end(self, episode: Episode, reason: Reason) -> None:
         self._journal.decide("RELEASE", reason, episode)
+        self._state.ended_ms = episode.throttled_until_ms
         self._state.episode, self._state.episode_refused = None, DistinctPids()
         self.tick = NO_TICK

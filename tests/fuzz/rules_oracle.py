@@ -188,6 +188,7 @@ class Ledger:
         self.filled = 0  # the tick up to which tokens have come back
         self.samples: list[Sample] = []
         self.episode: Episode | None = None
+        self.ended = 0
         self.admitted = 0
         self.refused: set[int] = set()
 
@@ -244,7 +245,7 @@ class Ledger:
         if self.episode is not None and rules.start(now) > self.episode.until:
             until = self.episode.until
             self.decide("RELEASE", "throttle_ended", until, until, 0, rules.tick(until))
-            self.episode = None
+            self.episode, self.ended = None, until
 
     def judge(self, event: Event, now: int) -> None:
         quantum, pid = self.quantum(now), event.pid
@@ -276,6 +277,8 @@ class Ledger:
         self.refused.add(pid)
         self.refused_in.setdefault(self.quantum(now), set()).add(pid)
         self.throttled_in.setdefault(self.quantum(now), set()).add(now)
+        if self.episode is None and now_ms < self.ended:
+            return  # the throttle of that time is over
         is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(rules.min_throttle_ms)
         if self.episode is None:
             self.episode = Episode(now, until, now_ms)
@@ -376,7 +379,7 @@ class Ledger:
             self.decide("THROTTLE", "quota_changed", at_ms, until, until - at_ms, now)
         else:
             self.decide("RELEASE", "quota_changed", at_ms, at_ms, 0, now)
-            self.episode = None
+            self.episode, self.ended = None, at_ms
         return True
 
     def record_rate(self, now_ms: int) -> None:

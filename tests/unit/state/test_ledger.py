@@ -169,6 +169,20 @@ def test_the_release_is_dated_when_the_throttle_ran_out(mallory: Principal) -> N
     assert later.decisions[0].decided_at_ms == throttled.throttled_until_ms
 
 
+def test_a_pid_refused_before_a_release_that_has_come_starts_no_second_throttle(mallory: Principal) -> None:
+    throttled = mallory.produces(list(range(102)), 0)
+    released = mallory.produces([0], 2 * MINUTE_MS)
+
+    older = mallory.produces([1001], 30_000)
+    newer = mallory.produces(list(range(2000, 2010)), 3 * MINUTE_MS)
+
+    assert [actions(each) for each in (throttled, released, older)] == [["THROTTLE"], ["RELEASE"], []]
+    assert [refused(each) for each in (throttled, older)] == [1, 1]
+    assert actions(newer) == ["THROTTLE"]
+    assert newer.decisions[0].decision_id != throttled.decisions[0].decision_id
+    assert newer.decisions[0].evidence.refused_pids == len(newer.decisions[0].evidence.sample_pids)
+
+
 def test_a_decision_names_the_clients_whose_pids_were_refused(mallory: Principal) -> None:
     mallory.produces(list(range(101)), 0)
 
