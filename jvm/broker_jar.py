@@ -45,7 +45,7 @@ def broker_jar(jars: Path | None = None) -> Path:
 
 
 def build_broker_jar(jar: Path, jars: Path | None = None) -> Path:
-    """Compile `jvm/broker` into a jar; raises as `broker_jar`.
+    """Compile `jvm/broker` into a jar.
 
     Args:
         jar: the file to write.

@@ -79,7 +79,7 @@ def ensure_jars(folder: Path | None = None, console: Console | None = None) -> J
 
 
 def spark_jars(folder: Path | None = None) -> list[str]:
-    """Paths for `spark.jars`: Delta and the Kafka source, which pyspark does not ship.
+    """Return the paths for `spark.jars`: Delta and the Kafka source, which pyspark does not ship.
 
     Raises:
         JarsError: If a jar is missing or does not match its digest.
@@ -88,7 +88,7 @@ def spark_jars(folder: Path | None = None) -> list[str]:
 
 
 def kafka_classpath(folder: Path | None = None) -> str:
-    """Class path of a Kafka broker; raises as `spark_jars`."""
+    """Return the class path of a Kafka broker."""
     return os.pathsep.join(str(jar) for jar in _complete_jars(folder, "kafka"))
 
 

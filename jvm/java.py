@@ -23,39 +23,36 @@ QUICK_JVM = "PID_QUOTA_QUICK_JVM"
 
 
 def quick_options() -> tuple[str, ...]:
-    """Options of a JVM that is started for a short time: half of the CPU of a start, less throughput later."""
+    """Return the options of a JVM that lives for minutes: its start takes half the CPU, its throughput is lower."""
     return ("-XX:TieredStopAtLevel=1",) if os.environ.get(QUICK_JVM) else ()
 
 
-def find_java(minimum_version: int = JAVA_MINIMUM_VERSION) -> str:
-    """Path of the java to run: that of `JAVA_HOME` if set, else the first on `PATH`.
-
-    Args:
-        minimum_version: required major version, such as 17.
+def find_java() -> str:
+    """Return the path of the java to run: that of `JAVA_HOME` if set, else the first on `PATH`.
 
     Raises:
         JavaMissingError: none found, or it does not run.
-        JavaTooOldError: it is older than `minimum_version`.
+        JavaTooOldError: it is older than `JAVA_MINIMUM_VERSION`.
     """
-    java, origin = _locate(minimum_version)
-    version = _major_version(java, origin, minimum_version)
-    if version < minimum_version:
+    java, origin = _locate()
+    version = _major_version(java, origin)
+    if version < JAVA_MINIMUM_VERSION:
         msg = (
-            f"Java {version} found at {java} ({origin}), Java {minimum_version} or newer needed: "
+            f"Java {version} found at {java} ({origin}), Java {JAVA_MINIMUM_VERSION} or newer needed: "
             f"install a newer JDK or point JAVA_HOME at one"
         )
         raise JavaTooOldError(msg)
     return java
 
 
-def _locate(minimum_version: int) -> tuple[str, str]:
+def _locate() -> tuple[str, str]:
     home = os.environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"
         if not os.access(java, os.X_OK):
             msg = (
                 f"JAVA_HOME is {home}, but {java} is missing or not executable: "
-                f"correct or unset JAVA_HOME (Java {minimum_version} or newer needed)"
+                f"correct or unset JAVA_HOME (Java {JAVA_MINIMUM_VERSION} or newer needed)"
             )
             raise JavaMissingError(msg)
         return str(java), "from JAVA_HOME"
@@ -63,14 +60,14 @@ def _locate(minimum_version: int) -> tuple[str, str]:
     if found is None:
         msg = (
             f"no java found (JAVA_HOME is not set, none on PATH): "
-            f"install a JDK {minimum_version} or newer, or set JAVA_HOME"
+            f"install a JDK {JAVA_MINIMUM_VERSION} or newer, or set JAVA_HOME"
         )
         raise JavaMissingError(msg)
     return found, "from PATH"
 
 
 def java_version(java: str) -> str:
-    """What `java -version` prints, once per process, or why it does not run."""
+    """Return what `java -version` prints, or why it does not run; it runs once per process."""
     try:
         return _printed_version(java)
     except (OSError, subprocess.SubprocessError) as error:
@@ -83,14 +80,14 @@ def _printed_version(java: str) -> str:
     return run_to_end([java, "-version"], timeout_s=_VERSION_TIMEOUT_S)[1]
 
 
-def _major_version(java: str, origin: str, minimum_version: int) -> int:
+def _major_version(java: str, origin: str) -> int:
     answer = java_version(java)
     version = _VERSION.search(answer)
     if version is None:
         first_line = answer.strip().splitlines()[0] if answer.strip() else "nothing"
         msg = (
             f"{java} ({origin}) printed {first_line!r} instead of its version: "
-            f"install a JDK {minimum_version} or newer, or set JAVA_HOME"
+            f"install a JDK {JAVA_MINIMUM_VERSION} or newer, or set JAVA_HOME"
         )
         raise JavaMissingError(msg)
     return int(version.group(1))

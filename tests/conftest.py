@@ -1,6 +1,7 @@
 """What costs seconds to get and is shared by a whole run: the jars, one real broker and one Spark session."""
 
 import os
+import re
 import signal
 import uuid
 from collections.abc import Generator, Iterator
@@ -15,6 +16,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from broker.local.local_broker import LocalBroker
+from broker.local.server_process import Jvm, ServerProcess
 from jvm.jar_sets import ensure_jars, jars_folder, spark_jars
 from jvm.java import QUICK_JVM, quick_options
 from streaming.session import stream_session
@@ -97,6 +99,29 @@ def jars() -> Path:
     folder = jars_folder()
     ensure_jars(folder)
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def formatted_once() -> Iterator[None]:
+    """Run Kafka's format tool once for each class path and node id, and copy its result: each run starts a JVM."""
+    by_tool = ServerProcess.format
+    formatted: dict[tuple[str, str], tuple[str, bytes]] = {}
+
+    def format_or_copy(server: ServerProcess, jvm: Jvm, cluster_id: str) -> None:
+        meta, checkpoint = (server.folder / "data" / name for name in ("meta.properties", "bootstrap.checkpoint"))
+        key = jvm.classpath, *re.findall(r"^node\.id=\d+$", server.properties.read_text("utf-8"), re.MULTILINE)
+        if meta.exists() or key not in formatted:
+            by_tool(server, jvm, cluster_id)
+            formatted[key] = meta.read_text("ascii"), checkpoint.read_bytes()
+            return
+        text, content = formatted[key]
+        meta.parent.mkdir(exist_ok=True)
+        checkpoint.write_bytes(content)
+        meta.write_text(re.sub(r"(?<=cluster\.id=).*", cluster_id, text), "ascii")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServerProcess, "format", format_or_copy)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ _BrokerId = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class BrokerLine(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
-    """What every line holds.
+    """The fields of every line.
 
     Attributes:
         number: of the line in its run, from 1.

@@ -12,22 +12,22 @@ import msgspec
 from wire.records import ProduceEvent
 
 EVENTS_VERSION = 2
-"""Version 1 is a record per event, which other writers may use."""
+"""Other writers may use version 1, a record for each event."""
 MAX_EVENTS = 1000
-"""Of a record."""
+"""Maximum number of events in a record."""
 MAX_RECORD_BYTES = 100_000
-"""About; a record of one event may be longer."""
+"""Approximate maximum; a record of one event may be longer."""
 
 _BYTES_OF_AN_EVENT = 60
-"""At most: a time, an id, an epoch, a partition and a group."""
+"""Maximum: a time, an id, an epoch, a partition and a group."""
 _BYTES_OF_A_GROUP = 165
-"""Without its texts."""
+"""Maximum without its texts."""
 _FIT = 2**62
 """Differences of smaller numbers fit into int64, too."""
 
 
 class EventGroup(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What some events of a record share; fields as in `ProduceEvent`."""
+    """The fields that several events of a record share; fields as in `ProduceEvent`."""
 
     topic: str = ""
     client_id: str | None = None

@@ -1,4 +1,4 @@
-"""What streams request of all taps: records of the topic `pid-quota-requests`, keyed by stream.
+"""Requests of streams to all taps: records of the topic `pid-quota-requests`, keyed by stream.
 
 A stream learns anew when it forgot producer ids: records were lost, or a ledger. Taps can find out which ids are new,
 so the stream asks them to query the brokers.

@@ -100,7 +100,7 @@ class Planner:
 
     @property
     def decision_ids(self) -> Collection[str]:
-        """Of the newest decisions."""
+        """Ids of the newest decisions."""
         return {decision.decision_id for decision in self._newest.values()}
 
     def clear(self) -> None:

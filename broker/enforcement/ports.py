@@ -9,7 +9,7 @@ from broker.enforcement.model import EnforcementRecord, LeaseRecord, LeverName, 
 
 
 class DecisionSource(Protocol):
-    """Where decisions come from.
+    """A source of decisions.
 
     Attributes:
         bad_rows: Rows skipped at the last call: incomplete, or dated far ahead.

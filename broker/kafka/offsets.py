@@ -14,6 +14,7 @@ from broker.kafka.topics import admin_client
 from wire.event_record import count_events
 
 _TIMEOUT_S = 15.0
+_EXTENT_TIMEOUT_S = 60.0
 _NEWEST = 200
 _WAIT_S = 1.0
 
@@ -29,14 +30,14 @@ class OldestRecord:
     is_first: bool
 
 
-def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> OldestRecord:
+def oldest_record(config: Mapping[str, str], topic: str) -> OldestRecord:
     """Return the oldest record that an existing topic holds."""
-    with reading(config, topic, "first", timeout_s) as (consumer, ranges):
+    with reading(config, topic, "first", _TIMEOUT_S) as (consumer, ranges):
         first = {number: low for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
         oldest: dict[int, int] = {}
         while len(oldest) < len(first):
-            message = consumer.poll(timeout_s)
+            message = consumer.poll(_TIMEOUT_S)
             if message is None:
                 break
             if message.error():
@@ -46,9 +47,9 @@ def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIM
         return OldestRecord(min(oldest.values(), default=None), is_first)
 
 
-def events_per_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> float:
+def events_per_record(config: Mapping[str, str], topic: str) -> float:
     """Return how many events the newest records of each partition hold on average; 1 for an empty topic."""
-    with reading(config, topic, "newest", timeout_s) as (consumer, ranges):
+    with reading(config, topic, "newest", _TIMEOUT_S) as (consumer, ranges):
         begins = {number: max(low, high - _NEWEST) for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, begin) for number, begin in begins.items()])
         left = sum(ranges[number][1] - begin for number, begin in begins.items())
@@ -92,20 +93,19 @@ class TopicExtent:
 class ExtentReader:
     """Reads a topic's extent; keeps its connections."""
 
-    def __init__(self, config: Mapping[str, str], topic: str, timeout_s: float = 60.0) -> None:
+    def __init__(self, config: Mapping[str, str], topic: str) -> None:
         self._config = dict(config)
         self._topic = topic
-        self._timeout_s = timeout_s
         self._clients: tuple[AdminClient, Consumer] | None = None
 
     def __call__(self) -> TopicExtent:
         """Return the topic's extent."""
         admin, consumer = self._clients = self._clients or _clients(self._config)
         try:
-            asked = admin.describe_topics(TopicCollection([self._topic]), request_timeout=self._timeout_s)
+            asked = admin.describe_topics(TopicCollection([self._topic]), request_timeout=_EXTENT_TIMEOUT_S)
             about = asked[self._topic].result()
             places = [TopicPartition(self._topic, each.id) for each in about.partitions]
-            ranges = [bounds(consumer, place.topic, place.partition, self._timeout_s) for place in places]
+            ranges = [bounds(consumer, place.topic, place.partition, _EXTENT_TIMEOUT_S) for place in places]
         except KafkaException as error:
             msg = f"can't describe topic {self._topic!r} ({reason_of(error)}): check DESCRIBE on the topic"
             raise BrokerUnreachableError(msg) from error

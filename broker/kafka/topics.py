@@ -34,7 +34,7 @@ def ensure_topics(
 def ensure_topic(
     config: Mapping[str, str], name: str, settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> None:
-    """Create a topic of one partition if it is missing; raises the errors of `ensure_topics`."""
+    """Create a topic of one partition if it is missing."""
     _ensure(config, [NewTopic(name, 1, -1, config=dict(settings))], timeout_s)
 
 

@@ -15,13 +15,13 @@ STEP_BYTES = 4 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _LENGTH_END = 8, 12
 _MIN_BYTES, _MAX_BYTES = 61, 256 * 1024 * 1024
-"""Of a batch."""
+"""Sizes of a batch."""
 _MAY_BE_BLOCK = bytes([1, 15])
 """Frame version and type of a `ProducerIdsRecord`; batches without these bytes are skipped."""
 
 
 class MetadataPosition(msgspec.Struct, frozen=True):
-    """How far a metadata log was read.
+    """The position up to which a metadata log was read.
 
     Attributes:
         segment: First offset of the segment.

@@ -159,7 +159,7 @@ class _Kept:
 
 
 def _permits(acls: Sequence[Acl], principal: str, host: str) -> bool:
-    """One DENY denies; without any, one ALLOW allows."""
+    """Return False if a DENY matches, else whether an ALLOW matches."""
     fitting = [
         acl.permission == "allow"
         for acl in acls

@@ -37,8 +37,8 @@ class KnownIds:
         watched: By watch, how far its lines had been read when the brokers were asked.
         ids: Sorted, without repeats.
         answered_at_ms: When the last broker had answered. An old id of an earlier line may be missing, because its
-        topic may have been deleted. requested_ms: When the stream of the newest answered request began to learn; 0 for
-        none.
+        topic may have been deleted.
+        requested_ms: When the stream of the newest answered request began to learn; 0 for none.
     """
 
     def __init__(

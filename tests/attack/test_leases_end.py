@@ -268,8 +268,8 @@ def test_a_clock_that_is_set_back_a_day_makes_no_lease_longer(
         process.wait_for("restored")
         # Neither a look at the table nor a restart brings it back.
         decide(tables, "User:eve", seconds=30)
-        wait_until(lambda: len(process.said("throttled")) == 2, f"eve's lease comes: {process.notices}")
-        wait_until(lambda: len(process.said("restored")) == 2, f"eve's lease goes: {process.notices}")
+        wait_until(lambda: len(process.notices_of("throttled")) == 2, f"eve's lease comes: {process.notices}")
+        wait_until(lambda: len(process.notices_of("restored")) == 2, f"eve's lease goes: {process.notices}")
     finally:
         assert process.end() == (0, "")
     with enforcing(broker, tables, "--apply"):

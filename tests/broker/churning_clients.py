@@ -1,4 +1,4 @@
-"""A user's producers that come and go, in a process of its own: KIND SERVERS USER PASSWORD TOPIC. Ends by SIGKILL.
+"""Producers of a user that come and go, as a process: KIND SERVERS USER PASSWORD TOPIC. SIGKILL ends it.
 
 Kinds: `librdkafka`, `kafka-python`, and `copy`, which consumes what all write and produces it in transactions.
 """

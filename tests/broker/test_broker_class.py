@@ -1,4 +1,4 @@
-"""What the class in a real broker writes, by the default settings, whatever clients send."""
+"""Tests of the lines that the class in a real broker writes with default settings, whatever clients send."""
 
 import hashlib
 import itertools
@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,12 +24,20 @@ from wire.broker_lines import BatchLine, BrokerLine, InitLine, StartLine
 
 INVENTED = 6_000_000_000
 """Above what other tests make up."""
+TICK_MS = 50
 
 
 @pytest.fixture(scope="module", autouse=True)
 def coordinator(broker: LocalBroker) -> None:
     """Kafka makes the topic of transactions when a client library first looks for its coordinator."""
     transactional_producer(broker.client_config("admin"), "first")
+
+
+@pytest.fixture(scope="module")
+def ticking(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A broker whose class has short ticks."""
+    with LocalBroker(tmp_path_factory.mktemp("ticking"), jars=jars, pid_quota_tick_ms=TICK_MS) as running:
+        yield running
 
 
 def assert_numbered(lines: list[BrokerLine]) -> None:
@@ -150,72 +159,67 @@ def test_an_id_that_hides_in_another_partition_is_written(broker: LocalBroker, n
     wait_until(lambda: found() == {known, new}, "a line of each")
 
 
-def test_an_id_in_constant_use_is_written_in_each_tick(jars: Path, tmp_path: Path) -> None:
-    tick_ms, used = 50, set[int]()
-    with LocalBroker(tmp_path, jars=jars, pid_quota_tick_ms=tick_ms) as broker:
-        topic = ready_topic(broker, "orders")
-        with Hostile(broker, "alice") as alice:
-            # The first one of a cluster is 0.
-            pid, end = alice.producer_id(), alice.producer_id()
-            for sequence in itertools.count():
-                tick = time.time_ns() // 1_000_000 // tick_ms
-                alice.produce(topic, batch(pid, sequence=sequence))
-                if time.time_ns() // 1_000_000 // tick_ms == tick:
-                    used.add(tick)
-                if len(used) == 20:
-                    break
-            alice.produce(topic, batch(end))
-        lines = batches_of(broker, pid, end)
+def test_an_id_in_constant_use_is_written_in_each_tick(ticking: LocalBroker) -> None:
+    used = set[int]()
+    topic = ready_topic(ticking, "orders")
+    with Hostile(ticking, "alice") as alice:
+        pid, end = alice.producer_id(), alice.producer_id()
+        for sequence in itertools.count():
+            tick = time.time_ns() // 1_000_000 // TICK_MS
+            alice.produce(topic, batch(pid, sequence=sequence))
+            if time.time_ns() // 1_000_000 // TICK_MS == tick:
+                used.add(tick)
+            if len(used) == 20:
+                break
+        alice.produce(topic, batch(end))
+    lines = batches_of(ticking, pid, end)
 
-    assert used <= {line.timestamp_ms // tick_ms for line in lines if line.producer_id == pid}
+    assert used <= {line.timestamp_ms // TICK_MS for line in lines if line.producer_id == pid}
 
 
-def test_a_request_that_lasts_into_a_later_tick_is_written_there_too(jars: Path, tmp_path: Path) -> None:
+def test_a_request_that_lasts_into_a_later_tick_is_written_there_too(ticking: LocalBroker) -> None:
     # given requests whose many batches take the broker several ticks, each right behind one with the same new id
     partitions, ids = 20, range(INVENTED + 2_000_000_000, INVENTED + 2_000_000_008)
-    with LocalBroker(tmp_path, jars=jars, pid_quota_tick_ms=50) as broker:
-        topic, other = ready_topic(broker, "orders", partitions), ready_topic(broker, "other")
-        with Hostile(broker, "mallory") as mallory:
-            for pid in ids:
-                long = batch(pid, zeros=8 << 20)
-                mallory.send_produce(other, batch(pid))
-                mallory.send_to_partitions(topic, [long] * partitions)
-                mallory.receive()
-                mallory.receive()
-        written = Counter(line.producer_id for line in batches_of(broker, *ids))
+    topic, other = ready_topic(ticking, "orders", partitions), ready_topic(ticking, "other")
+    with Hostile(ticking, "mallory") as mallory:
+        for pid in ids:
+            long = batch(pid, zeros=8 << 20)
+            mallory.send_produce(other, batch(pid))
+            mallory.send_to_partitions(topic, [long] * partitions)
+            mallory.receive()
+            mallory.receive()
+    written = Counter(line.producer_id for line in batches_of(ticking, *ids))
 
     # then no id has only the line of the short request
     assert all(written[pid] > 1 for pid in ids), written
 
 
-def test_new_ids_are_written_by_threads_that_have_known_ones_behind_them(jars: Path, tmp_path: Path) -> None:
+def test_new_ids_are_written_by_threads_that_have_known_ones_behind_them(broker: LocalBroker) -> None:
     # given an id that each thread of a broker has met, most of them when it was written
-    with LocalBroker(tmp_path, jars=jars) as broker:
-        topic = ready_topic(broker, "orders")
-        with Hostile(broker, "mallory") as mallory:
-            known = mallory.producer_id()
-            for sequence in range(50):
-                mallory.produce(topic, batch(known, sequence=sequence))
+    topic = ready_topic(broker, "orders")
+    with Hostile(broker, "mallory") as mallory:
+        known = mallory.producer_id()
+        for sequence in range(50):
+            mallory.produce(topic, batch(known, sequence=sequence))
 
-            # when they append with new ones in the same tick
-            new = [mallory.producer_id() for _ in range(20)]
-            for pid in new:
-                mallory.produce(topic, batch(pid))
+        # when they append with new ones in the same tick
+        new = [mallory.producer_id() for _ in range(20)]
+        for pid in new:
+            mallory.produce(topic, batch(pid))
 
-        # then each has its line
-        assert {line.producer_id for line in batches_of(broker, *new)} == {*new}
+    # then each has its line
+    assert {line.producer_id for line in batches_of(broker, *new)} == {*new}
 
 
-def test_an_id_is_written_again_in_a_later_tick(jars: Path, tmp_path: Path) -> None:
-    with LocalBroker(tmp_path, jars=jars, pid_quota_tick_ms=100) as broker:
-        topic = ready_topic(broker, "orders")
-        with Hostile(broker, "alice") as alice:
-            pid = alice.producer_id()
-            for sequence in range(2):
-                alice.produce(topic, batch(pid, sequence=sequence))
-                time.sleep(0.2)
+def test_an_id_is_written_again_in_a_later_tick(ticking: LocalBroker) -> None:
+    topic = ready_topic(ticking, "orders")
+    with Hostile(ticking, "alice") as alice:
+        pid = alice.producer_id()
+        for sequence in range(2):
+            alice.produce(topic, batch(pid, sequence=sequence))
+            time.sleep(0.2)
 
-        wait_until(lambda: len(batches_of(broker, pid)) == 2, "two lines")
+    wait_until(lambda: len(batches_of(ticking, pid)) == 2, "two lines")
 
 
 def test_a_line_names_epoch_and_partition_of_its_batch_and_the_address_of_its_client(broker: LocalBroker) -> None:

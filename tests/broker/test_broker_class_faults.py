@@ -1,4 +1,4 @@
-"""What the class in a real broker does when its file, its disk, its memory or the log settings fail it."""
+"""Tests of the class in a real broker when its file, disk, memory or log settings fail."""
 
 import os
 import subprocess
@@ -92,7 +92,7 @@ def test_lines_go_to_the_end_of_a_file_that_others_truncate(broker: LocalBroker)
 
 def test_files_rotate_within_their_bound(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars, pid_quota_file_bytes=20_000, pid_quota_file_count=2) as broker:
-        topic, pids = ready_topic(broker, "orders"), range(MADE_UP, MADE_UP + 1000)
+        topic, pids = ready_topic(broker, "orders"), range(MADE_UP, MADE_UP + 500)
         made_up_batches(broker, topic, pids)
 
         def last() -> set[int]:
@@ -122,7 +122,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_costs_lines_and_nothing_else(jars: Path, tmp_path: Path, small_disk: Path) -> None:
     file = small_disk / "lines"
     with LocalBroker(tmp_path / "kafka", jars=jars, pid_quota_file=str(file)) as broker:
-        topic, pids = ready_topic(broker, "orders"), range(MADE_UP, MADE_UP + 2000)
+        topic, pids = ready_topic(broker, "orders"), range(MADE_UP, MADE_UP + 1000)
         filler = small_disk / "filler"
         filler.write_bytes(bytes(100_000))
         made_up_batches(broker, topic, pids)
@@ -153,13 +153,24 @@ def test_a_second_broker_on_the_file_writes_nothing_and_says_so(
     assert not [line for line in lines_of(broker) if isinstance(line, BatchLine) and line.topic == topic]
 
 
-def test_a_small_memory_repeats_lines_and_loses_none(jars: Path, tmp_path: Path) -> None:
+def test_a_small_memory_repeats_lines_that_it_no_longer_holds_and_loses_none(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars, pid_quota_memory_bytes=65_536, pid_quota_tick_ms=3_600_000) as broker:
-        topic, pids = ready_topic(broker, "orders"), range(MADE_UP, MADE_UP + 2000)
+        # given more ids than half of the memory holds, and fewer than all of it
+        topic, held = ready_topic(broker, "orders"), range(MADE_UP, MADE_UP + 250)
+        made_up_batches(broker, topic, held)
+        with Hostile(broker, "mallory", "app") as mallory:
+            # when the oldest and the newest are used again, then none is repeated
+            for sequence, pid in ((1, MADE_UP), (1, held[-1]), (0, MADE_UP + 1000)):
+                mallory.produce(topic, batch(pid, sequence=sequence))
+        batches_of(broker, MADE_UP + 1000)
+        assert len(batches_of(broker, *held)) == len(held)
+
+        # and when many more ids follow, then the first one is repeated
+        pids = range(MADE_UP + 2000, MADE_UP + 3000)
         made_up_batches(broker, topic, pids)
         assert len(batches_of(broker, *pids)) == len(pids)
         with Hostile(broker, "mallory", "app") as mallory:
-            mallory.produce(topic, batch(MADE_UP, sequence=1))
+            mallory.produce(topic, batch(MADE_UP, sequence=2))
 
         def of_first() -> int:
             lines = [line for line in lines_of(broker) if isinstance(line, BatchLine)]
@@ -169,30 +180,18 @@ def test_a_small_memory_repeats_lines_and_loses_none(jars: Path, tmp_path: Path)
         wait_until(lambda: newest_state(broker).forgotten_ticks > 0, "it says so")
 
 
-def test_what_a_small_memory_still_holds_is_not_repeated(jars: Path, tmp_path: Path) -> None:
-    # given more ids than half of the memory holds, and fewer than all of it
-    with LocalBroker(tmp_path, jars=jars, pid_quota_memory_bytes=65_536, pid_quota_tick_ms=3_600_000) as broker:
-        topic, pids = ready_topic(broker, "orders"), range(MADE_UP, MADE_UP + 250)
-        made_up_batches(broker, topic, pids)
-        with Hostile(broker, "mallory", "app") as mallory:
-            for sequence, pid in ((1, MADE_UP), (1, pids[-1]), (0, MADE_UP + 1000)):
-                mallory.produce(topic, batch(pid, sequence=sequence))
-
-        batches_of(broker, MADE_UP + 1000)
-        assert len(batches_of(broker, *pids)) == len(pids)
-
-
 def test_a_flood_of_inits_is_written_within_its_bound(jars: Path, tmp_path: Path) -> None:
+    requests = 500
     bounded = LocalBroker(tmp_path, jars=jars, pid_quota_inits_per_second=5, pid_quota_file_bytes=100_000)
     with bounded as broker, Hostile(broker, "mallory", "🦆" * 8000) as mallory:
-        for _ in range(2000):
+        for _ in range(requests):
             mallory.init()
         wait_until(lambda: newest_state(broker).dropped_inits > 0, "it says so")
         inits = [line for line in lines_of(broker) if isinstance(line, InitLine)]
         topic = ready_topic(broker, "orders")
         made_up_batches(broker, topic, range(MADE_UP, MADE_UP + 1))
         batches_of(broker, MADE_UP)
-    assert len(inits) + newest_state(broker).dropped_inits == 2000
+    assert len(inits) + newest_state(broker).dropped_inits == requests
 
 
 def test_levels_that_are_set_at_run_time_silence_nothing(broker: LocalBroker) -> None:
@@ -251,16 +250,6 @@ def test_what_an_operator_traces_is_still_logged(jars: Path, tmp_path: Path) -> 
     assert f"Updated producer {MADE_UP} " not in logged
 
 
-def test_a_class_that_is_taken_out_says_that_its_broker_goes_on(jars: Path, tmp_path: Path) -> None:
-    with LocalBroker(tmp_path, jars=jars) as broker:
-        switch(broker, on=False)
-        wait_until(lambda: isinstance(lines_of(broker)[-1], StopLine), "it is out")
-        last = newest_state(broker)
-
-    assert isinstance(last, StopLine)
-    assert not last.shutdown
-
-
 class WithoutJar(LocalBroker):
     """The line is in its server.properties; the jar is not on its class path."""
 
@@ -299,15 +288,19 @@ def test_a_kafka_without_the_accessor_is_named_and_nothing_is_written(jars: Path
     assert (start.broker_id, start.tick_ms, stop.number) == (7, 10_000, 2)
 
 
-def test_the_server_log_lacks_what_a_hold_holds_back_and_no_other_error(jars: Path, tmp_path: Path) -> None:
+def test_the_server_log_lacks_what_a_hold_holds_back_until_the_class_is_taken_out(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars, holds=True) as broker:
         with bound(broker, hold(60)), Asker(broker) as mallory:
             wait_until(lambda: mallory.error() == LOADING, "mallory is held")
         switch(broker, on=False)
+        wait_until(lambda: isinstance(lines_of(broker)[-1], StopLine), "it is out")
+        last = newest_state(broker)
         with bound(broker, hold(60)), Asker(broker) as mallory:
             wait_until(lambda: mallory.error() == LOADING, "mallory is held")
         logged = broker.server_log.read_text()
 
+    assert isinstance(last, StopLine)
+    assert not last.shutdown
     held, _, after = logged.partition("metric.reporters = [org.apache.kafka.common.metrics.JmxReporter]")
     assert after
     assert "holds back new producer ids" not in held

@@ -1,4 +1,4 @@
-"""One jar, compiled against our Kafka, on every version that it is for."""
+"""Tests of one jar, compiled against our Kafka, on every supported Kafka version."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whose producer ids a census finds, by what taps have written."""
+"""Tests of the owners that a census reads from the topics of taps."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""`pid-quota enforce` as a user who lacks rights, from the start or from some time on."""
+"""Tests of `pid-quota enforce` as a user who lacks rights at the start, or loses them later."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,6 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
 from broker.local.local_broker import LocalBroker
-from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import wait_until
 from tests.kits.enforce_kit import EnforcerProcess, actions, decide, quotas_of
 from tests.kits.tls_kit import issue, tls_broker
@@ -27,12 +26,6 @@ RIGHTS = {
     GROUP: {AclOperation.READ},
 }
 Rights = dict[tuple[ResourceType, str], set[AclOperation]]
-
-
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    create_missing(str(tmp_path / "tables"))
-    return tmp_path / "tables"
 
 
 @contextmanager
@@ -141,12 +134,12 @@ def test_a_right_that_is_taken_away_is_told_once_and_it_goes_on_when_it_is_back(
             enforcer.wait_for("alert", "ALTER_CONFIGS")
             decide(tables, "User:eve", 700)
             enforcer.wait_for("extended")
-            assert [notice["user"] for notice in enforcer.said("alert")] == ["eve"]
-            assert enforcer.said("trying again") == []
+            assert [notice["user"] for notice in enforcer.notices_of("alert")] == ["eve"]
+            assert enforcer.notices_of("trying again") == []
             grant(broker, "job", {CLUSTER: {AclOperation.ALTER_CONFIGS}})
             wait_until(lambda: QuotaEntity("eve") in quotas_of(broker), "eve's quota")
-            wait_until(lambda: len(enforcer.said("throttled")) == 2, "it is told")
-            assert len(enforcer.said("alert")) == 1
+            wait_until(lambda: len(enforcer.notices_of("throttled")) == 2, "it is told")
+            assert len(enforcer.notices_of("alert")) == 1
             assert not any("job-secret" in str(notice) for notice in enforcer.notices)
         finally:
             ended = enforcer.end()

@@ -1,4 +1,4 @@
-"""Who produced from where, learned from a real topic of events."""
+"""Tests of the addresses that producers use, read from a real topic of events."""
 
 import time
 from collections.abc import Iterator

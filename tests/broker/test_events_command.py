@@ -1,4 +1,4 @@
-"""`pid-quota events` on a real broker: one line each, from the end or from a time."""
+"""Tests of `pid-quota events` on a real broker: one line for each event, from the end or from a time."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""A cluster with ground truth: what five client libraries wrote stands in the topics' own batches.
+"""Compares a tap's events with the batches that five client libraries wrote to a real cluster.
 
 Brokers and taps are killed, leaders move, the class's files rotate, and a tap is away for minutes.
 """

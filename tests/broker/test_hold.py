@@ -1,4 +1,4 @@
-"""A broker with `pidquota.HoldAuthorizer`: who waits, who does not, and that it is the stock authorizer otherwise."""
+"""Tests of `pidquota.HoldAuthorizer` on a real broker: who waits, and the stock behavior otherwise."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +24,6 @@ from tests.kits.hold_kit import (
     bound,
     end_s,
     hold,
-    holding_broker,
     is_at_end,
     now_ms,
     send_by_confluent_kafka,
@@ -41,10 +40,8 @@ def hold_name(until_ms: int, lease_id: str | None = None) -> str:
 
 
 @pytest.fixture(scope="module")
-def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    """A broker of our own, with the class."""
-    with holding_broker(tmp_path_factory.mktemp("held"), jars) as running:
-        yield running
+def broker(held_broker: LocalBroker) -> LocalBroker:
+    return held_broker
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Clients whom a hold does not reach, with the real class, tap, stream and enforcer: the client quota is added."""
+"""Tests of clients that a hold does not stop: the real enforcer adds a client quota."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing, table_path
 from tests.kits.broker_kit import LIMIT_S, new_topic, produce, wait_until
 from tests.kits.enforce_kit import EnforcerProcess, enforcing, quotas_of
-from tests.kits.hold_kit import LOADING, holding_broker
+from tests.kits.hold_kit import LOADING
 
 HOARD = 10_000
 QUOTA = 20.0
@@ -135,7 +135,7 @@ class NewTransactionalIds(Habit):
 @pytest.fixture
 def broker(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
     users = {name: f"{name}-secret" for name in ("hoarder", "flink")}
-    with holding_broker(tmp_path, jars, users) as running:
+    with LocalBroker(tmp_path / "kafka", users, jars=jars, holds=True) as running:
         yield running
 
 
@@ -166,7 +166,7 @@ def test_producer_ids_that_a_hold_does_not_reach_bring_the_client_quota(
             enforcer.wait_for("throttled", "refused PIDs go on arriving")
             wait_until(lambda: client.error is not None or bool(quotas_of(broker)), "it has the client quota")
             print(f"{user}: {free:.1f}/s under the hold, {client.rate(20):.1f}/s with the quota")
-            print("\n".join(each["why"] for each in enforcer.said("throttled")))
+            print("\n".join(each["why"] for each in enforcer.notices_of("throttled")))
             assert {entity.user for entity in quotas_of(broker)} == {user}
             assert f"pid-quota why User:{user}" in reason(enforcer)
             if habit is NewTransactionalIds:
@@ -181,7 +181,7 @@ def is_counted(broker: LocalBroker, topic: str, tables: Path) -> bool:
 
 
 def reason(enforcer: EnforcerProcess) -> str:
-    return str(enforcer.said("throttled", "refused PIDs go on arriving")[-1]["why"])
+    return str(enforcer.notices_of("throttled", "refused PIDs go on arriving")[-1]["why"])
 
 
 def diagnosis(tables: Path, user: str) -> Churn:

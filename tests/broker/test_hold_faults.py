@@ -1,4 +1,4 @@
-"""Holds of the real enforcer while brokers die, restart, or return without the class, and of users with odd names."""
+"""Tests of holds while brokers die, restart or return without the class, and of users with odd names."""
 
 import signal
 import time
@@ -9,12 +9,12 @@ import pytest
 
 from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
-from tables.store.path_tables import create_missing
+from broker.local.local_broker import LocalBroker
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import wait_until
 from tests.kits.cluster_kit import addresses_of_the_living
 from tests.kits.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of
-from tests.kits.hold_kit import LOADING, Asker, holding_broker, is_at_end
+from tests.kits.hold_kit import LOADING, Asker, is_at_end
 
 pytestmark = pytest.mark.slow
 ODD_NAMES = [
@@ -28,12 +28,6 @@ ODD_NAMES = [
 ]
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    create_missing(str(tmp_path / "tables"))
-    return tmp_path / "tables"
-
-
 @pytest.fixture(scope="module")
 def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three brokers with the class."""
@@ -45,7 +39,10 @@ def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
 def test_a_broker_that_restarts_during_a_hold_keeps_it_until_its_end(
     jars: Path, tmp_path: Path, tables: Path, by_kill: bool
 ) -> None:
-    with holding_broker(tmp_path, jars) as broker, enforcing(broker, tables, "--apply") as enforcer:
+    with (
+        LocalBroker(tmp_path / "kafka", jars=jars, holds=True) as broker,
+        enforcing(broker, tables, "--apply") as enforcer,
+    ):
         until = decide(tables, "User:mallory", seconds=60)
         enforcer.wait_for("throttled")
 
@@ -74,14 +71,16 @@ def test_a_broker_that_dies_during_a_hold_changes_nothing_for_the_others(cluster
             # A decision is taken up, and the end of another, while it is down.
             until = decide(tables, "User:mallory", seconds=40)
             decide(tables, "User:eve", seconds=40)
-            wait_until(lambda: [n["user"] for n in enforcer.said("throttled")] == ["mallory", "eve"], "eve is held")
+            wait_until(
+                lambda: [n["user"] for n in enforcer.notices_of("throttled")] == ["mallory", "eve"], "eve is held"
+            )
             living = addresses_of_the_living(cluster)
             with HoldBindings({"bootstrap_servers": living.split(",")}) as holds:
                 wait_until(lambda: holds.all() == [], "both are free")
                 assert is_at_end(time.time(), until.timestamp())
         finally:
             cluster.start(3)
-        wait_until(lambda: len(enforcer.said("restored")) == 2, "the enforcer says so")
+        wait_until(lambda: len(enforcer.notices_of("restored")) == 2, "the enforcer says so")
     with Asker(cluster) as mallory:
         wait_until(lambda: {mallory.error(node) for node in cluster.node_ids} == {0}, "no broker holds her")
 
@@ -98,7 +97,7 @@ def test_a_broker_that_comes_back_without_the_class_brings_the_next_lever(cluste
             wait_until(
                 lambda: quotas_of(cluster) == {QuotaEntity("mallory"): {"request_percentage": 0.01}}, "the next lever"
             )
-            assert enforcer.said("throttled", "no hold: not every broker has the authorizer (not 3)")
+            assert enforcer.notices_of("throttled", "no hold: not every broker has the authorizer (not 3)")
         finally:
             cluster.stop(3)
             cluster.start(3)

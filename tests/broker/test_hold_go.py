@@ -1,14 +1,11 @@
-"""Go's client libraries under a hold; slow, since their programs are built."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""Tests of Go's client libraries under a hold. They are slow because they build Go programs."""
 
 import pytest
 
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import end_offset, new_topic
 from tests.kits.go_kit import GoProducers, build_go_clients, find_go
-from tests.kits.hold_kit import bound, end_s, hold, holding_broker, is_at_end
+from tests.kits.hold_kit import bound, end_s, hold, is_at_end
 
 pytestmark = [
     pytest.mark.slow,
@@ -19,9 +16,8 @@ LIBRARIES = ["franz-go", "sarama"]
 
 
 @pytest.fixture(scope="module")
-def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    with holding_broker(tmp_path_factory.mktemp("held"), jars) as running:
-        yield running
+def broker(held_broker: LocalBroker) -> LocalBroker:
+    return held_broker
 
 
 @pytest.fixture(scope="module")

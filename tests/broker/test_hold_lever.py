@@ -1,8 +1,7 @@
-"""`pid-quota enforce` on a real broker with the class, where it uses holds. Decisions are written by hand."""
+"""Tests of `pid-quota enforce` with holds, on a real broker with the class. The tests write the decisions."""
 
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
 from broker.local.local_broker import LocalBroker
-from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import new_topic, transactional_producer, wait_until
 from tests.kits.enforce_kit import EnforcerProcess, Steady, actions, decide, enforcing, quotas_of
 from tests.kits.hold_kit import (
@@ -18,32 +16,15 @@ from tests.kits.hold_kit import (
     Asker,
     Waiting,
     binding,
-    holding_broker,
     is_at_end,
-    none_left,
     send_by_confluent_kafka,
     unbind,
 )
 
 
 @pytest.fixture(scope="module")
-def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    """A broker of our own, with the class."""
-    with holding_broker(tmp_path_factory.mktemp("held"), jars) as running:
-        yield running
-
-
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    create_missing(str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
-def holds(broker: LocalBroker) -> Iterator[HoldBindings]:
-    """The holds of the broker: none before, and none afterwards."""
-    with none_left(broker) as bindings:
-        yield bindings
+def broker(held_broker: LocalBroker) -> LocalBroker:
+    return held_broker
 
 
 @pytest.mark.slow
@@ -64,7 +45,7 @@ def test_new_producers_of_mallory_wait_until_the_lease_ends_and_known_ones_go_on
     known = Steady(broker.client_config("mallory"), topic, "known")
     known.send()
     with enforcing(broker, tables, "--apply") as enforcer:
-        until = decide(tables, "User:mallory", seconds=12)
+        until = decide(tables, "User:mallory", seconds=8)
         enforcer.wait_for("throttled")
         waiting = Waiting(send_by_confluent_kafka, broker.client_config("mallory"), topic, "waited")
         known.send()

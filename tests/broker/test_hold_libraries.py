@@ -1,9 +1,7 @@
-"""Libraries that do under a hold what docs/throttled.md says; slow, since they are fetched, and wait."""
+"""Tests of libraries under a hold (docs/throttled.md). They are slow because they fetch libraries."""
 
 import shutil
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
@@ -12,7 +10,7 @@ from kafka.errors import KafkaError
 from broker.kafka.config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import end_offset, new_topic, wait_until
-from tests.kits.hold_kit import LOADING, Asker, bound, end_s, hold, holding_broker, is_at_end
+from tests.kits.hold_kit import LOADING, Asker, bound, end_s, hold, is_at_end
 from tests.kits.library_kit import (
     NO_PRODUCER_ID,
     LibraryProducer,
@@ -28,9 +26,8 @@ LONGER_THAN_THE_TEST_S = 900
 
 
 @pytest.fixture(scope="module")
-def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    with holding_broker(tmp_path_factory.mktemp("held"), jars) as running:
-        yield running
+def broker(held_broker: LocalBroker) -> LocalBroker:
+    return held_broker
 
 
 @pytest.fixture

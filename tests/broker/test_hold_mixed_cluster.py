@@ -1,4 +1,4 @@
-"""A cluster in which one broker of three has no `pidquota.HoldAuthorizer`, and what is known of it when one is dead."""
+"""Tests of a cluster where one broker of three has no `pidquota.HoldAuthorizer`, or is dead."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,6 @@ from broker.kafka.acls import Acls
 from broker.kafka.holds import HoldBindings
 from broker.kafka.producers import ProducersAdmin
 from broker.kafka.quota_entity import QuotaEntity
-from tables.store.path_tables import create_missing
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import LIMIT_S, wait_until
 from tests.kits.cluster_kit import addresses_of_the_living
@@ -30,12 +29,6 @@ def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
         yield running
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    create_missing(str(tmp_path))
-    return tmp_path
-
-
 def holds_of(cluster: LocalCluster) -> HoldBindings:
     return HoldBindings({"bootstrap_servers": addresses_of_the_living(cluster).split(",")})
 
@@ -52,9 +45,11 @@ def test_the_enforcer_reports_each_broker_and_sets_the_client_quota(cluster: Loc
         decide(tables, "User:mallory", seconds=300)
         enforcer.wait_for("throttled")
         for node in (1, 2):
-            assert enforcer.said("lever", f"broker {node} has {HOLD_AUTHORIZER}: a hold keeps new producer ids back")
-        assert enforcer.said("lever", f"broker {WITHOUT} has {STOCK}: no hold is used before every broker has")
-        assert enforcer.said("throttled", f"no hold: not every broker has the authorizer (not {WITHOUT})")
+            assert enforcer.notices_of(
+                "lever", f"broker {node} has {HOLD_AUTHORIZER}: a hold keeps new producer ids back"
+            )
+        assert enforcer.notices_of("lever", f"broker {WITHOUT} has {STOCK}: no hold is used before every broker has")
+        assert enforcer.notices_of("throttled", f"no hold: not every broker has the authorizer (not {WITHOUT})")
         assert holds.all() == []
         assert quotas_of(cluster) == {QuotaEntity("mallory"): {"request_percentage": 0.01}}
     wait_until(lambda: quotas_of(cluster) == {}, "the quota is taken back")
@@ -75,7 +70,7 @@ def test_a_broker_that_is_dead_is_not_asked(cluster: LocalCluster, tables: Path)
             with enforcing(cluster, tables, "--apply") as enforcer:
                 decide(tables, "User:mallory", seconds=300)
                 enforcer.wait_for("throttled")
-                assert not enforcer.said("lever", f"broker {WITHOUT}")
+                assert not enforcer.notices_of("lever", f"broker {WITHOUT}")
                 assert [each.user for each in holds.all()] == ["mallory"]
             wait_until(lambda: holds.all() == [], "the hold is taken back")
     finally:

@@ -1,4 +1,4 @@
-"""One jar of `pidquota.HoldAuthorizer`, compiled against our Kafka, on the versions that it is for."""
+"""Tests of one jar of `pidquota.HoldAuthorizer`, compiled against our Kafka, on supported Kafka versions."""
 
 from pathlib import Path
 

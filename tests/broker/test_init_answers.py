@@ -1,4 +1,4 @@
-"""What a real broker answers to INIT_PRODUCER_ID, held to the pure decision function, and what the tap tells of it."""
+"""Compares a real broker's answers to INIT_PRODUCER_ID, and a tap's records, with the pure decision function."""
 
 import uuid
 from collections.abc import Iterator

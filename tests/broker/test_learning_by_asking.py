@@ -1,4 +1,4 @@
-"""A tap tells producer ids that were there before from new ones, by asking a real broker what it holds."""
+"""Tests of a tap that asks a real broker which producer ids it holds, and so distinguishes old from new ones."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.errors import ClusterRequestError
 from broker.kafka.config import KafkaConfig
-from broker.kafka.topics import ensure_topic, ensure_topics
+from broker.kafka.topics import ensure_topic
 from broker.local.local_broker import LocalBroker
 from broker.tap.asking import ask_brokers
 from broker.tap.known_ids import KnownIds
@@ -30,12 +30,6 @@ from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 HOUR_S = 3600.0
 LEARNED, CHARGED = (True, False), (False, True)
 PARTITIONS = 3
-
-
-@pytest.fixture
-def events_topic(broker: LocalBroker) -> str:
-    ensure_topics(broker.admin_config())
-    return new_topic(broker, "events", partitions=2)
 
 
 @pytest.fixture
@@ -168,13 +162,14 @@ def test_requests_that_no_stream_can_have_made_are_ignored(
         wait_until(lambda: requests.newest_ms(1) == now_ms - 4000, "a newer request")
 
 
-def test_a_tap_that_may_not_read_requests_says_so_once(broker: LocalBroker) -> None:
-    said = list[str]()
+def test_a_tap_that_may_not_read_requests_warns_once(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.tap.learning_requests._TIMEOUT_S", 1.0)
+    warnings = list[str]()
     settings = {**broker.client_config("alice"), "sasl.password": "wrong"}
-    with LearningRequests(settings, said.append) as requests:
+    with LearningRequests(settings, warnings.append) as requests:
         assert [requests.newest_ms(now_s) for now_s in (0.0, 1.0, 61.0)] == [0, 0, 0]
 
-    (line,) = said
+    (line,) = warnings
     assert line.startswith("streams that forgot producer ids learn by waiting, since their requests are not seen: ")
 
 

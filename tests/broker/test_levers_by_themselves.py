@@ -1,4 +1,4 @@
-"""The default `--lever auto` on real brokers: addresses of the real tap, a reconciler, ends that move both ways."""
+"""Tests of the default `--lever auto` on real brokers: addresses, a reconciler, and ends that move both ways."""
 
 import threading
 import time
@@ -12,11 +12,9 @@ from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.local.local_broker import LocalBroker
-from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import wait_until
 from tests.kits.class_kit import ready_topic
 from tests.kits.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of
-from tests.kits.hold_kit import holding_broker, none_left
 from tests.kits.hostile_kit import Hostile, TapCommand, batch
 from wire.holds import HoldBinding
 
@@ -25,24 +23,9 @@ SLOWED = {"request_percentage": 0.01}
 LIMITED = {"connection_creation_rate": 1.0}
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    create_missing(str(tmp_path / "tables"))
-    return tmp_path / "tables"
-
-
 @pytest.fixture(scope="module")
-def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    """A broker of our own, with the class."""
-    with holding_broker(tmp_path_factory.mktemp("held"), jars) as running:
-        yield running
-
-
-@pytest.fixture
-def holds(broker: LocalBroker) -> Iterator[HoldBindings]:
-    """The holds of the broker: none before, and none afterwards."""
-    with none_left(broker) as bindings:
-        yield bindings
+def broker(held_broker: LocalBroker) -> LocalBroker:
+    return held_broker
 
 
 def produce_from(broker: LocalBroker, user: str, address: str) -> None:
@@ -130,7 +113,7 @@ def test_an_end_that_moves_back_and_forth_is_ours_until_it_has_come(
         soon = decide(tables, "User:mallory", seconds=8, reason="quota_changed").timestamp()
         wait_until(lambda: ends_at(soon), "it is shortened again")
         enforcer.wait_for("restored", "its time is over")
-        assert enforcer.said("relinquished") == []
+        assert enforcer.notices_of("relinquished") == []
     assert actions(tables)[-1] == "restored"
 
 
@@ -141,7 +124,7 @@ def test_a_reconciler_is_reported_once_and_the_next_lever_is_used(
         decide(tables, "User:mallory", seconds=600)
         wait_until(lambda: quotas_of(broker) == {MALLORY: SLOWED}, "the next lever")
         time.sleep(6)
-        assert len(enforcer.said("alert", "KafkaUser")) == 1
+        assert len(enforcer.notices_of("alert", "KafkaUser")) == 1
     assert quotas_of(broker) == {}
 
 

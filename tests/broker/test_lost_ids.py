@@ -1,4 +1,4 @@
-"""What `pid-quota blocks --pid` says of the ids of a real broker's block, before and after a restart."""
+"""Tests of `pid-quota blocks --pid` for ids of a real broker's block, before and after a restart."""
 
 import json
 from pathlib import Path

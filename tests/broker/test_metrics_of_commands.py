@@ -1,4 +1,4 @@
-"""The tap and the enforcer as processes: what a scrape of them finds, and what the enforcer's webhook gets."""
+"""Scrapes the tap and the enforcer as processes, and receives the enforcer's webhook."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Who leads and holds producers on a real cluster after a broker was killed, against what was foretold."""
+"""Compares the predicted leaders and holders of producers with a real cluster after a broker was killed."""
 
 import time
 from collections.abc import Iterator

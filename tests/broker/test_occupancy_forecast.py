@@ -1,4 +1,4 @@
-"""What is foretold of a real broker in a flood, and what it holds later: a producer a second, beside some that live."""
+"""Compares the forecast for a real broker in a flood with the entries that it holds later."""
 
 import threading
 import time

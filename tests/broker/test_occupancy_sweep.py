@@ -1,4 +1,4 @@
-"""What a real broker holds of producers, against its own count, and what a shorter expiration makes of it."""
+"""Compares a census of a real broker with the broker's own count, also after a shorter expiration."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""`tap poll --owners-from-acls` and the evaluation of ACLs, against a real broker and its StandardAuthorizer."""
+"""Tests of `tap poll --owners-from-acls` and of the evaluation of ACLs, on a real StandardAuthorizer."""
 
 import re
 import subprocess

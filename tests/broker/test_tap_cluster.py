@@ -1,4 +1,4 @@
-"""The tap on the real thing: 3 brokers, 20 users, 200 producers, leadership that moves and a broker that crashes."""
+"""Tests of taps on 3 brokers with 20 users and 200 producers while leadership moves and a broker crashes."""
 
 import uuid
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The tap on lines that are written by hand, with a real Kafka behind it."""
+"""Tests of the tap on lines that the tests write, with a real Kafka."""
 
 import json
 import uuid
@@ -8,17 +8,10 @@ from typing import Any
 import pytest
 
 from broker.kafka.tail import TopicReader
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from tests.kits.broker_kit import file_tap, new_topic, read_events, running, wait_until, wait_until_idle
+from tests.kits.broker_kit import file_tap, read_events, running, wait_until, wait_until_idle
 from tests.kits.class_lines_kit import ClassLines, append
 from wire.topics import PRODUCER_INITS, TAP_STATUS
-
-
-@pytest.fixture
-def events_topic(broker: LocalBroker) -> str:
-    ensure_topics(broker.admin_config())
-    return new_topic(broker, "events", partitions=2)
 
 
 @pytest.fixture

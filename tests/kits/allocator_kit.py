@@ -1,4 +1,4 @@
-"""The controller's part of KIP-730 as a model: whatever it allocates keeps the promises that blocks are held to."""
+"""A model of the controller's allocation of producer id blocks (KIP-730), with its invariants."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""A stream with a limit of principals, and what others than the attacker get out of it."""
+"""A stream with a limit of principals, and checks that other principals keep their service."""
 
 from dataclasses import dataclass
 from datetime import datetime, timezone

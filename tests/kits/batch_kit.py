@@ -1,4 +1,4 @@
-"""The pre-aggregation and the operator of a task that knows of its batch what a test tells it, without a checkpoint."""
+"""The pre-aggregation and operator of one task, with batch metadata from the test instead of a checkpoint."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Labelled clients, one for each way to use producers, run against a real broker from one address or from several."""
+"""Labelled clients, one for each way to use producers, on a real broker, from one or several addresses."""
 
 import itertools
 import threading

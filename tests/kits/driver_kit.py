@@ -1,4 +1,4 @@
-"""A driver process for the fault tests: the job's own pipeline, with a hook that kills it where it is told to.
+"""A driver process for the fault tests: the job's own pipeline, with a hook that kills it at a chosen step.
 
 Started as a program with one argument, JSON: `root`, `servers`, `topic`, `batch` and, if it is to die, `die`: a table
 before whose append, or `end` after all of them, in batch `die_in`; `sink` names what writes the tables.

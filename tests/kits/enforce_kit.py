@@ -1,10 +1,7 @@
 """Helpers of the tests that run `pid-quota enforce` against a real broker: decisions by hand, a process, clients."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -12,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -30,6 +27,7 @@ from tables.store.open import open_store
 from tables.store.path_tables import table_path
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import wait_until
+from tests.kits.following_kit import Following
 
 _DAYS_MS = 2 * 86_400_000
 
@@ -56,66 +54,53 @@ def decide(tables: Path, principal: str, seconds: float = 60.0, **values: Any) -
 
 
 class EnforcerProcess:
-    """`pid-quota enforce --json` as a process of its own, so that it can be killed."""
+    """`pid-quota enforce --json` as a process, so that it can be killed."""
 
     def __init__(
         self, broker: LocalBroker | LocalCluster, tables: Path, *arguments: str, program: Sequence[str] = ("-m", "jobs")
     ) -> None:
-        self._command = [sys.executable, *program, "enforce", "--json", "--tables", str(tables), *arguments]
-        self._command += ["--bootstrap-servers", broker.admin_servers]
-        self._process: subprocess.Popen[str] | None = None
-        self._reader: threading.Thread | None = None
-        self.notices: list[dict[str, Any]] = []
+        self._arguments = ["enforce", "--json", "--tables", str(tables), *arguments]
+        self._arguments += ["--bootstrap-servers", broker.admin_servers]
+        self._program = program
+        self._process: Following | None = None
+        self._is_running = False
 
     def connect_to(self, servers: str) -> None:
-        """Before the start: another listener than the one without a password."""
-        self._command[-1] = servers
+        """Set another listener than the one without a password, before the start."""
+        self._arguments[-1] = servers
 
     def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self._reader = threading.Thread(target=self._read, args=[self._process.stdout])
-        self._reader.start()
+        self._process, self._is_running = Following(*self._arguments, program=self._program), True
 
-    def _read(self, lines: IO[str]) -> None:
-        for line in lines:
-            self.notices.append(json.loads(line))
+    @property
+    def notices(self) -> list[dict[str, Any]]:
+        return [] if self._process is None else [json.loads(line) for line in self._process.lines]
 
-    def said(self, action: str, why: str = "") -> list[dict[str, Any]]:
+    def notices_of(self, action: str, why: str = "") -> list[dict[str, Any]]:
         return [notice for notice in self.notices if notice["action"] == action and why in notice["why"]]
 
+    def wait_for(self, action: str, why: str = "") -> None:
+        wait_until(lambda: bool(self.notices_of(action, why)), f"{action} {why}: {self.notices}")
+
     def wait(self) -> tuple[int, str]:
-        """Until it ends by itself; returns as `end`."""
-        assert self._process is not None
-        self._process.wait()
+        """Wait until it ends by itself; return its exit code and standard error."""
         return self.end(by=0)
 
-    def wait_for(self, action: str, why: str = "") -> None:
-        wait_until(lambda: bool(self.said(action, why)), f"{action} {why}: {self.notices}")
-
     def end(self, by: int = signal.SIGTERM) -> tuple[int, str]:
-        """Returns the exit code and what went to standard error."""
-        process = self._process
-        if process is None:
+        """Send it a signal, wait for its end, and return its exit code and standard error."""
+        if self._process is None or not self._is_running:
             return 0, ""
-        assert self._reader
-        assert process.stdout
-        assert process.stderr
-        if by:
-            os.kill(process.pid, by)
-        code = process.wait()
-        self._reader.join()
-        errors = process.stderr.read()
-        process.stdout.close()
-        process.stderr.close()
-        self._process = None
-        return code, errors
+        ended = self._process.end(by) if by else self._process.wait()
+        self._process.close()
+        self._is_running = False
+        return ended
 
 
 @contextmanager
 def enforcing(
     broker: LocalBroker | LocalCluster, tables: Path, *arguments: str, lock: bool = True
 ) -> Iterator[EnforcerProcess]:
-    """Run an enforcer; with `lock`, from when it holds the lock. It ends in good order, and must say no error."""
+    """Run an enforcer, and wait for its lock if `lock`. It must end without an error."""
     enforcer = EnforcerProcess(broker, tables, *arguments)
     enforcer.start()
     try:

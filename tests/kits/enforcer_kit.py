@@ -1,4 +1,4 @@
-"""Twins of what an enforcer works with, in memory: brokers, a log, decisions and a lock, all of which can fail.
+"""In-memory doubles for the enforcer: brokers, a log, decisions and a lock, all of which can fail.
 
 The levers are the real ones; what they act on is a twin that keeps only what it is given.
 """

@@ -1,4 +1,4 @@
-"""A partition's map of producers as the broker keeps it: what `lifecycle.expiry` and the forecast are held to."""
+"""A model of a broker's producer map of one partition, to test `lifecycle.expiry` and the forecast against."""
 
 from dataclasses import dataclass
 

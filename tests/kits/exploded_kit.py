@@ -1,4 +1,4 @@
-"""Events as a table with a row each, into columns and back."""
+"""Converts a table with a row for each event to columns, and back."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""One topic of events, and streams over it that fail in between: what they leave behind is compared, row by row."""
+"""One topic of events, streams over it that fail, and a comparison of their rows."""
 
 import json
 import os

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ _LIMIT_S = 120.0
 class Following:
     """Runs `pid-quota` with a pipe as its output."""
 
-    def __init__(self, *arguments: object) -> None:
+    def __init__(self, *arguments: object, program: Sequence[str] = ("-m", "jobs")) -> None:
         self.lines: list[str] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "jobs", *map(str, arguments)],
+            [sys.executable, *program, *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -35,6 +36,10 @@ class Following:
     def __exit__(self, *_: Any) -> None:
         self._process.kill()
         self._process.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Release its pipes; it has ended."""
         self._reader.join()
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None
@@ -52,6 +57,10 @@ class Following:
     def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
         """Send a signal; return exit code and standard error."""
         self._process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> tuple[int, str]:
+        """Wait for its end; return exit code and standard error."""
         code = self._process.wait(_LIMIT_S)
         return code, self._errors()
 

@@ -1,4 +1,4 @@
-"""Spark's own `GroupState`, made here instead of by the JVM. It keeps what it is given, and nothing else."""
+"""Spark's own `GroupState` without a JVM. It only stores values."""
 
 import json
 from typing import Any, cast

@@ -1,9 +1,9 @@
-"""Helpers of the tests on a broker with `pidquota.HoldAuthorizer`: bindings by hand, requests, client libraries."""
+"""Helpers of the tests under `pidquota.HoldAuthorizer`: bindings by hand, requests, client libraries."""
 
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,10 @@ from kafka.protocol.producer import InitProducerIdRequest
 
 from broker.kafka.client import RawAdmin
 from broker.kafka.config import KafkaConfig
-from broker.kafka.holds import HoldBindings
-from broker.local.local_broker import DEFAULT_USERS, LocalBroker
+from broker.local.local_broker import LocalBroker
 from jvm.java import find_java
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import wait_until
-from tests.kits.enforce_kit import end_orders
 from wire.holds import HoldBinding, hold_binding
 
 LOADING = 14
@@ -33,22 +31,6 @@ _CLOCKS_DIFFER_S = 0.25
 _BUSY_S = 30.0
 """How late a busy machine may be."""
 JAVA_CLIENT = Path(__file__).parents[1] / "broker" / "ProduceWhileHeld.java"
-
-
-@contextmanager
-def holding_broker(folder: Path, jars: Path, users: Mapping[str, str] = DEFAULT_USERS) -> Iterator[LocalBroker]:
-    """A broker with the class."""
-    with LocalBroker(folder / "kafka", users, jars=jars, holds=True) as running:
-        yield running
-
-
-@contextmanager
-def none_left(broker: LocalBroker) -> Iterator[HoldBindings]:
-    """The holds of a broker without release orders: none when the block has ended."""
-    end_orders(broker)
-    with HoldBindings({"bootstrap_servers": broker.admin_servers}) as bindings:
-        yield bindings
-        wait_until(lambda: bindings.all() == [], "no hold is left")
 
 
 def now_ms() -> int:

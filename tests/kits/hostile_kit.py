@@ -1,4 +1,4 @@
-"""What no client library lets one send: requests by hand, over one connection of a user; and the tap as a command."""
+"""Requests that no client library sends, over one connection of a user; and the tap as a command."""
 
 import os
 import signal
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -95,17 +96,9 @@ class Hostile:
         wait_until(is_there, f"a producer id for {transactional_id}")
         return got[-1][1]
 
-    def produce(
-        self,
-        topic: str,
-        records: bytes,
-        *,
-        more: Sequence[str] = (),
-        transactional_id: str | None = None,
-        partition: int = 0,
-    ) -> None:
-        """Send a batch, and with it nothing for as many other topics as are named."""
-        self.send_produce(topic, records, more=more, transactional_id=transactional_id, partition=partition)
+    def produce(self, topic: str, records: bytes, **options: Any) -> None:
+        """Send a batch as `send_produce` does, and wait for the answer."""
+        self.send_produce(topic, records, **options)
         self.receive()
 
     def send_produce(

@@ -1,4 +1,4 @@
-"""Asks a real broker for producer ids, request by request, as no client library lets one do."""
+"""Sends INIT_PRODUCER_ID requests to a real broker that no client library sends."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""What INIT_PRODUCER_ID answers (KIP-360): the coordinator's decision as a pure function, and what an answer means.
+"""The coordinator's answer to INIT_PRODUCER_ID (KIP-360) as a pure function, and the meaning of an answer.
 
 Two sets of rules: those of merged Kafka (4.x), and those of the KIP's draft, which counts from the epoch at which a
 producer instance began. They differ in how far back a retry may reach, and in the error that a zombie gets.

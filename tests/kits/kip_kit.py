@@ -1,4 +1,4 @@
-"""Rows of `producer_inits` and `pid_blocks`, written by hand: what a test does not name gets a harmless value."""
+"""Rows of `producer_inits` and `pid_blocks` with harmless defaults."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone

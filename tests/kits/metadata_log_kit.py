@@ -1,4 +1,4 @@
-"""Writes a metadata log as a node does."""
+"""Writes a metadata log in Kafka's format."""
 
 import struct
 from pathlib import Path

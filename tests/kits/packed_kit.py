@@ -1,4 +1,4 @@
-"""What the pre-aggregation packed, taken out again."""
+"""Unpacks the output of the pre-aggregation."""
 
 from collections.abc import Iterable
 

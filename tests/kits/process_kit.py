@@ -1,4 +1,4 @@
-"""Finds the processes that a test started, whoever their parent is by now."""
+"""Finds the processes that a test started, whatever their parent."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""`pid-quota stream` as people start it: a process of its own, of which only the terminal and the tables are seen."""
+"""`pid-quota stream` as a process. Tests see only its terminal and its tables."""
 
 import os
 import signal

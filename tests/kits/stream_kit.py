@@ -1,4 +1,4 @@
-"""A running stream whose micro-batches a test cuts itself: each file it adds is one batch of Kafka records."""
+"""A running stream whose micro-batches the test defines: each file is one batch of Kafka records."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A broker whose clients must speak TLS and show a certificate, besides their password."""
+"""A broker that requires TLS client certificates and passwords."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An HTTP endpoint and a proxy on this machine, for the tests of the webhook."""
+"""An HTTP endpoint and a proxy on this machine."""
 
 import json
 import socket

@@ -1,1 +1,1 @@
-"""Where decisions come from, and where leases are kept: the lease topic, and tables by path or catalog."""
+"""Reads decisions and stores leases: the lease topic, and tables by path or catalog."""

@@ -1,4 +1,4 @@
-"""Who produced from which address in the last hour, read from the topic `produce-events`."""
+"""Reads from the topic `produce-events` which principals used an address in the last hour."""
 
 import threading
 import time
@@ -14,14 +14,14 @@ from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS
 
 WINDOW_S = 3_600
 _MAX_PAIRS = 200_000
-"""Of address and principal."""
+"""Maximum number of pairs of address and principal."""
 _CHECK_S = 60.0
 _POLL_S = 0.5
 _RETRY_S = 5.0
 
 
 class AddressBook:
-    """Which principals used an address, and when last. Bounded; not thread-safe."""
+    """The principals of each address, with the time of their last event. Bounded; not thread-safe."""
 
     def __init__(self) -> None:
         self._seen_s: dict[str, dict[str, float]] = {}

@@ -1,5 +1,6 @@
 """`pid-quota enforce` before any broker has answered."""
 
+import socket
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -8,8 +9,8 @@ import pytest
 
 from broker.errors import BrokerUnreachableError, WebhookError
 from jobs.enforcement.command import enforce
-from tables.errors import TableNotFoundError
 from tables.store.path_tables import create_missing
+from tests.kits.command_kit import PidQuota
 
 SERVERS = "127.0.0.1:1"
 
@@ -38,10 +39,28 @@ def test_it_prints_the_brokers_before_it_waits_for_their_answer(
     assert messages == [f"asking the brokers at {SERVERS}", "asked"]
 
 
-def test_a_mistyped_folder_is_reported_before_any_broker_is_asked(tmp_path: Path, messages: list[str]) -> None:
-    with patch("signal.signal"), pytest.raises(TableNotFoundError, match="mistyped"):
-        enforce(SERVERS, str(tmp_path / "mistyped"))
-    assert messages == []
+def test_a_mistyped_folder_is_reported_before_any_broker_is_asked(
+    tmp_path: Path, messages: list[str], pid_quota: PidQuota
+) -> None:
+    mistyped = tmp_path / "mistyped"
+    with patch("signal.signal"):
+        code, _, error = pid_quota("enforce", "--bootstrap-servers", SERVERS, "--tables", str(mistyped))
+    assert (code, mistyped.exists(), messages) == (1, False, [])
+    assert f"no table producer_id_metrics in {mistyped}. Check --tables" in error
+
+
+def test_a_dry_run_without_a_broker_ends_with_the_remedy(
+    tmp_path: Path, pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.enforcement.first_look._TIMEOUT_S", 0.5)
+    create_missing(str(tmp_path))
+    with socket.socket() as nobody, patch("signal.signal"):
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        code, out, error = pid_quota("enforce", "--bootstrap-servers", address, "--tables", str(tmp_path))
+    assert (code, out) == (1, "")
+    assert f"no Kafka broker answers at {address}" in error
+    assert "check that it runs, the address and the security settings" in error
 
 
 def test_a_webhook_without_a_secret_in_the_environment_is_refused_before_any_broker_is_asked(

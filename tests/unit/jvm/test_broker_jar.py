@@ -1,4 +1,4 @@
-"""The jar for brokers: how it is built, and which Java it takes."""
+"""Tests of the jar for brokers: its build, and the Java it needs."""
 
 import zipfile
 from pathlib import Path

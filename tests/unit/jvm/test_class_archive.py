@@ -1,4 +1,4 @@
-"""What a JVM may load classes from."""
+"""Tests of the class archives that a JVM may load."""
 
 import os
 from pathlib import Path

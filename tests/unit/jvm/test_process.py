@@ -1,4 +1,4 @@
-"""Whoever starts a program owns it and what it starts, until nothing of it is left."""
+"""Tests that a started program ends with all processes that it started."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Records are written by one side and read by another: both must mean the same fields."""
+"""Tests that the writers and readers of records agree on their fields."""
 
 import re
 from pathlib import Path

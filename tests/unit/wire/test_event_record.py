@@ -1,4 +1,4 @@
-"""Events go into records of version 2 and come out as they were."""
+"""Tests that events survive their packing into records of version 2."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The probes of the brokers' clock, against a producer of no broker; tests/broker/test_enforce.py has a real one."""
+"""Tests of the probes of the brokers' clock with a fake producer; tests/broker/test_enforce.py has a real one."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The brokers' time, and deadlines that no clock puts off."""
+"""Tests of the brokers' time, and of deadlines that no clock postpones."""
 
 import pytest
 

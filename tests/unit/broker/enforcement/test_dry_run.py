@@ -1,4 +1,4 @@
-"""A dry run beside an enforcer at work: it knows that one's leases, or claims nothing about them."""
+"""Tests of a dry run beside a running enforcer, whose leases it may or may not know."""
 
 from collections.abc import Callable, Collection, Sequence
 

@@ -1,4 +1,4 @@
-"""The enforcer against twins in memory: what it does, what it refuses to do, and crashes at every point."""
+"""Tests of the enforcer with in-memory doubles, including a crash at every point."""
 
 from collections.abc import Sequence
 from unittest.mock import patch

@@ -1,4 +1,4 @@
-"""Who produced from where: what the book keeps, for how long, and when it can't tell."""
+"""Tests of which pairs of principal and address are kept, for how long, and when the answer is unknown."""
 
 import pytest
 

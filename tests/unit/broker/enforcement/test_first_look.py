@@ -1,4 +1,4 @@
-"""Which rights an enforcer finds missing, against an admin client of no broker; tests/broker has real ones."""
+"""Tests of missing rights with a fake admin client; tests/broker has real ones."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future

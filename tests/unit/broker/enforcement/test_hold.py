@@ -1,4 +1,4 @@
-"""The lever `hold`, and how levers follow each other, against twins in memory."""
+"""Tests of the lever `hold`, and of the order of levers, with in-memory doubles."""
 
 from unittest.mock import PropertyMock, patch
 

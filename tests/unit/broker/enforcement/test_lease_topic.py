@@ -1,4 +1,4 @@
-"""The lease topic against a twin of its log; tests/attack/test_leases_end.py has the real one."""
+"""Tests of the lease topic with a fake of its log; tests/attack/test_leases_end.py has the real one."""
 
 from collections.abc import Iterator
 from typing import Any

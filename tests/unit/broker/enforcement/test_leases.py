@@ -1,4 +1,4 @@
-"""The rules of leases and their targets, one by one."""
+"""Tests of the rules of leases and their targets, one by one."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -83,17 +83,11 @@ def history(*states: LeaseState) -> list[LeaseRecord]:
     return records
 
 
-def test_a_lease_of_a_clock_that_was_set_back_is_due() -> None:
-    lease = replace(LEASE, until_ms=100_000, set_ms=50_000)
+@pytest.mark.parametrize("lease", [replace(LEASE, until_ms=100_000, set_ms=50_000), LEASE.ending(100_000, 50_000)])
+def test_a_lease_is_due_at_its_end_or_once_the_clock_is_set_back(lease: Lease) -> None:
     assert not lease.is_due(45_000)
     assert lease.is_due(44_999)
     assert lease.is_due(100_000)
-
-
-def test_a_lease_of_a_clock_that_was_set_back_after_its_renewal_is_due() -> None:
-    renewed = LEASE.ending(100_000, 50_000)
-    assert not renewed.is_due(45_000)
-    assert renewed.is_due(44_999)
 
 
 def test_a_later_release_order_replaces_an_earlier_one() -> None:

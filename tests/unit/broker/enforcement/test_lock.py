@@ -1,4 +1,4 @@
-"""The lock when its topic is gone, against a consumer of no broker; tests/attack/test_leases_end.py has real ones."""
+"""Tests of the lock after its topic was deleted, with a fake consumer; tests/attack has real ones."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The control loop: it does not sleep through a decision, and it ends what it began."""
+"""Tests of the control loop: it reacts to decisions at once, and ends its leases."""
 
 import math
 import threading

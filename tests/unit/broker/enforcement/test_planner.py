@@ -1,4 +1,4 @@
-"""Which levers a decision is enforced by: the strongest that the operator lets it use, and what must come beside it."""
+"""Tests of the choice of levers: the strongest that the operator allows, and those that must come beside it."""
 
 import pytest
 

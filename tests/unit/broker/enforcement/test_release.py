@@ -1,4 +1,4 @@
-"""The kill switch: it ends leases, and is not done while something else holds the principal."""
+"""Tests of the kill switch: it ends leases, and fails while something else holds the principal."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Records become rows of `enforcement_actions` and records again."""
+"""Tests that records become rows of `enforcement_actions`, and records again."""
 
 from typing import Any
 

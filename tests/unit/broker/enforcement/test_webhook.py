@@ -181,11 +181,6 @@ def test_a_password_in_the_address_is_refused_and_not_shown(warnings: list[str])
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_webhook_needs_a_secret(warnings: list[str]) -> None:
-    with pytest.raises(WebhookError, match="PID_QUOTA_WEBHOOK_SECRET"):
-        Webhook("https://host/", "", warn=warnings.append)
-
-
 class TestProxy:
     @pytest.fixture
     def proxy(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:

@@ -1,4 +1,4 @@
-"""ACLs, and the holds among them, against a twin of a broker that keeps ACLs as Kafka does."""
+"""Tests of ACLs, and of the holds among them, with a fake broker that stores ACLs as Kafka does."""
 
 from dataclasses import astuple, replace
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The admin client: what it takes of the library, whom it asks, and when it gives up."""
+"""Tests of the admin client: its use of the library, the brokers it asks, and its timeouts."""
 
 import ast
 import socket

@@ -1,4 +1,4 @@
-"""The properties file of Kafka's own tools, for clients that are not Java's."""
+"""Tests of the properties files of Kafka's own tools, for clients that are not Java's."""
 
 from pathlib import Path
 

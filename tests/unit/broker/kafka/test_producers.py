@@ -1,4 +1,4 @@
-"""Who is asked for the producer ids that a cluster holds, and what makes the answer void."""
+"""Tests of which brokers are asked for the producer ids of a cluster, and of incomplete answers."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Loading the class into running brokers and taking it out, with a fake of their settings."""
+"""Tests of loading the class into running brokers and taking it out, with a fake of their settings."""
 
 from typing import TYPE_CHECKING, cast
 

@@ -1,4 +1,4 @@
-"""TLS and SASL from one file of settings, in the words of the three clients; and none of it is ever printed."""
+"""Tests of TLS and SASL settings of three clients from one file; none of them is ever printed."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where a reader of a topic begins, and what it says of one that it can't reach."""
+"""Tests of where a reader of a topic begins, and of its errors."""
 
 import socket
 from types import SimpleNamespace

@@ -314,20 +314,6 @@ def test_a_checkpoint_survives_saving(tmp_path: Path) -> None:
     assert load_checkpoint(path) == checkpoint
 
 
-def test_a_position_file_of_an_earlier_version_keeps_its_position(tmp_path: Path) -> None:
-    path = tmp_path / "position"
-    # As version 0.3.0 wrote it, shortened.
-    path.write_text(
-        '{"position":{"type":"file","inode":3,"offset":4,"head_bytes":5,"head":"a","written_ns":6},"sent_up_to":null,'
-        '"kept_lines":{"1":["YQ=="]},"waiting":[{"timestamp_ms":1,"principal":"unknown","producer_id":2,'
-        '"producer_epoch":0,"broker_id":1,"topic":"orders","partition":0}],"learning":{"1":{"since_ms":1,"newest_ms":2,'
-        '"before_ms":-1,"lost":false}},"order":{"1":{"next":9,"held":[],"unsure_until_ms":0}}}',
-        encoding="ascii",
-    )
-
-    assert load_checkpoint(path) == Checkpoint(FilePosition(3, 4, 5, "a", 6))
-
-
 def test_an_empty_position_file_as_after_a_crash_of_the_machine_is_none(tmp_path: Path) -> None:
     path = tmp_path / "position"
     path.touch()

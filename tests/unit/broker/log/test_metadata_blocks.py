@@ -1,4 +1,4 @@
-"""Blocks of producer ids out of a metadata log. What a real controller writes: tests/broker/test_init_answers.py."""
+"""Tests of blocks of producer ids in a metadata log; tests/broker/test_init_answers.py has a real log."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Blocks of a metadata log that grows while it is read."""
+"""Tests of the blocks of a metadata log that grows while it is read."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The sweep over all brokers, with brokers that are made up: how gently it asks, and what it does with no answer."""
+"""Tests of the sweep over fake brokers: its rate, and replicas without an answer."""
 
 from collections.abc import Collection, Sequence
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Whom ACLs make the owner: against an oracle that takes Kafka's rules one principal, host and resource at a time."""
+"""Tests of owners by ACLs against an oracle of Kafka's rules for one principal, host and resource at a time."""
 
 from collections.abc import Iterable
 

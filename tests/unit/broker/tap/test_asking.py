@@ -1,10 +1,10 @@
-"""When a tap asks the brokers what they hold, and what it makes of the answer."""
+"""Tests of when a tap asks the brokers which ids they hold, and of its use of the answers."""
 
 import os
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -29,8 +29,8 @@ class Brokers:
     """Hold ids; answer when they may."""
 
     def __init__(self, *ids: int) -> None:
-        self.ids, self.error = list(ids), ""
-        self.bug: Exception | None = None
+        self.ids = list(ids)
+        self.error: Exception | None = None
         self.may_answer = threading.Event()
         self.may_answer.set()
         self.asked: list[Mapping[str, Watched]] = []
@@ -38,22 +38,15 @@ class Brokers:
     def __call__(self, watched: Mapping[str, Watched], stop: threading.Event) -> KnownIds:
         self.asked.append(watched)
         assert self.may_answer.wait(LIMIT_S)
-        if self.bug:
-            raise self.bug
         if self.error:
-            raise ClusterRequestError(self.error)
+            raise self.error
         return KnownIds.of(watched, [self.ids])
 
 
 class Tap:
     """What a tap does in a round, with its clock."""
 
-    def __init__(
-        self,
-        brokers: Brokers,
-        file: Path | None = None,
-        ask: AskBrokers | None = None,
-    ) -> None:
+    def __init__(self, brokers: Brokers, file: Path | None = None, ask: AskBrokers | None = None) -> None:
         self.brokers, self.said = brokers, list[str]()
         self.clock_ms: int | None = None
         self.asking = Asking(ask or brokers, HOUR_MS, file, self.said.append, self.wall_clock)
@@ -88,33 +81,16 @@ class Tap:
         return known is not None and producer_id not in known
 
 
-def test_nothing_is_asked_before_a_line_was_read() -> None:
-    tap = Tap(Brokers())
-
-    tap.round()
-
-    assert tap.brokers.asked == []
-
-
 def test_a_watch_that_begins_is_asked_for_once() -> None:
     tap = Tap(Brokers(5, 7))
     tap.reads("a", 1000)
+    tap.reads("a", 5000)
     for _ in range(3):
         tap.round()
 
-    assert tap.brokers.asked == [{"a": Watched(1000, 1000), "b": Watched(-1, 0)}]
+    assert tap.brokers.asked == [{"a": Watched(1000, 5000), "b": Watched(-1, 0)}]
     assert (tap.is_new("a", 6), tap.is_new("a", 7)) == (True, False)
     assert tap.said == ["2 producer ids were there before; from now on all others count"]
-
-
-def test_the_question_carries_how_far_the_log_had_been_read() -> None:
-    tap = Tap(Brokers())
-    tap.reads("a", 1000)
-    tap.reads("a", 5000)
-
-    tap.round()
-
-    assert tap.brokers.asked[0]["a"] == Watched(1000, 5000)
 
 
 def test_another_broker_that_appears_is_asked_for_and_is_not_covered_by_the_answer_before() -> None:
@@ -181,9 +157,10 @@ def test_a_gap_during_a_question_makes_its_answer_worthless() -> None:
     assert [asked["a"].since_ms for asked in tap.brokers.asked] == [1000, 60_000]
 
 
-def test_a_watch_older_than_a_window_is_not_asked_for() -> None:
+@pytest.mark.parametrize("times_ms", [(), range(0, HOUR_MS + 1, HOUR_MS // 4)], ids=["no line", "a window"])
+def test_nothing_is_asked_before_a_line_was_read_or_after_a_window(times_ms: Iterable[int]) -> None:
     tap = Tap(Brokers(5))
-    for at_ms in range(0, HOUR_MS + 1, HOUR_MS // 4):
+    for at_ms in times_ms:
         tap.reads("a", at_ms)
 
     tap.round()
@@ -191,9 +168,15 @@ def test_a_watch_older_than_a_window_is_not_asked_for() -> None:
     assert tap.brokers.asked == []
 
 
-def test_brokers_that_refuse_are_asked_again_in_a_minute_and_told_of_once() -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"), [(ClusterRequestError("grant READ"), "grant READ"), (RuntimeError(), "it failed")]
+)
+def test_a_question_that_fails_is_asked_again_in_a_minute_and_reported_once(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
     tap = Tap(Brokers(5))
-    tap.brokers.error = "grant READ"
+    tap.brokers.error = error
     tap.reads("a", 1000)
     for _ in range(3):
         tap.round()
@@ -204,31 +187,12 @@ def test_brokers_that_refuse_are_asked_again_in_a_minute_and_told_of_once() -> N
     tap.round()
     assert len(tap.brokers.asked) == 2
     assert tap.said == [
-        "can't learn by asking (grant READ): nothing is charged for 3600 s, or until an answer; asking again in 30 s"
+        f"can't learn by asking ({reason}): nothing is charged for 3600 s, or until an answer; asking again in 30 s"
     ]
 
-    tap.brokers.error = ""
+    tap.brokers.error = None
     tap.now_s += 61
     tap.round()
-    assert tap.is_new("a", 6)
-
-
-def test_a_question_that_fails_unexpectedly_is_said_and_asked_again_in_a_minute(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    tap = Tap(Brokers(5))
-    tap.brokers.bug = RuntimeError()
-    tap.reads("a", 1000)
-    for _ in range(3):
-        tap.round()
-
-    assert len(tap.brokers.asked) == 1
-    assert tap.said == [
-        "can't learn by asking (it failed): nothing is charged for 3600 s, or until an answer; asking again in 30 s"
-    ]
-    tap.brokers.bug = None
-    tap.now_s += 61
     assert tap.is_new("a", 6)
 
 

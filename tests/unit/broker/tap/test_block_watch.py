@@ -1,4 +1,4 @@
-"""Which blocks of a metadata log a tap reports, and when it looks."""
+"""Tests of which blocks of a metadata log a tap reports, and when it reads them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a tap makes of the lines of one broker: events, inits, learning, and what it says of the class."""
+"""Tests of the records that a tap makes of the lines of one broker, and of its warnings."""
 
 from array import array
 

@@ -1,4 +1,4 @@
-"""What a round gave goes out as few records, each principal's events in order."""
+"""Tests that the events of a round become few records, in order for each principal."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""When a heartbeat says that a class is not loaded: its broker is up, and no line comes."""
+"""Tests of heartbeats about a class that is not loaded: its broker is up, and no line arrives."""
 
 from collections.abc import Callable
 from typing import Any, cast

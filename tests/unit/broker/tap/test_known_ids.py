@@ -1,4 +1,4 @@
-"""The set of ids that the brokers held."""
+"""Tests of the set of ids that the brokers held."""
 
 from array import array
 

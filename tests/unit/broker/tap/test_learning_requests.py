@@ -1,4 +1,4 @@
-"""What a tap takes from the topic of requests."""
+"""Tests of the requests that a tap reads from the topic."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a tap makes of the numbers of a broker's lines."""
+"""Tests of the order of a broker's lines by their numbers."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which events the poll makes of what brokers say, round by round, against twins of a broker and a producer."""
+"""Tests of the events of the poll, round by round, with fakes of a broker and a producer."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""The tap's rounds on a real file, with a fake of Kafka; tests/broker/ has taps on real brokers."""
+"""Tests of the tap's rounds on a real file with a fake of Kafka; tests/broker/ has taps on real brokers."""
 
 import gzip
 import threading

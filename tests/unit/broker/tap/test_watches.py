@@ -1,4 +1,4 @@
-"""How a tap tells the brokers of its lines apart, and what it makes of lines that are none."""
+"""Tests of how a tap assigns lines to brokers, and of bad lines."""
 
 import pytest
 

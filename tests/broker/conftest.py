@@ -1,0 +1,43 @@
+"""Fixtures that several files of tests on real brokers share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.kafka.holds import HoldBindings
+from broker.kafka.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from tables.store.path_tables import create_missing
+from tests.kits.broker_kit import new_topic, wait_until
+from tests.kits.enforce_kit import end_orders
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """A folder of empty tables."""
+    create_missing(str(tmp_path / "tables"))
+    return tmp_path / "tables"
+
+
+@pytest.fixture
+def events_topic(broker: LocalBroker) -> str:
+    """A new topic for produce events, beside the other topics of a tap."""
+    ensure_topics(broker.admin_config())
+    return new_topic(broker, "events", partitions=2)
+
+
+@pytest.fixture(scope="session")
+def held_broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A broker with `pidquota.HoldAuthorizer`; a test that holds users releases them again."""
+    with LocalBroker(tmp_path_factory.mktemp("held"), jars=jars, holds=True) as running:
+        yield running
+
+
+@pytest.fixture
+def holds(held_broker: LocalBroker) -> Iterator[HoldBindings]:
+    """The holds of the broker with the class: none before and none after the test."""
+    end_orders(held_broker)
+    with HoldBindings({"bootstrap_servers": held_broker.admin_servers}) as bindings:
+        yield bindings
+        wait_until(lambda: bindings.all() == [], "no hold is left")
