@@ -14,25 +14,28 @@ from tests.kits.following_kit import Following
 from wire.event_record import pack_events
 from wire.records import ProduceEvent
 
-NOW_MS = round(time.time() * 1000)
+
+def now_ms() -> int:
+    """The command shows the last ten minutes by default, so each test takes its own time."""
+    return round(time.time() * 1000)
 
 
-def send(broker: LocalBroker, topic: str, *values: bytes, at_ms: int = NOW_MS) -> None:
+def send(broker: LocalBroker, topic: str, *values: bytes, ago_ms: int = 0) -> None:
     producer = Producer(broker.admin_config())
     for value in values:
-        producer.produce(topic, value, timestamp=at_ms)
+        producer.produce(topic, value, timestamp=now_ms() - ago_ms)
     assert producer.flush(60) == 0
 
 
 def event(principal: str, producer_id: int) -> bytes:
-    return msgspec.json.encode(ProduceEvent(NOW_MS, principal, producer_id, 0, 1, "orders", 3, client_id="app"))
+    return msgspec.json.encode(ProduceEvent(now_ms(), principal, producer_id, 0, 1, "orders", 3, client_id="app"))
 
 
 @pytest.fixture
 def topic(broker: LocalBroker) -> str:
     """A topic with an event of an hour ago and two new ones, one of which is none."""
     topic = new_topic(broker, "events", partitions=3)
-    send(broker, topic, event("User:old", 6), at_ms=NOW_MS - 3_600_000)
+    send(broker, topic, event("User:old", 6), ago_ms=3_600_000)
     send(broker, topic, event("User:alice", 7), b"\xffno\x1b[2J")
     return topic
 
