@@ -11,7 +11,7 @@ WORKERS ?= 3
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars broker-jar wheel bench bench-full bench-guard clean
+.PHONY: help demo test test-slow test-all nightly soak fuzz lint fmt jars lock pin-jars broker-jar wheel bench bench-full bench-guard clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -65,6 +65,12 @@ test-slow: $(VENV)/.dev $(JARS)/.complete ## The slow tests
 	$(PYTEST) -m alone
 
 test-all: test test-slow ## Every test
+
+nightly: lint test-all ## What is to run each night: lint, every test, 20,000 histories and walks
+	$(MAKE) fuzz HISTORIES=20000 WALKS=20000
+
+soak: $(VENV)/.dev $(JARS)/.complete ## Two hours of steady load: does the stream grow? MINUTES=120
+	PYTHONPATH=$(CURDIR) $(BIN)/python bench/soak.py --minutes $(or $(MINUTES),120)
 
 fuzz: $(VENV)/.dev ## Histories against the oracle of the rules, walks of the enforcer: HISTORIES=20000, WALKS=20000, SEED=N
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/fuzz/run.py --histories $(or $(HISTORIES),2000) $(if $(SEED),--seed $(SEED))

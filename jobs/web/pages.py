@@ -138,7 +138,8 @@ class ConsoleData:
             ledgers = relations.ask(web_sql.LEDGERS, mine).records()
             chosen = _chosen(ledgers, broker_id)
             whose = mine | {"broker_id": -1 if chosen is None else chosen}
-            times = relations.ask(web_sql.TIMELINE, whose | {"step_ms": step_ms}).records()
+            timeline = relations.ask(web_sql.TIMELINE, whose | {"step_ms": step_ms})
+            times, lines = timeline.records(), [name for name in timeline.columns if name not in _COUNTS]
             decisions = relations.ask(web_sql.DECISIONS, whose).records()
             page = {
                 "principal": name,
@@ -147,8 +148,8 @@ class ConsoleData:
                 "broker_id": chosen,
                 "brokers": sorted(row["broker_id"] for row in ledgers if row["broker_id"] is not None),
                 "now_row": next((row for row in ledgers if row["broker_id"] == chosen), None),
-                "timeline": _columns(lines_of(times, now, relations.settings().window_seconds * 1000, step_ms), _LINES),
-                "counts": _columns(times, _COUNTS),
+                "timeline": _columns(lines_of(times, now, relations.settings().window_seconds * 1000, step_ms), lines),
+                "counts": _columns(times, ("at_ms", *_COUNTS)),
                 "throttles": merged(spans_of(decisions)),
                 "decisions": decisions,
                 "leases": relations.ask(web_sql.LEASES, mine).records(),
@@ -206,8 +207,7 @@ class ConsoleData:
         return {"newest_row_at": newest, "silent_seconds": None if newest is None else (now - newest).total_seconds()}
 
 
-_LINES = ("at_ms", "new_pids_window", "quota", "tokens", "active_pids", "state_bytes", "layers")
-_COUNTS = ("at_ms", "admitted_pids", "refused_pids", "late_pids")
+_COUNTS = ("admitted_pids", "refused_pids", "late_pids")
 
 
 def _later_than(column: str, since: datetime) -> RowFilter:

@@ -61,9 +61,9 @@ def lines_of(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, ste
 
 
 def _empty(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with an empty window."""
-    unknown = dict.fromkeys(("active_pids", "layers", "state_bytes"))
-    return {**row, **unknown, "new_pids_window": 0, "tokens": row["quota"]}
+    """Return a row with an empty window; what else a silent ledger has is unknown."""
+    known = {"at_ms": row["at_ms"], "quota": row["quota"], "new_pids_window": 0, "tokens": row["quota"]}
+    return dict.fromkeys(row) | known
 
 
 def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
