@@ -76,6 +76,6 @@ class Memory:
         return at_ms < own_until_ms and asked_ms < own_until_ms - deployment.config.window_ms
 
     def reset(self) -> None:
-        """Drop what outlives the layers: tokens, samples of the rate, a learning time of its own."""
+        """Drop what outlives the layers: tokens, samples of the rate, a learning time of its own, the last release."""
         self.budget.reset()
-        self.state.rate, self.state.learn_until_ms = SampledRate(), 0
+        self.state.rate, self.state.learn_until_ms, self.state.ended_ms = SampledRate(), 0, 0

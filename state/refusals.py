@@ -29,7 +29,6 @@ class Refusals:
 
     def __init__(self, memory: Memory, journal: Journal) -> None:
         """Count in a ledger's memory, and write what is decided to the batch's journal."""
-        self._deployment = memory.deployment
         self._config, self._timeline = memory.deployment.config, memory.deployment.timeline
         self._state, self._budget, self._window = memory.state, memory.budget, memory.window
         self._journal = journal
@@ -52,7 +51,7 @@ class Refusals:
             return
         if episode is None:
             episode = self._state.episode = Episode.begin(event.now_ms, tick, recovers_ms, self._config)
-            self._state.episode_refused = DistinctPids()
+            self._state.episode_refused, self._state.ended_ms = DistinctPids(), 0
             self.count_anew()
         elif is_due := episode.renewal_is_due(tick, self._config, self._timeline):
             episode.renew(event.now_ms, tick, recovers_ms, self._config.min_throttle_seconds)
@@ -87,8 +86,6 @@ class Refusals:
         episode = self._state.episode
         if episode and episode.is_over(tick, self._timeline):
             self._end(episode, "throttle_ended")
-        if self._state.ended_ms and self._deployment.is_late(self._timeline.tick(self._state.ended_ms), tick):
-            self._state.ended_ms = 0
 
     def shorten(self, now_ms: int, tick: int) -> None:
         """Shorten the throttle in force to when the bucket recovers under a quota that was raised or removed."""

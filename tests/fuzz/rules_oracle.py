@@ -460,7 +460,7 @@ class Ledger:
         """A pending RELEASE, and a row of rate 0, dated when the ledger expired."""
         tick = self.expires()
         self.pass_time(tick)
-        self.tokens, self.samples, self.learn_until = None, [], 0
+        self.tokens, self.samples, self.learn_until, self.ended = None, [], 0, 0
         self.write_row(tick)
 
 
