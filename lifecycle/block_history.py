@@ -1,4 +1,4 @@
-"""What is known of blocks of producer ids, from the tables and from a metadata log."""
+"""The history of blocks of producer ids, from the tables and from a metadata log."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from lifecycle.producer_id_blocks import (
 
 @dataclass(frozen=True)
 class BrokerBlocks:
-    """What one broker was given.
+    """Blocks that one broker received.
 
     Attributes:
         pids_per_hour: Of the last 24 hours, or of as long as blocks are known.
@@ -52,7 +52,7 @@ class MadeUp:
 
 @dataclass(frozen=True)
 class History:
-    """What is known of blocks.
+    """Known blocks.
 
     Attributes:
         blocks: By their first id.
@@ -88,15 +88,15 @@ class History:
         return holder(self.blocks, pid)
 
     def fate(self, pid: int, block: Block) -> Fate:
-        """What became of a producer id that a block holds."""
+        """Return the fate of a producer id in a block."""
         return fate(pid, block, self.blocks, self.newest_issued)
 
     def violations(self) -> list[Violation]:
-        """What breaks a promise of KIP-730."""
+        """Return violations of KIP-730."""
         return find_violations(self.blocks)
 
     def losses(self) -> list[BlockLoss]:
-        """What restarts cost."""
+        """Return the producer ids that restarts lost."""
         return lost_at_restarts(self.blocks, self.newest_issued)
 
     def brokers(self) -> list[BrokerBlocks]:

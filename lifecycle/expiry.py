@@ -1,4 +1,4 @@
-"""How long a broker remembers a producer (KIP-854).
+"""The time that a broker remembers a producer (KIP-854).
 
 A broker expires a producer once its last batch is `producer.id.expiration.ms` old and it has no open transaction; it
 checks every ten minutes. The age is that of the batch's own timestamp, which the client may set.

@@ -194,7 +194,7 @@ def _count_topic(census: Census, replicas: Sequence[ReplicaProducers]) -> Iterat
 
 @dataclass(frozen=True)
 class Held:
-    """What all brokers together hold of a principal.
+    """Entries of a principal on all brokers.
 
     Attributes:
         principal: Their owner, or `unknown`.

@@ -1,4 +1,4 @@
-"""How long producer ids were in use: from the hand-out, seen by a tap, to the last batch, remembered by brokers.
+"""The time that producer ids were in use: from the hand-out, seen by a tap, to the last batch, remembered by brokers.
 
 Brokers do not know which producers are open. `lifecycle/generations.py` decides which ids count as kept. An id used
 only once looks the same whether its producer was closed or leaked.

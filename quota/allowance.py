@@ -1,4 +1,4 @@
-"""What a quota allows: a rate, and a burst of its own if it has one."""
+"""The numbers of a quota: a rate, and a burst if it has its own."""
 
 import math
 from collections.abc import Mapping

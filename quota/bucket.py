@@ -19,7 +19,7 @@ _PART_BITS = 62
 
 @dataclass(frozen=True)
 class BucketTerms:
-    """What a quota means for a bucket: a value derived once per quota, not per event.
+    """The terms of a quota for a bucket, derived once per quota and not per event.
 
     Attributes:
         refill_per_ms: Units gained per millisecond.

@@ -21,7 +21,7 @@ MAX_SAMPLE_PIDS = 10
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was refused in an episode so far.
+    """Refused PIDs of an episode so far.
 
     Attributes:
         refused_pids: Distinct PIDs refused (counted by a sketch: about 3 % off in thousands, exact in dozens).

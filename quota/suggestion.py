@@ -74,7 +74,7 @@ def _runs(numbers: Iterable[int]) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Excess:
-    """What lies beyond a quota in past windows.
+    """New PIDs beyond a quota in past windows.
 
     Attributes:
         windows_over: Those with more new PIDs than the quota.

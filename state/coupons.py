@@ -1,4 +1,4 @@
-"""What a sketch of distinct PIDs keeps of a PID, so that a flood need not ask it about each.
+"""The part of a PID that a sketch of distinct PIDs keeps, so that a flood does not update the sketch for each PID.
 
 A sketch (Apache DataSketches, HLL) hashes an item by MurmurHash3. The low bits name a register, the leading zeros of
 the other half are its value, and a register keeps the greatest. Once all registers are there, an item whose register

@@ -36,7 +36,7 @@ def not_held_at(asked_at_ms: int) -> int:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What all ledgers of one stream share.
+    """Settings that all ledgers of a stream share.
 
     Attributes:
         config: The settings of the rules.
@@ -64,7 +64,7 @@ class Deployment:
 
     @cached_property
     def late_grace_ms(self) -> int:
-        """How much older than the clock an event may be and still be counted, in milliseconds."""
+        """Maximum age of an event that is charged, relative to the clock, in milliseconds."""
         return round(self.config.late_grace_seconds * 1000)
 
     def event_time_step(self, timestamp_ms: int) -> tuple[int, int]:

@@ -77,7 +77,7 @@ class Quantum(msgspec.Struct, array_like=True):
 
     @property
     def entries(self) -> int:
-        """How many PIDs it holds."""
+        """Number of PIDs in it."""
         held = 0
         for layer in self.layers:
             held += layer.entries

@@ -1,4 +1,4 @@
-"""What differs in a Databricks runtime, and the only place that detects one."""
+"""Detects a Databricks runtime, and contains all that differs in one."""
 
 import os
 from collections.abc import Mapping

@@ -48,7 +48,7 @@ BUCKET_COLUMN = "bucket"
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions:
-    """What a stream reads, where it writes, and by which rules.
+    """Options of a stream: its input, its output and its rules.
 
     Attributes:
         topic: Topic of produce events.

@@ -1,7 +1,7 @@
 """Version 2 of a record of the topic `produce-events`: several events of one principal on one broker, in order.
 
-What events share is written once, the rest as a list per field. A record of version 1 is a `ProduceEvent`; a topic may
-hold both. `docs/events.md` is the contract.
+Fields that events share are written once, the others as a list per field. A record of version 1 is a `ProduceEvent`;
+a topic may hold both. `docs/events.md` is the contract.
 """
 
 from collections.abc import Iterable, Iterator

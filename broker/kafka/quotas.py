@@ -38,7 +38,7 @@ class ClientQuotas(Closing):
         return self._describe(components, strict=True).get(entity, {})
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """Return the value that an entity inherits where it has none of its own: its user's, or a default.
+        """Return the value that an entity without its own inherits: its user's, or a default.
 
         A value set on the entity overrides the inherited one, and so may loosen it.
 

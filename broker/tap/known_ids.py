@@ -18,7 +18,7 @@ _PIECE = 50_000
 
 
 class Watched(NamedTuple):
-    """How far a broker's lines had been read when the brokers were asked.
+    """The position in a broker's lines at the time of the question.
 
     Attributes:
         since_ms: See `LearningTime.since_ms`.

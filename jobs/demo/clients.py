@@ -32,7 +32,7 @@ _TIMEOUT_MS = 15_000
 
 @dataclass
 class Traffic:
-    """What a client has done so far."""
+    """Counts of a client so far."""
 
     producers: int = 0
     delivered: int = 0

@@ -93,7 +93,7 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
 
 
 def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, principal: str | None, pause_ms: int) -> None:
-    """End the throttle of a principal, or of all; raises as `Release.run`."""
+    """End the throttle of a principal, or of all; for errors see `Release.run`."""
     _bring_up_to_date(job)
     parts = _open(stack, job, _NoDecisions())
     with LeaseTopic(job.kafka.client()) as kept, progress_bar("ending the throttles") as report:

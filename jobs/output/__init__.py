@@ -1,1 +1,1 @@
-"""What the commands print: tables, JSON, errors in one line, progress."""
+"""Output of commands: tables, JSON, errors in one line, progress."""

@@ -1,4 +1,4 @@
-"""What a file of quotas would change in the table."""
+"""Differences between a file of quotas and the table."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Change:
 
     @property
     def kind(self) -> str:
-        """What is done: add, change or remove."""
+        """add, change or remove."""
         if self.before is None:
             return "add"
         return "remove" if self.after is None else "change"
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an import does.
+    """Changes of an import.
 
     Attributes:
         changes: In the order of the quotas: the default, then by name.

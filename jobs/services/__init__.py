@@ -1,1 +1,1 @@
-"""What long-running commands share: metrics, probes, and an end by a signal."""
+"""Parts of long-running commands: metrics, probes, and an end by a signal."""

@@ -53,7 +53,7 @@ _CLOCK_STEP_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """How to run a stream; `StreamOptions` says what it does.
+    """Settings of the process of a stream; `StreamOptions` has those of the stream itself.
 
     Attributes:
         learn_seconds: Length of the learning time if this is the first start; 0 for none.

@@ -1,4 +1,4 @@
-"""Who may edit quotas in the console: passwords by scrypt, sessions, and a limit on attempts."""
+"""Editors of quotas in the console: passwords by scrypt, sessions, and a limit on attempts."""
 
 import base64
 import binascii

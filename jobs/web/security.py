@@ -32,7 +32,7 @@ _OPEN = "/static/"
 
 @dataclass(frozen=True)
 class Access:
-    """Who may use the console: the token, and our host names.
+    """Access to the console: the token, and our host names.
 
     Attributes:
         token: None requires no token, which only a loopback address may do.

@@ -1,1 +1,1 @@
-"""What driver and tasks share about a batch: files in the checkpoint that the driver writes and the tasks read."""
+"""Metadata of a batch: files in the checkpoint that the driver writes and the tasks read."""

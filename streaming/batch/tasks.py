@@ -101,7 +101,7 @@ def _attempt_id() -> int | None:
 
 @dataclass
 class _Frozen:
-    """How many modules this worker had loaded at the last freeze."""
+    """Number of modules that this worker had loaded at the last freeze."""
 
     modules: int = 0
 

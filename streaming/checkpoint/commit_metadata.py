@@ -23,7 +23,7 @@ WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events"
 
 
 class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a commit records of its batch, in Delta's `userMetadata`.
+    """Metadata of a batch in its commit (Delta's `userMetadata`).
 
     Attributes:
         tables: All tables that the batch writes to.

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Extent(Protocol):
-    """What a topic holds now."""
+    """The offsets that a topic has now."""
 
     @property
     def topic_id(self) -> str:

@@ -33,7 +33,7 @@ DEFAULT_STATE_BUCKETS = 24
 
 @dataclass(frozen=True, kw_only=True)
 class StreamIdentity:
-    """What identifies a stream, for as long as its checkpoint exists.
+    """The identity of a stream, fixed while its checkpoint exists.
 
     Attributes:
         stream_id: Names the checkpoint in every Delta commit: batch numbers restart with a new checkpoint.

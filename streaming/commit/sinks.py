@@ -32,7 +32,7 @@ class TableSink(Protocol):
             rows: Its rows, in the table's columns.
             table: Name of the table.
             batch_id: Its number.
-            metadata: What the commit records of the batch, as `userMetadata`; None for nothing.
+            metadata: Metadata of the batch, for `userMetadata`; None for none.
 
         Raises:
             StreamIdTakenError: If another stream has written the batch: the metadata differ.

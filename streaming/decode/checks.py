@@ -16,7 +16,7 @@ _PRINCIPAL = r"\A(unknown|[^:]+:(?s:.+))\z"
 
 @dataclass(frozen=True)
 class Contract:
-    """What an event must satisfy beyond its schema.
+    """Conditions on an event beyond its schema.
 
     Attributes:
         max_clock_skew_ms: How far an event may be ahead of its record's own time, in milliseconds.

@@ -61,7 +61,7 @@ class EventColumns:
 
 @dataclass
 class ForwardedTick:
-    """What was forwarded of a principal's newest tick: PIDs whose next event of the same kind changes nothing.
+    """PIDs forwarded in a principal's newest tick, whose next event of the same kind changes nothing.
 
     Attributes:
         pids: How each PID was last counted.
@@ -95,7 +95,7 @@ NOTHING_FORWARDED = ForwardedTick(_NO_TICK)
 
 @dataclass
 class PartitionMemory:
-    """What was forwarded of one topic partition.
+    """PIDs forwarded from one topic partition.
 
     Attributes:
         attempt: The last to write here.

@@ -28,7 +28,7 @@ _NO_NUMBER = re.compile(rb"(?:\"\s*:|[,\[])\s*-?(?:NaN|Inf)")
 
 
 class _Group(msgspec.Struct):
-    """What events of a record share."""
+    """Fields that the events of a record share."""
 
     client_id: str | None = None
     correction: bool | None = None

@@ -23,7 +23,7 @@ _NO_BROKER_BYTES = NO_BROKER.to_bytes(_LONG_BYTES, "little", signed=True)
 
 
 class Arrived(NamedTuple):
-    """What arrived of one principal in a batch.
+    """Events of one principal in a batch.
 
     Attributes:
         events: In partition and offset order.

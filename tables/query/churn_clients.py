@@ -47,7 +47,7 @@ def clients_of(
         principal: KafkaPrincipal.
         now: Our clock.
         last_batches_ms: Time of each producer id's last batch, as brokers remember it, in milliseconds since the
-            epoch; None to go by the tables alone.
+            epoch; None to use the tables alone.
 
     Raises:
         TableError: If the tables can't be read.
@@ -66,7 +66,7 @@ def diagnosis_of(row: Mapping[str, Any], lives: Lives | None = None) -> Diagnosi
 def _lives_of_clients(
     tables: str, principal: str, last_batches_ms: Mapping[int, int], now: datetime
 ) -> dict[str, Lives]:
-    """Return what the lives of each client's producer ids have in common, by client as `principal_churn` names it."""
+    """Return statistics over the lives of each client's producer ids, by client."""
     found: dict[str, list[Life]] = defaultdict(list)
     handed_out: Counter[str] = Counter()
     for row in query(tables, _HAND_OUTS, now, {"principal": principal}).records():

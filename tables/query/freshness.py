@@ -1,4 +1,4 @@
-"""How long nothing has arrived: figures of a stream that ended look calm.
+"""The time since the last row: tables of a stream that ended look calm.
 
 An idle stream writes no metrics, but it copies the taps' reports within a minute. So neither for minutes means that the
 stream is down, or that no tap reports.
@@ -32,7 +32,7 @@ class Freshness:
     Attributes:
         last_row_at: Time of the newest row; None if there is none.
         now: The present.
-        stale_after_s: Silence in seconds from which on the tables do not tell what is so now.
+        stale_after_s: Silence in seconds from which the tables are stale.
         look: Commands that show what is wrong.
     """
 
@@ -48,7 +48,7 @@ class Freshness:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the tables do not tell what is so now."""
+        """Whether the tables are stale."""
         return self.silent_seconds is None or self.silent_seconds > self.stale_after_s
 
     @property

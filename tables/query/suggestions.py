@@ -22,7 +22,7 @@ _USER = "User:"
 
 @dataclass(frozen=True)
 class RefusalCounts:
-    """What a quota refused of a principal.
+    """New PIDs of a principal that a quota refused.
 
     Attributes:
         refused_pids: New PIDs refused.
@@ -132,7 +132,7 @@ def as_entries(found: Sequence[Suggestion]) -> list[QuotaEntry]:
 
 
 def quotas_now(tables: str) -> dict[str | None, Allowance]:
-    """Return the quotas in force by user name; None is the default. Raises as `suggestions`."""
+    """Return the quotas in force by user name; None is the default."""
     try:
         return {entry.entity_name: entry.allowance for entry in quotas_in_force(tables)}
     except TableNotFoundError:
@@ -141,7 +141,7 @@ def quotas_now(tables: str) -> dict[str | None, Allowance]:
 
 @dataclass(frozen=True)
 class _Ill:
-    """What has to be fixed in a principal's clients, unless it is deploys, and how many producers it needs then."""
+    """A principal whose clients need a fix, unless they are deploys."""
 
     looks_like: str
     may_be_deploys: bool

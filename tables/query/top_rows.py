@@ -148,7 +148,7 @@ def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
 
 
 def read_detail(tables: str, principal: str, now: datetime) -> Detail:
-    """Read one principal in detail; raises as `read_rows`."""
+    """Read one principal in detail; for errors see `read_rows`."""
     since = now - timedelta(days=1)
 
     def rows(text: str, **values: object) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ _KEYS = ("entity_type", "entity_name")
 
 
 def set_quota(tables: str, entry: QuotaEntry) -> None:
-    """Set the quota of a user, or the default; raises as `set_quotas`."""
+    """Set the quota of a user, or the default; for errors see `set_quotas`."""
     set_quotas(tables, [entry])
 
 
@@ -58,7 +58,7 @@ def quotas_in_force(tables: str) -> list[QuotaEntry]:
 
 
 def validated_quotas(tables: str) -> tuple[list[QuotaEntry], list[str]]:
-    """Return the quotas in force, and what is wrong with invalid rows; raises as `quotas_in_force`."""
+    """Return the quotas in force, and the problems of invalid rows; for errors see `quotas_in_force`."""
     with open_store(tables) as store:
         entries, faults = entries_in_force(store.read(TABLE))
     return sorted(entries, key=lambda entry: (entry.entity_name is not None, entry.entity_name or "")), faults

@@ -1,4 +1,4 @@
-"""What a store of tables offers, whether they are in a folder or in a catalog."""
+"""The interface of a store of tables, in a folder or in a catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all commits to path tables share: retries after a conflict, and who cleans up the log."""
+"""Retries of conflicting commits, and cleanup of the log, for all writers of path tables."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Opens the store of `--tables`: the only place that tells a catalog from a folder."""
+"""Opens the store of `--tables`. No other module distinguishes a catalog from a folder."""
 
 import re
 

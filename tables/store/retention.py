@@ -91,7 +91,7 @@ def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Asker:
-    """How to ask a table for its expired rows.
+    """The condition for the expired rows of a table.
 
     Attributes:
         table: Its name in SQL.

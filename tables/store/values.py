@@ -131,7 +131,7 @@ class TableCommit:
 
 @dataclass(frozen=True)
 class UpkeepPlan:
-    """What upkeep does.
+    """A plan for upkeep.
 
     Attributes:
         days: Retention of each table in days; 0 keeps rows for ever.
@@ -146,7 +146,7 @@ class UpkeepPlan:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What was, or would be, done to a table.
+    """Changes that upkeep made to a table, or would make.
 
     None stands for what the storage does not report.
 

@@ -25,7 +25,7 @@ class QuotaStore(Protocol):
         """Return the quotas of all named entities."""
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """Return the value that an entity inherits where it has none of its own."""
+        """Return the value that an entity without its own inherits."""
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
         """Set or remove values."""
