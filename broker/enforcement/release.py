@@ -106,11 +106,11 @@ class Release:
         if left:
             named = "; ".join(f"{stray.why}: clear it with {stray.command}" for stray in left[:_MAX_NAMED])
             named += f"; and {len(left) - _MAX_NAMED} more" if len(left) > _MAX_NAMED else ""
-            msg = f"no lease is open, but {principal or 'somebody'} is not free: {named}"
+            msg = f"no lease is open, but {principal or 'a principal'} is still throttled: {named}"
             raise EnforceError(msg)
         if errors:
             msg = (
-                f"no lease is open, but whether {principal or 'everybody'} is free is not known: {errors[0]}. "
+                f"no lease is open, but {principal or 'a principal'} may still be throttled: {errors[0]}. "
                 "The order holds: repeat the command"
             )
             raise EnforceError(msg)

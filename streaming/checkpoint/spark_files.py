@@ -46,7 +46,7 @@ def newest_batch(checkpoint: str, otherwise: str = START_ANEW) -> int | None:
     for number in () if begun is None else (begun, begun - 1):
         file = Path(checkpoint) / "offsets" / str(number)
         if file.exists() and not _is_whole(file):
-            msg = f"{file} is damaged, so nobody knows which records batch {number} had: {otherwise}"
+            msg = f"{file} is damaged, so the records of batch {number} are unknown: {otherwise}"
             raise CheckpointDamagedError(msg)
     _require_whole_sources(Path(checkpoint), otherwise, has_batches=begun is not None)
     return begun

@@ -112,7 +112,7 @@ def test_offsets_cut_short_are_refused_and_a_new_checkpoint_goes_on(spark: Spark
     newest = stopped.checkpoint / "offsets" / "1"
     newest.write_text("v1\n")
 
-    assert f"{newest} is damaged, so nobody knows which records batch 1 had" in refusal(spark, stopped)
+    assert f"{newest} is damaged, so the records of batch 1 are unknown" in refusal(spark, stopped)
 
     shutil.rmtree(stopped.checkpoint)
     stopped.run(spark, new_checkpoint=True)
@@ -128,7 +128,7 @@ def let_repeat(stream: Stream) -> None:
 def test_offsets_before_the_newest_ones_are_looked_at_too(spark: SparkSession, stopped: Stream) -> None:
     (stopped.checkpoint / "offsets" / "0").write_text("v1\n{")
 
-    assert "offsets/0 is damaged, so nobody knows which records batch 0 had: restore it" in refusal(spark, stopped)
+    assert "offsets/0 is damaged, so the records of batch 0 are unknown: restore it" in refusal(spark, stopped)
 
 
 def test_a_damaged_file_of_sources_is_deleted_and_the_stream_goes_on(spark: SparkSession, stopped: Stream) -> None:

@@ -178,8 +178,8 @@ SOURCE = "\0v1\n{}"
     ("name", "content", "remedy"),
     [
         ("commits/1", "v1\n", "delete it and .1.crc beside it, and start again"),
-        ("offsets/2", "v1\n{}\n{", "nobody knows which records batch 2 had: restore it"),
-        ("offsets/1", "", "nobody knows which records batch 1 had: restore it"),
+        ("offsets/2", "v1\n{}\n{", "the records of batch 2 are unknown: restore it"),
+        ("offsets/1", "", "the records of batch 1 are unknown: restore it"),
         ("sources/0/0", "\0v1", "delete it and .0.crc beside it, and start again: the newest batch"),
     ],
 )

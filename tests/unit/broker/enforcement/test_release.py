@@ -95,7 +95,7 @@ class TestWhatIsLeftBehind:
             f"kafka-acls.sh --remove --deny-principal User:mallory --operation Write "
             f"--topic pid-quota-hold:{START_MS + 60_000}"
         )
-        with pytest.raises(EnforceError, match=r"no lease is open, but User:mallory is not free") as error:
+        with pytest.raises(EnforceError, match=r"no lease is open, but User:mallory is still throttled") as error:
             release(world)
         assert command in str(error.value)
         assert world.holds.bindings == {by_hand("mallory")}, "it is theirs"
@@ -122,7 +122,7 @@ class TestWhatIsLeftBehind:
         world.broker.set(BOB, 0.01)
         world.holds.bindings.add(by_hand("alice"))
         release(world)
-        with pytest.raises(EnforceError, match="somebody is not free") as error:
+        with pytest.raises(EnforceError, match="a principal is still throttled") as error:
             release(world, None)
         assert [name for name in ("User:alice", "--entity-name bob") if name not in str(error.value)] == []
 
@@ -149,7 +149,7 @@ class TestWhatIsLeftBehind:
             raise unavailable()
 
         monkeypatch.setattr(world.holds, "all", not_now)
-        with pytest.raises(EnforceError, match="whether User:bob is free is not known"):
+        with pytest.raises(EnforceError, match="User:bob may still be throttled"):
             release(world, "User:bob")
 
     def test_by_a_limit_on_an_address_is_one_of_all_alone(self, world: World) -> None:
