@@ -238,7 +238,8 @@ class _Maker:
     def _late(self, name: str, partition: int) -> int:
         """Up to a window behind its partition, and further only where its ledger can't have been removed."""
         random, rules, newest = self.random, self.rules, self.newest[partition]
-        far = self.seen.get(name, 0) >= newest - rules.window_ms
+        # In scope `broker` the ledger of another broker may have been removed.
+        far = rules.scope == "cluster" and self.seen.get(name, 0) >= newest - rules.window_ms
         return newest - random.randrange(1, (3 if far else 1) * rules.window_ms)
 
 
