@@ -192,8 +192,10 @@ def _by_requests(evidence: ChurnEvidence) -> Churn:
     if evidence.grows:
         # Before the steps: the last waits of a backoff are pauses, too.
         return Churn.RESTART_LOOP
-    if evidence.is_start or evidence.is_calm:
+    if evidence.is_calm:
         return Churn.HEALTHY
+    if evidence.is_start:
+        return Churn.CANT_TELL if evidence.throttles else Churn.HEALTHY
     if evidence.has_steps_of_deploys:
         return Churn.DEPLOY
     if evidence.is_transactional and not evidence.is_in_steps:

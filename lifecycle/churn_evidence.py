@@ -63,6 +63,8 @@ class ChurnEvidence:
         instance_seconds: Median time between take-overs; None if fewer than two.
         returns: Times one was taken back after another had taken it over.
         fenced_answers: Errors that say that another instance has taken over.
+        throttles: Throttles of its principal: they may have cut its requests short.
+        throttled_now: Whether its principal is throttled, so that silence does not show that requests have ended.
         lives: How long its ids were in use; None if brokers were not asked.
     """
 
@@ -84,6 +86,8 @@ class ChurnEvidence:
     instance_seconds: float | None = None
     returns: int = 0
     fenced_answers: int = 0
+    throttles: int = 0
+    throttled_now: bool = False
     lives: Lives | None = None
 
     @property
@@ -94,7 +98,7 @@ class ChurnEvidence:
     @property
     def goes_on(self) -> bool:
         """Whether new ids are likely still coming."""
-        return self.silent_seconds < max(START_SECONDS, self.span_seconds / 4)
+        return self.throttled_now or self.silent_seconds < max(START_SECONDS, self.span_seconds / 4)
 
     @property
     def is_start(self) -> bool:

@@ -110,6 +110,16 @@ def test_up_to_99_ids_within_30_seconds_are_likely_a_healthy_start() -> None:
     assert of(new_pids=99, span_seconds=601, silent_seconds=600) == (CANT_TELL, *ALL)
 
 
+def test_a_start_that_a_throttle_has_cut_short_may_be_any_kind() -> None:
+    burst = {"new_pids": 93, "span_seconds": 18, "silent_seconds": 3000, "median_life_seconds": 0.2}
+    assert of(**burst)[0] is HEALTHY
+    assert of(**burst, throttles=1) == (CANT_TELL, *ALL, HEALTHY)
+    assert of(**burst, throttles=1, lives=ENDED)[0] is PER_MESSAGE
+    # While the throttle lasts, silence does not show that the requests have ended.
+    assert LEAK not in of(**burst, throttles=1, lives=KEPT)
+    assert LEAK in of(**burst, throttles=1, throttled_now=True, lives=KEPT)
+
+
 def test_one_id_an_hour_from_each_address_may_be_healthy() -> None:
     assert of(new_pids=24, span_seconds=23 * 3600) == (HEALTHY, *ALL)
     assert of(new_pids=25, span_seconds=23 * 3600) == (CANT_TELL, *ALL)
