@@ -4,6 +4,7 @@ import importlib.util
 import os
 import sys
 import traceback
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -104,9 +105,19 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
             return _fail(error, f"Kafka's client refuses its settings ({error.args[0].str()}): check --kafka-config", 1)
         return _fail(error, f"{type(error).__name__}: {error}. This is a bug: repeat with --debug and report it", 1)
     if code == INTERRUPTED:
+        _clear_interrupt()
         # Newer versions of typer turn Ctrl-C into an exit code, older ones into an exception.
         print("error: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else 0
+
+
+def _clear_interrupt() -> None:
+    """Clear CPython's note of a Ctrl-C that arrived while it ran a string, as `dataclass` has it do.
+
+    With that note, `python -m` ends by SIGINT whatever exit code it is given. The next string that runs clears it: here
+    that of a named tuple.
+    """
+    namedtuple("_Cleared", ())
 
 
 def _fail(error: BaseException, message: str, code: int) -> int:

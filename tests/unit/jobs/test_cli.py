@@ -104,6 +104,23 @@ def test_ctrl_c_is_one_line_and_exit_code_130(capsys: pytest.CaptureFixture[str]
     one_error(capsys.readouterr().err)
 
 
+def test_ctrl_c_while_a_dataclass_is_made_is_exit_code_130_also_for_a_module(tmp_path: Path) -> None:
+    # `dataclass` runs strings. CPython remembers a Ctrl-C in one, even when it is caught, and `python -m` dies of it.
+    (tmp_path / "interrupted.py").write_text(
+        "import sys\n"
+        "from jobs.output import terminal\n"
+        "def load(): exec('raise KeyboardInterrupt')\n"
+        "sys.exit(terminal.run(load, []))\n",
+        encoding="ascii",
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[3])])}
+    command = [sys.executable, "-m", "interrupted"]
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
 def test_control_characters_in_an_error_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.run(lambda: application_raising(JobError("topic \x1b[2J")), [])
     assert "\x1b" not in capsys.readouterr().err
