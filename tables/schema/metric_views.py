@@ -26,20 +26,15 @@ def metric_views() -> dict[str, dict[str, Any]]:
     return {file.name.removesuffix(".yml"): yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
 
 
-def metric_view_statement(name: str, tables: str) -> str:
-    """Return the statement that creates a metric view in the schema of the tables.
+def metric_view_definition(name: str, tables: str) -> str:
+    """Return the definition of a metric view as SQL takes it: YAML between dollar signs.
 
     Args:
         name: Of `metric_views`.
         tables: `catalog.schema`.
     """
-    return statement(name, metric_views()[name], tables)
-
-
-def statement(name: str, definition: dict[str, Any], tables: str) -> str:
-    """Return the statement that creates a metric view from a definition."""
+    definition = metric_views()[name]
     select = _COMMENT.sub("", views().get(definition["source"], definition["source"]))
     # A metric view may be queried from any schema: its source needs full names.
     source = _TABLE.sub(lambda found: catalog_table(tables, found[1]), select)
-    text = yaml.safe_dump(definition | {"source": source}, sort_keys=False, width=1000)
-    return f"CREATE OR REPLACE VIEW {catalog_table(tables, name)}\nWITH METRICS\nLANGUAGE YAML\nAS $$\n{text}$$"
+    return f"$$\n{yaml.safe_dump(definition | {'source': source}, sort_keys=False, width=1000)}$$"

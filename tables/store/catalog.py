@@ -1,11 +1,13 @@
 """Tables in a catalog, by SQL in a Databricks runtime or on a SQL warehouse."""
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from tables.errors import QueryError
+from tables.errors import CatalogError, QueryError
+from tables.schema.catalog_views import DEFINITION_PROPERTY, CatalogView, catalog_metric_views, catalog_views
 from tables.schema.ddl import (
     catalog_table,
     constraint_statements,
@@ -14,9 +16,8 @@ from tables.schema.ddl import (
     insert_statement,
     merge_statement,
 )
-from tables.schema.metric_views import metric_view_statement, metric_views
 from tables.schema.specs import TABLES, TableSpec
-from tables.schema.views import mentioned, view_statements, with_views
+from tables.schema.views import mentioned, with_views
 from tables.store.base import Relations, TableStore
 from tables.store.engines import Engine, LazyEngine, quoted
 from tables.store.follow_query import FollowedQuery
@@ -36,7 +37,9 @@ from tables.store.values import (
 )
 from tables.times import to_ms
 
+_LOG = logging.getLogger(__name__)
 _FACTS = "SELECT count(*) AS row_count, {oldest} AS oldest, {newest} AS newest FROM {table}"
+_NO_ROWS = "SELECT * FROM ({select}) LIMIT 0"
 _DELETE = "DELETE FROM {table} WHERE {condition}"
 _READING = ("select", "union", "except", "intersect", "describe")
 _ROWS_PER_INSERT = 5_000
@@ -82,9 +85,8 @@ class CatalogStore(TableStore):
         """Do nothing: tables are created by the stream and by `tables create`."""
 
     def create_metric_views(self) -> None:
-        """Create the metric views."""
-        for name in metric_views():
-            self._engine.execute(metric_view_statement(name, self.tables))
+        """Create the metric views, and alter those whose definition has changed."""
+        self._bring_up_to_date(catalog_metric_views(self.tables))
 
     def existing(self) -> list[str]:
         """Return the names of the tables that exist."""
@@ -94,18 +96,16 @@ class CatalogStore(TableStore):
 
     def properties(self, name: str) -> Mapping[str, str]:
         """Return a table's properties."""
-        rows = self._engine.execute(f"SHOW TBLPROPERTIES {self.spark_name(name)}").rows
-        return {str(key): str(value) for key, value in rows}
+        return self._properties_of(self.spark_name(name))
 
     def write_settings(self, settings: StreamSettings) -> None:
-        """Store the settings of the stream in a table's properties, and replace the views, which hold its window."""
+        """Store the settings of the stream as a table's properties, and create or alter the views."""
         wanted = settings.properties()
         if not wanted.items() <= self.properties(SETTINGS_TABLE).items():
             pairs = ", ".join(f"{databricks_literal(key)} = {databricks_literal(each)}" for key, each in wanted.items())
             self._engine.execute(f"ALTER TABLE {self.spark_name(SETTINGS_TABLE)} SET TBLPROPERTIES ({pairs})")
         self._engine.execute(f"USE {quoted(self.tables)}")
-        for statement in view_statements(settings.window_seconds * 1000):
-            self._engine.execute(statement)
+        self._bring_up_to_date(catalog_views(self.tables, settings.window_seconds * 1000))
 
     def table_id(self, name: str) -> str:
         """Return the id that Delta gave a table when it was created."""
@@ -206,6 +206,33 @@ class CatalogStore(TableStore):
     def spark_name(self, name: str) -> str:
         """Return the table's full name, quoted."""
         return catalog_table(self.tables, name)
+
+    def _properties_of(self, full_name: str) -> Mapping[str, str]:
+        rows = self._engine.execute(f"SHOW TBLPROPERTIES {full_name}").rows
+        return {str(key): str(value) for key, value in rows}
+
+    def _bring_up_to_date(self, wanted: Sequence[CatalogView]) -> None:
+        found = self._engine.execute(f"SHOW VIEWS IN {quoted(self.tables)}").records()
+        there = {catalog_table(self.tables, str(row["viewName"])) for row in found}
+        for view in wanted:
+            if view.name not in there:
+                self._engine.execute(view.create_statement(self._columns_of(view)))
+            elif self._properties_of(view.name).get(DEFINITION_PROPERTY) != view.digest:
+                for statement in view.alter_statements():
+                    self._engine.execute(statement)
+                self._comment_on(view)
+
+    def _columns_of(self, view: CatalogView) -> tuple[str, ...]:
+        """Return a view's columns; none for a metric view, whose definition has them."""
+        return () if view.is_metric else self._engine.execute(_NO_ROWS.format(select=view.body)).columns
+
+    def _comment_on(self, view: CatalogView) -> None:
+        try:
+            for statement in view.comment_statements(self._columns_of(view)):
+                self._engine.execute(statement)
+        except CatalogError as error:
+            # Comments only explain: without them the stream runs as well.
+            _LOG.warning("%s has a new definition, but not its comments: %s", view.name, error)
 
     def _detail(self, name: str) -> Row:
         (detail,) = self._engine.execute(f"DESCRIBE DETAIL {self.spark_name(name)}").records()

@@ -4,18 +4,19 @@ Spark knows version 0.1 of Databricks' definition, which has no comments and syn
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 from jobs.cli import run
 from tables.query.sql_query import query
-from tables.schema.metric_views import metric_view_statement, metric_views, statement
+from tables.schema.catalog_views import CatalogView, catalog_metric_views
+from tables.schema.metric_views import metric_view_definition, metric_views
 from tables.schema.specs import TABLES
-from tables.store import engines
 from tables.store.path_tables import table_path
+from tests.kits import warehouse_kit
 from tests.kits.console_kit import NOW, SCRIPT, demo_tables
 
 SCHEMA = "metric_views"
@@ -32,18 +33,21 @@ def spark(spark: SparkSession, tables: str, tmp_path_factory: pytest.TempPathFac
     spark.sql(f"CREATE DATABASE {SCHEMA} LOCATION '{tmp_path_factory.mktemp('schema')}'")
     for name in TABLES:
         spark.sql(f"CREATE TABLE {SCHEMA}.{name} USING delta LOCATION '{table_path(tables, name)}'")
-    for name, definition in metric_views().items():
-        spark.sql(statement(name, version_01(definition), f"spark_catalog.{SCHEMA}"))
+    for name in metric_views():
+        body = version_01(metric_view_definition(name, f"spark_catalog.{SCHEMA}"))
+        spark.sql(CatalogView(f"{SCHEMA}.{name}", body, "", is_metric=True).create_statement())
     yield spark
     spark.sql(f"DROP DATABASE {SCHEMA} CASCADE")
 
 
-def version_01(definition: dict[str, Any]) -> dict[str, Any]:
-    def columns(kind: str) -> list[dict[str, str]]:
-        return [{"name": each["name"], "expr": each["expr"]} for each in definition[kind]]
+def version_01(definition: str) -> str:
+    given = yaml.safe_load(definition.strip("$"))
 
-    source = definition["source"]
-    return {"version": "0.1", "source": source} | {kind: columns(kind) for kind in ("dimensions", "measures")}
+    def columns(kind: str) -> list[dict[str, str]]:
+        return [{"name": each["name"], "expr": each["expr"]} for each in given[kind]]
+
+    older = {"version": "0.1", "source": given["source"]} | {kind: columns(kind) for kind in ("dimensions", "measures")}
+    return f"$$\n{yaml.safe_dump(older, sort_keys=False, width=1000)}$$"
 
 
 def rows(spark: SparkSession, select: str) -> list[tuple[Any, ...]]:
@@ -110,34 +114,27 @@ def test_each_definition_has_only_what_databricks_knows_and_explains_itself(name
         assert "comment" in column or column["name"] in ("hour", "day")
 
 
-@pytest.mark.parametrize("name", metric_views())
-def test_each_names_its_tables_in_full(name: str) -> None:
-    made = metric_view_statement(name, "main.pid_quota")
-    assert made.startswith(f"CREATE OR REPLACE VIEW `main`.`pid_quota`.`{name}`\nWITH METRICS\nLANGUAGE YAML\nAS $$\n")
-    assert any(f"`main`.`pid_quota`.`{table}`" in made for table in TABLES)
+@pytest.mark.parametrize("view", catalog_metric_views("my-catalog.pid_quota"), ids=list(metric_views()))
+def test_each_names_its_tables_in_full(view: CatalogView) -> None:
+    made = view.create_statement()
+    assert made.startswith(f"CREATE VIEW IF NOT EXISTS {view.name}\nWITH METRICS\nLANGUAGE YAML\nTBLPROPERTIES (")
+    assert any(f"`my-catalog`.`pid_quota`.`{table}`" in made for table in TABLES)
     assert "--" not in made
 
 
-def test_a_command_makes_them_in_a_catalog(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    asked: list[str] = []
+def test_a_command_makes_them_in_a_catalog_and_alters_what_differs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warehouse = warehouse_kit.use(monkeypatch)
+    tables = f"{warehouse_kit.CATALOG}.{warehouse_kit.SCHEMA}"
+    wanted = catalog_metric_views(tables)
+    command = ["tables", "metric-views", "--tables", tables]
 
-    class Engine:
-        def execute(self, text: str, values: object = None) -> None:
-            asked.append(text)
-
-    class Connected:
-        def __enter__(self) -> Engine:
-            return Engine()
-
-        def __exit__(self, *_: object) -> None:
-            return None
-
-    monkeypatch.setattr(engines, "engine", lambda _: Connected())
-    assert run(["tables", "metric-views", "--tables", "main.pid_quota"]) == 0
-    assert asked == [metric_view_statement(name, "main.pid_quota") for name in metric_views()]
+    assert run(command) == 0
+    assert warehouse.changes == [view.create_statement() for view in wanted]
     assert "throttle_metrics" in capsys.readouterr().out
-
-
-def test_tables_in_a_folder_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["tables", "metric-views", "--tables", str(tmp_path)]) == 1
-    assert "Give --tables CATALOG.SCHEMA" in capsys.readouterr().err
+    assert run(command) == 0
+    assert len(warehouse.changes) == len(wanted)
+    warehouse.properties[wanted[1].name] = {}
+    assert run(command) == 0
+    assert warehouse.changes[len(wanted) :] == wanted[1].alter_statements()

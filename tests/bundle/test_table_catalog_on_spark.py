@@ -13,8 +13,11 @@ from broker.enforcement.store.tables import ActionTable, DecisionTable
 from broker.kafka.quota_entity import QuotaEntity
 from streaming.commit.sinks import DeltaSink
 from tables.quotas.quota_entry import QuotaEntry
+from tables.schema.catalog_views import view_comment
 from tables.schema.ddl import catalog_table, row_schema
 from tables.schema.specs import TABLES
+from tables.schema.views import SETTINGS as VIEW_SETTINGS
+from tables.schema.views import views
 from tables.store.catalog import CatalogStore
 from tables.store.engines import SparkEngine
 from tables.store.values import Answer, StreamSettings, UpkeepPlan
@@ -88,6 +91,40 @@ def test_the_settings_of_the_stream_are_table_properties(spark: SparkSession, st
         store.write_settings(StreamSettings(window_seconds=600, burst_windows=2.0))
         assert CatalogStore(SCHEMA, SparkEngine(spark)).settings() == StreamSettings(600, 2.0)
         assert spark.table(f"{SCHEMA}.settings").collect()[0]["window_ms"] == 600_000
+    finally:
+        spark.sql("USE default")
+
+
+def views_made(spark: SparkSession) -> dict[str, tuple[str, str]]:
+    def fact(name: str, key: str) -> str:
+        rows = spark.sql(f"DESCRIBE TABLE EXTENDED {SCHEMA}.{name}").collect()
+        return next(str(row["data_type"]) for row in rows if row["col_name"] == key)
+
+    return {name: (fact(name, "Created Time"), fact(name, "View Text")) for name in (VIEW_SETTINGS, *views())}
+
+
+def test_views_are_made_once_with_comments_and_only_altered_so_that_their_grants_stay(
+    spark: SparkSession, store: CatalogStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Spark has no grants. Databricks drops them with a view that is replaced, and keeps them with one that is altered.
+    try:
+        store.write_settings(StreamSettings(window_seconds=600))
+        for name in views():
+            assert spark.catalog.getTable(f"{SCHEMA}.{name}").description == view_comment(name)
+            described = spark.sql(f"DESCRIBE TABLE {SCHEMA}.{name}").collect()
+            assert [row["col_name"] for row in described if not row["comment"]] == [], name
+        made = views_made(spark)
+        store.write_settings(StreamSettings(window_seconds=600))
+        assert views_made(spark) == made
+
+        store.write_settings(StreamSettings(window_seconds=1200))
+
+        changed = views_made(spark)
+        assert [name for name in made if made[name] != changed[name]] == [VIEW_SETTINGS]
+        assert changed[VIEW_SETTINGS][0] == made[VIEW_SETTINGS][0]
+        assert spark.table(f"{SCHEMA}.settings").collect()[0]["window_ms"] == 1_200_000
+        # Only Databricks comments on the columns of a view that exists.
+        assert "has a new definition, but not its comments" in caplog.text
     finally:
         spark.sql("USE default")
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HOST, HTTP_PATH, TOKEN = "https://warehouse.invalid", "/sql/1.0/warehouses/fake", "-".join(["dapi", "not", "real"])
 CATALOG, SCHEMA = "prod", "pid_quota"
+_VIEW = re.compile(r"CREATE VIEW .*?^AS (.*)|ALTER VIEW \S+ AS (.*)", re.DOTALL | re.MULTILINE)
 LAST_WRITE = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 
 
@@ -42,6 +43,7 @@ class FakeWarehouse:
         self.changes: list[str] = []
         self.hidden: set[str] = set()
         self.properties: dict[str, dict[str, str]] = {}
+        self.views: set[str] = set()
         self.connected_with: dict[str, Any] = {}
         self.open_connections = 0
         self._duck = duckdb.connect(":memory:")
@@ -69,19 +71,27 @@ class FakeWarehouse:
         words = statement.split()
         if words[0] in ("INSERT", "MERGE", "DELETE"):
             self.changes.append(statement)
-        elif words[0] in ("OPTIMIZE", "VACUUM", "ANALYZE", "ALTER", "CREATE"):
+        elif words[0] in ("OPTIMIZE", "VACUUM", "ANALYZE", "ALTER", "CREATE", "COMMENT"):
             return self._change(statement)
         elif (said := self._metadata(statement)) is not None:
             return said
         return self._answer(statement, parameters)
 
     def _change(self, statement: str) -> Said:
-        # What sqlglot can't parse is refused, as by a warehouse; OPTIMIZE and VACUUM it takes for plain commands.
-        sqlglot.parse_one(statement, read="databricks", error_level=sqlglot.ErrorLevel.RAISE)
+        # sqlglot refuses what it can't parse, as a warehouse does. It takes OPTIMIZE and VACUUM for plain commands, and
+        # can't parse metric views.
+        if "$$" not in statement:
+            sqlglot.parse_one(statement, read="databricks", error_level=sqlglot.ErrorLevel.RAISE)
         self.changes.append(statement)
-        if "SET TBLPROPERTIES" in statement:
-            pairs = re.findall(r"'([^']*)' = '([^']*)'", statement)
-            self.properties.setdefault(statement.split()[2], {}).update(pairs)
+        name = next(word for word in statement.split() if "`" in word)
+        made = _VIEW.match(statement)
+        if made:
+            self.views.add(name.split(".")[-1].strip("`"))
+            if "$$" not in statement:
+                self._duck.execute(translated(f"CREATE OR REPLACE VIEW {name} AS {made[1] or made[2]}"))
+        if "TBLPROPERTIES (" in statement and "TABLE IF NOT EXISTS" not in statement:
+            pairs = re.findall(r"'([^']*)' = '([^']*)'", re.findall(r"TBLPROPERTIES \((.*)\)", statement)[0])
+            self.properties.setdefault(name, {}).update(pairs)
         self.hidden -= {name for name in self.hidden if statement.startswith("CREATE") and f"`{name}`" in statement}
         return (["path"], [("a file",)]) if "DRY" in statement.split() else ([], [])
 
@@ -91,6 +101,8 @@ class FakeWarehouse:
             return [], []
         if statement.startswith("SHOW TABLES"):
             return ["database", "tableName"], [(SCHEMA, name) for name in TABLES if name not in self.hidden]
+        if statement.startswith("SHOW VIEWS"):
+            return ["namespace", "viewName", "isTemporary"], [(SCHEMA, name, False) for name in sorted(self.views)]
         if statement.startswith("SHOW TBLPROPERTIES"):
             return ["key", "value"], list(self.properties.get(table, {}).items())
         if statement.startswith("DESCRIBE HISTORY"):
