@@ -35,7 +35,8 @@ from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
 from jvm.process import run_to_end
-from streaming.batch.tracked_principals import tracked_principals_before
+from streaming.batch.batch_ends import tracked_principals_before
+from streaming.checkpoint.spark_files import newest_batch
 from tables.store.log_upkeep import tidy_log
 from wire.topics import PRODUCE_EVENTS
 
@@ -45,7 +46,6 @@ NEW_PID_SHARE = 0.002
 MAINTAINED = ("producer_id_metrics", "throttle_decisions", "quarantined_events")
 KEPT_VERSIONS = "interval 10 minutes"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-ALL_BATCHES = 10**9
 ATTEMPTS = 20
 JCMD_S = 60.0
 SAMPLES_PER_HEAP = 6
@@ -148,7 +148,7 @@ def measure(tables: Path, checkpoint: Path, *, look_into_heap: bool) -> dict[str
         "jvm_live_heap_mib": live_heap_bytes(found["jvm"]) / MIB if look_into_heap else -1.0,
         "workers": len(found["workers"]),
         "open_files": sum(open_files(pid) for pids in found.values() for pid in pids),
-        "state_rows": len(tracked_principals_before(str(checkpoint), ALL_BATCHES)),
+        "state_rows": len(tracked_principals_before(str(checkpoint), (newest_batch(str(checkpoint)) or 0))),
         "checkpoint_kib": folder_bytes(checkpoint) / 1024,
         "checkpoint_files": sum(1 for file in checkpoint.rglob("*") if file.is_file()),
         "data_files": sum("_delta_log" not in file.parts for file in files),

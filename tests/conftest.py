@@ -46,8 +46,9 @@ STRICT = "PID_QUOTA_NO_SKIPS"
 MAY_SKIP = ("needs the command line and a workspace", "a file system can't be mounted here", "too much else runs here")
 """What no package brings: a workspace, the right to mount, and a machine that is not shared."""
 
-collect_ignore_glob = ["conftest.py", "*/conftest.py", "bundle/app_stand_in/*"]
-"""No doctests: fixtures, of which several have one name, and what a process of a test loads at its start."""
+collect_ignore_glob = ["conftest.py", "*/conftest.py", "bundle/app_stand_in/*", "kits/late_files.py"]
+"""No doctests: fixtures, of which several have one name, and what a process of a test loads at its start. One of these
+needs libfuse."""
 
 
 class Sharing(LoadScopeScheduling):

@@ -1,9 +1,11 @@
-"""Small files that the driver writes to the checkpoint folder, one per batch with a change, for the tasks to read.
+"""Files that the driver writes to the checkpoint folder for the tasks of a batch.
 
-Writes are atomic. Files that no batch needs any more are deleted.
+No reader lists a folder, since a mount may list late. A reader knows the file from the number of its batch, or by the
+name that such a file gives, and waits for it (`streaming.checkpoint.own_files.await_file`).
 """
 
-from collections.abc import Hashable
+import hashlib
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,75 +13,126 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from streaming.checkpoint.own_files import write_atomically
+from streaming.checkpoint.own_files import await_file, write_atomically
 from streaming.checkpoint.spark_files import START_ANEW
 from streaming.errors import CheckpointError
 
-_KEPT = 2
+KEPT_BATCHES = 3
+"""Spark repeats the newest batch at most, and that needs the files of the batch before it."""
 
 _Content = TypeVar("_Content")
 
 
 @dataclass(frozen=True)
 class BatchFiles(Generic[_Content]):
-    """The files with one type of content.
+    """One small file per batch.
 
     Attributes:
+        checkpoint: Folder of the checkpoint.
         name: Name of the files' folder in it.
-        content: Type of what a file holds.
-        is_made_again: Whether the next batch writes the content again if a file is deleted.
+        content: Type of a file's content.
+        remedy: What to do if a file can't be read.
     """
 
     checkpoint: str
     name: str
     content: type[_Content]
-    is_made_again: bool = True
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the files."""
-        return Path(self.checkpoint, self.name)
-
-    def newest(self, batch_id: int) -> int | None:
-        """Return the newest batch up to this one that has a file, None if none has."""
-        return max((each for each in self._numbers() if each <= batch_id), default=None)
-
-    def read(self, batch_id: int) -> _Content | None:
-        """Return the content of the newest file up to a batch; None if there is none.
-
-        Raises:
-            CheckpointError: If the file can't be read.
-        """
-        number = self.newest(batch_id)
-        if number is None:
-            return None
-        file = self._path(number)
-        try:
-            # A repeated batch rewrites its file: the modification time is part of the cache key.
-            kind: Any = self.content
-            content: _Content = _decoded(file, file.stat().st_mtime_ns, kind)
-        except (OSError, msgspec.MsgspecError) as error:
-            remedy = "delete it, and start the stream again" if self.is_made_again else START_ANEW
-            msg = f"{file} can't be read ({error}): {remedy}"
-            raise CheckpointError(msg) from error
-        return content
+    remedy: str = START_ANEW
 
     def write(self, batch_id: int, content: _Content) -> None:
-        """Write the file of a batch."""
+        """Write the file of a batch, and delete that of an old one."""
         write_atomically(self._path(batch_id), msgspec.msgpack.encode(content))
-        for number in sorted(each for each in self._numbers() if each <= batch_id)[:-_KEPT]:
-            self._path(number).unlink(missing_ok=True)
+        self._path(batch_id - KEPT_BATCHES).unlink(missing_ok=True)
+
+    def read(self, batch_id: int) -> _Content:
+        """Return the content of a batch's file.
+
+        Raises:
+            CheckpointError: If it does not appear, or can't be read.
+        """
+        content: _Content = _read(self._path(batch_id), self.content, self.remedy)
+        return content
+
+    def glance(self, batch_id: int) -> _Content | None:
+        """Return the content of a batch's file, None if it can't be read now."""
+        try:
+            return msgspec.msgpack.decode(self._path(batch_id).read_bytes(), type=self.content)
+        except (OSError, ValueError):
+            return None
 
     def _path(self, batch_id: int) -> Path:
-        return self.folder / f"{batch_id}.msgpack"
+        return Path(self.checkpoint, self.name, f"{batch_id}.msgpack")
 
-    def _numbers(self) -> list[int]:
-        try:
-            return [int(file.stem) for file in self.folder.iterdir() if file.suffix == ".msgpack"]
-        except FileNotFoundError:
-            return []
+
+@dataclass(frozen=True)
+class SharedFiles(Generic[_Content]):
+    """Files that several batches share. Each is named by a digest of its content, so that its content never changes.
+
+    Attributes:
+        checkpoint: Folder of the checkpoint.
+        name: Name of the files' folder in it.
+        content: Type of a file's content.
+        remedy: What to do if a file can't be read.
+    """
+
+    checkpoint: str
+    name: str
+    content: type[_Content]
+    remedy: str = START_ANEW
+
+    def write(self, content: _Content, before: str = "") -> str:
+        """Write content unless it is there, and delete all files but this and the one before; return its name."""
+        encoded = msgspec.msgpack.encode(content)
+        name = _digest(encoded)
+        if not _holds(self._path(name), encoded):
+            write_atomically(self._path(name), encoded)
+            self._delete_others({name, before})
+        return name
+
+    def read(self, name: str) -> _Content:
+        """Return the content of a file.
+
+        Raises:
+            CheckpointError: If it does not appear, or can't be read.
+        """
+        kind: Any = self.content
+        content: _Content = _cached(self._path(name), kind, self.remedy)
+        return content
+
+    def _delete_others(self, names: Collection[str]) -> None:
+        for file in Path(self.checkpoint, self.name).glob("*.msgpack"):
+            if file.stem not in names:
+                file.unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        return Path(self.checkpoint, self.name, f"{name}.msgpack")
 
 
 @lru_cache(maxsize=4)
-def _decoded(file: Path, _written_ns: int, kind: Hashable) -> Any:
-    return msgspec.msgpack.decode(file.read_bytes(), type=kind)
+def _cached(file: Path, kind: Hashable, remedy: str) -> Any:
+    return _read(file, kind, remedy, digest=file.stem)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _holds(file: Path, content: bytes) -> bool:
+    try:
+        return file.read_bytes() == content
+    except OSError:
+        return False
+
+
+def _read(file: Path, kind: Any, remedy: str, digest: str | None = None) -> Any:
+    def decode(content: bytes) -> Any:
+        if digest not in (None, _digest(content)):
+            msg = "its content is not what was written"
+            raise ValueError(msg)
+        return msgspec.msgpack.decode(content, type=kind)
+
+    try:
+        return await_file(file, decode)
+    except (OSError, ValueError) as error:
+        msg = f"{file} can't be read ({error}): {remedy}"
+        raise CheckpointError(msg) from error

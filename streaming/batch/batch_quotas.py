@@ -12,10 +12,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from quota.limits import UNLIMITED, Limit, Quotas
-from streaming.batch.batch_files import BatchFiles
+from streaming.batch.batch_files import BatchFiles, SharedFiles
 from streaming.checkpoint.table_ids import load_table_ids, other_table
 from streaming.databricks import is_local
-from streaming.errors import CheckpointError
 from tables.quotas.quota_rows import COLUMNS, entries_in_force
 from tables.store.open import open_store
 from tables.store.values import RowFilter
@@ -27,8 +26,12 @@ if TYPE_CHECKING:
 
     from tables.quotas.quota_entry import QuotaEntry
 
-FOLDER = "pid-quota-quotas"
+FOLDER, BATCH_FOLDER = "pid-quota-quotas", "pid-quota-batch-quotas"
 TABLE = "producer_id_quotas"
+
+_REMEDY = (
+    "start the stream again, which writes it anew; the workers must see the checkpoint's folder as the driver does"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -94,26 +97,39 @@ class BatchQuotas:
         Raises:
             TableError: If they can't be read.
         """
-        quotas = read_quotas(spark, self.tables, load_table_ids(self.checkpoint).get(TABLE))
-        files = quota_files(self.checkpoint)
-        if files.read(batch_id) != quotas:
-            files.write(batch_id, quotas)
+        write_quotas(
+            self.checkpoint, batch_id, read_quotas(spark, self.tables, load_table_ids(self.checkpoint).get(TABLE))
+        )
 
 
-def quota_files(checkpoint: str) -> BatchFiles[Quotas]:
-    """Return the files with the quotas of each batch."""
-    return BatchFiles(checkpoint, FOLDER, Quotas)
+def write_quotas(checkpoint: str, batch_id: int, quotas: Quotas) -> None:
+    """Write the quotas of a batch, a file only if they differ from those of the batch before."""
+    names = _names(checkpoint)
+    before = names.glance(batch_id - 1) or ""
+    names.write(batch_id, _quotas(checkpoint).write(quotas, before))
 
 
 def quotas_at(checkpoint: str, batch_id: int) -> Quotas:
     """Return the quotas that hold for a batch.
 
     Raises:
-        CheckpointError: If they are not there, or can't be read.
+        CheckpointError: If they do not appear, or can't be read.
     """
-    files = quota_files(checkpoint)
-    found = files.read(batch_id)
-    if found is None:
-        msg = f"no quotas of a batch in {files.folder}: the workers must see the checkpoint's folder as the driver does"
-        raise CheckpointError(msg)
-    return found
+    return _quotas(checkpoint).read(quotas_id_at(checkpoint, batch_id))
+
+
+def quotas_id_at(checkpoint: str, batch_id: int) -> str:
+    """Return the id of the quotas that hold for a batch: other quotas have another one.
+
+    Raises:
+        CheckpointError: If it does not appear, or can't be read.
+    """
+    return _names(checkpoint).read(batch_id)
+
+
+def _quotas(checkpoint: str) -> SharedFiles[Quotas]:
+    return SharedFiles(checkpoint, FOLDER, Quotas, _REMEDY)
+
+
+def _names(checkpoint: str) -> BatchFiles[str]:
+    return BatchFiles(checkpoint, BATCH_FOLDER, str, _REMEDY)

@@ -1,21 +1,16 @@
-"""The maximum event time of each topic partition, kept by the driver after each batch.
+"""The maximum event time of each topic partition.
 
 An idle ledger is evicted by the time of its own partition, which is a function of committed batches: the operator
-reports the newest step (`Deployment.event_time_step`) of each partition, the driver keeps the maximum in the
-checkpoint folder, and a batch reads the newest file before its own number. So a repeated batch evicts the same
-ledgers, in whatever order its tasks run.
+reports the newest step (`Deployment.event_time_step`) of each partition, and the driver keeps the maximum after each
+batch (see `streaming.batch.batch_ends`). So a repeated batch evicts the same ledgers, in whatever order its tasks run.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from streaming.batch.batch_files import BatchFiles
-
 MAX_EVENT_TIME = "max_event_time"
 """Kind of the operator's rows with a partition and the start of its newest step."""
-
-FOLDER = "pid-quota-event-times"
 
 
 class EventTimes(msgspec.Struct, frozen=True, array_like=True):
@@ -38,24 +33,3 @@ class EventTimes(msgspec.Struct, frozen=True, array_like=True):
         for partition, max_event_time_ms in latest:
             times[partition] = max(max_event_time_ms, times.get(partition, 0))
         return EventTimes(times)
-
-
-def event_times_before(checkpoint: str, batch_id: int) -> EventTimes:
-    """Return the times that hold for a batch: those after the newest of the batches before it.
-
-    Raises:
-        CheckpointError: If they can't be read.
-    """
-    return _files(checkpoint).read(batch_id - 1) or EventTimes()
-
-
-def update_event_times(checkpoint: str, batch_id: int, latest: Sequence[tuple[int, int]]) -> None:
-    """Merge the event times of a batch into the kept ones; idempotent for a repeated batch."""
-    before = event_times_before(checkpoint, batch_id)
-    after = before.after(latest)
-    if after != before:
-        _files(checkpoint).write(batch_id, after)
-
-
-def _files(checkpoint: str) -> BatchFiles[EventTimes]:
-    return BatchFiles(checkpoint, FOLDER, EventTimes)

@@ -8,9 +8,10 @@ from functools import cached_property, lru_cache
 from pyspark import TaskContext
 
 from quota.limits import Quotas
+from streaming.batch.batch_ends import event_times_before, tracked_principals_before
 from streaming.batch.batch_quotas import quotas_at
-from streaming.batch.event_times import EventTimes, event_times_before
-from streaming.batch.tracked_principals import TrackedPrincipals, tracked_principals_before
+from streaming.batch.event_times import EventTimes
+from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.checkpoint.spark_files import batch_begin_ms, batch_offsets, newest_batch
 
 

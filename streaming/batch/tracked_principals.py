@@ -1,7 +1,7 @@
-"""The principals that the state holds: kept by the driver after each batch, read by the tasks of the next.
+"""The principals that the state holds.
 
-The operator reports which principals it started and stopped tracking; the driver applies these changes and writes one
-file per batch that has any. A batch reads the newest file before its own number, so a repeated batch reads the same.
+The operator reports which principals it started and stopped tracking; the driver applies these changes after the batch
+(see `streaming.batch.batch_ends`).
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from streaming.batch.batch_files import BatchFiles
+from streaming.batch.batch_files import SharedFiles
 
 TRACKED = "tracked"
 FORGOTTEN = "forgotten"
@@ -58,36 +58,21 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
         return np.frombuffer(self.codes, np.int64)
 
 
-def tracked_files(checkpoint: str) -> BatchFiles[TrackedPrincipals]:
-    """Return the files with the principals tracked after each batch."""
+def tracked_files(checkpoint: str) -> SharedFiles[TrackedPrincipals]:
+    """Return the files with the tracked principals."""
     # A principal that is left out of the list, yet has a ledger, would go to an overflow entry once the list is full.
-    return BatchFiles(checkpoint, FOLDER, TrackedPrincipals, is_made_again=False)
+    return SharedFiles(checkpoint, FOLDER, TrackedPrincipals)
 
 
-def tracked_principals_before(checkpoint: str, batch_id: int) -> TrackedPrincipals:
-    """Return the principals tracked before a batch: the newest file of the batches before it.
-
-    Raises:
-        CheckpointError: If it can't be read.
-    """
-    found = tracked_files(checkpoint).read(batch_id - 1)
-    return TrackedPrincipals() if found is None else found
-
-
-def update_tracked_principals(checkpoint: str, batch_id: int, notes: Mapping[str, Sequence[int]]) -> None:
-    """Apply the changes that a batch reports; idempotent for a repeated batch.
+def apply_notes(before: TrackedPrincipals, batch_id: int, notes: Mapping[str, Sequence[int]]) -> TrackedPrincipals:
+    """Return the tracked principals after a batch, given those before it.
 
     Args:
-        checkpoint: Folder of the checkpoint.
+        before: Those before the batch.
         batch_id: The batch.
         notes: Bodies of the notes, by kind.
     """
-    if not any(notes.get(kind) for kind in NOTES):
-        return
     tracked, forgotten, overflowed = (notes.get(kind, ()) for kind in NOTES)
-    before = tracked_principals_before(checkpoint, batch_id)
     if overflowed:
         _log.warning("batch %d: more principals than --max-principals, see overflow-NN in the metrics", batch_id)
-    after = before.changed(tracked, forgotten, max(overflowed, default=0))
-    if after != before:
-        tracked_files(checkpoint).write(batch_id, after)
+    return before.changed(tracked, forgotten, max(overflowed, default=0))

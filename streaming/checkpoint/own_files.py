@@ -1,5 +1,7 @@
 """Reads and writes our own files in a checkpoint folder."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -7,7 +9,36 @@ import msgspec
 
 from streaming.errors import CheckpointDamagedError, CheckpointError
 
+APPEARS_WITHIN_S = 60.0
+"""How long a mount such as `/Volumes` may take to show a file that another machine has written."""
+WHOLE_WITHIN_S = 5.0
+"""How long it may show a part of it: such a mount renames by copying."""
+_PAUSE_S = 0.05
+
 _Content = TypeVar("_Content")
+
+
+def await_file(file: Path, decode: Callable[[bytes], _Content]) -> _Content:
+    """Return the decoded content of a file that was surely written; wait until this machine sees it, and sees it whole.
+
+    Raises:
+        FileNotFoundError: If it does not appear within `APPEARS_WITHIN_S`.
+        OSError: If it can't be read.
+        ValueError: If it can't be decoded, for `WHOLE_WITHIN_S` since it appeared.
+    """
+    missing_until_s = time.monotonic() + APPEARS_WITHIN_S
+    partial_until_s = float("inf")
+    while True:
+        try:
+            return decode(file.read_bytes())
+        except FileNotFoundError:
+            if time.monotonic() > missing_until_s:
+                raise
+        except ValueError:
+            partial_until_s = min(partial_until_s, time.monotonic() + WHOLE_WITHIN_S)
+            if time.monotonic() >= partial_until_s:
+                raise
+        time.sleep(_PAUSE_S)
 
 
 def read_json(file: Path, kind: type[_Content], remedy: str) -> _Content | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from streaming.checkpoint.own_files import await_file
 from streaming.errors import CheckpointDamagedError, CheckpointError
 
 LOCK_FILE = "pid-quota.lock"
@@ -97,12 +98,12 @@ def in_use(checkpoint: str) -> CheckpointError:
 
 
 def batch_offsets(checkpoint: str, batch_id: int) -> Offsets:
-    """Return the end offsets of a batch; empty if the batch never began, or its source is not Kafka."""
-    try:
-        lines = (Path(checkpoint) / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return {}
-    return parse_offsets(lines[-1] if lines else "")
+    """Return the end offsets of a batch that has begun; empty before the first one, or if its source is not Kafka.
+
+    Raises:
+        CheckpointError: If Spark's file of the batch does not appear.
+    """
+    return parse_offsets(_offsets_file(checkpoint, batch_id)[-1]) if batch_id >= 0 else {}
 
 
 def committed_offsets(checkpoint: str) -> Offsets | None:
@@ -112,15 +113,37 @@ def committed_offsets(checkpoint: str) -> Offsets | None:
 
 
 def batch_begin_ms(checkpoint: str, batch_id: int) -> int | None:
-    """Return the driver's clock when a batch began, in ms since the epoch; None if it never began.
+    """Return the driver's clock when a batch began, in ms since the epoch; None if Spark did not store it.
 
     Spark stores it with the offsets, so a repeated batch has the time of its first attempt.
+
+    Raises:
+        CheckpointError: If Spark's file of the batch does not appear.
     """
     try:
-        lines = (Path(checkpoint) / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
-        return int(json.loads(lines[1])["batchTimestampMs"])
-    except (FileNotFoundError, IndexError, ValueError, KeyError, TypeError):
+        return int(json.loads(_offsets_file(checkpoint, batch_id)[1])["batchTimestampMs"])
+    except (IndexError, ValueError, KeyError, TypeError):
         return None
+
+
+def _offsets_file(checkpoint: str, batch_id: int) -> list[str]:
+    """Return the lines of Spark's file of a batch that has begun."""
+    file = Path(checkpoint) / "offsets" / str(batch_id)
+    try:
+        return await_file(file, _whole_lines)
+    except (OSError, ValueError) as error:
+        msg = (
+            f"batch {batch_id} runs, but {file} can't be read ({error}): every machine must see the checkpoint's folder"
+        )
+        raise CheckpointError(msg) from error
+
+
+def _whole_lines(content: bytes) -> list[str]:
+    lines = content.decode().splitlines()
+    if len(lines) < 2:
+        msg = "it is cut short"
+        raise ValueError(msg)
+    return lines
 
 
 def parse_offsets(text: str) -> Offsets:

@@ -8,9 +8,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from streaming.batch.batch_ends import write_end
 from streaming.batch.batch_quotas import BatchQuotas
-from streaming.batch.event_times import MAX_EVENT_TIME, update_event_times
-from streaming.batch.tracked_principals import update_tracked_principals
 from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata, require_own
 from streaming.checkpoint.data_loss import LossDetector
 from streaming.checkpoint.spark_files import batch_offsets
@@ -141,8 +140,7 @@ class Commit:
         # Step 6. Store the tracked principals and the event times. Spark then commits the offsets: until then a
         # crash repeats steps 1 to 6.
         if self.checkpoint:
-            update_tracked_principals(self.checkpoint, batch_id, bodies)
-            update_event_times(self.checkpoint, batch_id, bodies.get(MAX_EVENT_TIME, ()))
+            write_end(self.checkpoint, batch_id, bodies)
         # Step 7. Have the taps find out which ids are new to a ledger that was lost.
         if self.on_learning and LEARNS_FROM in bodies:
             self.on_learning(max(bodies[LEARNS_FROM]))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from pyspark import TaskContext
 
-from streaming.batch.batch_quotas import quota_files
+from streaming.batch.batch_quotas import quotas_id_at
 
 _MAX_PIDS = 500_000
 """Per worker; beyond it the memory is cleared: a flood has no repeats, and must not exhaust the worker."""
@@ -28,13 +28,13 @@ class Attempt:
     Attributes:
         run_id: Run of the streaming query; changes with each start.
         attempt_id: The attempt, unique in the application.
-        quotas_id: Batch whose quotas file is in force: under other quotas a refused PID may be admitted.
+        quotas_id: Id of the quotas in force: under other quotas a refused PID may be admitted.
     """
 
     run_id: str
     batch_id: int
     attempt_id: int
-    quotas_id: int = 0
+    quotas_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -243,5 +243,5 @@ class WorkerMemory:
         run_id = context.getLocalProperty("spark.jobGroup.id") if context else None
         if context is None or batch_id is None or run_id is None:
             return None
-        quotas_id = quota_files(self.checkpoint).newest(int(batch_id))
-        return Attempt(run_id, int(batch_id), context.taskAttemptId(), quotas_id or 0)
+        quotas_id = quotas_id_at(self.checkpoint, int(batch_id))
+        return Attempt(run_id, int(batch_id), context.taskAttemptId(), quotas_id)

@@ -51,7 +51,8 @@ class World:
         self.history, self.deployment = history, deployment(history)
         self.streams = [Stream(PER_PRINCIPAL), Stream(history.buckets)]
         self.workers = [Forwarded() for _ in range(history.workers)]
-        self.runs = self.attempts = self.quotas_id = 0
+        self.runs = self.attempts = 0
+        self.quotas_id = ""
         self.clock_ms = self.began_ms = 0
         self.quotas = Quotas()
         self.next_offset: dict[int, int] = {}
@@ -73,7 +74,7 @@ class World:
             found = {name: limit(name, entry, batch_id) for name, entry in batch.quotas.items()}
             default = found.pop("", UNLIMITED)
             self.quotas = Quotas(found, default)
-            self.quotas_id = batch_id
+            self.quotas_id = str(batch_id)
         if batch.trouble == "restart" or batch.loses:
             self._restart(Chance(batch.plan))
         self.lost.append(batch.loses if self._damage(batch) else "")

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quota.principals import OVERFLOW_PRINCIPALS
-from streaming.batch.tracked_principals import FOLDER, tracked_principals_before
+from streaming.batch.batch_ends import tracked_principals_before
 from tests.kits.attack_kit import OTHERS, LimitedStream, event, others
 
 BATCHES = 3
@@ -62,7 +62,8 @@ def test_beyond_the_limit_principals_share_entries_that_are_reported_and_never_t
     held = set(attacked.state_rows())
     assert held >= {*OTHERS, "User:known by name", *OVERFLOW_PRINCIPALS}
     assert len(held) == 20 + 1 + len(OVERFLOW_PRINCIPALS)
-    assert len(tracked_principals_before(str(attacked.root / "checkpoint"), 99)) == 20 + 1
+    checkpoint = str(attacked.root / "checkpoint")
+    assert len(tracked_principals_before(checkpoint, BATCHES)) == 20 + 1
     throttled = {row["principal"] for row in attacked.rows("throttle_decisions")}
     assert throttled == {"User:carol", "User:known by name"}
     last = [row for row in attacked.rows("producer_id_metrics") if row["batch_id"] == BATCHES - 1]
@@ -70,12 +71,10 @@ def test_beyond_the_limit_principals_share_entries_that_are_reported_and_never_t
     assert reported == (1000 - 17) * BATCHES
 
 
-def test_a_restart_and_a_checkpoint_without_its_files_know_who_is_tracked(attacked: LimitedStream) -> None:
+def test_a_restart_knows_who_is_tracked(attacked: LimitedStream) -> None:
     names = [f"User:early-{number}" for number in range(20)]
     attacked.batch(*[event(number, name) for number, name in enumerate(names)])
     attacked.run()
-    for file in (attacked.root / "checkpoint" / FOLDER).iterdir():
-        file.unlink()
     attacked.batch(*[event(100 + number, name, 1000) for number, name in enumerate([*names, "User:late"])])
 
     attacked.run()

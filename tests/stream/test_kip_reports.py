@@ -105,6 +105,9 @@ def test_what_is_no_report_is_passed_over(spark: SparkSession) -> None:
 def test_a_batch_that_is_run_again_is_written_once(spark: SparkSession, tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     (tmp_path / "metadata").write_text('{"id": "query"}')
+    (tmp_path / "offsets").mkdir()
+    for batch_id in range(2):
+        (tmp_path / "offsets" / str(batch_id)).write_text('v1\n{}\n{"t":{"0":5}}')
     for report, value in ((INITS, init()), (BLOCKS, block())):
         commit = CommitReport(report, partial(DeltaSink, str(tmp_path)), "test", str(tmp_path))
         for batch_id in (0, 0, 1):

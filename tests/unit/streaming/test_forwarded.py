@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from quota.config import TICKS_PER_QUANTUM, QuotaConfig
-from quota.limits import Limit, Quotas
+from quota.limits import UNLIMITED, Limit, Quotas
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
-from streaming.batch.batch_quotas import quota_files
+from streaming.batch.batch_quotas import write_quotas
 from streaming.decode import forwarded
 from streaming.decode.forwarded import (
     Attempt,
@@ -285,23 +285,28 @@ def test_a_repeat_is_left_out_only_by_the_worker_that_read_the_batch_before_in_t
     assert not remembered(worker, Attempt("run", 2, 4), 14), "another attempt of the same batch"
     assert not remembered(worker, Attempt("new run", 3, 5), 15), "after a restart"
     assert remembered(worker, Attempt("new run", 4, 6), 16)
-    assert not remembered(worker, Attempt("new run", 5, 7, quotas_id=5), 17), "under other quotas"
-    assert remembered(worker, Attempt("new run", 6, 8, quotas_id=5), 18)
-    assert not remembered(worker, Attempt("new run", 7, 9, quotas_id=5), 18), "offset 18 was read already"
+    assert not remembered(worker, Attempt("new run", 5, 7, quotas_id="5"), 17), "under other quotas"
+    assert remembered(worker, Attempt("new run", 6, 8, quotas_id="5"), 18)
+    assert not remembered(worker, Attempt("new run", 7, 9, quotas_id="5"), 18), "offset 18 was read already"
 
 
 def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for batch_id in (5, 8):
-        quota_files(str(tmp_path)).write(batch_id, Quotas())
+    for batch_id, default in ((6, UNLIMITED), (7, UNLIMITED), (8, Limit(5.0, "default"))):
+        write_quotas(str(tmp_path), batch_id, Quotas({}, default))
     properties = {"spark.jobGroup.id": "run"}
     context = SimpleNamespace(getLocalProperty=properties.get, taskAttemptId=lambda: 3)
     monkeypatch.setattr(forwarded, "TaskContext", SimpleNamespace(get=lambda: context))
 
-    for batch_id, quotas_id in ((7, 5), (8, 8)):
+    found = []
+    for batch_id in (6, 7, 8):
         properties["streaming.sql.batchId"] = str(batch_id)
-        assert WorkerMemory(str(tmp_path)).attempt() == Attempt("run", batch_id, 3, quotas_id=quotas_id)
+        attempt = WorkerMemory(str(tmp_path)).attempt()
+        assert attempt
+        assert attempt == Attempt("run", batch_id, 3, attempt.quotas_id)
+        found.append(attempt.quotas_id)
+    assert found[0] == found[1] != found[2]
 
     del properties["streaming.sql.batchId"]
     assert WorkerMemory(str(tmp_path)).attempt() is None

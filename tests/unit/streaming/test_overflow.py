@@ -6,15 +6,17 @@ from hypothesis import strategies as st
 
 from quota.limits import Quotas
 from quota.principals import NEVER_ENFORCED, OVERFLOW_PRINCIPALS
-from streaming.batch.batch_quotas import quota_files
+from streaming.batch.batch_ends import FOLDER as END_FOLDER
+from streaming.batch.batch_ends import tracked_principals_before, write_end
+from streaming.batch.batch_quotas import write_quotas
 from streaming.batch.tasks import TaskBatch
 from streaming.batch.tracked_principals import (
     FOLDER,
+    TRACKED,
     TrackedPrincipals,
     code_of,
-    tracked_files,
-    tracked_principals_before,
 )
+from streaming.checkpoint import own_files
 from streaming.decode.overflow import Gate, overflow_key
 from streaming.errors import CheckpointError
 
@@ -64,7 +66,7 @@ def test_room_is_shared_out_evenly_to_the_partitions_of_the_batch(tmp_path: Path
     offsets = tmp_path / "offsets"
     offsets.mkdir()
     (offsets / "0").write_text('v1\n{}\n{"produce-events":{"0":5,"1":5,"2":5}}')
-    quota_files(str(tmp_path)).write(0, Quotas())
+    write_quotas(str(tmp_path), 0, Quotas())
     gate = Gate.of(TaskBatch(str(tmp_path)), 30)
 
     assert len(gate.keys([f"User:{number}" for number in range(25)])) == 15
@@ -79,25 +81,30 @@ def test_who_is_tracked_adds_and_drops_principals_and_keeps_the_newest_overflow(
 
 def test_a_repeated_batch_finds_who_was_tracked_the_first_time(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    tracked_files(folder).write(3, tracked_of("User:a"))
-    tracked_files(folder).write(5, tracked_of("User:a", "User:b"))
 
-    assert [len(tracked_principals_before(folder, batch)) for batch in (3, 4, 5, 6, 900)] == [0, 1, 1, 2, 2]
+    def tracked_after(batch_id: int, *principals: str) -> list[int]:
+        write_end(folder, batch_id, {TRACKED: [code_of(principal) for principal in principals]})
+        return [len(tracked_principals_before(folder, batch)) for batch in (batch_id, batch_id + 1)]
 
-    tracked_files(folder).write(5, tracked_of("User:a", "User:b", "User:c"))
-    assert len(tracked_principals_before(folder, 6)) == 3
+    assert tracked_after(0, "User:a") == [0, 1]
+    assert tracked_after(1) == [1, 1]
+    assert tracked_after(2, "User:b") == [1, 2]
+    assert tracked_after(2, "User:b", "User:c") == [1, 3]
 
 
 def test_only_the_files_that_a_batch_may_need_are_kept(tmp_path: Path) -> None:
     for batch in range(10):
-        tracked_files(str(tmp_path)).write(batch, tracked_of(f"User:{batch}"))
+        write_end(str(tmp_path), batch, {TRACKED: [code_of(f"User:{batch}")]})
 
-    assert sorted(file.name for file in (tmp_path / FOLDER).iterdir()) == ["8.msgpack", "9.msgpack"]
+    assert sorted(file.stem for file in (tmp_path / END_FOLDER).iterdir()) == ["7", "8", "9"]
+    assert len(list((tmp_path / FOLDER).iterdir())) == 2
 
 
-def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path) -> None:
-    tracked_files(str(tmp_path)).write(3, tracked_of("User:a"))
-    (tmp_path / FOLDER / "3.msgpack").write_bytes(b"\xc1")
+def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_files, "WHOLE_WITHIN_S", 0.0)
+    write_end(str(tmp_path), 0, {TRACKED: [code_of("User:a")]})
+    (file,) = (tmp_path / FOLDER).iterdir()
+    file.write_bytes(b"\xc1")
 
-    with pytest.raises(CheckpointError, match=r"3\.msgpack can't be read .* restore it from a backup"):
-        tracked_principals_before(str(tmp_path), 4)
+    with pytest.raises(CheckpointError, match=rf"{file.name} can't be read .* restore it from a backup"):
+        tracked_principals_before(str(tmp_path), 1)
