@@ -32,13 +32,17 @@ _MIN_PARTITIONS, _MAX_PARTITIONS = 2, 8
 """State partitions, where the cores decide: each costs some 70 ms of CPU per batch, even if idle, so a large host's
 checkpoint stays bearable on a small one; a small host's can use a second core later."""
 
-STREAM_SETTINGS = {
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+STATE_STORE_SETTINGS = {
+    _PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""A checkpoint freezes the provider. A runtime whose default is its own RocksDB keeps it (Databricks 17.3 and newer:
+"Configure RocksDB state store")."""
+
+STREAM_SETTINGS = STATE_STORE_SETTINGS | {
     _PARTITIONS: "4",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.minBatchesToRetain": "20",
     # Otherwise a trigger without new records still runs a batch.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -107,7 +111,10 @@ def stream_session(
         session.conf.set(_PARTITIONS, _partitions(master, lambda: _cores(session)))
         return session
     session = builder.getOrCreate()
+    has_rocksdb = "RocksDB" in str(session.conf.get(_PROVIDER, ""))
     for name, value in STREAM_SETTINGS.items():
+        if has_rocksdb and name in STATE_STORE_SETTINGS:
+            continue
         try:
             session.conf.set(name, value)
         except PySparkException as error:

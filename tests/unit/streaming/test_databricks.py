@@ -110,22 +110,66 @@ def test_a_file_and_a_secret_at_once_are_refused(
     assert "give one of them" in capsys.readouterr().err
 
 
-class Refusing:
-    """A session as serverless gives it: it takes few settings."""
+class Session:
+    """A runtime's session, with its default state store provider."""
+
+    def __init__(self, provider: str) -> None:
+        self.settings = {"spark.sql.streaming.stateStore.providerClass": provider}
 
     @property
-    def conf(self) -> "Refusing":
+    def conf(self) -> "Session":
         return self
+
+    def get(self, name: str, default: str) -> str:
+        return self.settings.get(name, default)
+
+    def set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+
+class Refusing(Session):
+    """A session as serverless gives it: it takes few settings."""
+
+    def __init__(self) -> None:
+        super().__init__("")
 
     def set(self, name: str, value: str) -> None:
         msg = f"[CONFIG_NOT_AVAILABLE] Configuration {name} is not available. SQLSTATE: 42K0I"
         raise AnalysisException(msg)
 
 
-def test_a_session_that_does_not_take_a_setting_is_said(runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    named = SimpleNamespace(getOrCreate=Refusing)
+def use_session(monkeypatch: pytest.MonkeyPatch, of_runtime: Session) -> None:
+    named = SimpleNamespace(getOrCreate=lambda: of_runtime)
     builder = SimpleNamespace(appName=lambda name: named)
     monkeypatch.setattr(session, "SparkSession", SimpleNamespace(builder=builder))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # A checkpoint freezes the provider: one of the runtime's own stays (the default since 17.3).
+        ("com.databricks.sql.streaming.state.RocksDBStateStoreProvider",) * 2,
+        (
+            "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        ),
+    ],
+)
+def test_a_runtime_whose_state_store_is_rocksdb_keeps_it(
+    runtime: None, monkeypatch: pytest.MonkeyPatch, before: str, after: str
+) -> None:
+    use_session(monkeypatch, of_runtime := Session(before))
+
+    session.stream_session([])
+
+    assert of_runtime.settings["spark.sql.streaming.stateStore.providerClass"] == after
+    changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+    assert (changelog in of_runtime.settings) == (before != after)
+    assert of_runtime.settings["spark.sql.streaming.minBatchesToRetain"] == "20"
+
+
+def test_a_session_that_does_not_take_a_setting_is_said(runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_session(monkeypatch, Refusing())
     with pytest.raises(SessionError, match=r"CONFIG_NOT_AVAILABLE.*classic cluster"):
         session.stream_session([])
 
