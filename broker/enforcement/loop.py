@@ -16,6 +16,8 @@ from tables.errors import TableError
 _STOP_TRIES = 5
 _MAX_PAUSE_S = 5.0
 _NEWS_CHECK_S = 0.02
+_ENDS_CHECK_S = 0.2
+"""Leases end on time, however rarely the tables are read."""
 
 
 @dataclass(frozen=True)
@@ -47,24 +49,26 @@ class Loop:
         self._end_all()
 
     def _reconcile_until(self, stop: threading.Event) -> None:
-        pause_s, next_s = self.poll_seconds, time.monotonic()
-        while not self._pause(stop):
+        pause_s, has_failed = self.poll_seconds, False
+        next_s = time.monotonic() + pause_s
+        while not self._pause(stop, next_s):
             try:
-                if time.monotonic() < next_s:
+                if time.monotonic() < next_s and (has_failed or not self.enforcer.has_news()):
                     self.enforcer.end_due()
                     continue
                 self.enforcer.reconcile()
                 self.metrics.reconciled(self.enforcer.leases.values(), is_active=self.enforcer.is_active)
                 self.watch.check(self.clocks.now_ms())
-                pause_s = self.poll_seconds
+                has_failed, pause_s = False, self.poll_seconds
+                next_s = time.monotonic() + pause_s
             except (TableError, LeaseStoreError) as error:
-                pause_s = min(2 * pause_s, _MAX_PAUSE_S)
+                has_failed, pause_s = True, min(2 * pause_s, max(_MAX_PAUSE_S, self.poll_seconds))
                 next_s = time.monotonic() + pause_s
                 self.notify(Notice(self.clocks.now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
 
-    def _pause(self, stop: threading.Event) -> bool:
-        """Wait until the next poll, a new decision or `stop`; return whether `stop` is set."""
-        end_s = time.monotonic() + self.poll_seconds
+    def _pause(self, stop: threading.Event, next_s: float) -> bool:
+        """Wait until the next poll, check of the leases, decision or `stop`; return whether `stop` is set."""
+        end_s = min(max(next_s, time.monotonic() + _NEWS_CHECK_S), time.monotonic() + _ENDS_CHECK_S)
         while (left_s := end_s - time.monotonic()) > 0:
             if stop.wait(min(left_s, _NEWS_CHECK_S)) or self.enforcer.has_news():
                 break

@@ -60,8 +60,14 @@ def enforce(
         float, typer.Option(min=0, max=_YEAR_S, help="Time to leave a value alone after somebody else changed it.")
     ] = _HOUR_S,
     poll_seconds: Annotated[
-        float, typer.Option(min=0.01, max=_HOUR_S, help="Longest pause between reads of the tables.")
-    ] = 0.2,
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=_HOUR_S,
+            help="Longest pause between reads of the tables.",
+            show_default="0.2; 10 in a catalog, where each read is a query",
+        ),
+    ] = None,
     release_principal: Annotated[
         str | None, typer.Option("--release", metavar="PRINCIPAL", help="End a principal's throttle now, and exit.")
     ] = None,

@@ -50,7 +50,7 @@ class EnforceJob:
     tables: str
     options: EnforcerOptions
     apply: bool
-    poll_seconds: float
+    poll_seconds: float | None
     notify: Callable[[Notice], None]
 
 
@@ -89,7 +89,8 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
     watch = StreamWatch(follow_writes(parts.tables), parts.skew_ms, enforcer.alert, silence_ms=_SILENCE_MS)
     doing = "carrying out" if job.apply else "without --apply only reporting the effect of"
     print_status(f"{doing} the decisions in {job.tables}, on {_servers(job)}; Ctrl-C ends it")
-    Loop(enforcer, watch, metrics, parts.clocks, job.notify, job.poll_seconds).run(stop)
+    poll_seconds = job.poll_seconds or parts.tables.watch_seconds
+    Loop(enforcer, watch, metrics, parts.clocks, job.notify, poll_seconds).run(stop)
 
 
 def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, principal: str | None, pause_ms: int) -> None:

@@ -75,6 +75,8 @@ class TableStore(ABC):
     """Whether a stream reaches the tables by its Spark session only."""
     poll_seconds: ClassVar[float] = 1.0
     """Default interval between reads of a followed table."""
+    watch_seconds: ClassVar[float] = 0.2
+    """Default interval at which an enforcer reads the decisions."""
     look: ClassVar[tuple[str, ...]]
     """Commands that show whether the stream and the taps run."""
 

@@ -56,6 +56,7 @@ class CatalogStore(TableStore):
     needs_session = True
     # Each read is a query, and keeps a warehouse from stopping.
     poll_seconds = 30.0
+    watch_seconds = 10.0
     look = ("databricks jobs list-runs --active-only", "pid-quota tap status")
 
     def __init__(self, tables: str, engine: Engine | None = None) -> None:

@@ -29,11 +29,7 @@ def follow_writes(store: TableStore) -> Callable[[], int]:
 
 
 class DecisionTable:
-    """Follows `throttle_decisions`.
-
-    In a catalog each poll is a query, which keeps a SQL warehouse from stopping: raise `--poll-seconds`
-    accordingly.
-    """
+    """Follows `throttle_decisions`: each poll asks for the table's version, and reads rows only if it is new."""
 
     def __init__(self, store: TableStore) -> None:
         self._followed = store.follow(DECISIONS, DECISION_COLUMNS)

@@ -11,6 +11,7 @@ from broker.enforcement import loop
 from broker.enforcement.loop import Loop
 from broker.enforcement.metrics import EnforcerMetrics
 from broker.enforcement.model import Clocks
+from broker.enforcement.notices import Notice
 from broker.enforcement.stream_watch import StreamWatch
 from tables.errors import TableError
 from tests.kits.broker_kit import wait_until
@@ -50,11 +51,16 @@ def run_until(world: World, stop: threading.Event, poll_seconds: float = AN_HOUR
     Loop(world.enforcer, watch, metrics, clocks, world.notices.append, poll_seconds).run(stop)
 
 
-def pass_seconds(world: World, seconds: float) -> list[float]:
-    """Run for so long, polling every second; return how long it waited each time."""
+def passed_ms(notice: Notice) -> int:
+    # The fake clock rounds each wait up to a millisecond.
+    return round(notice.at_ms - START_MS, -2)
+
+
+def pass_seconds(world: World, seconds: float, poll_seconds: float = 1.0) -> list[float]:
+    """Run for so long; return how long it waited each time."""
     passing = Passing(world, seconds)
     with patch.object(loop, "time", passing):
-        run_until(world, passing, 1.0)
+        run_until(world, passing, poll_seconds)
     return passing.waits
 
 
@@ -90,7 +96,7 @@ def test_pauses_after_failures_double_up_to_five_seconds_and_begin_anew_after_a_
     turns = chain([torn] * 4, [[]], [torn], repeat([]))
     with patch.object(world.decisions, "newest", side_effect=turns):
         pass_seconds(world, 30)
-    told = [(notice.at_ms - START_MS, notice.why) for notice in world.notices_of("trying again")]
+    told = [(passed_ms(notice), notice.why) for notice in world.notices_of("trying again")]
     expected = [(1000, 2), (3000, 4), (7000, 5), (12_000, 5), (18_000, 2)]
     assert told == [(at_ms, f"in {pause_s} s: torn commit") for at_ms, pause_s in expected]
 
@@ -102,7 +108,17 @@ def test_a_lease_that_falls_due_while_the_log_fails_ends_before_the_next_try() -
     world.log.broken = TableError("torn commit")
     pass_seconds(world, 6.5)
     # Tried after 1 s and 3 s; next after 7 s.
-    assert [notice.at_ms - START_MS for notice in world.notices_of("restored")] == [5000]
+    assert [passed_ms(notice) for notice in world.notices_of("restored")] == [5000]
+
+
+def test_leases_end_on_time_however_rarely_the_tables_are_read() -> None:
+    world = World()
+    world.decide(seconds=5)
+    world.reconcile()
+    with patch.object(world.decisions, "newest", wraps=world.decisions.newest) as read:
+        pass_seconds(world, 6.5, poll_seconds=3600)
+    assert [passed_ms(notice) for notice in world.notices_of("restored")] == [5000]
+    assert read.call_count == 0
 
 
 def test_a_stream_that_stays_silent_is_told() -> None:
