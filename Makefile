@@ -109,10 +109,12 @@ wheel: $(VENV)/.dev broker-jar ## Build the wheel into dist/
 
 # No index address is written: the lock files name versions and hashes only.
 LOCK = uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header pyproject.toml --extra local
-lock: ## Renew requirements/*.txt (needs uv)
+lock: ## Renew requirements/*.txt and the App's constraints (needs uv)
 	$(LOCK) --extra databricks --group dev -o requirements/dev.txt
 	$(LOCK) --group build -c requirements/dev.txt -o requirements/local.txt
 	$(LOCK) --group bench --group build -c requirements/dev.txt -o requirements/bench.txt
+	uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate pyproject.toml --extra databricks \
+		-c requirements/dev.txt -o resources/console/constraints.txt
 
 clean: ## Remove what was made, but the fetched jars
 	rm -rf $(VENV) dist build demo-data spark-warehouse .pytest_cache .mypy_cache .ruff_cache

@@ -42,6 +42,10 @@ _NOT_FOR_KAFKA_PYTHON = (
     "ssl.engine.",
     "sasl.oauth",
 )
+_INSTEAD_OF_TOKENS = (
+    f"use one of {', '.join(_JAAS_MODULES)}, or a TLS client certificate. Cloud services offer these beside tokens: "
+    "MSK SASL/SCRAM and mutual TLS, Confluent Cloud API keys (PLAIN)"
+)
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,7 @@ class KafkaConfig:
         self._refuse(_NOT_FOR_KAFKA_PYTHON, "with kafka-python: put certificates into files (such as ssl.ca.location)")
         mechanism = self.settings.get("sasl.mechanisms", self.settings.get("sasl.mechanism"))
         if mechanism is not None and mechanism not in _JAAS_MODULES:
-            msg = f"sasl.mechanisms={mechanism} is not supported: use one of {', '.join(_JAAS_MODULES)}"
-            raise KafkaConfigError(msg)
+            raise _unsupported(mechanism)
         found: dict[str, object] = {
             theirs: self.settings[ours] for ours, theirs in _KAFKA_PYTHON.items() if ours in self.settings
         }
@@ -149,6 +152,9 @@ class KafkaConfig:
 
     def _refuse(self, names: tuple[str, ...], where: str) -> None:
         unsupported = sorted(name for name in self.settings if name.startswith(names))
+        if unsupported and unsupported[0].startswith("sasl.oauth"):
+            msg = f"{unsupported[0]} can't be used {where}: {_INSTEAD_OF_TOKENS}"
+            raise KafkaConfigError(msg)
         if unsupported:
             msg = f"{unsupported[0]} can't be used {where}"
             raise KafkaConfigError(msg)
@@ -159,13 +165,17 @@ class KafkaConfig:
     def _jaas(self, mechanism: str, prefix: str) -> str:
         module = _JAAS_MODULES.get(mechanism)
         if module is None:
-            msg = f"sasl.mechanisms={mechanism} is not supported: use one of {', '.join(_JAAS_MODULES)}"
-            raise KafkaConfigError(msg)
+            raise _unsupported(mechanism)
         user, password = (
             self.settings.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
             for name in ("sasl.username", "sasl.password")
         )
         return f'{prefix}{module} required username="{user}" password="{password}";'
+
+
+def _unsupported(mechanism: str) -> KafkaConfigError:
+    # OAUTHBEARER, AWS_MSK_IAM: a token would have to be renewed in three clients.
+    return KafkaConfigError(f"sasl.mechanisms={mechanism} is not supported: {_INSTEAD_OF_TOKENS}")
 
 
 def _lines(file: Path) -> list[str]:

@@ -25,10 +25,11 @@ _COLUMNS = ("column", "type", "nullable", "comment")
 
 @app.command()
 def create(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
-    """Create missing tables."""
+    """Create missing tables and, in a catalog, their views."""
     wanted = form(as_json=as_json, as_csv=as_csv)
     with open_store(tables) as store, progress_bar("making the tables"):
         done = store.create()
+        store.create_views()
     words = {name: "created" if is_new else "unchanged" for name, is_new in done.items()}
     show(Answer(("table", "done"), tuple(words.items())), wanted)
 

@@ -17,7 +17,7 @@ from tables.schema.metric_views import metric_view_definition, metric_views
 from tables.schema.specs import TABLES
 from tables.schema.views import SETTINGS, mentioned, needed_views, settings_select, views
 
-DEFINITION_PROPERTY = "pid_quota.definition"
+DEFINITION_PROPERTY = "pidQuota.definition"
 """Property of a view with the digest of its definition."""
 
 _SETTINGS_COMMENT = "One row: the present time, and the window of the stream."

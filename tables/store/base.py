@@ -192,6 +192,10 @@ class TableStore(ABC):
         """Hold a lock, so that one upkeep runs at a time, where concurrent ones do harm."""
         return nullcontext()
 
+    @abstractmethod
+    def create_views(self) -> None:
+        """Create the views, and alter those whose definition has changed."""
+
     def create_metric_views(self) -> None:
         """Create the metric views.
 

@@ -85,6 +85,11 @@ class CatalogStore(TableStore):
     def ensure_tables(self, having: str | None = None) -> None:
         """Do nothing: tables are created by the stream and by `tables create`."""
 
+    def create_views(self) -> None:
+        """Create the views, and alter those whose definition has changed."""
+        self._engine.execute(f"USE {quoted(self.tables)}")
+        self._bring_up_to_date(catalog_views(self.tables, self.settings().window_seconds * 1000))
+
     def create_metric_views(self) -> None:
         """Create the metric views, and alter those whose definition has changed."""
         self._bring_up_to_date(catalog_metric_views(self.tables))
@@ -105,8 +110,8 @@ class CatalogStore(TableStore):
         if not wanted.items() <= self.properties(SETTINGS_TABLE).items():
             pairs = ", ".join(f"{databricks_literal(key)} = {databricks_literal(each)}" for key, each in wanted.items())
             self._engine.execute(f"ALTER TABLE {self.spark_name(SETTINGS_TABLE)} SET TBLPROPERTIES ({pairs})")
-        self._engine.execute(f"USE {quoted(self.tables)}")
-        self._bring_up_to_date(catalog_views(self.tables, settings.window_seconds * 1000))
+        self._settings = settings
+        self.create_views()
 
     def table_id(self, name: str) -> str:
         """Return the id that Delta gave a table when it was created."""

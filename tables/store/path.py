@@ -60,6 +60,9 @@ class PathStore(TableStore):
         found: Mapping[str, str] = open_table(self.tables, name).metadata().configuration
         return found
 
+    def create_views(self) -> None:
+        """Do nothing: each query brings the views that it needs."""
+
     def write_settings(self, settings: StreamSettings) -> None:
         """Store the settings of the stream in a table's properties, unless they are there."""
         wanted = settings.properties()

@@ -17,6 +17,7 @@ from tables.query.sql_query import query
 from tables.schema.specs import TABLES
 from tables.schema.views import SETTINGS, needed_views, views
 from tables.store.path_tables import create_missing, table_path
+from tests.kits.console_kit import NOW, demo_tables
 from tests.kits.databricks_kit import ROOT, load_bundle
 from tests.kits.spark_kit import own_views
 
@@ -32,10 +33,15 @@ ALERTS = load_bundle("prod").resources("alerts")
 
 def alert_query(alert: dict[str, Any]) -> str:
     """The query of an alert, over tables that are found without their catalog and schema."""
-    return str(alert["query_text"]).replace("main.pid_quota.", "")
+    return str(alert["query_text"]).replace("`main`.`pid_quota`.", "")
 
 
 QUERIES = DATASETS | {f"alert {name}": alert_query(alert) for name, alert in ALERTS.items()}
+SPACE = load_bundle("prod").resources("genie_spaces")["first_look"]["serialized_space"]
+ANSWERS = {
+    example["question"][0]: "".join(example["sql"]).replace("`main`.`pid_quota`.", "")
+    for example in SPACE["instructions"]["example_question_sqls"]
+}
 
 
 def put(tables: str, name: str, *rows: dict[str, object]) -> None:
@@ -179,6 +185,18 @@ def test_alerts_are_silent_over_empty_tables(tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     for alert in ALERTS.values():
         assert [tuple(row) for row in query(str(tmp_path), alert_query(alert), NOON).rows] == [(0,)]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return demo_tables(tmp_path_factory.mktemp("demo"))
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_each_question_of_the_space_is_answered_by_its_sql(demo: str, question: str) -> None:
+    # The demo's tables are older than the 7 days that one of them asks for.
+    sql = ANSWERS[question].replace("current_timestamp", f"TIMESTAMPTZ '{NOW.isoformat()}'")
+    assert query(demo, sql, NOW).rows
 
 
 def test_queries_name_no_catalog_or_schema() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,15 +17,18 @@ from _pytest.mark.structures import ParameterSet
 from databricks.bundles.alerts import Alert
 from databricks.bundles.apps import App
 from databricks.bundles.dashboards import Dashboard
+from databricks.bundles.genie_spaces import GenieSpace
 from databricks.bundles.jobs import Job
 from databricks.bundles.schemas import Schema
 from databricks.bundles.secret_scopes import SecretScope
 from databricks.bundles.volumes import Volume
+from packaging.requirements import Requirement
 
 from jobs import __version__
 from jobs.cli import load_command
 from streaming.triggers import records_of_a_batch
 from tables.schema.specs import TABLES
+from tables.schema.views import views
 from tables.store.open import is_catalog
 from tests.kits.databricks_kit import (
     GIVEN,
@@ -37,6 +41,7 @@ from tests.kits.databricks_kit import (
     included,
     load_bundle,
     load_yaml,
+    merge,
     resolved,
     texts,
 )
@@ -47,10 +52,13 @@ MODELS: dict[str, Any] = {
     "volumes": Volume,
     "secret_scopes": SecretScope,
     "dashboards": Dashboard,
+    "genie_spaces": GenieSpace,
     "alerts": Alert,
     "apps": App,
 }
 STREAMS = ("stream", "backfill")
+SEVERAL_VERSIONS = ("duckdb", "numpy", "pandas", "pyarrow")
+"""Packages of which the lock has several versions, by Python."""
 WORKSPACE_OR_SECRET = re.compile(
     r"[\w-]+\.(?:cloud\.databricks\.com|azuredatabricks\.net|gcp\.databricks\.com)|\bdapi[0-9a-f]{16,}|\badb-\d{8,}"
 )
@@ -180,6 +188,9 @@ def test_the_wheel_is_taken_from_where_its_build_puts_it(bundle: Bundle) -> None
             if each["environment_key"] == task.get("environment_key")
             for path in each["spec"]["dependencies"]
         ]
+        pinned = f"-r {bundle.config['workspace']['file_path']}/resources/console/runtime-requirements.txt"
+        if of_serverless:
+            assert of_serverless.pop() == pinned
         paths = [library["whl"] for library in task.get("libraries", []) if "whl" in library] + of_serverless
         assert [(ROOT / "resources" / path).resolve() for path in paths] == [
             ROOT / "resources" / "console" / "wheel" / "*.whl"
@@ -189,10 +200,9 @@ def test_the_wheel_is_taken_from_where_its_build_puts_it(bundle: Bundle) -> None
 def test_the_app_installs_the_wheel_that_is_built_beside_it(bundle: Bundle) -> None:
     (app,) = bundle.resources("apps").values()
     folder = ROOT / "resources" / app["source_code_path"]
-    (line,) = [
-        line for line in (folder / "requirements.txt").read_text(encoding="utf-8").splitlines() if line[0] != "#"
-    ]
-    assert line == f"./wheel/pid_quota-{__version__}-py3-none-any.whl[databricks]"
+    lines = [line for line in (folder / "requirements.txt").read_text(encoding="utf-8").splitlines() if line[0] != "#"]
+    assert lines == ["-c constraints.txt", f"./wheel/pid_quota-{__version__}-py3-none-any.whl[databricks]"]
+    assert locked_versions().items() >= versions_in(folder / "constraints.txt").items()
 
 
 def test_only_the_console_and_the_notebooks_are_uploaded_beside_the_wheel(bundle: Bundle) -> None:
@@ -274,25 +284,33 @@ def test_a_stream_runs_on_a_classic_cluster_of_fixed_size(bundle: Bundle, name: 
     assert task["job_cluster_key"] == job["job_clusters"][0]["job_cluster_key"]
 
 
-def package_names(library: dict[str, Any]) -> list[str]:
-    return re.findall(r"^[\w-]+", library["pypi"]["package"])
+def versions_in(file: Path) -> dict[str, str]:
+    found = re.findall(r"^([\w.-]+)==([^\s;]+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name: version for name, version in found if name not in SEVERAL_VERSIONS}
 
 
-def test_no_task_brings_what_the_runtime_has(bundle: Bundle) -> None:
-    listed = (ROOT / "tests/bundle/spark_4_0/runtime.txt").read_text(encoding="utf-8")
-    runtime = set(re.findall(r"^([\w-]+)==", listed, re.MULTILINE))
-    for _, task, _ in wheel_tasks(bundle):
-        brought = [library for library in task.get("libraries", []) if "whl" not in library]
-        assert {name for library in brought for name in package_names(library)} & runtime == set()
+def locked_versions() -> dict[str, str]:
+    return versions_in(ROOT / "requirements" / "dev.txt")
+
+
+def needed_by(name: str, beside: set[str]) -> set[str]:
+    """Names of a distribution's own dependencies and of theirs, without those of `beside`."""
+    found = set()
+    for text in metadata.requires(name) or []:
+        requirement = Requirement(text)
+        if requirement.name not in beside and (not requirement.marker or requirement.marker.evaluate({"extra": ""})):
+            found |= {requirement.name} | needed_by(requirement.name, beside)
+    return found
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_stream_brings_what_the_rules_need_and_the_runtime_has_not(bundle: Bundle, name: str) -> None:
+def test_a_stream_brings_pinned_what_it_needs_and_the_runtime_has_not(bundle: Bundle, name: str) -> None:
     (task,) = [task for task in bundle.job(name)["tasks"] if task["task_key"] == name]
-    brought = [library["pypi"]["package"] for library in task["libraries"] if "pypi" in library]
-    assert sorted(brought) == ["datasketches>=5.2", "rbloom>=1.5.2"]
-    extra = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert all(f'    "{requirement}",\n' in extra for requirement in brought)
+    (file,) = [ROOT / "resources" / each["requirements"] for each in task["libraries"] if "requirements" in each]
+    brought, runtime = versions_in(file), set(versions_in(ROOT / "tests/bundle/spark_4_0/runtime.txt"))
+
+    assert set(brought) == needed_by("pid-quota", runtime) | {"datasketches", "rbloom"}
+    assert brought.items() <= locked_versions().items()
 
 
 def test_the_stream_is_always_on_and_alone(bundle: Bundle) -> None:
@@ -301,15 +319,43 @@ def test_the_stream_is_always_on_and_alone(bundle: Bundle) -> None:
     assert job["max_concurrent_runs"] == 1
     assert len(job["tasks"]) == 1
     assert not {"schedule", "trigger"} & job.keys()
-    paused = bundle.config["mode"] == "development"
-    assert job["continuous"]["pause_status"] == ("PAUSED" if paused else "UNPAUSED")
 
 
-def test_the_stream_can_be_stopped_for_good() -> None:
-    assert (
-        load_bundle("prod", GIVEN | {"stream_pause_status": "PAUSED"}).job("stream")["continuous"]["pause_status"]
-        == "PAUSED"
-    )
+def test_in_dev_jobs_start_by_hand() -> None:
+    bundle = load_bundle("dev", {name: value for name, value in GIVEN.items() if name != "pause_status"})
+    assert bundle.job("stream")["continuous"]["pause_status"] == "PAUSED"
+
+
+@pytest.mark.parametrize("status", ["PAUSED", "UNPAUSED"])
+def test_in_prod_nothing_starts_by_itself_unless_it_is_said_each_time(status: str) -> None:
+    # A first deployment has neither secret nor views; a later one must not pause what runs by a default.
+    bundle = load_bundle("prod", GIVEN | {"pause_status": status})
+    assert bundle.job("stream")["continuous"]["pause_status"] == status
+    assert bundle.job("maintenance")["schedule"]["pause_status"] == status
+    assert {alert["schedule"]["pause_status"] for alert in bundle.resources("alerts").values()} == {status}
+    assert "default" not in load_yaml(ROOT / "databricks.yml")["variables"]["pause_status"]
+
+
+NEEDS: dict[str, tuple[str, Callable[[dict[str, Any]], bool]]] = {
+    # What the bundle uses: since which version of the command line (its CHANGELOG.md).
+    "an empty policy_id is left out": ("1.10.0", lambda config: "" in texts(config["variables"])),
+    "genie_spaces": ("1.3.0", lambda config: "genie_spaces" in config["resources"]),
+    "env of scripts": ("1.8.0", lambda config: any("env" in script for script in config["scripts"].values())),
+    "lifecycle.prevent_destroy": ("0.267.0", lambda config: "prevent_destroy" in texts(config["resources"])),
+    "alerts": ("0.279.0", lambda config: "alerts" in config["resources"]),
+    "config of Apps": ("0.283.0", lambda config: "config" in texts(config["resources"]["apps"])),
+}
+
+
+def test_the_lowest_command_line_is_the_first_that_knows_all_that_the_bundle_uses() -> None:
+    config = load_yaml(ROOT / "databricks.yml")
+    for file in included():
+        config = merge(config, load_yaml(file))
+    needed = [version for version, is_used in NEEDS.values() if is_used(config)]
+    newest = max(needed, key=lambda version: [int(part) for part in version.split(".")])
+    assert config["bundle"]["databricks_cli_version"] == f">= {newest}"
+    # Genie spaces exist with the direct engine alone.
+    assert config["bundle"]["engine"] == "direct"
 
 
 def test_the_backfill_ends_by_itself_and_starts_by_hand(bundle: Bundle) -> None:
@@ -427,6 +473,39 @@ def test_the_console_reads_the_tables_and_nothing_else(bundle: Bundle) -> None:
     assert environment["DATABRICKS_WAREHOUSE_ID"] == app["resources"][0]["name"]
 
 
+@pytest.mark.parametrize("name", ["my-catalog", "main"])
+def test_names_of_catalogs_are_quoted_in_all_sql(name: str) -> None:
+    bundle = load_bundle("prod", GIVEN | {"catalog": name})
+    statements = [alert["query_text"] for alert in bundle.resources("alerts").values()]
+    for space in bundle.resources("genie_spaces").values():
+        examples = space["serialized_space"]["instructions"]["example_question_sqls"]
+        statements += ["".join(example["sql"]) for example in examples]
+    for statement in statements:
+        assert f"`{name}`.`pid_quota`." in statement
+        assert set(re.findall(r"(?:FROM|JOIN) (\S+)[.]", statement)) == {f"`{name}`.`pid_quota`"}
+
+
+def test_a_scope_s_name_is_one_that_databricks_takes(bundle: Bundle) -> None:
+    # Of a user it has the number: a name may have letters that a scope's can't.
+    (scope,) = bundle.resources("secret_scopes").values()
+    assert re.fullmatch("[A-Za-z0-9_.@-]{1,128}", scope["name"])
+
+
+def test_a_space_has_ids_and_an_order_that_databricks_takes(bundle: Bundle) -> None:
+    for space in bundle.resources("genie_spaces").values():
+        content = space["serialized_space"]
+        questions = content["config"]["sample_questions"]
+        examples = content["instructions"]["example_question_sqls"]
+        assert [each["question"] for each in questions] == [each["question"] for each in examples]
+        assert len(questions) == 10
+        ids = [each["id"] for each in [*questions, *content["instructions"]["text_instructions"], *examples]]
+        assert all(re.fullmatch("[0-9a-f]{32}", each) for each in ids)
+        assert ids == sorted(set(ids))
+        tables = [each["identifier"] for each in content["data_sources"]["tables"]]
+        assert tables == sorted(tables)
+        assert {name.rpartition(".")[2] for name in tables} <= {*TABLES, *views()}
+
+
 def test_an_app_s_name_is_one_that_databricks_takes(bundle: Bundle) -> None:
     (app,) = bundle.resources("apps").values()
     assert re.fullmatch("[a-z0-9-]{1,30}", app["name"])
@@ -452,6 +531,10 @@ def test_readers_in_prod_read_tables_and_dashboard_and_nothing_else() -> None:
     bundle = load_bundle("prod")
     for schema in bundle.resources("schemas").values():
         assert {"principal": GIVEN["readers"], "privileges": ["USE_SCHEMA", "SELECT"]} in schema["grants"]
+    for alert in bundle.resources("alerts").values():
+        assert alert["permissions"] == [{"group_name": GIVEN["readers"], "level": "CAN_READ"}]
+    for space in bundle.resources("genie_spaces").values():
+        assert space["permissions"] == [{"group_name": GIVEN["readers"], "level": "CAN_RUN"}]
     for dashboard in bundle.resources("dashboards").values():
         assert dashboard["permissions"] == [{"group_name": GIVEN["readers"], "level": "CAN_READ"}]
         assert dashboard["embed_credentials"] is False

@@ -17,6 +17,7 @@ GIVEN = {
     "kafka_bootstrap_servers": "kafka-1:9093,kafka-2:9093",
     "node_type_id": "m6id.xlarge",
     "warehouse_id": "0123456789abcdef",
+    "pause_status": "UNPAUSED",
     "service_principal": "00000000-0000-0000-0000-000000000000",
     "readers": "kafka-operators",
     "mail_to": ["operators@example.org"],
@@ -109,6 +110,8 @@ def load_bundle(target: str, given: dict[str, Any] = GIVEN) -> Bundle:
     }
     config["bundle"]["target"] = target
     config["workspace"] = WORKSPACE | config.get("workspace", {})
+    config["workspace"].setdefault("root_path", "/Workspace/Users/someone/.bundle/pid-quota/dev")
+    config["workspace"]["file_path"] = "${workspace.root_path}/files"
     if config["mode"] == "development":
         _prefix(config["resources"])
     return Bundle(resolved(config, config))
@@ -125,7 +128,8 @@ def _value(name: str, spec: dict[str, Any], of_target: dict[str, Any], given: di
 def _prefix(resources: dict[str, Any]) -> None:
     """Rename what the mode `development` renames."""
     user = WORKSPACE["current_user"]["short_name"]
-    for kind, name in (("jobs", "name"), ("dashboards", "display_name"), ("alerts", "display_name")):
+    titles = {"jobs": "name", "dashboards": "display_name", "alerts": "display_name", "genie_spaces": "title"}
+    for kind, name in titles.items():
         for each in resources[kind].values():
             each[name] = f"[dev {user}] {each[name]}"
     for schema in resources["schemas"].values():

@@ -8,6 +8,7 @@ import pytest
 
 from tables.schema.ddl import catalog_table
 from tables.schema.specs import TABLES
+from tables.schema.views import needed_views, views
 from tests.kits import warehouse_kit
 from tests.kits.command_kit import PidQuota
 from tests.kits.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, days_ago, lease
@@ -94,8 +95,18 @@ def test_tables_that_are_there_and_lack_nothing_stay_as_they_are(pid_quota: PidQ
         has = {f"delta.constraints.{constraint}": "…" for constraint in spec.constraints}
         warehouse.properties[catalog_table(TABLES_OF, name)] = has
     done = asked(pid_quota, "tables", "create")
-    assert warehouse.changes == []
     assert {row["done"] for row in done.values()} == {"unchanged"}
+    assert [change.split(" AS ")[0].split("`")[5] for change in warehouse.changes] == [
+        "settings",
+        *needed_views_of_all(),
+    ]
+    made = list(warehouse.changes)
+    asked(pid_quota, "tables", "create")
+    assert warehouse.changes == made
+
+
+def needed_views_of_all() -> list[str]:
+    return needed_views(" ".join(views()))
 
 
 def test_tables_of_a_newer_version_are_refused(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:

@@ -102,6 +102,8 @@ def test_the_same_file_serves_kafka_python(tmp_path: Path) -> None:
     [
         ("ssl.ca.pem=-----BEGIN", "ssl.ca.location"),
         ("sasl.mechanisms=OAUTHBEARER", "use one of PLAIN"),
+        ("sasl.mechanisms=AWS_MSK_IAM", "MSK SASL/SCRAM and mutual TLS"),
+        ("sasl.oauthbearer.method=oidc", "use one of PLAIN"),
         ("enable.ssl.certificate.verification=false", "name the CA"),
     ],
 )
