@@ -570,11 +570,14 @@ def test_the_command_line_resolves_the_tasks_as_these_tests_do(
     command_line: Callable[..., subprocess.CompletedProcess[str]], target: str
 ) -> None:
     theirs = json.loads(command_line(target, "-o", "json").stdout)
-    user = theirs["workspace"]["current_user"]["short_name"]
+    user = theirs["workspace"]["current_user"]
     ours = load_bundle(target)
     for name, job in theirs["resources"]["jobs"].items():
         for task in job["tasks"]:
             parameters = ours.parameters(name, task["task_key"])
             assert resolved(task["python_wheel_task"]["parameters"], theirs) == [
-                part.replace(WORKSPACE["current_user"]["short_name"], user) for part in parameters
+                part.replace(WORKSPACE["current_user"]["short_name"], user["short_name"]).replace(
+                    WORKSPACE["current_user"]["id"], user["id"]
+                )
+                for part in parameters
             ]
