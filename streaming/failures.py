@@ -43,7 +43,10 @@ _PYTHON_ERROR = re.compile(r"^(?!py4j\.|\S*SparkCallError)[\w.]+(?:Error|Excepti
 _JAVA_CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _NO_ANSWER = re.compile(r"An error occurred while calling [\w.]+|Answer from Java side is empty.*", re.DOTALL)
 """py4j gives no cause: the JVM did not answer."""
-_IN_USE = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|ConcurrentModificationException: Multiple stream")
+_IN_USE = re.compile(
+    r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|ConcurrentModificationException: Multiple stream"
+    r"|CheckpointError: another stream runs on checkpoint"
+)
 _TAKEN = re.compile(r"^streaming\.errors\.StreamIdTakenError: (.+)$", re.MULTILINE)
 _MAX_CAUSE = 300
 _JAVA_FRAME = re.compile(r"^\s+(?:at |\.\.\. \d+ more).*\n?", re.MULTILINE)

@@ -10,6 +10,7 @@ from jobs.output.human import size
 from jobs.output.progress import progress_bar
 from jobs.output.tables_out import form, show
 from jobs.output.terminal import output
+from jobs.tables.check import check
 from tables.errors import TableError, TableNotFoundError
 from tables.schema.metric_views import metric_views as definitions
 from tables.schema.specs import TABLES
@@ -17,6 +18,7 @@ from tables.store.open import open_store
 from tables.store.values import Answer
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
+app.command()(check)
 
 _FACTS = ("table", "version", "rows", "files", "bytes", "oldest", "newest")
 _FORMATS = {"bytes": size}

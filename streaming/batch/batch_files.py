@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from streaming.checkpoint.own_files import await_file, write_atomically
-from streaming.checkpoint.spark_files import START_ANEW
+from streaming.checkpoint.spark_files import START_ANEW, in_use
 from streaming.errors import CheckpointError
 
 KEPT_BATCHES = 3
@@ -48,9 +48,15 @@ class BatchFiles(Generic[_Content]):
         """Return the content of a batch's file.
 
         Raises:
-            CheckpointError: If it does not appear, or can't be read.
+            CheckpointError: If it does not appear, or can't be read. The message tells whether another stream is ahead.
         """
-        content: _Content = _read(self._path(batch_id), self.content, self.remedy)
+        try:
+            content: _Content = _read(self._path(batch_id), self.content, self.remedy)
+        except CheckpointError as error:
+            if any(int(file.stem) > batch_id for file in Path(self.checkpoint, self.name).glob("*.msgpack")):
+                # Another stream is ahead, and has deleted the file.
+                raise in_use(self.checkpoint) from error
+            raise
         return content
 
     def glance(self, batch_id: int) -> _Content | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from tables.errors import TableError, TableNotFoundError
 from tables.schema.specs import VERSION_PROPERTY
 from tables.schema.views import SETTINGS, mentioned, needed_views, views
+from tables.store.rights import Right
 from tables.store.values import ALL_ROWS, SETTINGS_TABLE, StreamSettings, require_version
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from tables.schema.specs import TableSpec
-    from tables.store.values import Answer, ColumnFacts, Row, RowFilter, TableCommit, TableFacts, Upkeep, UpkeepPlan
+    from tables.store.rights import Right
+from tables.store.values import Answer, ColumnFacts, Row, RowFilter, TableCommit, TableFacts, Upkeep, UpkeepPlan
 
 
 class Relations(Protocol):
@@ -203,6 +205,15 @@ class TableStore(ABC):
             TableError: If the tables are in a folder.
         """
         msg = f"metric views are made in a catalog, and {self.tables} is a folder. Give --tables CATALOG.SCHEMA"
+        raise TableError(msg)
+
+    def rights(self) -> list[Right]:
+        """Return the rights that a writer of the tables needs, to try them.
+
+        Raises:
+            TableError: If the tables are in a folder.
+        """
+        msg = f"rights are granted in a catalog, and {self.tables} is a folder. Give --tables CATALOG.SCHEMA"
         raise TableError(msg)
 
     @abstractmethod

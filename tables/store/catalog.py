@@ -22,6 +22,7 @@ from tables.store.base import Relations, TableStore
 from tables.store.engines import Engine, LazyEngine, quoted
 from tables.store.follow_query import FollowedQuery
 from tables.store.retention import Asker
+from tables.store.rights import Right, catalog_rights
 from tables.store.values import (
     ALL_ROWS,
     SETTINGS_TABLE,
@@ -93,6 +94,10 @@ class CatalogStore(TableStore):
     def create_metric_views(self) -> None:
         """Create the metric views, and alter those whose definition has changed."""
         self._bring_up_to_date(catalog_metric_views(self.tables))
+
+    def rights(self) -> list[Right]:
+        """Return the rights on the schema."""
+        return catalog_rights(self._engine, self.tables)
 
     def existing(self) -> list[str]:
         """Return the names of the tables that exist."""

@@ -12,6 +12,7 @@ _FIRST_WAIT_S = 0.05
 _MAX_WAIT_S = 1.0
 
 # delta-spark raises pyspark's or py4j's errors, a SQL warehouse its connector's: only their text tells.
+_DELTALAKE_CONFLICT = "CommitFailedError"
 _SPARK_CONFLICT = re.compile(
     r"io\.delta\.exceptions\.\w*Exception|DELTA_(CONCURRENT|METADATA_CHANGED|PROTOCOL_CHANGED)\w*"
 )
@@ -67,6 +68,5 @@ def is_conflict(error: BaseException) -> bool:
         >>> is_conflict(RuntimeError("[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'."))
         False
     """
-    from deltalake.exceptions import CommitFailedError
-
-    return isinstance(error, CommitFailedError) or _SPARK_CONFLICT.search(str(error)) is not None
+    # By name: a Databricks runtime has no `deltalake`, and none of its errors.
+    return type(error).__name__ == _DELTALAKE_CONFLICT or _SPARK_CONFLICT.search(str(error)) is not None

@@ -251,6 +251,7 @@ def test_every_task_ends_well_in_the_order_of_its_job(history: list[Ended]) -> N
     assert len(refused) == len(TABLE_SPECS)
     assert failed["maintenance.metric_views"].startswith("error: the catalog refused: [PARSE_SYNTAX_ERROR]")
     assert [name for name, _, _ in history] == [
+        "maintenance.check",
         "maintenance.tables",
         "backfill.tables",
         "backfill.backfill",

@@ -19,6 +19,7 @@ from tests.kits.databricks_kit import ROOT, load_bundle
 _HERE = Path(__file__).parents[1] / "bundle" / "spark_4_0"
 _RUNTIME, _BESIDE, _IVY_FILE = _HERE / "runtime.txt", _HERE / "runtime_no_deps.txt", _HERE / "ivy.xml"
 _LIMIT_S = 1800
+_PYTHON = "python3.12"
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,14 @@ def cluster(folder: Path) -> Cluster:
 
 def _make(folder: Path, wheel: Path) -> None:
     for name in ("runtime", "job"):
-        _run(sys.executable, "-m", "venv", "--clear", folder / name)
+        _run(_interpreter(), "-m", "venv", "--clear", folder / name)
     _pip(folder / "runtime", "install", "-r", _RUNTIME)
     _pip(folder / "runtime", "install", "--no-deps", "-r", _BESIDE)
     # What is there already is not installed again, and what has to be newer comes before it.
     (_site_packages(folder / "job") / "runtime.pth").write_text(
         f"{_site_packages(folder / 'runtime')}\n", encoding="utf-8"
     )
-    _pip(folder / "job", "install", wheel, *_libraries())
+    _pip(folder / "job", "install", wheel, *(part for file in _requirements() for part in ("-r", file)))
     (ivy,) = (_site_packages(folder / "runtime") / "pyspark" / "jars").glob("ivy-*.jar")
     _run(
         *(find_java(), "-jar", ivy, "-ivy", _IVY_FILE, "-cache", folder / ".ivy", "-confs", "spark"),
@@ -69,16 +70,28 @@ def _make(folder: Path, wheel: Path) -> None:
     )
 
 
-def _libraries() -> list[str]:
-    """Return what the bundle's tasks install beside the wheel."""
+def _requirements() -> list[Path]:
+    """Return the files of what the bundle's tasks install beside the wheel."""
     tasks = [task for job in load_bundle("prod").resources("jobs").values() for task in job["tasks"]]
     libraries = [library for task in tasks for library in task.get("libraries", [])]
-    return sorted({library["pypi"]["package"] for library in libraries if "pypi" in library})
+    names = {library["requirements"] for library in libraries if "requirements" in library}
+    return [ROOT / "resources" / name for name in sorted(names)]
+
+
+def _interpreter() -> str:
+    """Return the runtime's Python, 3.12, where there is one; ours otherwise."""
+    there = [shutil.which(_PYTHON), *sorted(Path.home().glob(f".pyenv/versions/3.12*/bin/{_PYTHON}"))]
+    return next((str(each) for each in there if each and _runs(each)), sys.executable)
+
+
+def _runs(python: str | Path) -> bool:
+    # A manager's stand-in of a version that is not chosen ends with an error.
+    return subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
 
 
 def _stamp() -> str:
-    of_streams = ROOT / "resources" / "stream.job.yml"
-    texts = [file.read_bytes() for file in (_RUNTIME, _BESIDE, _IVY_FILE, ROOT / "pyproject.toml", of_streams)]
+    files = (_RUNTIME, _BESIDE, _IVY_FILE, ROOT / "pyproject.toml", *_requirements())
+    texts = [_interpreter().encode(), *(file.read_bytes() for file in files)]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
 

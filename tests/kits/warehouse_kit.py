@@ -71,7 +71,7 @@ class FakeWarehouse:
         words = statement.split()
         if words[0] in ("INSERT", "MERGE", "DELETE"):
             self.changes.append(statement)
-        elif words[0] in ("OPTIMIZE", "VACUUM", "ANALYZE", "ALTER", "CREATE", "COMMENT"):
+        elif words[0] in ("OPTIMIZE", "VACUUM", "ANALYZE", "ALTER", "CREATE", "COMMENT", "DROP"):
             return self._change(statement)
         elif (said := self._metadata(statement)) is not None:
             return said

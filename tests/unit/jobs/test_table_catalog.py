@@ -1,10 +1,12 @@
 """Creation, description and maintenance of catalog tables by SQL, on a fake warehouse (`warehouse_kit`)."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from databricks.sql.exc import ServerOperationError
 
 from tables.schema.ddl import catalog_table
 from tables.schema.specs import TABLES
@@ -134,3 +136,41 @@ def test_a_schema_without_tables_is_one_clear_line(
     code, out, err = pid_quota(*command, "--tables", TABLES_OF)
     assert (code, out) == (1, "")
     assert "pid-quota tables create" in err
+
+
+def test_each_right_is_tried_and_a_missing_one_named_with_what_grants_it(
+    pid_quota: PidQuota, warehouse: FakeWarehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    asked_for = ("tables", "check", "--tables", TABLES_OF, "--json", "--checkpoint", str(checkpoint))
+
+    code, out, err = pid_quota(*asked_for)
+    assert (code, err) == (0, "")
+    assert [row["ok"] for row in json.loads(out)] == [True] * 5
+    assert list(checkpoint.iterdir()) == []
+
+    run = warehouse.run
+
+    def refusing(statement: str, parameters: object) -> object:
+        if statement.startswith("CREATE VIEW"):
+            msg = "[INSUFFICIENT_PERMISSIONS] User does not have CREATE TABLE on Schema"
+            raise ServerOperationError(msg)
+        return run(statement, parameters)
+
+    monkeypatch.setattr(warehouse, "run", refusing)
+    # Not a secret that can be read here: outside of a runtime.
+    code, out, err = pid_quota(*asked_for, "--kafka-secret", "pid-quota-prod/kafka-client")
+
+    assert (code, err) == (1, "error: 2 of 6 rights are missing. WHO is whom the job runs as\n")
+    missing = [row for row in json.loads(out) if not row["ok"]]
+    last = "read the secret pid-quota-prod/kafka-client"
+    assert [row["right"] for row in missing] == ["create and drop a view", last]
+    assert "INSUFFICIENT_PERMISSIONS" in missing[0]["error"]
+    assert missing[0]["remedy"] == "GRANT CREATE TABLE ON SCHEMA `prod`.`pid_quota` TO WHO"
+    assert missing[1]["remedy"].startswith("databricks secrets put-acl pid-quota-prod WHO READ")
+
+
+def test_rights_on_a_folder_are_no_matter_of_grants(pid_quota: PidQuota, tmp_path: Path) -> None:
+    code, _, err = pid_quota("tables", "check", "--tables", str(tmp_path))
+    assert code == 1
+    assert "Give --tables CATALOG.SCHEMA" in err

@@ -1,5 +1,7 @@
 """Commits that conflict with another writer's: retried with growing pauses, and only then."""
 
+import sys
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,7 +9,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
+from tables.errors import CatalogError
 from tables.store.commits import ATTEMPTS, is_conflict, retry_conflicts
+from tables.store.open import open_store
+from tests.kits import warehouse_kit
 
 
 class Commit:
@@ -80,3 +85,15 @@ def test_deltalake_reports_a_lost_race_as_a_conflict(tmp_path: Path) -> None:
 )
 def test_spark_and_a_warehouse_are_understood_by_the_text_of_their_errors(text: str, conflict: bool) -> None:
     assert is_conflict(RuntimeError(text)) is conflict
+
+
+def test_where_deltalake_is_not_installed_an_error_of_the_catalog_keeps_its_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A Databricks runtime has none of it.
+    warehouse_kit.use(monkeypatch)
+    for name in ("deltalake", "deltalake.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+    with open_store("prod.pid_quota") as store, pytest.raises(CatalogError, match="the catalog refused"):
+        store.query("SELECT no_such_column FROM throttle_decisions", datetime.now(timezone.utc))
