@@ -316,6 +316,11 @@ class World:
         assert set(values) <= set(row)
         self.decisions.rows.append(row | values)
 
+    def enforce(self, *args: Any, **values: Any) -> None:
+        """Append a decision, as `decide` does, and reconcile."""
+        self.decide(*args, **values)
+        self.reconcile()
+
     def order(self, principal: str | None = None, seconds: float = 120) -> None:
         """Give a release order, by the brokers."""
         self.store.append([ReleaseOrder(self.now_ms, principal, self.now_ms + round(seconds * 1000))])

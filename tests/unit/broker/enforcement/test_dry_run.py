@@ -37,8 +37,7 @@ def dry_run(world: World, others: Callable[[], Collection[Target] | None] = lamb
 def world() -> World:
     """Mallory has an open lease, bob its value without one."""
     world = World(narrow=False)
-    world.decide()
-    world.reconcile()
+    world.enforce()
     world.broker.set(BOB, 0.01)
     return world
 

@@ -21,8 +21,7 @@ LEASE_ID = "0123456789abcdef0123456789abcdef"
 def world() -> World:
     """Mallory is on hold by a lease, on brokers with the class."""
     world = World(with_class=True)
-    world.decide(seconds=600)
-    world.reconcile()
+    world.enforce(seconds=600)
     assert world.holds.held(world.now_ms) == {"mallory"}
     # The enforcer that took the lease was killed.
     world.restart()
@@ -164,8 +163,7 @@ class TestWhatIsLeftBehind:
 def test_it_leaves_the_canary_of_a_running_enforcer_alone(principal: str | None, with_class: bool) -> None:
     # given an enforcer that watches a canary, since somebody removed what its lease had set
     world = World(with_class=with_class)
-    world.decide(seconds=600)
-    world.reconcile()
+    world.enforce(seconds=600)
     world.holds.bindings.clear()
     world.broker.quotas.clear()
     world.reconcile(5)
