@@ -1,6 +1,6 @@
 """What brokers hold, will hold, would forget, and who leads it after a death: on a census made by hand."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -484,58 +484,8 @@ def test_a_partition_without_another_replica_in_sync_has_no_leader() -> None:
     assert (second.dead, second.leaderless) == (2, (("logs", 6),))
 
 
-Moves = Callable[[int, int, dict[int, int]], dict[int, int]]
-"""Who gets how many producers, of the dead broker's id, how many moved, and who is alive with how many."""
 KIP_936 = {1: 100, 2: 150, 3: 100, 4: 120, 5: 100, 6: 90}
-"""Active producers of the KIP's example; 200 is what a broker can hold."""
-
-
-def kip_936_cascade(producers: dict[int, int], capacity: int, first: int, moves: Moves) -> list[dict[int, int]]:
-    """Follow the cascade of KIP-936 (rejected alternative 4), where a broker's producers move with its leaderships.
-
-    This is the KIP's arithmetic, not Kafka's: there, followers hold the producers already.
-    """
-    alive = dict(producers)
-    steps: list[dict[int, int]] = []
-    dead: int | None = first
-    while dead is not None:
-        moved = alive.pop(dead)
-        for broker, count in moves(dead, moved, alive).items():
-            alive[broker] += count
-        steps.append(dict(alive))
-        dead = next((broker for broker, count in alive.items() if count > capacity), None)
-    return steps
-
-
-def spread_evenly(_dead: int, moved: int, alive: dict[int, int]) -> dict[int, int]:
-    share, rest = divmod(moved, len(alive))
-    return {broker: share + (number < rest) for number, broker in enumerate(alive)}
-
-
-def to_the_next(dead: int, moved: int, alive: dict[int, int]) -> dict[int, int]:
-    """The broker with the next higher id gets them all; after the last one, the first."""
-    brokers = sorted(alive)
-    return {next((broker for broker in brokers if broker > dead), brokers[0]): moved} if brokers else {}
-
-
-def as_the_kip_moves(dead: int, moved: int, alive: dict[int, int]) -> dict[int, int]:
-    """Of broker 1's 100 producers, 60 go to broker 2; of where all others go the KIP says nothing."""
-    if dead != 1:
-        return to_the_next(dead, moved, alive)
-    others = [broker for broker in alive if broker != 2]
-    return {2: 60} | spread_evenly(dead, moved - 60, dict.fromkeys(others, 0))
-
-
-def test_kip_936_s_own_arithmetic_kills_the_second_broker_and_then_the_cluster() -> None:
-    steps = kip_936_cascade(KIP_936, 200, 1, as_the_kip_moves)
-
-    assert steps[0] == {2: 210, 3: 110, 4: 130, 5: 110, 6: 100}
-    assert steps[1] == {3: 320, 4: 130, 5: 110, 6: 100}
-    assert [len(step) for step in steps] == [5, 4, 3, 2, 1, 0]
-
-
-def test_kip_936_s_brokers_survive_if_leadership_spreads_evenly() -> None:
-    assert kip_936_cascade(KIP_936, 200, 1, spread_evenly) == [{2: 170, 3: 120, 4: 140, 5: 120, 6: 110}]
+"""Active producers of the brokers in the KIP's example."""
 
 
 def test_in_kafka_the_same_six_brokers_hold_as_much_after_a_death_as_before() -> None:
