@@ -37,17 +37,7 @@ class LocalCluster:
         holders: Collection[int] = (),
         **server_properties: object,
     ) -> None:
-        """Nothing starts before the context is entered.
-
-        Args:
-            data_folder: holds one folder per node; an empty or missing folder, or that of an earlier run.
-            users: password by user name, for SASL/PLAIN.
-            nodes: how many; their ids are 1, 2, ...
-            jars: folder of the jars, fetched if need be; `jars_folder()` if left out.
-            super_users: names that pass every ACL.
-            holders: ids of the nodes with `pidquota.HoldAuthorizer`.
-            server_properties: more of server.properties, with `_` for `.`, the same for each node.
-        """
+        """Nothing starts before the context is entered."""
         self._folder = data_folder.resolve()
         self._users = dict(users)
         self._super_users = tuple(super_users)
@@ -65,7 +55,6 @@ class LocalCluster:
 
     @property
     def node_ids(self) -> tuple[int, ...]:
-        """Ids of all nodes, running or not."""
         return tuple(self._servers)
 
     @property
@@ -115,13 +104,7 @@ class LocalCluster:
         self.stop_all()
 
     def start_all(self) -> None:
-        """Start all nodes side by side and wait until each answers.
-
-        Raises:
-            JavaError: no Java, or too old.
-            JarsError: the jars could not be fetched.
-            BrokerStartError: a node did not start; quotes its last lines. The others are killed.
-        """
+        """Start all nodes side by side and wait until each answers."""
         if self.running:
             msg = f"nodes {', '.join(map(str, self.running))} are already running: stop them first"
             raise LocalBrokerError(msg)
@@ -145,16 +128,7 @@ class LocalCluster:
         _side_by_side(ServerProcess.stop, self._servers.values())
 
     def start(self, node_id: int, *, holds: bool | None = None) -> None:
-        """Start a node that was stopped or killed: same ports, same data; wait until it answers.
-
-        Args:
-            node_id: The node.
-            holds: whether it has `pidquota.HoldAuthorizer` now; as at the first start if left out.
-
-        Raises:
-            PortTakenError: somebody else listens on its ports by now.
-            BrokerStartError: it does not come up.
-        """
+        """Start a node that was stopped or killed: same ports, same data; wait until it answers."""
         self._server(node_id)
         self._known_ports()
         given = self._holders

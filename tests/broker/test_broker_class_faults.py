@@ -1,5 +1,3 @@
-"""Tests of the class in a real broker when its file, disk, memory or log settings fail."""
-
 import os
 import subprocess
 import time
@@ -107,7 +105,6 @@ def test_files_rotate_within_their_bound(jars: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KB."""
     folder = tmp_path / "small"
     folder.mkdir()
     mounted = subprocess.run(

@@ -1,5 +1,3 @@
-"""Tests of `pid-quota enforce` on a real broker with real producers. The tests write the decisions."""
-
 import random
 import shutil
 import signal

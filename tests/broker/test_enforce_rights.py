@@ -1,5 +1,3 @@
-"""Tests of `pid-quota enforce` as a user who lacks rights at the start, or loses them later."""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Tests of the addresses that producers use, read from a real topic of events."""
-
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +33,6 @@ def following(broker: LocalBroker) -> EventAddresses:
 
 
 def send(broker: LocalBroker, principal: str, *addresses: str | None) -> None:
-    """As a tap does."""
     at_ms = round(1000 * time.time())
     events = [ProduceEvent(at_ms, principal, 7, 0, 1, "orders", 0, address=address) for address in addresses]
     producer = Producer({**broker.admin_config(), "enable.idempotence": False})

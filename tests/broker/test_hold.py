@@ -1,5 +1,3 @@
-"""Tests of `pidquota.HoldAuthorizer` on a real broker: who waits, and the stock behavior otherwise."""
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

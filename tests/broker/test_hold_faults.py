@@ -1,5 +1,3 @@
-"""Tests of holds while brokers die, restart or return without the class, and of users with odd names."""
-
 import signal
 import time
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Tests of `pid-quota enforce` with holds, on a real broker with the class. The tests write the decisions."""
-
 import signal
 import time
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Tests of a tap that asks a real broker which producer ids it holds, and so distinguishes old from new ones."""
-
 import threading
 import time
 from collections.abc import Callable, Iterator

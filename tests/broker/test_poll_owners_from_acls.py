@@ -1,5 +1,3 @@
-"""Tests of `tap poll --owners-from-acls` and of the evaluation of ACLs, on a real StandardAuthorizer."""
-
 import re
 import subprocess
 import sys

@@ -51,13 +51,6 @@ COPY_QUOTAS = "INSERT INTO :replayed.producer_id_quotas SELECT * FROM :tables.pr
 
 @dataclass(frozen=True)
 class Workspace:
-    """What a workspace is to the jobs.
-
-    Attributes:
-        runtime: Processes of the runtime.
-        servers: Of the broker.
-    """
-
     runtime: Runtime
     servers: str
 

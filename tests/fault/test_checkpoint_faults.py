@@ -34,7 +34,6 @@ def finished(spark: SparkSession, broker: LocalBroker, tmp_path_factory: pytest.
 
 @pytest.fixture
 def stopped(finished: Stream, tmp_path: Path) -> Stream:
-    """A copy of it, to be damaged."""
     shutil.copytree(finished.root, tmp_path / "copy")
     return replace(finished, root=tmp_path / "copy")
 

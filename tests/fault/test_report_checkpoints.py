@@ -27,7 +27,6 @@ def blocks(first: int, end: int) -> list[tuple[str, bytes]]:
 
 
 def read(spark: SparkSession, stream: Stream) -> None:
-    """Read all reports there are."""
     for query in start_reports(spark, stream.options(), [stream.topic]):
         query.awaitTermination()
 

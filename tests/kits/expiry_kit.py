@@ -10,12 +10,7 @@ DEFAULT_EXPIRATION_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Remembered:
-    """What a partition remembers of a producer.
-
-    Attributes:
-        last_timestamp_ms: Of its last batch or end of a transaction.
-        in_transaction: A transaction of it is open here.
-    """
+    """What a partition remembers of a producer."""
 
     last_timestamp_ms: int
     in_transaction: bool = False
@@ -30,13 +25,6 @@ class PartitionProducers:
         expiration_ms: int = DEFAULT_EXPIRATION_MS,
         check_interval_ms: int = CHECK_INTERVAL_MS,
     ) -> None:
-        """Begin with no producers.
-
-        Args:
-            loaded_at_ms: When the broker loaded the partition: its checks count from there.
-            expiration_ms: `producer.id.expiration.ms` of the broker.
-            check_interval_ms: From one check to the next.
-        """
         self._expiration_ms = expiration_ms
         self._check_interval_ms = check_interval_ms
         self._last_check_ms = loaded_at_ms
@@ -50,11 +38,7 @@ class PartitionProducers:
         self._producers[producer_id] = Remembered(timestamp_ms, transactional)
 
     def advance(self, now_ms: int) -> list[int]:
-        """Do the checks that are due by `now_ms`.
-
-        Returns:
-            Producer ids that were forgotten.
-        """
+        """Do the checks that are due by `now_ms`."""
         checks = (now_ms - self._last_check_ms) // self._check_interval_ms
         if checks <= 0:
             return []

@@ -1,5 +1,3 @@
-"""Tests of the promises that blocks of producer ids (KIP-730) are held to."""
-
 from dataclasses import replace
 from random import Random
 

@@ -1,5 +1,3 @@
-"""Tests of a dry run beside a running enforcer, whose leases it may or may not know."""
-
 from collections.abc import Callable, Collection, Sequence
 
 import pytest

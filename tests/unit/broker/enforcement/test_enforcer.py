@@ -1,5 +1,3 @@
-"""Tests of the enforcer with in-memory doubles, including a crash at every point."""
-
 from collections.abc import Sequence
 from unittest.mock import patch
 

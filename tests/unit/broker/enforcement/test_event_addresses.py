@@ -1,5 +1,3 @@
-"""Tests of which pairs of principal and address are kept, for how long, and when the answer is unknown."""
-
 import pytest
 
 from broker.enforcement.store import event_addresses

@@ -1,5 +1,3 @@
-"""Tests of the lever `hold`, and of the order of levers, with in-memory doubles."""
-
 from unittest.mock import PropertyMock, patch
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tests of the rules of leases and their targets, one by one."""
-
 from collections.abc import Collection
 from dataclasses import replace
 

@@ -14,7 +14,6 @@ from wire.topics import ENFORCER_TOPIC
 
 @pytest.fixture
 def consumer() -> Iterator[Any]:
-    """Its topic was deleted."""
     made = create_autospec(Consumer, instance=True)
     made.poll.return_value = None
     made.commit.side_effect = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))

@@ -1,5 +1,3 @@
-"""Tests of the control loop: it reacts to decisions at once, and ends its leases."""
-
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor

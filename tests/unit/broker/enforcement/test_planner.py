@@ -1,5 +1,3 @@
-"""Tests of the choice of levers: the strongest that the operator allows, and those that must come beside it."""
-
 import pytest
 
 from broker.enforcement.model import LADDER, Target

@@ -1,5 +1,3 @@
-"""Tests of the kill switch: it ends leases, and fails while something else holds the principal."""
-
 import threading
 
 import pytest

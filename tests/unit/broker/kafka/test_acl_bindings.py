@@ -1,5 +1,3 @@
-"""Tests of ACLs, and of the holds among them, with a fake broker that stores ACLs as Kafka does."""
-
 from dataclasses import astuple, replace
 from types import SimpleNamespace
 from typing import Any, Literal

@@ -1,5 +1,3 @@
-"""Tests of the properties files of Kafka's own tools, for clients that are not Java's."""
-
 from pathlib import Path
 
 import pytest

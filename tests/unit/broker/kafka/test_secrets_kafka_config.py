@@ -1,5 +1,3 @@
-"""Tests of TLS and SASL settings of three clients from one file; none of them is ever printed."""
-
 import subprocess
 from pathlib import Path
 

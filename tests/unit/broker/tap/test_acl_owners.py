@@ -1,5 +1,3 @@
-"""Tests of owners by ACLs against an oracle of Kafka's rules for one principal, host and resource at a time."""
-
 from collections.abc import Iterable
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tests of when a tap asks the brokers which ids they hold, and of its use of the answers."""
-
 import os
 import threading
 import time

@@ -1,5 +1,3 @@
-"""Tests of the records that a tap makes of the lines of one broker, and of its warnings."""
-
 from array import array
 
 import pytest

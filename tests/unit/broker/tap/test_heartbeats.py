@@ -1,5 +1,3 @@
-"""Tests of heartbeats about a class that is not loaded: its broker is up, and no line arrives."""
-
 from collections.abc import Callable
 from typing import Any, cast
 

@@ -1,5 +1,3 @@
-"""Tests of the requests that a tap reads from the topic."""
-
 from collections.abc import Sequence
 
 import msgspec
@@ -27,8 +25,6 @@ def request(stream: str, from_ms: int, until_ms: int | None = None) -> Record:
 
 
 class Topic:
-    """Stands in for the topic and its reader."""
-
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.error = ""

@@ -1,5 +1,3 @@
-"""Tests of the order of a broker's lines by their numbers."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -11,8 +11,6 @@ from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, Una
 
 
 class Cluster(Acls):
-    """Answers with these ACLs."""
-
     def __init__(self, *acls: Acl) -> None:
         self.now: frozenset[Acl] | None = frozenset(acls)
         self.is_open: bool | None = None

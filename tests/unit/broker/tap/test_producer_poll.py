@@ -1,5 +1,3 @@
-"""Tests of the events of the poll, round by round, with fakes of a broker and a producer."""
-
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence

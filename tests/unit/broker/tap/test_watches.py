@@ -1,5 +1,3 @@
-"""Tests of how a tap assigns lines to brokers, and of bad lines."""
-
 import pytest
 
 from broker.errors import TapError
