@@ -234,7 +234,7 @@ class TakesAll(LocalBroker):
         return jvm
 
 
-def test_what_an_operator_traces_is_still_logged(jars: Path, tmp_path: Path) -> None:
+def test_an_operators_trace_level_still_logs(jars: Path, tmp_path: Path) -> None:
     with TakesAll(tmp_path, jars=jars) as broker:
         topic, name = ready_topic(broker, "orders"), "org.apache.kafka.storage.internals.log.ProducerStateManager"
         made_up_batches(broker, topic, range(MADE_UP, MADE_UP + 1))

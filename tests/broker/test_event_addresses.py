@@ -51,7 +51,7 @@ def users(addresses: EventAddresses, address: str) -> set[str]:
     return {*addresses.principals(address)}
 
 
-def test_what_was_produced_is_known_then_what_comes_until_an_event_has_no_address(
+def test_addresses_of_old_and_new_events_are_known_until_an_event_has_none(
     broker: LocalBroker,
 ) -> None:
     send(broker, MALLORY, HERE, THERE)
@@ -70,7 +70,7 @@ def test_what_was_produced_is_known_then_what_comes_until_an_event_has_no_addres
         wait_until(lambda: "have no address" in addresses.unavailable_reason(), "it can't tell any more")
 
 
-def test_what_can_t_be_read_is_the_reason_until_it_can(jars: Path, tmp_path: Path) -> None:
+def test_an_unreadable_topic_is_the_reason_until_it_is_readable(jars: Path, tmp_path: Path) -> None:
     with (
         LocalBroker(tmp_path / "kafka", jars=jars, auto_create_topics_enable="false") as broker,
         following(broker) as addresses,

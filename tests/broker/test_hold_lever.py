@@ -75,7 +75,7 @@ def test_a_hold_ends_in_time_although_its_enforcer_was_killed_and_the_next_start
 
 
 @pytest.mark.slow
-def test_who_takes_over_from_a_killed_one_keeps_the_hold_and_ends_it(
+def test_the_successor_of_a_killed_enforcer_keeps_the_hold_and_ends_it(
     broker: LocalBroker, tables: Path, holds: HoldBindings
 ) -> None:
     killed = EnforcerProcess(broker, tables, "--apply")

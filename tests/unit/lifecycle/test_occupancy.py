@@ -127,7 +127,7 @@ def test_entries_of_a_principal_are_its_ids_times_partitions_times_replicas() ->
     assert count_held(found, count_occupancy(found)) == [Held("unknown", 100, 3000)]
 
 
-def test_who_holds_most_entries_comes_first_however_few_its_ids_and_who_holds_none_not_at_all() -> None:
+def test_principals_are_sorted_by_entries_and_those_without_any_are_left_out() -> None:
     of_a = [replica([(1, 0)], partition=each) for each in range(5)]
     bound = {1: ("User:a", 1.0), 2: ("User:b", 1.0), 3: ("User:b", 1.0), 9: ("User:gone", 1.0)}
     found = census(*of_a, replica([(2, 0), (3, 0)], partition=5), bound=bound)
@@ -200,14 +200,14 @@ def test_floods_at_random_are_told_without_a_bias() -> None:
     assert np.std(found) < 0.1 * 3600
 
 
-def test_what_opens_its_producers_at_once_is_no_flood_a_moment_later() -> None:
+def test_producers_opened_at_once_are_no_flood_a_moment_later() -> None:
     at_once = np.linspace(0, 3, 100)
     assert lately_of(at_once + 70) is None
     # As it happens nobody can tell.
     assert known(lately_of(at_once)).pids_per_hour == 100 * 80
 
 
-def test_what_opened_at_once_as_a_flood_began_does_not_make_the_flood_faster() -> None:
+def test_producers_opened_at_once_as_a_flood_began_do_not_make_it_faster() -> None:
     lately = known(lately_of(np.arange(120) + 0.5, beside=[120.0] * 60))
     assert lately.pids_per_hour == pytest.approx(3600, rel=0.05)
 
@@ -287,7 +287,7 @@ def test_a_flood_that_began_lately_fills_the_broker_until_the_first_ones_expire(
     assert young.reaches(2401) is None
 
 
-def test_what_stays_in_use_does_not_expire() -> None:
+def test_producers_in_use_do_not_expire() -> None:
     living = outlook(replica([(pid, 0.1) for pid in range(50)]), pids_per_hour=0)
     assert living.held_in(24 * HOUR) == living.settles_at == 50
 
@@ -350,7 +350,7 @@ def test_until_the_next_check_the_expired_are_held_too() -> None:
     assert (found.settles_at, found.swing) == (360, 600)
 
 
-def test_what_is_silent_goes_when_its_time_has_come() -> None:
+def test_silent_producers_expire_on_time() -> None:
     silent = outlook(replica([(1, 2), (2, 10), (3, 23.5)]), pids_per_hour=0)
     assert [silent.held_in(hours * HOUR) for hours in (0, 0.4, 0.5, 14, 22)] == [3, 3, 2, 1, 0]
 
@@ -381,7 +381,7 @@ def test_the_forecast_agrees_with_the_model_of_the_broker_to_a_check() -> None:
 # Another expiration
 
 
-def test_what_a_shorter_expiration_frees_is_what_lies_between_both() -> None:
+def test_a_shorter_expiration_frees_the_ids_between_both_expirations() -> None:
     found = census(
         replica([(1, 0.5), (2, 2), (3, 30), (4, 5, True)]), replica([(2, 2)], broker=2, leads=False), brokers=[1, 2]
     )

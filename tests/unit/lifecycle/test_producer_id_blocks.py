@@ -93,7 +93,7 @@ class TestLostAtRestarts:
         assert lost_at_restarts([block(0, 1), block(1, 2, 9)], {}) == []
 
 
-def test_who_hands_out_nothing_never_ends() -> None:
+def test_ids_never_run_out_if_none_are_handed_out() -> None:
     assert hours_left(0, 0) is None
     assert hours_left(MAX_PRODUCER_ID - 100, 50) == 2
 

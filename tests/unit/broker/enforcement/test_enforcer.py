@@ -194,7 +194,7 @@ class TestALease:
 
 class TestSomebodyElse:
     @pytest.mark.parametrize("value", [7.0, None])
-    def test_who_changes_the_quota_keeps_it_when_the_lease_ends(self, world: World, value: float | None) -> None:
+    def test_a_quota_that_another_changes_stays_when_the_lease_ends(self, world: World, value: float | None) -> None:
         world.broker.set(MALLORY, 50.0)
         world.enforce()
         world.broker.set(MALLORY, value)
@@ -220,7 +220,7 @@ class TestSomebodyElse:
         world.enforce()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
-    def test_who_sets_a_quota_between_the_intent_and_the_change_keeps_it(self, world: World) -> None:
+    def test_a_quota_that_another_sets_between_the_intent_and_the_change_stays(self, world: World) -> None:
         world.decide()
         with patch.object(world.broker, "alter", side_effect=Crash), pytest.raises(Crash):
             world.reconcile()
@@ -566,7 +566,7 @@ class TestAValueOfOursWithoutALease:
 
 
 class TestTheLock:
-    def test_who_does_not_hold_it_only_waits(self, world: World) -> None:
+    def test_an_enforcer_without_it_only_waits(self, world: World) -> None:
         waiting = MemoryLock()
         waiting.held = False
         second = world.another(waiting)
@@ -581,7 +581,7 @@ class TestTheLock:
         world.reconcile()
         assert world.broker.writes() == [0.01, None]
 
-    def test_who_lost_it_without_knowing_changes_nothing(self, world: World) -> None:
+    def test_an_enforcer_that_lost_it_without_notice_changes_nothing(self, world: World) -> None:
         world.decide()
         with patch.object(world.lock, "confirm", return_value=False):
             world.reconcile()
@@ -636,7 +636,7 @@ def test_an_open_lease_goes_on_after_a_crash_without_being_set_again(world: Worl
     assert world.broker.writes() == [0.01, None]
 
 
-def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world: World) -> None:
+def test_changes_by_others_while_no_enforcer_ran_are_reported_at_the_start(world: World) -> None:
     world.enforce()
     world.broker.set(MALLORY, 7.0)
     world.restart()

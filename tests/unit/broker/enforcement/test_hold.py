@@ -68,7 +68,7 @@ class TestAHold:
         world.reconcile(4)
         assert world.holds.bindings == set()
 
-    def test_whose_end_moved_back_and_forth_stays_ours_to_its_end(self, world: World) -> None:
+    def test_a_hold_with_an_end_that_moves_back_and_forth_stays_ours(self, world: World) -> None:
         # given a hold that a raised quota shortens, before the next throttle ends a little later
         world.enforce(seconds=600)
         world.decide(seconds=80, reason="quota_changed")
@@ -116,7 +116,7 @@ class TestAHold:
 
 
 class TestSomebodyElse:
-    def test_who_removes_it_is_left_alone(self, world: World) -> None:
+    def test_a_hold_that_another_removes_is_not_set_again(self, world: World) -> None:
         world.enforce(seconds=60)
         world.holds.bindings.clear()
         world.decide(seconds=90)
@@ -133,14 +133,14 @@ class TestSomebodyElse:
         world.reconcile(5)
         assert len(world.notices_of("relinquished")) == 1
 
-    def test_who_sets_a_hold_by_hand_keeps_it(self, world: World) -> None:
+    def test_a_hold_set_by_hand_stays(self, world: World) -> None:
         by_hand = HoldBinding("mallory", START_MS + 1_000_000)
         world.enforce(seconds=60)
         world.holds.bindings.add(by_hand)
         world.reconcile(60)
         assert world.holds.bindings == {by_hand}
 
-    def test_whose_hold_is_longer_needs_none_of_ours_until_it_is_over(self, world: World) -> None:
+    def test_a_longer_hold_by_hand_replaces_ours_until_it_is_over(self, world: World) -> None:
         world.holds.bindings.add(HoldBinding("mallory", START_MS + 60_000))
         world.enforce(seconds=60)
         assert "not by us" in world.notices_of("skipped")[0].why
@@ -288,7 +288,7 @@ class TestBrokersWithoutTheClass:
         steady[0] += 30_000
         assert (authorizers.unavailable_reason(), len(notices)) == ("", 5)
 
-    def test_what_can_t_be_asked_counts_as_no_and_later_as_what_it_was(self) -> None:
+    def test_an_unavailable_answer_counts_as_no_at_first_and_later_as_the_last_answer(self) -> None:
         answers: list[dict[int, str]] = []
         steady = [0]
 

@@ -71,7 +71,7 @@ def test_an_order_that_can_t_be_given_is_an_error(world: World) -> None:
     assert world.notices_of("released") == []
 
 
-def test_what_is_not_ended_when_it_is_stopped_is_an_error_that_names_it(world: World) -> None:
+def test_a_lease_that_is_open_at_the_stop_is_an_error_that_names_it(world: World) -> None:
     lock, stop = MemoryLock(), threading.Event()
     lock.held = False
     world.enforcer = world.another(lock)

@@ -153,7 +153,7 @@ class TestAcls:
             (NO_RIGHT, RequestNotAllowedError),
         ],
     )
-    def test_what_kafka_does_not_do_is_an_error(
+    def test_an_error_of_kafka_is_raised_by_every_request(
         self, broker: Broker, acls: Acls, code: int, error: type[Exception]
     ) -> None:
         acls.create([ORDERS])

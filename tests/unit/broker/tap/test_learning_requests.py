@@ -81,7 +81,7 @@ def test_of_several_streams_the_last_that_began_to_learn_counts(topic: Topic) ->
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"{}"])
-def test_what_is_no_request_changes_none(topic: Topic, value: bytes | None) -> None:
+def test_an_invalid_request_changes_nothing(topic: Topic, value: bytes | None) -> None:
     assert newest(topic, request("a", NOW_MS - 9000), Record(b"a", value), Record(b"b", value)) == NOW_MS - 9000
 
 

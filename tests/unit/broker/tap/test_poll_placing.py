@@ -82,7 +82,7 @@ def test_a_transactional_id_that_no_acl_names_is_nobody_s_only_if_brokers_say_so
     assert owners.of("orders", "t") == (Owner(reason=OwnerReason.NOBODY) if is_open is False else Owner("User:alice"))
 
 
-def test_who_may_use_a_transactional_id_is_its_owner() -> None:
+def test_a_transactional_id_belongs_to_the_principal_that_may_use_it() -> None:
     own = replace(writes("User:bob", "t"), resource=AclResource.TRANSACTIONAL_ID)
     owners = owners_of(Cluster(writes("User:alice", "orders"), writes("User:bob", "orders"), own))
 
