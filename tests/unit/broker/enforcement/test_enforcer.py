@@ -287,13 +287,6 @@ class TestLimits:
         world.reconcile(120)
         assert set(world.broker.quotas) == {QuotaEntity("eve"), MALLORY}
 
-    def test_an_order_for_all_releases_all(self, world: World) -> None:
-        world.decide(seconds=600)
-        world.enforce("User:eve", seconds=600)
-        world.order()
-        world.reconcile()
-        assert world.broker.quotas == {}
-
     def test_an_orderly_stop_restores_all(self, world: World) -> None:
         world.enforce()
         assert world.enforcer.end_all("the enforcer is stopped") == []

@@ -462,13 +462,6 @@ def test_a_hold_that_kafka_refuses_fails(world: World) -> None:
     assert world.log.states() == ["applying", "failed"]
 
 
-def test_the_kill_switch_ends_it(world: World) -> None:
-    world.enforce(seconds=60)
-    world.order()
-    world.reconcile(1)
-    assert world.holds.bindings == set()
-
-
 def test_it_ends_with_the_enforcer_that_is_stopped(world: World) -> None:
     world.enforce(seconds=60)
     assert world.enforcer.end_all("stopped") == []
