@@ -18,7 +18,16 @@ from broker.kafka.quotas import ClientQuotas
 from broker.local.local_broker import LocalBroker
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import wait_until
-from tests.kits.enforce_kit import EnforcerProcess, actions, decide, end_orders, enforcing, quotas_of
+from tests.kits.enforce_kit import (
+    EnforcerProcess,
+    actions,
+    decide,
+    end_orders,
+    enforcing,
+    killed_after,
+    quotas_of,
+    release,
+)
 from wire.topics import ENFORCER_TOPIC
 
 MALLORY = QuotaEntity("mallory")
@@ -87,11 +96,8 @@ def tear(tables: Path, table: str) -> None:
 
 @pytest.fixture
 def enforcer(broker: LocalBroker, tables: Path) -> Iterator[EnforcerProcess]:
-    process = EnforcerProcess(broker, tables, "--apply", "--no-narrow")
-    process.start()
-    process.wait_for("lock", "holding")
-    yield process
-    process.end(signal.SIGKILL)
+    with killed_after(broker, tables, "--apply", "--no-narrow") as process:
+        yield process
 
 
 @pytest.mark.parametrize("table", ["throttle_decisions", pytest.param("enforcement_actions", marks=pytest.mark.slow)])
@@ -173,9 +179,7 @@ def test_the_kill_switch_needs_no_tables(
     tables.rename(tables.with_name("elsewhere"))
 
     # While one runs, and when none does.
-    switch = EnforcerProcess(broker, tables, "--release-all")
-    switch.start()
-    assert switch.wait() == (0, "")
+    release(broker, tables, "--release-all")
     wait_for(quotas, MALLORY, BEFORE)
 
 
@@ -188,9 +192,7 @@ def test_the_kill_switch_restores_without_tables_and_without_an_enforcer(
     enforcer.end(signal.SIGKILL)
     tables.rename(tables.with_name("elsewhere"))
 
-    switch = EnforcerProcess(broker, tables, "--release", "mallory")
-    switch.start()
-    assert switch.wait() == (0, "")
+    release(broker, tables, "--release", "mallory")
 
     wait_for(quotas, MALLORY, BEFORE)
 
@@ -226,18 +228,14 @@ def test_no_error_gets_out_of_the_enforcer_before_the_quotas_are_restored(
         "from jobs.cli import main\n"
         "main()\n"
     )
-    process = EnforcerProcess(broker, tables, "--apply", "--no-narrow", program=[str(tmp_path / "broken.py")])
-    process.start()
-    try:
-        process.wait_for("lock", "holding")
+    program = [str(tmp_path / "broken.py")]
+    with killed_after(broker, tables, "--apply", "--no-narrow", program=program) as process:
         decide(tables, "User:mallory", seconds=600)
         throttled(quotas, process)
 
         flag.touch()
 
         code, errors = process.wait()
-    finally:
-        process.end(signal.SIGKILL)
     assert (code, errors.count("\n")) == (1, 1)
     assert "IndexError" in errors
     wait_for(quotas, MALLORY, BEFORE)

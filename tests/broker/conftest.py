@@ -15,7 +15,6 @@ from tests.kits.enforce_kit import end_orders
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
-    """A folder of empty tables."""
     create_missing(str(tmp_path / "tables"))
     return tmp_path / "tables"
 

@@ -10,15 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from broker.errors import LocalBrokerError, PortTakenError
+from broker.errors import PortTakenError
 from broker.local.local_broker import DEFAULT_USERS, PORT_ATTEMPTS
 from broker.local.server_files import HOST, Ports, server_properties_of, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
 from jvm.broker_jar import broker_jar
 from jvm.jar_sets import ensure_jars, kafka_classpath
 
-DEFAULT_NODES = 3
-
+_NODES = 3
 _HEAP_MB = 384
 _T = TypeVar("_T")
 
@@ -31,41 +30,26 @@ class LocalCluster:
         data_folder: Path,
         users: Mapping[str, str] = DEFAULT_USERS,
         *,
-        nodes: int = DEFAULT_NODES,
         jars: Path | None = None,
         super_users: Sequence[str] = ("admin",),
         holders: Collection[int] = (),
         **server_properties: object,
     ) -> None:
-        """Nothing starts before the context is entered.
-
-        Args:
-            data_folder: holds one folder per node; an empty or missing folder, or that of an earlier run.
-            users: password by user name, for SASL/PLAIN.
-            nodes: how many; their ids are 1, 2, ...
-            jars: folder of the jars, fetched if need be; `jars_folder()` if left out.
-            super_users: names that pass every ACL.
-            holders: ids of the nodes with `pidquota.HoldAuthorizer`.
-            server_properties: more of server.properties, with `_` for `.`, the same for each node.
-        """
+        """Nothing starts before the context is entered."""
         self._folder = data_folder.resolve()
         self._users = dict(users)
         self._super_users = tuple(super_users)
         self._jars = jars
         self._holders = frozenset(holders)
-        self._extra = {**_replicated(nodes), **as_properties(server_properties)}
-        self._servers = {node: ServerProcess(self._folder / f"node-{node}") for node in range(1, nodes + 1)}
+        self._extra = {**_REPLICATED, **as_properties(server_properties)}
+        self._servers = {node: ServerProcess(self._folder / f"node-{node}") for node in range(1, _NODES + 1)}
         self._cluster_id = new_cluster_id()
         self._ports: dict[int, Ports] = {}
-
-    def __repr__(self) -> str:
-        return f"LocalCluster({str(self._folder)!r}, users={sorted(self._users)}, running={self.running})"
 
     # Addresses, files and client settings
 
     @property
     def node_ids(self) -> tuple[int, ...]:
-        """Ids of all nodes, running or not."""
         return tuple(self._servers)
 
     @property
@@ -85,15 +69,11 @@ class LocalCluster:
 
     def pid(self, node_id: int) -> int | None:
         """Process id of a node's JVM, None while it does not run."""
-        return self._server(node_id).pid
+        return self._servers[node_id].pid
 
     def log_file(self, node_id: int) -> Path:
         """The log that the tap of that node reads."""
-        return self._server(node_id).log_file
-
-    def server_log(self, node_id: int) -> Path:
-        """The node's ordinary log."""
-        return self._server(node_id).server_log
+        return self._servers[node_id].log_file
 
     def client_config(self, user: str) -> dict[str, str]:
         """Settings of confluent-kafka for one of the users; holds the password."""
@@ -115,20 +95,8 @@ class LocalCluster:
         self.stop_all()
 
     def start_all(self) -> None:
-        """Start all nodes side by side and wait until each answers.
-
-        Raises:
-            JavaError: no Java, or too old.
-            JarsError: the jars could not be fetched.
-            BrokerStartError: a node did not start; quotes its last lines. The others are killed.
-        """
-        if self.running:
-            msg = f"nodes {', '.join(map(str, self.running))} are already running: stop them first"
-            raise LocalBrokerError(msg)
+        """Start all nodes side by side and wait until each answers."""
         ensure_jars(self._jars)
-        if self._ports:
-            self._start(self.node_ids)
-            return
         for attempt in range(1, PORT_ATTEMPTS + 1):
             self._ports = dict(zip(self.node_ids, free_ports(len(self._servers)), strict=True))
             try:
@@ -145,18 +113,7 @@ class LocalCluster:
         _side_by_side(ServerProcess.stop, self._servers.values())
 
     def start(self, node_id: int, *, holds: bool | None = None) -> None:
-        """Start a node that was stopped or killed: same ports, same data; wait until it answers.
-
-        Args:
-            node_id: The node.
-            holds: whether it has `pidquota.HoldAuthorizer` now; as at the first start if left out.
-
-        Raises:
-            PortTakenError: somebody else listens on its ports by now.
-            BrokerStartError: it does not come up.
-        """
-        self._server(node_id)
-        self._known_ports()
+        """Start a node that was stopped or killed: same ports, same data; wait until it answers."""
         given = self._holders
         if holds is not None:
             self._holders = given | {node_id} if holds else given - {node_id}
@@ -167,11 +124,11 @@ class LocalCluster:
 
     def stop(self, node_id: int) -> None:
         """Stop a node in good order: it hands its leaderships over."""
-        self._server(node_id).stop()
+        self._servers[node_id].stop()
 
     def kill(self, node_id: int) -> None:
         """SIGKILL a node, as a crash would."""
-        self._server(node_id).kill()
+        self._servers[node_id].kill()
 
     def _start(self, node_ids: Sequence[int]) -> None:
         chosen = [self._servers[node] for node in node_ids]
@@ -202,42 +159,28 @@ class LocalCluster:
         log_option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder)}"
         return Jvm(kafka_classpath(self._jars), log_option, (broker_jar(self._jars),), _HEAP_MB)
 
-    def _server(self, node_id: int) -> ServerProcess:
-        if node_id not in self._servers:
-            msg = f"no node {node_id} in this cluster, only {', '.join(map(str, self._servers))}: see `nodes`"
-            raise LocalBrokerError(msg)
-        return self._servers[node_id]
-
-    def _known_ports(self) -> dict[int, Ports]:
-        if not self._ports:
-            msg = "the cluster was not started, so it has no address: use it inside `with LocalCluster(...)`"
-            raise LocalBrokerError(msg)
-        return self._ports
-
     def _addresses(self, port: Callable[[Ports], int]) -> str:
-        return ",".join(f"{HOST}:{port(ports)}" for ports in self._known_ports().values())
+        return ",".join(f"{HOST}:{port(ports)}" for ports in self._ports.values())
 
 
-def _replicated(nodes: int) -> dict[str, object]:
-    copies, needed = min(nodes, 3), 2 if nodes >= 3 else 1
-    return {
-        "default.replication.factor": copies,
-        "min.insync.replicas": needed,
-        "offsets.topic.replication.factor": copies,
-        "transaction.state.log.replication.factor": copies,
-        "transaction.state.log.min.isr": needed,
-        "share.coordinator.state.topic.replication.factor": copies,
-        "share.coordinator.state.topic.min.isr": needed,
-        # Several JVMs share few cores here: 3 s, as for a single broker, would fence nodes that only wait for a core.
-        "broker.session.timeout.ms": 6000,
-        "replica.lag.time.max.ms": 10_000,
-        # So that a node that came back leads again only when a test says so.
-        "auto.leader.rebalance.enable": "false",
-        "controlled.shutdown.enable": "true",
-        "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
-        "num.network.threads": 2,
-        "num.io.threads": 4,
-    }
+_REPLICATED: dict[str, object] = {
+    "default.replication.factor": _NODES,
+    "min.insync.replicas": 2,
+    "offsets.topic.replication.factor": _NODES,
+    "transaction.state.log.replication.factor": _NODES,
+    "transaction.state.log.min.isr": 2,
+    "share.coordinator.state.topic.replication.factor": _NODES,
+    "share.coordinator.state.topic.min.isr": 2,
+    # Several JVMs share few cores here: 3 s, as for a single broker, would fence nodes that only wait for a core.
+    "broker.session.timeout.ms": 6000,
+    "replica.lag.time.max.ms": 10_000,
+    # So that a node that came back leads again only when a test says so.
+    "auto.leader.rebalance.enable": "false",
+    "controlled.shutdown.enable": "true",
+    "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
+    "num.network.threads": 2,
+    "num.io.threads": 4,
+}
 
 
 def _side_by_side(work: Callable[[_T], None], items: Iterable[_T]) -> None:

@@ -1,5 +1,3 @@
-"""Tests of the lines that the class in a real broker writes with default settings, whatever clients send."""
-
 import hashlib
 import itertools
 import json

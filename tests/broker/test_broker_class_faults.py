@@ -1,5 +1,3 @@
-"""Tests of the class in a real broker when its file, disk, memory or log settings fail."""
-
 import os
 import subprocess
 import time
@@ -107,7 +105,6 @@ def test_files_rotate_within_their_bound(jars: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KB."""
     folder = tmp_path / "small"
     folder.mkdir()
     mounted = subprocess.run(
@@ -237,7 +234,7 @@ class TakesAll(LocalBroker):
         return jvm
 
 
-def test_what_an_operator_traces_is_still_logged(jars: Path, tmp_path: Path) -> None:
+def test_an_operators_trace_level_still_logs(jars: Path, tmp_path: Path) -> None:
     with TakesAll(tmp_path, jars=jars) as broker:
         topic, name = ready_topic(broker, "orders"), "org.apache.kafka.storage.internals.log.ProducerStateManager"
         made_up_batches(broker, topic, range(MADE_UP, MADE_UP + 1))

@@ -1,5 +1,3 @@
-"""Tests of one jar, compiled against our Kafka, on every supported Kafka version."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tests of the owners that a census reads from the topics of taps."""
-
 import uuid
 
 import msgspec

@@ -1,5 +1,3 @@
-"""Tests of `pid-quota enforce` on a real broker with real producers. The tests write the decisions."""
-
 import random
 import shutil
 import signal
@@ -21,13 +19,14 @@ from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import end_offset, new_topic, wait_until
 from tests.kits.enforce_kit import (
     Careless,
-    EnforcerProcess,
     Steady,
     actions,
     decide,
     end_orders,
     enforcing,
+    killed_after,
     quotas_of,
+    release,
 )
 from wire.topics import ENFORCER_TOPIC
 
@@ -183,21 +182,18 @@ def test_an_admin_who_changes_the_quota_during_a_lease_keeps_the_change(
 def test_a_second_enforcer_waits_and_takes_over_when_the_first_is_killed(
     broker: LocalBroker, tables: Path, quotas: ClientQuotas
 ) -> None:
-    first = EnforcerProcess(broker, tables, "--apply")
-    first.start()
-    first.wait_for("lock", "holding")
-    try:
-        with enforcing(broker, tables, "--apply", lock=False) as second:
-            second.wait_for("lock", "waiting")
-            decide(tables, "User:mallory", seconds=300)
-            first.wait_for("throttled")
-            assert second.notices_of("throttled") == []
-            first.end(signal.SIGKILL)
-            second.wait_for("lock", "open leases found: 1")
-            wait_for_quota(quotas, MALLORY, THROTTLED)
-        assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
-    finally:
+    with (
+        killed_after(broker, tables, "--apply") as first,
+        enforcing(broker, tables, "--apply", lock=False) as second,
+    ):
+        second.wait_for("lock", "waiting")
+        decide(tables, "User:mallory", seconds=300)
+        first.wait_for("throttled")
+        assert second.notices_of("throttled") == []
         first.end(signal.SIGKILL)
+        second.wait_for("lock", "open leases found: 1")
+        wait_for_quota(quotas, MALLORY, THROTTLED)
+    assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
 
 
 @pytest.mark.parametrize("ahead_ms", [-60_000, 0, 60_000])
@@ -213,27 +209,16 @@ def test_the_broker_s_time_is_known_whatever_this_host_s_clock_says(broker: Loca
     assert abs(time_.skew_ms() + ahead_ms) < 5_000
 
 
-def release(broker: LocalBroker, tables: Path, *arguments: str) -> None:
-    process = EnforcerProcess(broker, tables, *arguments)
-    process.start()
-    assert process.wait() == (0, "")
-
-
 def test_the_kill_switch_restores_all_while_an_enforcer_runs_and_also_without(
     broker: LocalBroker, tables: Path, quotas: ClientQuotas
 ) -> None:
-    killed = EnforcerProcess(broker, tables, "--apply")
-    killed.start()
-    try:
-        killed.wait_for("lock", "holding")
+    with killed_after(broker, tables, "--apply") as killed:
         decide(tables, "User:mallory", seconds=300)
         killed.wait_for("throttled")
         release(broker, tables, "--release", "mallory")
         wait_for_quota(quotas, MALLORY, {})
         decide(tables, "User:alice", seconds=300)
         wait_for_quota(quotas, QuotaEntity("alice"), THROTTLED)
-    finally:
-        killed.end(signal.SIGKILL)
     # Nobody runs now: it waits for the dead one's lock and restores by itself.
     release(broker, tables, "--release-all")
     wait_for_quota(quotas, QuotaEntity("alice"), {})
@@ -247,13 +232,10 @@ def test_kill_9_at_any_time_leaves_the_quotas_as_they_were(
     before = quotas.describe_all()
     chance = random.SystemRandom()
     for number in range(kills):
-        enforcer = EnforcerProcess(broker, tables, "--apply")
-        enforcer.start()
-        enforcer.wait_for("lock", "holding")
-        decide(tables, "User:mallory", seconds=chance.uniform(0.2, 8), client_ids=[("mallory-app", 9)])
-        decide(tables, f"User:u{number}", seconds=chance.uniform(0.2, 8))
-        time.sleep(chance.uniform(0, 1))
-        enforcer.end(signal.SIGKILL)
+        with killed_after(broker, tables, "--apply"):
+            decide(tables, "User:mallory", seconds=chance.uniform(0.2, 8), client_ids=[("mallory-app", 9)])
+            decide(tables, f"User:u{number}", seconds=chance.uniform(0.2, 8))
+            time.sleep(chance.uniform(0, 1))
 
     with enforcing(broker, tables, "--apply"):
         wait_until(lambda: quotas.describe_all() == before, "all leases are over")

@@ -1,5 +1,3 @@
-"""Tests of `pid-quota enforce` as a user who lacks rights at the start, or loses them later."""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,7 +85,7 @@ def take_away(broker: LocalBroker, resource: tuple[ResourceType, str], operation
     ],
     ids=["one", "several"],
 )
-def test_who_lacks_rights_is_told_all_of_them_at_the_start_and_changes_nothing(
+def test_missing_rights_are_all_named_at_the_start_and_nothing_changes(
     jars: Path, tmp_path: Path, tables: Path, lacking: Rights, named: list[str]
 ) -> None:
     rights = {resource: operations - lacking.get(resource, set()) for resource, operations in RIGHTS.items()}

@@ -1,5 +1,3 @@
-"""Tests of the addresses that producers use, read from a real topic of events."""
-
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +33,6 @@ def following(broker: LocalBroker) -> EventAddresses:
 
 
 def send(broker: LocalBroker, principal: str, *addresses: str | None) -> None:
-    """As a tap does."""
     at_ms = round(1000 * time.time())
     events = [ProduceEvent(at_ms, principal, 7, 0, 1, "orders", 0, address=address) for address in addresses]
     producer = Producer({**broker.admin_config(), "enable.idempotence": False})
@@ -54,7 +51,7 @@ def users(addresses: EventAddresses, address: str) -> set[str]:
     return {*addresses.principals(address)}
 
 
-def test_what_was_produced_is_known_then_what_comes_until_an_event_has_no_address(
+def test_addresses_of_old_and_new_events_are_known_until_an_event_has_none(
     broker: LocalBroker,
 ) -> None:
     send(broker, MALLORY, HERE, THERE)
@@ -73,7 +70,7 @@ def test_what_was_produced_is_known_then_what_comes_until_an_event_has_no_addres
         wait_until(lambda: "have no address" in addresses.unavailable_reason(), "it can't tell any more")
 
 
-def test_what_can_t_be_read_is_the_reason_until_it_can(jars: Path, tmp_path: Path) -> None:
+def test_an_unreadable_topic_is_the_reason_until_it_is_readable(jars: Path, tmp_path: Path) -> None:
     with (
         LocalBroker(tmp_path / "kafka", jars=jars, auto_create_topics_enable="false") as broker,
         following(broker) as addresses,

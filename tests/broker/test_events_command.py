@@ -1,5 +1,3 @@
-"""Tests of `pid-quota events` on a real broker: one line for each event, from the end or from a time."""
-
 import json
 import time
 

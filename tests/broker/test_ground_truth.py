@@ -77,7 +77,6 @@ def make_copy_topic(cluster: LocalCluster, name: str) -> None:
 
 @contextmanager
 def clients(cluster: LocalCluster, topic: str, folder: Path) -> Iterator[None]:
-    """A process per user."""
     servers = cluster.bootstrap_servers
     commands = [
         [sys.executable, str(FOLDER / "churning_clients.py"), kind, servers, user, USERS[user], topic]

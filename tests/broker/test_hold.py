@@ -1,5 +1,3 @@
-"""Tests of `pidquota.HoldAuthorizer` on a real broker: who waits, and the stock behavior otherwise."""
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -172,7 +170,7 @@ def test_the_earliest_and_the_latest_of_several_holds(broker: LocalBroker, mallo
         "another resource",
     ],
 )
-def test_what_is_not_exactly_a_hold_on_her_holds_nobody(
+def test_a_binding_that_is_not_exactly_a_hold_on_the_user_holds_nobody(
     broker: LocalBroker, mallory: Asker, odd: Callable[[], AclBinding]
 ) -> None:
     with bound(broker, odd()):

@@ -1,5 +1,3 @@
-"""Tests of clients that a hold does not stop: the real enforcer adds a client quota."""
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,6 +1,3 @@
-"""Tests of holds while brokers die, restart or return without the class, and of users with odd names."""
-
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +10,7 @@ from broker.local.local_broker import LocalBroker
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import wait_until
 from tests.kits.cluster_kit import addresses_of_the_living
-from tests.kits.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of
+from tests.kits.enforce_kit import actions, decide, enforcing, killed_after, quotas_of
 from tests.kits.hold_kit import LOADING, Asker, is_at_end
 
 pytestmark = pytest.mark.slow
@@ -115,17 +112,12 @@ def test_users_with_odd_names_are_throttled_each_for_itself_and_are_free_afterwa
 
     with HoldBindings({"bootstrap_servers": cluster.admin_servers.split(",")}) as holds, Asker(cluster) as mallory:
         wait_until(lambda: {mallory.error(node) for node in cluster.node_ids} == {0}, "all brokers have producer ids")
-        enforcer = EnforcerProcess(cluster, tables, "--apply", "--lever", lever)
-        enforcer.start()
-        try:
-            enforcer.wait_for("lock", "holding")
+        # Some ends are left to the next one.
+        with killed_after(cluster, tables, "--apply", "--lever", lever):
             # The last is everybody to an ACL: it can't be a user's name.
             for name in [*ODD_NAMES, "*"]:
                 decide(tables, f"User:{name}", seconds=30)
             wait_until(lambda: throttled() >= {*ODD_NAMES}, "all are throttled")
             assert {mallory.error(node) for node in cluster.node_ids} == {0}
-        finally:
-            # Some ends are left to the next one.
-            enforcer.end(signal.SIGKILL)
         with enforcing(cluster, tables, "--apply", "--lever", lever):
             wait_until(lambda: throttled() == set(), "all are free")

@@ -1,5 +1,3 @@
-"""Tests of Go's client libraries under a hold. They are slow because they build Go programs."""
-
 import pytest
 
 from broker.local.local_broker import LocalBroker

@@ -1,6 +1,3 @@
-"""Tests of `pid-quota enforce` with holds, on a real broker with the class. The tests write the decisions."""
-
-import signal
 import time
 from pathlib import Path
 
@@ -10,7 +7,7 @@ from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import new_topic, transactional_producer, wait_until
-from tests.kits.enforce_kit import EnforcerProcess, Steady, actions, decide, enforcing, quotas_of
+from tests.kits.enforce_kit import Steady, actions, decide, enforcing, killed_after, quotas_of, release
 from tests.kits.hold_kit import (
     LOADING,
     Asker,
@@ -59,15 +56,10 @@ def test_new_producers_of_mallory_wait_until_the_lease_ends_and_known_ones_go_on
 def test_a_hold_ends_in_time_although_its_enforcer_was_killed_and_the_next_start_clears_it(
     broker: LocalBroker, tables: Path, holds: HoldBindings
 ) -> None:
-    killed = EnforcerProcess(broker, tables, "--apply")
-    killed.start()
     with Asker(broker) as mallory:
-        try:
-            killed.wait_for("lock", "holding")
+        with killed_after(broker, tables, "--apply") as killed:
             until = decide(tables, "User:mallory", seconds=8)
             killed.wait_for("throttled")
-        finally:
-            killed.end(signal.SIGKILL)
         wait_until(lambda: mallory.error() == LOADING, "she is on hold")
         wait_until(lambda: mallory.error() == 0, "she is not")
         assert is_at_end(time.time(), until.timestamp())
@@ -77,17 +69,12 @@ def test_a_hold_ends_in_time_although_its_enforcer_was_killed_and_the_next_start
 
 
 @pytest.mark.slow
-def test_who_takes_over_from_a_killed_one_keeps_the_hold_and_ends_it(
+def test_the_successor_of_a_killed_enforcer_keeps_the_hold_and_ends_it(
     broker: LocalBroker, tables: Path, holds: HoldBindings
 ) -> None:
-    killed = EnforcerProcess(broker, tables, "--apply")
-    killed.start()
-    try:
-        killed.wait_for("lock", "holding")
+    with killed_after(broker, tables, "--apply") as killed:
         decide(tables, "User:mallory", seconds=300)
         killed.wait_for("throttled")
-    finally:
-        killed.end(signal.SIGKILL)
     with enforcing(broker, tables, "--apply") as enforcer, Asker(broker) as mallory:
         enforcer.wait_for("lock", "open leases found: 1")
         time.sleep(1)
@@ -101,9 +88,7 @@ def test_the_kill_switch_ends_a_hold(broker: LocalBroker, tables: Path, holds: H
         decide(tables, "User:mallory", seconds=300)
         enforcer.wait_for("throttled")
         wait_until(lambda: mallory.error() == LOADING, "she is on hold")
-        switch = EnforcerProcess(broker, tables, "--release", "mallory")
-        switch.start()
-        assert switch.wait() == (0, "")
+        release(broker, tables, "--release", "mallory")
         wait_until(lambda: mallory.error() == 0, "she is released")
 
 

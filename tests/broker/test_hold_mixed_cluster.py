@@ -1,5 +1,3 @@
-"""Tests of a cluster where one broker of three has no `pidquota.HoldAuthorizer`, or is dead."""
-
 from collections.abc import Iterator
 from pathlib import Path
 

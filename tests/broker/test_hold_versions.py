@@ -1,5 +1,3 @@
-"""Tests of one jar of `pidquota.HoldAuthorizer`, compiled against our Kafka, on supported Kafka versions."""
-
 from pathlib import Path
 
 import pytest

@@ -87,7 +87,7 @@ def test_a_merely_idempotent_producer_gets_a_new_id_whatever_it_names(client: In
 @pytest.mark.parametrize(
     "request_", [InitRequest("x", 5, -1), InitRequest("x", -1, 5), InitRequest(""), InitRequest(None, 5, -1)]
 )
-def test_what_is_no_request_is_refused(client: InitClient, request_: InitRequest) -> None:
+def test_an_invalid_request_is_refused(client: InitClient, request_: InitRequest) -> None:
     assert client.ask(request_).error == init_producer_id(request_, None, FRESH).error == "INVALID_REQUEST"
 
 

@@ -1,5 +1,3 @@
-"""Tests of a tap that asks a real broker which producer ids it holds, and so distinguishes old from new ones."""
-
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -85,7 +83,7 @@ def marks(broker: LocalBroker, events_topic: str, user: str) -> set[tuple[bool, 
     return {(event.get("learning", False), event.get("asked_at_ms") is not None) for event in events}
 
 
-def test_who_was_there_before_is_learned_and_who_comes_after_is_charged_in_the_first_minute(
+def test_older_producers_are_learned_and_newer_ones_are_charged_in_the_first_minute(
     broker: LocalBroker, events_topic: str
 ) -> None:
     orders, said = new_topic(broker, "orders", PARTITIONS), list[str]()
@@ -211,7 +209,7 @@ def _is_refused(broker: LocalBroker, topic: str) -> bool:
     return False
 
 
-def test_who_may_not_describe_the_cluster_can_not_learn_by_asking(broker: LocalBroker) -> None:
+def test_learning_by_asking_needs_the_right_to_describe_the_cluster(broker: LocalBroker) -> None:
     cluster = only_for(broker, ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
     with cluster, pytest.raises(ClusterRequestError, match="grant DESCRIBE on the cluster"):
         asked(broker, "alice")

@@ -1,5 +1,3 @@
-"""Tests of the default `--lever auto` on real brokers: addresses, a reconciler, and ends that move both ways."""
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Tests of `pid-quota blocks --pid` for ids of a real broker's block, before and after a restart."""
-
 import json
 from pathlib import Path
 

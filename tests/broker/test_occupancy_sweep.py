@@ -240,7 +240,7 @@ def settings_only_for_admin(broker: LocalBroker) -> Iterator[None]:
         gone.result(LIMIT_S)
 
 
-def test_who_may_not_read_the_settings_is_told_which_right_is_missing(
+def test_a_missing_right_to_read_settings_is_named(
     broker: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = tmp_path / "mallory.properties"

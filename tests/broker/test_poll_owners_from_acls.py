@@ -1,5 +1,3 @@
-"""Tests of `tap poll --owners-from-acls` and of the evaluation of ACLs, on a real StandardAuthorizer."""
-
 import re
 import subprocess
 import sys
@@ -183,9 +181,7 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "jobs", *poll, *map(str, arguments)]
 
 
-def test_what_one_principal_may_write_is_told_as_its_own_and_the_rest_is_counted(
-    broker: LocalBroker, tmp_path: Path
-) -> None:
+def test_topics_of_a_single_writer_are_its_own_and_the_rest_is_counted(broker: LocalBroker, tmp_path: Path) -> None:
     # Given topics of one, two and no principals, one in a file, and a transactional id of one of the two.
     events, own, shared, free, filed = (new_topic(broker, name) for name in ("events", "own", "shared", "free", "file"))
     file = tmp_path / "owners.yaml"
@@ -229,7 +225,7 @@ def test_a_change_of_acls_is_followed(broker: LocalBroker) -> None:
             assert told(broker, events) == {(orders, "User:alice"), (orders, "User:bob")}
 
 
-def test_what_is_new_while_no_broker_tells_the_acls_is_told_afterwards(
+def test_producers_that_are_new_while_acls_are_unavailable_are_reported_afterwards(
     broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events, orders = new_topic(broker, "events"), new_topic(broker, "orders")

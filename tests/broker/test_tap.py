@@ -170,7 +170,7 @@ def test_a_tap_goes_on_where_the_last_one_ended(broker: LocalBroker, events_topi
     assert second.counters.lost_lines == second.counters.duplicates == 0
 
 
-def test_what_the_broker_replays_after_a_crash_is_no_event(jars: Path, tmp_path: Path) -> None:
+def test_batches_that_the_broker_replays_after_a_crash_are_no_events(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
         ensure_topics(broker.admin_config())
         orders = new_topic(broker, "orders")

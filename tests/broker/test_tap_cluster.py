@@ -1,5 +1,3 @@
-"""Tests of taps on 3 brokers with 20 users and 200 producers while leadership moves and a broker crashes."""
-
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,5 +1,3 @@
-"""Tests of the tap on lines that the tests write, with a real Kafka."""
-
 import json
 import uuid
 from pathlib import Path

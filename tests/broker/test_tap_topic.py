@@ -155,7 +155,7 @@ def test_a_restart_goes_on_where_the_last_run_ended(broker: LocalBroker, events_
     assert second.counters.lost_lines == 0
 
 
-def test_what_a_shipper_delivers_again_is_skipped(broker: LocalBroker, events_topic: str) -> None:
+def test_lines_that_a_shipper_delivers_again_are_skipped(broker: LocalBroker, events_topic: str) -> None:
     logs = new_topic(broker, "logs")
     ship(broker, logs, [*LIVE, *LIVE])
     tap = tap_of(broker, logs, events_topic)

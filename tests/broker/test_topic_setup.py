@@ -53,14 +53,14 @@ def outcome_of_writing(broker: LocalBroker, user: str, topic: str) -> str | None
     return None if error is None else error.name()
 
 
-def test_what_is_there_is_told_and_left_alone(setup: TopicSetup) -> None:
+def test_existing_topics_are_reported_and_left_alone(setup: TopicSetup) -> None:
     again = setup.create(plan_topics(partitions=2))
 
     assert {outcome.name for outcome in again} == {*OWN_TOPICS, ENFORCER_TOPIC, LEARNING_REQUESTS}
     assert {outcome.action for outcome in again} == {"exists"}
 
 
-def test_what_differs_is_named_and_altered_only_on_request(setup: TopicSetup) -> None:
+def test_differing_settings_are_named_and_altered_only_on_request(setup: TopicSetup) -> None:
     hour = 3600 * 1000
     wanted = [plan for plan in plan_topics(partitions=3, retention_hours=1) if plan.name == PRODUCE_EVENTS]
 
@@ -130,7 +130,7 @@ def test_the_enforcer_may_read_who_produces_from_where_and_write_nothing_there(
         assert len(list(events.read_to_end())) > 0
 
 
-def test_what_the_shipper_writes_makes_no_lines_to_ship(guarded: LocalBroker, setup: TopicSetup) -> None:
+def test_records_of_the_shipper_make_no_lines_to_ship(guarded: LocalBroker, setup: TopicSetup) -> None:
     setup.grant(Principals("User:tap", shipper="User:pid-quota-shipper"))
     produce(guarded.client_config("pid-quota-shipper"), BROKER_LOGS)
     produce(guarded.client_config("mallory"), new_topic(guarded, "orders"))

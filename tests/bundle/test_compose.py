@@ -56,7 +56,7 @@ def test_images_are_pinned() -> None:
         assert version.split("-")[0].count(".") == 2, image
 
 
-def test_what_the_image_copies_exists() -> None:
+def test_files_that_the_image_copies_exist() -> None:
     for *copied, _target in dockerfile_lines("COPY"):
         for source in copied:
             assert (ROOT / source).exists(), source

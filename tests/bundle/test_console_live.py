@@ -203,7 +203,7 @@ class TestEditing:
         wait_for(lambda: editing.words("#password") == [""], "the way in")
         assert [line for line in editing.complaints() if "403" not in line] == []
 
-    def test_what_is_no_quota_is_said_and_not_drafted(self, editing: Browser) -> None:
+    def test_an_invalid_quota_is_reported_and_not_drafted(self, editing: Browser) -> None:
         self.sign_in(editing)
         wait_for(lambda: editing.words("input.rate"), "the text boxes")
         editing.type_into("input[aria-label='New quota of mallory']", "many")

@@ -109,7 +109,7 @@ def test_all_references_resolve(bundle: Bundle) -> None:
 
 
 @pytest.mark.parametrize("left_out", [name for name in GIVEN if name not in ("mail_to", "alert_to")])
-def test_what_only_the_user_can_know_has_no_default_in_prod(left_out: str) -> None:
+def test_variables_that_only_the_user_knows_have_no_default_in_prod(left_out: str) -> None:
     given = {name: value for name, value in GIVEN.items() if name != left_out}
     with pytest.raises(KeyError):
         load_bundle("prod", given)
@@ -519,7 +519,7 @@ def test_costs_are_tagged_and_a_policy_is_named_only_if_it_is_given() -> None:
     assert given["presets"]["tags"] == {"cost_center": "4711"}
 
 
-def test_what_is_serverless_bears_the_tags_of_a_usage_policy_if_one_is_given() -> None:
+def test_serverless_resources_have_the_tags_of_a_given_usage_policy() -> None:
     serverless = [("jobs", "maintenance"), ("jobs", "backfill"), ("apps", "console")]
     of_nobody, of_one = (load_bundle("prod", GIVEN | more) for more in ({}, {"budget_policy_id": "ABC"}))
     for kind, name in serverless:

@@ -45,7 +45,7 @@ def test_it_takes_60_mb_compiled_modules_included(host: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["tap", "topics"])
-def test_what_a_host_needs_runs_there(host: Path, command: str) -> None:
+def test_commands_that_a_host_needs_run_there(host: Path, command: str) -> None:
     assert f"Usage: pid-quota {command}" in pid_quota(host, command, "--help").stdout
 
 
@@ -53,7 +53,7 @@ def test_what_a_host_needs_runs_there(host: Path, command: str) -> None:
     ("command", "extra"),
     [("sql", "tables"), ("enforce", "tables"), ("console", "tables"), ("stream", "local"), ("demo", "local")],
 )
-def test_what_is_not_installed_is_named_in_one_line_with_its_remedy(host: Path, command: str, extra: str) -> None:
+def test_a_missing_package_is_named_in_one_line_with_its_remedy(host: Path, command: str, extra: str) -> None:
     ended = pid_quota(host, command, "--help")
     assert ended.returncode == 1
     assert re.fullmatch(

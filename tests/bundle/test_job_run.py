@@ -51,13 +51,6 @@ COPY_QUOTAS = "INSERT INTO :replayed.producer_id_quotas SELECT * FROM :tables.pr
 
 @dataclass(frozen=True)
 class Workspace:
-    """What a workspace is to the jobs.
-
-    Attributes:
-        runtime: Processes of the runtime.
-        servers: Of the broker.
-    """
-
     runtime: Runtime
     servers: str
 
@@ -314,7 +307,7 @@ def test_another_library_called_streaming_before_ours_is_named_in_one_line(
     ],
     ids=["secret", "topic", "schema"],
 )
-def test_what_is_missing_is_named_in_one_line_with_what_makes_it(
+def test_a_missing_object_is_named_in_one_line_with_the_task_that_makes_it(
     workspace: Workspace, changed: dict[str, str], said: str
 ) -> None:
     code, printed = run_changed(workspace, "stream", "stream", changed)

@@ -104,7 +104,7 @@ def test_probes_and_ports_are_those_that_metrics_are_served_on() -> None:
             assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
-def test_what_a_pod_mounts_is_made_by_the_manifests_by_strimzi_or_as_the_page_says() -> None:
+def test_mounts_of_a_pod_come_from_the_manifests_from_strimzi_or_from_the_page() -> None:
     (stream,) = named("SparkApplication").values()
     volumes = [volume for _, spec in pods() for volume in spec["volumes"]] + stream["spec"]["volumes"]
     volumes += brokers()["template"]["pod"]["volumes"]

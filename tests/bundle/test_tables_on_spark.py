@@ -50,7 +50,7 @@ def test_spark_sees_the_columns_that_its_ddl_says(spark: SparkSession, tables: s
     assert [(field.name, field.dataType) for field in seen] == [(field.name, field.dataType) for field in said]
 
 
-def test_what_spark_appends_deltalake_reads(spark: SparkSession, tables: str) -> None:
+def test_deltalake_reads_rows_that_spark_appends(spark: SparkSession, tables: str) -> None:
     decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, NOON, -1.0, 1.0, 20.0, None, "default", NOON, 3, [1, 2])
     append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, {"10.0.0.7": 2}, "over_quota", 7))
     (row,) = open_table(tables, "throttle_decisions").to_pyarrow_table().to_pylist()

@@ -27,5 +27,4 @@ def undisturbed(
 
 @pytest.fixture
 def stream(broker: LocalBroker, topic: str, tmp_path: Path) -> Stream:
-    """A stream that has not begun yet."""
     return Stream(tmp_path, broker.admin_servers, topic).prepared()

@@ -34,7 +34,6 @@ def finished(spark: SparkSession, broker: LocalBroker, tmp_path_factory: pytest.
 
 @pytest.fixture
 def stopped(finished: Stream, tmp_path: Path) -> Stream:
-    """A copy of it, to be damaged."""
     shutil.copytree(finished.root, tmp_path / "copy")
     return replace(finished, root=tmp_path / "copy")
 
@@ -147,7 +146,7 @@ def test_a_damaged_file_of_sources_is_deleted_and_the_stream_goes_on(spark: Spar
 
 
 @pytest.mark.parametrize("folder", ["pid-quota-batch-ends", "pid-quota-principals"])
-def test_what_a_damaged_file_of_ours_says_is_right_when_obeyed(
+def test_the_remedy_in_the_message_about_a_damaged_file_of_ours_works(
     spark: SparkSession, stopped: Stream, folder: str
 ) -> None:
     before = stopped.everything()

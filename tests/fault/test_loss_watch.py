@@ -68,7 +68,7 @@ def test_a_gap_is_said_once_and_moves_the_end_of_learning(watch: LossDetector, h
     assert load_loss_record(watch.checkpoint).learn_until_ms == NOW_MS + WINDOW_MS
 
 
-def test_what_later_batches_lost_with_it_is_said_at_once(watch: LossDetector, holds: FakeExtent) -> None:
+def test_losses_of_later_batches_are_reported_at_once(watch: LossDetector, holds: FakeExtent) -> None:
     planned(watch, 0, p0=7, p1=9)
     planned(watch, 1, p0=7, p1=20)
     holds.earliest = {0: 0, 1: 30}
@@ -86,7 +86,7 @@ def test_what_later_batches_lost_with_it_is_said_at_once(watch: LossDetector, ho
     assert said(watch, 3) == ["data loss: offsets 30 to 30 of partition 1 were deleted before they were read"]
 
 
-def test_what_a_recreated_topic_loses_is_not_what_the_old_one_lost(watch: LossDetector, holds: FakeExtent) -> None:
+def test_losses_of_a_recreated_topic_are_not_those_of_the_old_one(watch: LossDetector, holds: FakeExtent) -> None:
     planned(watch, 0, p0=7, p1=9)
     watch.check(0)
     planned(watch, 1, p0=7, p1=20)

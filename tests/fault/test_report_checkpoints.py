@@ -27,7 +27,6 @@ def blocks(first: int, end: int) -> list[tuple[str, bytes]]:
 
 
 def read(spark: SparkSession, stream: Stream) -> None:
-    """Read all reports there are."""
     for query in start_reports(spark, stream.options(), [stream.topic]):
         query.awaitTermination()
 
@@ -95,7 +94,7 @@ def test_a_new_checkpoint_goes_on_where_the_rows_end(
 
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/0", "offsets/1", "commits/1", "sources/0/0"])
-def test_what_a_damaged_file_says_is_right_when_obeyed(
+def test_the_remedy_in_the_message_about_a_damaged_file_works(
     spark: SparkSession, broker: LocalBroker, reading: Stream, name: str
 ) -> None:
     folder = reading.checkpoint / BLOCKS.folder

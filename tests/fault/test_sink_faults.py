@@ -216,7 +216,6 @@ def small_disk(folder: Path, size: str = "8m") -> Iterator[Path]:
 
 
 def fill(folder: Path) -> Path:
-    """Take all the space that is left."""
     ballast = folder / "ballast"
     with ballast.open("wb", buffering=0) as file:
         try:

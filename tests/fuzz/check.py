@@ -1,6 +1,6 @@
 """What the product said of a history against what the oracle says."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -10,8 +10,11 @@ from tests.fuzz.rules_oracle import Decision, Oracle, Row, Said
 from tests.fuzz.world import World
 
 EXACT = 1e-6
-EXACTLY = {"refused": 0.02}
+EXACTLY = {"refused_pids": 0.02}
 """Refused PIDs are counted by a sketch: exact in dozens, a few of a hundred off beyond."""
+COMMON_COLUMNS = ("tokens", "rate", "quota", "burst", "refused_pids")
+DECISION_COLUMNS = ("action", "reason", "decided_at", "throttled_until", "throttle_time_ms", *COMMON_COLUMNS)
+METRIC_COLUMNS = ("as_of", "admitted_pids", "active_pids", "phase", *COMMON_COLUMNS)
 DOZENS = 90
 BYTES_OF_COUNTS = 800
 Key = tuple[str, int]
@@ -131,22 +134,7 @@ def _decisions(
             yield f"decision {number} is one too many: {row}"
             return
         wanted = expected[number]
-        wrong = [
-            f"{name} {row[column]!r}, expected {_plain(value)!r}"
-            for name, column, value in (
-                ("action", "action", wanted.action),
-                ("reason", "reason", wanted.reason),
-                ("decided_at", "decided_at", wanted.decided_at),
-                ("throttled_until", "throttled_until", wanted.throttled_until),
-                ("throttle_time_ms", "throttle_time_ms", wanted.throttle_time_ms),
-                ("tokens", "tokens", wanted.tokens),
-                ("rate", "rate", wanted.rate),
-                ("quota", "quota", wanted.quota),
-                ("burst", "burst", wanted.burst),
-                ("refused", "refused_pids", wanted.refused),
-            )
-            if not _alike(row[column], value, EXACTLY.get(name, EXACT))
-        ]
+        wrong = list(_differing(row, wanted, DECISION_COLUMNS))
         wrong += ids.wrong((key, number), row["decision_id"])
         if wanted.refused <= DOZENS:
             wrong += [
@@ -175,21 +163,7 @@ def _metrics(expected: dict[int, Row], last: dict[int, Row], found: list[dict[st
 
 
 def _wrong(row: dict[str, Any], wanted: Row) -> list[str]:
-    wrong = [
-        f"{name} {row[column]!r}, expected {_plain(value)!r}"
-        for name, column, value in (
-            ("as_of", "as_of", wanted.as_of),
-            ("admitted", "admitted_pids", wanted.admitted),
-            ("refused", "refused_pids", wanted.refused),
-            ("tokens", "tokens", wanted.tokens),
-            ("rate", "rate", wanted.rate),
-            ("quota", "quota", wanted.quota),
-            ("burst", "burst", wanted.burst),
-            ("active", "active_pids", wanted.active),
-            ("phase", "phase", wanted.phase),
-        )
-        if not _alike(row[column], value, EXACTLY.get(name, EXACT))
-    ]
+    wrong = list(_differing(row, wanted, METRIC_COLUMNS))
     if abs(row["new_pids_window"] - wanted.new_in_window) > max(Fraction(51, 100), wanted.new_in_window / 50):
         wrong.append(f"new_pids_window {row['new_pids_window']}, expected {float(wanted.new_in_window)}")
     return wrong
@@ -201,6 +175,13 @@ def _late(said: Said, found: list[dict[str, Any]]) -> Iterator[str]:
     least, most = len(set(said.late)), len(said.late)
     if not least <= total <= most:
         yield f"late {total}, expected {least} to {most}"
+
+
+def _differing(row: dict[str, Any], wanted: Decision | Row, columns: Iterable[str]) -> Iterator[str]:
+    for column in columns:
+        value = getattr(wanted, column.removesuffix("_pids"))
+        if not _alike(row[column], value, EXACTLY.get(column, EXACT)):
+            yield f"{column} {row[column]!r}, expected {_plain(value)!r}"
 
 
 def _alike(found: Any, wanted: Any, exact: float = EXACT) -> bool:

@@ -43,7 +43,6 @@ def history(seed: int) -> History:
 
 
 def _made_up(seed: int) -> History:
-    """A flood of PIDs with a pattern."""
     random = Chance(seed)
     shift = random.choice((random.randrange(55), 44, 46, 48, 50, 52))
     pids = [number << shift for number in range(300)]

@@ -152,7 +152,6 @@ class Batch:
         return max(record.record_ms for record in self.records)
 
     def partitions(self) -> dict[int, list[Written]]:
-        """The records as they are written, by partition."""
         found: dict[int, list[Record]] = {}
         for record in self.records:
             found.setdefault(record.partition, []).append(record)

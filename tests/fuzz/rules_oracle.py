@@ -48,7 +48,6 @@ class Rules:
         return at_ms * TICKS_PER_QUANTUM // self.quantum_ms
 
     def start(self, tick: int) -> int:
-        """The first millisecond of a tick."""
         return -(-tick * self.quantum_ms // TICKS_PER_QUANTUM)
 
     def ticks_in(self, duration_ms: int) -> int:
@@ -465,8 +464,6 @@ class Ledger:
 
 
 class Oracle:
-    """All ledgers of a stream."""
-
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.ledgers: dict[str, dict[int, Ledger]] = {}

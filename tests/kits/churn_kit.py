@@ -30,16 +30,6 @@ _BEAT_S = 1.0
 
 @dataclass(frozen=True)
 class Place:
-    """Where a client runs.
-
-    Attributes:
-        settings: Of its user, for confluent-kafka.
-        plain_address: Of the broker, for those without a user.
-        topic: To write to.
-        addresses: That it may come from; none for the usual one.
-        stop: When it is over.
-    """
-
     settings: Mapping[str, str]
     plain_address: str
     topic: str
@@ -70,7 +60,6 @@ class Client:
 
 
 def labelled_clients() -> list[Client]:
-    """Each pattern from one address, and from several."""
     message, restart, leak = Churn.PER_MESSAGE, Churn.RESTART_LOOP, Churn.LEAK
     patterns: list[tuple[str, Churn, Run, int]] = [
         ("message", message, each_process(one_each(lambda _: itertools.repeat(0.7))), 5),
@@ -365,8 +354,6 @@ def containers(every_s: float) -> Run:
 
 
 class UsedClient(Protocol):
-    """A producer in use."""
-
     def send(self) -> None:
         """Write a message, in a transaction of its own if the producer has transactions."""
 

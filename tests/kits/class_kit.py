@@ -73,7 +73,6 @@ def frame(broker: LocalBroker, requests: int) -> list[int]:
 
 
 def set_logger(broker: LocalBroker, logger: str, level: str) -> None:
-    """Set the level of a logger of the running broker."""
     admin = RawAdmin(bootstrap_servers=broker.admin_servers)
     resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker.broker_id), {logger: ("set", level)})
     try:

@@ -14,19 +14,13 @@ ALICE = "User:alice"
 
 
 class ClassLines:
-    """A class in a broker: each method returns the next line of its run.
-
-    Args:
-        broker_id: of the broker.
-        at_ms: the broker's clock; a line is a millisecond later than the one before.
-    """
+    """A class in a broker: each method returns the next line of its run."""
 
     def __init__(self, broker_id: int = 1, at_ms: int = NOON_MS) -> None:
         self.broker_id, self.at_ms = broker_id, at_ms
         self.run, self.number = uuid.uuid4().hex, 0
 
     def start(self, **fields: Any) -> bytes:
-        """Begin a new run."""
         self.run, self.number = uuid.uuid4().hex, 0
         return self._state(StartLine, fields)
 

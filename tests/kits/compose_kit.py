@@ -83,12 +83,7 @@ def make_base(podman: Podman, folder: Path, jars: Path) -> None:
 
 
 class Compose:
-    """The services of compose.yaml, started in the order that they ask for.
-
-    Args:
-        podman: Has the images.
-        services: By name.
-    """
+    """The services of compose.yaml, started in the order that they ask for."""
 
     def __init__(self, podman: Podman, services: Mapping[str, Any]) -> None:
         self._podman, self._services = podman, services

@@ -72,11 +72,7 @@ def merge(one: Any, other: Any) -> Any:
 
 @dataclass(frozen=True)
 class Bundle:
-    """The bundle of a target, all references resolved.
-
-    Attributes:
-        config: As `databricks bundle validate` would print it, as far as it can be known offline.
-    """
+    """The bundle of a target, all references resolved."""
 
     config: dict[str, Any]
 
@@ -94,11 +90,6 @@ class Bundle:
 
 
 def load_bundle(target: str, given: dict[str, Any] = GIVEN) -> Bundle:
-    """Read the bundle for a target.
-
-    Raises:
-        KeyError: If a reference or a variable can't be resolved.
-    """
     config = load_yaml(ROOT / "databricks.yml")
     for file in included():
         config = merge(config, load_yaml(file))

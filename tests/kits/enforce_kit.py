@@ -112,6 +112,26 @@ def enforcing(
     assert (code, errors) == (0, "")
 
 
+@contextmanager
+def killed_after(
+    broker: LocalBroker | LocalCluster, tables: Path, *arguments: str, program: Sequence[str] = ("-m", "jobs")
+) -> Iterator[EnforcerProcess]:
+    """Run an enforcer that holds the lock, and kill it when the block ends, unless it has ended before."""
+    enforcer = EnforcerProcess(broker, tables, *arguments, program=program)
+    enforcer.start()
+    try:
+        enforcer.wait_for("lock", "holding")
+        yield enforcer
+    finally:
+        enforcer.end(signal.SIGKILL)
+
+
+def release(broker: LocalBroker, tables: Path, *arguments: str) -> None:
+    switch = EnforcerProcess(broker, tables, *arguments)
+    switch.start()
+    assert switch.wait() == (0, "")
+
+
 def quotas_of(broker: LocalBroker | LocalCluster) -> dict[QuotaEntity, dict[str, float]]:
     with ClientQuotas({"bootstrap_servers": broker.admin_servers.split(",")}) as quotas:
         return quotas.describe_all()

@@ -49,8 +49,6 @@ class Faults:
 
 
 class MemoryBroker:
-    """Client quotas."""
-
     def __init__(self, faults: Faults) -> None:
         self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.errors: dict[QuotaEntity, BrokerError] = {}
@@ -93,8 +91,6 @@ class MemoryBroker:
 
 
 class MemoryHolds:
-    """ACL bindings that are holds."""
-
     def __init__(self, faults: Faults) -> None:
         self.bindings: set[HoldBinding] = set()
         self.added: list[HoldBinding] = []
@@ -140,8 +136,6 @@ class MemoryHolds:
 
 
 class MemoryUse:
-    """Who produced from where."""
-
     def __init__(self) -> None:
         self.by_address: dict[str, set[str]] = {}
         self.why_not = ""
@@ -315,6 +309,11 @@ class World:
         }
         assert set(values) <= set(row)
         self.decisions.rows.append(row | values)
+
+    def enforce(self, *args: Any, **values: Any) -> None:
+        """Append a decision, as `decide` does, and reconcile."""
+        self.decide(*args, **values)
+        self.reconcile()
 
     def order(self, principal: str | None = None, seconds: float = 120) -> None:
         """Give a release order, by the brokers."""

@@ -138,7 +138,6 @@ class Stream:
         return replace(options, **changes)
 
     def run(self, spark: SparkSession, extent: Callable[[], Extent] | None = None, **changes: Any) -> None:
-        """Read all there is, in this process."""
         options = self.options(extent=extent, **changes)
 
         def read() -> None:
@@ -159,7 +158,6 @@ class Stream:
         return {table: sorted(map(str, _final(table, self.rows(table), without))) for table in WRITE_ORDER}
 
     def state(self, spark: SparkSession) -> dict[str, bytes]:
-        """All ledgers as they are stored."""
         return stored_ledgers(spark, self.checkpoint)
 
 

@@ -39,7 +39,6 @@ class Following:
         self.close()
 
     def close(self) -> None:
-        """Release its pipes; it has ended."""
         self._reader.join()
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None

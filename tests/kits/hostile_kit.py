@@ -230,7 +230,6 @@ class TapCommand:
         return is_level
 
     def status(self) -> TapHeartbeat:
-        """Its newest heartbeat."""
         return read_heartbeats(self._broker.admin_config())[self._broker.broker_id]
 
 

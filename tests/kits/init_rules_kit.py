@@ -20,8 +20,6 @@ UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
 
 
 class Rules(str, Enum):
-    """Whose rules decide."""
-
     MERGED = "merged"
     DRAFT = "draft"
 
@@ -36,14 +34,6 @@ class Transaction(str, Enum):
 
 @dataclass(frozen=True)
 class InitRequest:
-    """A request.
-
-    Attributes:
-        transactional_id: None for a merely idempotent producer.
-        producer_id: That the client has already, -1 if none.
-        producer_epoch: Of that, -1 if none.
-    """
-
     transactional_id: str | None = None
     producer_id: int = NO_ID
     producer_epoch: int = NO_EPOCH
@@ -77,15 +67,6 @@ class TransactionalState:
 
 @dataclass(frozen=True)
 class InitDecision:
-    """An answer.
-
-    Attributes:
-        error: `NONE`, or the name of Kafka's error.
-        producer_id: That was handed out, -1 on an error.
-        producer_epoch: Of that, -1 on an error.
-        state: What the coordinator remembers from now on; None if it keeps nothing.
-    """
-
     error: str
     producer_id: int = NO_ID
     producer_epoch: int = NO_EPOCH
@@ -100,14 +81,7 @@ def is_exhausted(epoch: int) -> bool:
 def init_producer_id(
     request: InitRequest, state: TransactionalState | None, new_producer_id: int, rules: Rules = Rules.MERGED
 ) -> InitDecision:
-    """Answer a request as the broker does, once it is authorised.
-
-    Args:
-        request: What the client asks.
-        state: What the coordinator remembers of its transactional id, None if nothing.
-        new_producer_id: The next id of the broker's block, if one has to be handed out.
-        rules: Whose.
-    """
+    """Answer a request as the broker does, once it is authorised."""
     if (request.producer_id == NO_ID) != (request.producer_epoch == NO_EPOCH) or request.transactional_id == "":
         return InitDecision(INVALID_REQUEST, state=state)
     if request.transactional_id is None:
@@ -173,8 +147,6 @@ def _answer(state: TransactionalState) -> InitDecision:
 
 
 class Outcome(str, Enum):
-    """What came of a request."""
-
     FIRST_ID = "first id"
     NEW_ID = "new id"
     NEW_INSTANCE = "new instance"
@@ -214,12 +186,6 @@ def classify(request: InitRequest, answer: InitDecision, *, asked_before: bool, 
     """Say what came of a request, from what a broker logs of it.
 
     A bump and its retry get the same answer; only that the same was asked and answered before tells them apart.
-
-    Args:
-        request: What the client asked.
-        answer: What it got; its state is not looked at.
-        asked_before: Whether the same request for a transactional id got the same answer before.
-        known_before: Whether its transactional id got an id before.
     """
     if answer.error != NONE:
         return _OF_ERROR.get(answer.error, Outcome.OTHER_ERROR)

@@ -81,13 +81,10 @@ def _field(schema: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def load_schemas() -> dict[str, Any]:
-    """The cut schemas, by kind."""
     return dict(json.loads(SCHEMAS.read_text(encoding="utf-8"))["schemas"])
 
 
 class _Source:
-    """The published schemas."""
-
     def __init__(self, folder: Path, crds: list[Path]) -> None:
         self._definitions = json.loads((folder / "_definitions.json").read_text(encoding="utf-8"))["$defs"]
         self._crds = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in crds]

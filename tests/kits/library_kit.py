@@ -61,7 +61,6 @@ class LibraryProducer:
             self._process.stdout.close()
 
     def wait_for_end(self) -> None:
-        """Wait until it has ended of itself."""
         wait_until(lambda: self._process.poll() is not None, f"it ends: {self.lines}")
         self._reader.join()
 

@@ -13,13 +13,6 @@ _MAGIC = "-- MAGIC"
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell.
-
-    Attributes:
-        text: Its SQL or Markdown.
-        is_sql: Whether it is run.
-    """
-
     text: str
     is_sql: bool
 
@@ -39,6 +32,5 @@ def _cell(text: str) -> Cell:
 
 
 def as_markdown(answer: Answer) -> list[str]:
-    """Return the lines of a table."""
     rows = [[str(value) for value in row] for row in answer.rows]
     return [f"| {' | '.join(row)} |" for row in (answer.columns, ["---"] * len(answer.columns), *rows)]

@@ -58,7 +58,6 @@ class Runtime:
     packages: tuple[str, ...] = (str(ROOT),)
 
     def prepared(self) -> "Runtime":
-        """Write its files."""
         settings = {
             "spark.master": "local[2]",
             "spark.jars": ",".join(self.jars),
@@ -82,7 +81,6 @@ class Runtime:
         return self
 
     def environment(self) -> dict[str, str]:
-        """Of its processes."""
         return os.environ | {
             "DATABRICKS_RUNTIME_VERSION": self.version,
             "SPARK_CONF_DIR": str(self.root / "conf"),

@@ -24,15 +24,6 @@ _PYTHON = "python3.12"
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a task is run with.
-
-    Attributes:
-        python: Interpreter of the job's environment, which sees the runtime's behind it.
-        jars: What the runtime has and pyspark has not.
-        runtime: The runtime's libraries and their versions.
-        installed: Those that came with the wheel.
-    """
-
     python: str
     jars: tuple[str, ...]
     runtime: dict[str, str]

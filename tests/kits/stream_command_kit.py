@@ -17,14 +17,7 @@ LIMIT_S = 300.0
 
 @dataclass
 class StreamCommand:
-    """A stream's folders and topic.
-
-    Attributes:
-        root: Of its folders.
-        servers: Brokers.
-        topic: Of produce events.
-        arguments: Further options.
-    """
+    """A stream's folders and topic."""
 
     root: Path
     servers: str
@@ -69,7 +62,6 @@ class StreamCommand:
         return (self.root / "stderr").read_text(errors="replace").splitlines()
 
     def batches(self) -> int:
-        """Batches that are done."""
         return sum(file.name.isdecimal() for file in (self.checkpoint / "commits").glob("*"))
 
     def wait_for_batches(self, count: int, process: subprocess.Popen[bytes]) -> None:

@@ -45,7 +45,6 @@ class Terminal:
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).replace("\r\n", "\n")
 
     def wait_for(self, text: str) -> None:
-        """Read until the text appears."""
         while text not in self.text:
             assert self._read(), self.text
 
@@ -60,7 +59,6 @@ class Terminal:
         return bool(output)
 
     def press(self, keys: str) -> None:
-        """Type keys."""
         os.write(self._side, keys.encode())
 
     def end(self) -> int:

@@ -46,6 +46,6 @@ def test_quotas_and_principals_of_any_name_hold_for_exactly_that_name(spark: Spa
     "tables",
     ["main.q; DROP TABLE x", "main.`q`", "main.q--", "main.q.r", 'main."q"', "main.q\n", "a b.c", "main.q/*"],
 )
-def test_what_is_no_plain_catalog_and_schema_is_never_taken_for_one(tables: str) -> None:
+def test_an_odd_name_is_never_taken_for_a_catalog_and_schema(tables: str) -> None:
     # `main.q--` is a name of letters, digits, `_` and `-`, and is quoted.
     assert not is_catalog(tables) or catalog_table(tables, "t") == "`main`.`q--`.`t`"

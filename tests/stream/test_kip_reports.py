@@ -96,7 +96,7 @@ def test_a_block_of_producer_ids_becomes_a_row(spark: SparkSession) -> None:
     ]
 
 
-def test_what_is_no_report_is_passed_over(spark: SparkSession) -> None:
+def test_invalid_reports_are_skipped(spark: SparkSession) -> None:
     values = ["text", {"principal": "User:a"}, [1], b"\xff{", b"", {"timestamp_ms": 1, "broker_id": "x"}]
     assert INITS.rows(records(spark, *values, init())).num_rows == 1
     assert BLOCKS.rows(records(spark, *values, block())).num_rows == 1

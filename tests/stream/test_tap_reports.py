@@ -71,7 +71,7 @@ def test_a_batch_without_a_report_has_no_rows(spark: SparkSession, values: list[
     assert status_rows(records(spark, *values)).num_rows == 0
 
 
-def test_what_is_no_report_is_passed_over(spark: SparkSession) -> None:
+def test_invalid_reports_are_skipped(spark: SparkSession) -> None:
     assert status_rows(records(spark, "text", {"lines": 4}, [1], report(1, 5))).num_rows == 1
 
 

@@ -42,12 +42,7 @@ class Told:
 
 
 class Walk:
-    """One walk; `run` raises `WrongError` if anything is wrong.
-
-    Args:
-        seed: Of all choices.
-        steps: How many.
-    """
+    """One walk; `run` raises `WrongError` if anything is wrong."""
 
     def __init__(self, seed: int, steps: int = 60) -> None:
         self._random, self._steps = Chance(seed), steps

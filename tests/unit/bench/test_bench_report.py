@@ -52,7 +52,7 @@ def test_the_top_level_numbers_are_those_of_the_parts() -> None:
     }
 
 
-def test_what_was_not_measured_is_null() -> None:
+def test_figures_that_were_not_measured_are_null() -> None:
     found = headline({})
 
     assert set(found) >= ASKED_FOR

@@ -1,5 +1,3 @@
-"""Tests of the jar for brokers: its build, and the Java it needs."""
-
 import zipfile
 from pathlib import Path
 

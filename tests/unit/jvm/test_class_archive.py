@@ -1,5 +1,3 @@
-"""Tests of the class archives that a JVM may load."""
-
 import os
 from pathlib import Path
 

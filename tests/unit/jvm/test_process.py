@@ -1,5 +1,3 @@
-"""Tests that a started program ends with all processes that it started."""
-
 import os
 import signal
 import subprocess

@@ -1,15 +1,12 @@
-"""The decision table of INIT_PRODUCER_ID: KIP-360's draft, and merged Kafka where it differs."""
+"""Tests of the model of INIT_PRODUCER_ID (KIP-360), which tests/broker compares with a real broker, and its draft."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.kits.init_rules_kit import (
     MAX_EPOCH,
-    NEW_PID,
     InitDecision,
     InitRequest,
     Outcome,
@@ -33,17 +30,6 @@ def ask(
 ) -> tuple[str, int, int]:
     answer = init_producer_id(request, state, NEW, rules)
     return answer.error, answer.producer_id, answer.producer_epoch
-
-
-@pytest.mark.parametrize("request_", [InitRequest(), InitRequest(None, 70, 6)])
-def test_without_a_transactional_id_every_call_is_a_new_id(request_: InitRequest) -> None:
-    answer = init_producer_id(request_, None, NEW)
-    assert (answer.error, answer.producer_id, answer.producer_epoch, answer.state) == ("NONE", NEW, 0, None)
-
-
-@pytest.mark.parametrize("request_", [tx(70, -1), tx(-1, 6), InitRequest(""), InitRequest(None, 70, -1)])
-def test_half_an_identity_and_an_empty_transactional_id_are_no_request(request_: InitRequest) -> None:
-    assert ask(request_) == ("INVALID_REQUEST", -1, -1)
 
 
 @pytest.mark.parametrize("rules", Rules)
@@ -80,18 +66,6 @@ def test_the_table_of_the_kip_and_of_merged_kafka(
     assert ask(tx(70, epoch), rules=Rules.DRAFT) == draft
 
 
-def test_a_bump_can_be_retried_until_another_instance_comes() -> None:
-    bumped = init_producer_id(tx(70, 6), STATE, NEW)
-    retried = init_producer_id(tx(70, 6), bumped.state, NEW)
-    assert (retried.producer_epoch, retried.state) == (7, bumped.state)
-    taken_over = init_producer_id(tx(), bumped.state, NEW)
-    assert ask(tx(70, 6), taken_over.state) == ("PRODUCER_FENCED", -1, -1)
-
-
-def test_an_id_that_is_not_its_own_is_fenced() -> None:
-    assert ask(tx(71, 6)) == ("PRODUCER_FENCED", -1, -1)
-
-
 def test_while_a_transaction_ends_the_client_has_to_ask_again() -> None:
     assert ask(tx(), replace(STATE, transaction=Transaction.ENDING)) == ("CONCURRENT_TRANSACTIONS", -1, -1)
 
@@ -102,40 +76,6 @@ def test_an_open_transaction_is_aborted_under_an_epoch_that_nobody_gets() -> Non
     assert (answer.error, answer.state.transaction) == ("CONCURRENT_TRANSACTIONS", Transaction.ENDING)
     ended = replace(answer.state, transaction=Transaction.NONE)
     assert ask(tx(), ended) == ("NONE", 70, 8)
-
-
-class TestExhaustedEpochs:
-    LAST = replace(STATE, producer_epoch=MAX_EPOCH - 1)
-
-    @pytest.mark.parametrize("request_", [tx(), tx(70, MAX_EPOCH - 1)])
-    def test_a_new_id_begins_at_epoch_0(self, request_: InitRequest) -> None:
-        assert ask(request_, self.LAST) == ("NONE", NEW, 0)
-
-    def test_who_lost_the_answer_gets_it_again(self) -> None:
-        rotated = init_producer_id(tx(70, MAX_EPOCH - 1), self.LAST, NEW)
-        retried = init_producer_id(tx(70, MAX_EPOCH - 1), rotated.state, NEW + 1)
-        assert (retried.error, retried.producer_id, retried.producer_epoch) == ("NONE", NEW, 0)
-
-    def test_an_id_that_was_never_its_own_is_fenced_also_at_the_last_epoch(self) -> None:
-        assert ask(tx(71, MAX_EPOCH - 1), self.LAST)[0] == "PRODUCER_FENCED"
-
-    def test_a_zombie_of_the_id_before_is_fenced(self) -> None:
-        rotated = init_producer_id(tx(), self.LAST, NEW)
-        assert ask(tx(70, MAX_EPOCH - 1), rotated.state)[0] == "PRODUCER_FENCED"
-        assert ask(tx(70, 5), rotated.state)[0] == "PRODUCER_FENCED"
-
-
-@given(st.lists(st.tuples(st.integers(-1, 1), st.integers(-1, 4)), max_size=30))
-def test_the_epoch_of_an_id_never_goes_back(steps: list[tuple[int, int]]) -> None:
-    state: TransactionalState | None = None
-    newest = (-1, -1)
-    for behind, epoch in steps:
-        known = state.producer_id if state else 0
-        answer = init_producer_id(tx(known, epoch) if behind >= 0 and epoch >= 0 else tx(), state, NEW)
-        if answer.error == "NONE":
-            assert (answer.producer_id, answer.producer_epoch) >= newest
-            newest = (answer.producer_id, answer.producer_epoch)
-        state = answer.state
 
 
 class TestOutcomes:
@@ -167,9 +107,3 @@ class TestOutcomes:
     )
     def test_each_is_told(self, outcome: Outcome, arguments: tuple[Any, ...], before: dict[str, Any]) -> None:
         assert self.of(*arguments, **before) is outcome
-
-    @given(st.integers(0, 5), st.booleans())
-    def test_an_epoch_is_never_a_new_producer_id(self, epoch: int, asked_before: bool) -> None:
-        answer = init_producer_id(tx(70, epoch), STATE, NEW)
-        outcome = classify(tx(70, epoch), answer, asked_before=asked_before, known_before=True)
-        assert (outcome in NEW_PID) == (answer.error == "NONE" and answer.producer_id == NEW)

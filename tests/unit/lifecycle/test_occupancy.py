@@ -1,6 +1,6 @@
 """What brokers hold, will hold, would forget, and who leads it after a death: on a census made by hand."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,7 +127,7 @@ def test_entries_of_a_principal_are_its_ids_times_partitions_times_replicas() ->
     assert count_held(found, count_occupancy(found)) == [Held("unknown", 100, 3000)]
 
 
-def test_who_holds_most_entries_comes_first_however_few_its_ids_and_who_holds_none_not_at_all() -> None:
+def test_principals_are_sorted_by_entries_and_those_without_any_are_left_out() -> None:
     of_a = [replica([(1, 0)], partition=each) for each in range(5)]
     bound = {1: ("User:a", 1.0), 2: ("User:b", 1.0), 3: ("User:b", 1.0), 9: ("User:gone", 1.0)}
     found = census(*of_a, replica([(2, 0), (3, 0)], partition=5), bound=bound)
@@ -200,14 +200,14 @@ def test_floods_at_random_are_told_without_a_bias() -> None:
     assert np.std(found) < 0.1 * 3600
 
 
-def test_what_opens_its_producers_at_once_is_no_flood_a_moment_later() -> None:
+def test_producers_opened_at_once_are_no_flood_a_moment_later() -> None:
     at_once = np.linspace(0, 3, 100)
     assert lately_of(at_once + 70) is None
     # As it happens nobody can tell.
     assert known(lately_of(at_once)).pids_per_hour == 100 * 80
 
 
-def test_what_opened_at_once_as_a_flood_began_does_not_make_the_flood_faster() -> None:
+def test_producers_opened_at_once_as_a_flood_began_do_not_make_it_faster() -> None:
     lately = known(lately_of(np.arange(120) + 0.5, beside=[120.0] * 60))
     assert lately.pids_per_hour == pytest.approx(3600, rel=0.05)
 
@@ -287,7 +287,7 @@ def test_a_flood_that_began_lately_fills_the_broker_until_the_first_ones_expire(
     assert young.reaches(2401) is None
 
 
-def test_what_stays_in_use_does_not_expire() -> None:
+def test_producers_in_use_do_not_expire() -> None:
     living = outlook(replica([(pid, 0.1) for pid in range(50)]), pids_per_hour=0)
     assert living.held_in(24 * HOUR) == living.settles_at == 50
 
@@ -350,7 +350,7 @@ def test_until_the_next_check_the_expired_are_held_too() -> None:
     assert (found.settles_at, found.swing) == (360, 600)
 
 
-def test_what_is_silent_goes_when_its_time_has_come() -> None:
+def test_silent_producers_expire_on_time() -> None:
     silent = outlook(replica([(1, 2), (2, 10), (3, 23.5)]), pids_per_hour=0)
     assert [silent.held_in(hours * HOUR) for hours in (0, 0.4, 0.5, 14, 22)] == [3, 3, 2, 1, 0]
 
@@ -381,7 +381,7 @@ def test_the_forecast_agrees_with_the_model_of_the_broker_to_a_check() -> None:
 # Another expiration
 
 
-def test_what_a_shorter_expiration_frees_is_what_lies_between_both() -> None:
+def test_a_shorter_expiration_frees_the_ids_between_both_expirations() -> None:
     found = census(
         replica([(1, 0.5), (2, 2), (3, 30), (4, 5, True)]), replica([(2, 2)], broker=2, leads=False), brokers=[1, 2]
     )
@@ -484,58 +484,8 @@ def test_a_partition_without_another_replica_in_sync_has_no_leader() -> None:
     assert (second.dead, second.leaderless) == (2, (("logs", 6),))
 
 
-Moves = Callable[[int, int, dict[int, int]], dict[int, int]]
-"""Who gets how many producers, of the dead broker's id, how many moved, and who is alive with how many."""
 KIP_936 = {1: 100, 2: 150, 3: 100, 4: 120, 5: 100, 6: 90}
-"""Active producers of the KIP's example; 200 is what a broker can hold."""
-
-
-def kip_936_cascade(producers: dict[int, int], capacity: int, first: int, moves: Moves) -> list[dict[int, int]]:
-    """Follow the cascade of KIP-936 (rejected alternative 4), where a broker's producers move with its leaderships.
-
-    This is the KIP's arithmetic, not Kafka's: there, followers hold the producers already.
-    """
-    alive = dict(producers)
-    steps: list[dict[int, int]] = []
-    dead: int | None = first
-    while dead is not None:
-        moved = alive.pop(dead)
-        for broker, count in moves(dead, moved, alive).items():
-            alive[broker] += count
-        steps.append(dict(alive))
-        dead = next((broker for broker, count in alive.items() if count > capacity), None)
-    return steps
-
-
-def spread_evenly(_dead: int, moved: int, alive: dict[int, int]) -> dict[int, int]:
-    share, rest = divmod(moved, len(alive))
-    return {broker: share + (number < rest) for number, broker in enumerate(alive)}
-
-
-def to_the_next(dead: int, moved: int, alive: dict[int, int]) -> dict[int, int]:
-    """The broker with the next higher id gets them all; after the last one, the first."""
-    brokers = sorted(alive)
-    return {next((broker for broker in brokers if broker > dead), brokers[0]): moved} if brokers else {}
-
-
-def as_the_kip_moves(dead: int, moved: int, alive: dict[int, int]) -> dict[int, int]:
-    """Of broker 1's 100 producers, 60 go to broker 2; of where all others go the KIP says nothing."""
-    if dead != 1:
-        return to_the_next(dead, moved, alive)
-    others = [broker for broker in alive if broker != 2]
-    return {2: 60} | spread_evenly(dead, moved - 60, dict.fromkeys(others, 0))
-
-
-def test_kip_936_s_own_arithmetic_kills_the_second_broker_and_then_the_cluster() -> None:
-    steps = kip_936_cascade(KIP_936, 200, 1, as_the_kip_moves)
-
-    assert steps[0] == {2: 210, 3: 110, 4: 130, 5: 110, 6: 100}
-    assert steps[1] == {3: 320, 4: 130, 5: 110, 6: 100}
-    assert [len(step) for step in steps] == [5, 4, 3, 2, 1, 0]
-
-
-def test_kip_936_s_brokers_survive_if_leadership_spreads_evenly() -> None:
-    assert kip_936_cascade(KIP_936, 200, 1, spread_evenly) == [{2: 170, 3: 120, 4: 140, 5: 120, 6: 110}]
+"""Active producers of the brokers in the KIP's example."""
 
 
 def test_in_kafka_the_same_six_brokers_hold_as_much_after_a_death_as_before() -> None:

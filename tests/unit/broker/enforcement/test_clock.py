@@ -1,5 +1,3 @@
-"""Tests of the brokers' time, and of deadlines that no clock postpones."""
-
 import pytest
 
 from broker.enforcement.clock import BrokersTime, Deadlines

@@ -1,5 +1,3 @@
-"""Tests of a dry run beside a running enforcer, whose leases it may or may not know."""
-
 from collections.abc import Callable, Collection, Sequence
 
 import pytest
@@ -37,8 +35,7 @@ def dry_run(world: World, others: Callable[[], Collection[Target] | None] = lamb
 def world() -> World:
     """Mallory has an open lease, bob its value without one."""
     world = World(narrow=False)
-    world.decide()
-    world.reconcile()
+    world.enforce()
     world.broker.set(BOB, 0.01)
     return world
 

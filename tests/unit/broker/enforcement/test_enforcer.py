@@ -1,5 +1,3 @@
-"""Tests of the enforcer with in-memory doubles, including a crash at every point."""
-
 from collections.abc import Sequence
 from unittest.mock import patch
 
@@ -22,8 +20,7 @@ def world() -> World:
 
 class TestALease:
     def test_sets_the_quota_and_takes_it_back_when_it_is_due(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
         world.reconcile(59.999)
@@ -35,8 +32,7 @@ class TestALease:
     def test_goes_back_to_the_value_before_and_leaves_other_quotas_alone(self, world: World) -> None:
         world.broker.set(MALLORY, 50.0)
         world.broker.set(MALLORY, 1e6, "producer_byte_rate")
-        world.decide()
-        world.reconcile()
+        world.enforce()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01, "producer_byte_rate": 1e6}}
         world.reconcile(60)
         assert world.broker.quotas == {MALLORY: {KEY: 50.0, "producer_byte_rate": 1e6}}
@@ -53,8 +49,7 @@ class TestALease:
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
     def test_ends_when_the_throttle_does_whose_quota_was_raised(self, world: World) -> None:
-        world.decide(seconds=600)
-        world.reconcile()
+        world.enforce(seconds=600)
         world.reconcile(10)
         world.decide(seconds=18, reason="quota_changed")
         world.reconcile(17.999)
@@ -66,8 +61,7 @@ class TestALease:
         ]
 
     def test_ends_at_once_when_the_quota_is_removed_and_does_not_come_back(self, world: World) -> None:
-        world.decide(seconds=600)
-        world.reconcile()
+        world.enforce(seconds=600)
         world.now_ms += 10_000
         world.decide(seconds=0, reason="quota_changed")
         world.reconcile(1)
@@ -78,8 +72,7 @@ class TestALease:
         assert world.log.states()[-1] == "restored"
 
     def test_ends_sooner_also_if_the_order_came_while_nobody_ran(self, world: World) -> None:
-        world.decide(seconds=600)
-        world.reconcile()
+        world.enforce(seconds=600)
         world.now_ms += 10_000
         world.decide(seconds=18, reason="quota_changed")
         world.now_ms += 20_000
@@ -100,8 +93,7 @@ class TestALease:
 
     def test_that_waits_for_room_is_not_taken_once_its_throttle_has_ended(self) -> None:
         world = World(narrow=False, max_principals=1)
-        world.decide("User:eve", seconds=60)
-        world.reconcile()
+        world.enforce("User:eve", seconds=60)
         world.decide(seconds=600)
         world.reconcile(1)
         world.decide(seconds=0, reason="quota_changed")
@@ -110,8 +102,7 @@ class TestALease:
         assert world.broker.quotas == {}
 
     def test_that_ended_sooner_is_taken_anew_for_what_is_refused_afterwards(self, world: World) -> None:
-        world.decide(seconds=600)
-        world.reconcile()
+        world.enforce(seconds=600)
         world.decide(seconds=0, reason="quota_changed")
         world.reconcile(1)
         world.decide(seconds=60)
@@ -121,8 +112,7 @@ class TestALease:
         assert world.broker.quotas == {}
 
     def test_of_a_clock_behind_the_brokers_ends_at_once_when_the_quota_is_removed(self, world: World) -> None:
-        world.decide(seconds=600)
-        world.reconcile()
+        world.enforce(seconds=600)
         late_by_ms = 30_000
         world.now_ms += late_by_ms
         world.decide(seconds=0, reason="quota_changed")
@@ -131,22 +121,18 @@ class TestALease:
         assert world.broker.quotas == {}
 
     def test_is_made_longer_by_a_renewal_without_touching_the_broker(self, world: World) -> None:
-        world.decide()
-        world.reconcile()
+        world.enforce()
         world.reconcile(50)
-        world.decide()
-        world.reconcile()
+        world.enforce()
         world.reconcile(59)
         assert world.broker.writes() == [0.01]
         world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
 
     def test_a_renewal_that_comes_in_the_very_turn_of_the_end_does_not_flap(self, world: World) -> None:
-        world.decide()
-        world.reconcile()
+        world.enforce()
         world.now_ms += 60_000
-        world.decide()
-        world.reconcile()
+        world.enforce()
         assert world.broker.writes() == [0.01]
         assert [notice.action for notice in world.notices if notice.action != "lever"] == [
             "lock",
@@ -158,8 +144,7 @@ class TestALease:
     def test_follows_the_brokers_clock_and_not_this_host_s(self, world: World, ahead_ms: int) -> None:
         world.ahead_ms = ahead_ms
         world.restart()
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         assert world.broker.writes() == [0.01]
         world.reconcile(59.999)
         assert world.broker.writes() == [0.01]
@@ -180,8 +165,7 @@ class TestALease:
         assert "dated ahead of the brokers' clock: 1" in world.notices_of("alert")[0].why
 
     def test_of_a_decision_until_the_year_3000_comes_back_for_no_second_hour(self, world: World) -> None:
-        world.decide(seconds=974 * 365 * 86_400)
-        world.reconcile()
+        world.enforce(seconds=974 * 365 * 86_400)
         for _ in range(3):
             world.pass_seconds(MAX_LEASE_MS / 1000)
             world.restart()
@@ -197,14 +181,12 @@ class TestALease:
 
     def test_is_not_taken_where_the_quota_is_tighter_already(self, world: World) -> None:
         world.broker.set(MALLORY, 0.005)
-        world.decide()
-        world.reconcile()
+        world.enforce()
         assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
         assert world.log.records == []
 
     def test_ends_at_the_longest_time_allowed(self, world: World) -> None:
-        world.decide(seconds=36_000)
-        world.reconcile()
+        world.enforce(seconds=36_000)
         world.reconcile(MAX_LEASE_MS / 1000)
         world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
@@ -212,10 +194,9 @@ class TestALease:
 
 class TestSomebodyElse:
     @pytest.mark.parametrize("value", [7.0, None])
-    def test_who_changes_the_quota_keeps_it_when_the_lease_ends(self, world: World, value: float | None) -> None:
+    def test_a_quota_that_another_changes_stays_when_the_lease_ends(self, world: World, value: float | None) -> None:
         world.broker.set(MALLORY, 50.0)
-        world.decide()
-        world.reconcile()
+        world.enforce()
         world.broker.set(MALLORY, value)
         before = dict(world.broker.quotas)
         world.reconcile(60)
@@ -225,8 +206,7 @@ class TestSomebodyElse:
 
     def test_is_left_alone_for_a_while_also_by_renewals_and_after_a_restart(self) -> None:
         world = World(narrow=False, hands_off_ms=600_000)
-        world.decide()
-        world.reconcile()
+        world.enforce()
         world.broker.set(MALLORY, 7.0)
         world.decide(seconds=61)
         world.reconcile(1)
@@ -237,11 +217,10 @@ class TestSomebodyElse:
 
         world.decide()
         world.reconcile(600)
-        world.decide()
-        world.reconcile()
+        world.enforce()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
-    def test_who_sets_a_quota_between_the_intent_and_the_change_keeps_it(self, world: World) -> None:
+    def test_a_quota_that_another_sets_between_the_intent_and_the_change_stays(self, world: World) -> None:
         world.decide()
         with patch.object(world.broker, "alter", side_effect=Crash), pytest.raises(Crash):
             world.reconcile()
@@ -256,8 +235,7 @@ class TestLimits:
     @pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "User:tap", "no-principal"])
     def test_some_principals_are_never_touched(self, principal: str) -> None:
         world = World(narrow=False, never=frozenset({"User:etl", "tap"}))
-        world.decide(principal)
-        world.reconcile()
+        world.enforce(principal)
         world.reconcile()
         assert (world.log.records, len(world.notices_of("skipped"))) == ([], 1)
 
@@ -274,16 +252,14 @@ class TestLimits:
 
     def test_at_most_so_many_quotas_are_in_force_at_once(self) -> None:
         world = World(max_entities=2)
-        world.decide(client_ids={"a": 10, "b": 10, "c": 10})
-        world.reconcile()
+        world.enforce(client_ids={"a": 10, "b": 10, "c": 10})
         assert len(world.broker.quotas) == 2
         assert "--max-entities" in world.notices_of("skipped")[0].why
 
     def test_a_quota_that_could_not_be_set_yet_takes_its_room(self) -> None:
         world = World(narrow=False, max_entities=1)
         world.broker.errors[MALLORY] = unavailable()
-        world.decide()
-        world.reconcile()
+        world.enforce()
         world.decide("User:eve")
         world.reconcile(1)
         assert (world.broker.quotas, world.targets()) == ({}, {Target("request_percentage", MALLORY)})
@@ -291,8 +267,7 @@ class TestLimits:
     def test_a_client_that_changes_its_client_id_gets_six_quotas_in_all_its_life(self) -> None:
         world = World()
         for number in range(20):
-            world.decide(client_ids={f"app-{number}": 10})
-            world.reconcile()
+            world.enforce(client_ids={f"app-{number}": 10})
             world.reconcile(60)
             if number == 10:
                 world.restart()
@@ -301,8 +276,7 @@ class TestLimits:
 
     def test_an_order_releases_now_and_keeps_new_leases_away_for_its_time(self, world: World) -> None:
         world.decide(seconds=600)
-        world.decide("User:eve", seconds=600)
-        world.reconcile()
+        world.enforce("User:eve", seconds=600)
         world.order("User:mallory")
         world.reconcile()
         assert set(world.broker.quotas) == {QuotaEntity("eve")}
@@ -313,17 +287,8 @@ class TestLimits:
         world.reconcile(120)
         assert set(world.broker.quotas) == {QuotaEntity("eve"), MALLORY}
 
-    def test_an_order_for_all_releases_all(self, world: World) -> None:
-        world.decide(seconds=600)
-        world.decide("User:eve", seconds=600)
-        world.reconcile()
-        world.order()
-        world.reconcile()
-        assert world.broker.quotas == {}
-
     def test_an_orderly_stop_restores_all(self, world: World) -> None:
-        world.decide()
-        world.reconcile()
+        world.enforce()
         assert world.enforcer.end_all("the enforcer is stopped") == []
         assert world.broker.quotas == {}
         world.restart()
@@ -335,8 +300,7 @@ class TestErrors:
     def test_of_one_entity_do_not_stop_the_others(self, world: World) -> None:
         world.broker.errors[MALLORY] = RequestRefusedError("not a valid quota")
         world.decide()
-        world.decide("User:eve")
-        world.reconcile()
+        world.enforce("User:eve")
         assert world.broker.quotas == {QuotaEntity("eve"): {KEY: 0.01}}
         assert world.log.states() == ["applying", "failed"]
         assert "not a valid quota" in world.notices_of("failed")[0].why
@@ -354,8 +318,7 @@ class TestErrors:
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
     def test_at_the_end_of_a_lease_are_tried_again_until_it_is_restored(self, world: World) -> None:
-        world.decide()
-        world.reconcile()
+        world.enforce()
         world.broker.errors[MALLORY] = unavailable()
         for _ in range(10):
             world.reconcile(60)
@@ -379,8 +342,7 @@ class TestTablesThatFail:
     @pytest.fixture(params=["decisions", "log", "both"])
     def broken(self, request: pytest.FixtureRequest, world: World) -> World:
         world.broker.set(MALLORY, 50.0)
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         if request.param != "log":
             world.decisions.broken = OSError("torn commit")
         if request.param != "decisions":
@@ -466,8 +428,7 @@ class TestTablesThatFail:
         assert world.broker.quotas == {MALLORY: {KEY: 50.0}}
 
     def test_do_not_hide_a_lease_that_only_they_know(self, world: World) -> None:
-        world.decide()
-        world.reconcile()
+        world.enforce()
         world.store.kept.clear()
         world.restart()
         world.reconcile()
@@ -480,8 +441,7 @@ class TestBetweenReconciliations:
     """While these back off, as while the tables or the topic of leases fail."""
 
     def test_a_lease_ends_in_time_without_the_tables(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.decisions.broken = world.log.broken = OSError("torn commit")
         world.pass_seconds(59.999)
         world.enforcer.end_due()
@@ -491,8 +451,7 @@ class TestBetweenReconciliations:
         assert world.broker.quotas == {}
 
     def test_a_lease_ends_in_time_without_the_topic_of_leases(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.store.broken = LeaseStoreError("topic deleted")
         world.pass_seconds(60)
         with pytest.raises(LeaseStoreError):
@@ -500,8 +459,7 @@ class TestBetweenReconciliations:
         assert world.broker.quotas == {}
 
     def test_an_order_is_obeyed(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.order()
         world.enforcer.end_due()
         assert world.broker.quotas == {}
@@ -521,8 +479,7 @@ class TestAClockThatIsSetBack:
 
     @pytest.mark.parametrize("back_ms", [1_000, 40_000, DAY_MS])
     def test_makes_no_lease_longer(self, world: World, back_ms: int) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.reconcile(50)
         world.now_ms -= back_ms
         world.reconcile(10)
@@ -535,16 +492,14 @@ class TestAClockThatIsSetBack:
         assert world.broker.writes() == [0.01, None]
 
     def test_while_no_enforcer_ran_ends_its_leases(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.now_ms -= self.DAY_MS
         world.restart()
         world.reconcile()
         assert world.broker.quotas == {}
 
     def test_does_not_put_off_a_retry(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.broker.errors[MALLORY] = unavailable()
         world.reconcile(60)
         del world.broker.errors[MALLORY]
@@ -557,21 +512,18 @@ class TestAQuotaThatIsTighter:
     def test_of_the_user_is_not_loosened_by_a_lease_on_a_client_id(self) -> None:
         world = World()
         world.broker.set(MALLORY, 0.005)
-        world.decide(client_ids={"mallory-app": 10})
-        world.reconcile()
+        world.enforce(client_ids={"mallory-app": 10})
         assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
         assert "already 0.005" in world.notices_of("skipped")[0].why
 
     def test_by_default_is_not_loosened_by_a_lease_on_a_user(self, world: World) -> None:
         world.broker.wider = 0.005
-        world.decide()
-        world.reconcile()
+        world.enforce()
         assert world.broker.quotas == {}
 
     def test_that_comes_during_a_lease_ends_it_at_its_renewal(self) -> None:
         world = World()
-        world.decide(client_ids={"mallory-app": 10})
-        world.reconcile()
+        world.enforce(client_ids={"mallory-app": 10})
         world.broker.set(MALLORY, 0.005)
         world.decide(seconds=120, client_ids={"mallory-app": 10})
         world.reconcile(1)
@@ -600,20 +552,18 @@ class TestAValueOfOursWithoutALease:
         assert told == [10, 20, 25, 25]
 
     def test_is_not_said_of_leases(self, world: World) -> None:
-        world.decide()
-        world.reconcile()
+        world.enforce()
         world.restart()
         world.reconcile()
         assert world.notices_of("alert") == []
 
 
 class TestTheLock:
-    def test_who_does_not_hold_it_only_waits(self, world: World) -> None:
+    def test_an_enforcer_without_it_only_waits(self, world: World) -> None:
         waiting = MemoryLock()
         waiting.held = False
         second = world.another(waiting)
-        world.decide()
-        world.reconcile()
+        world.enforce()
         second.reconcile()
         assert world.broker.writes() == [0.01]
 
@@ -624,7 +574,7 @@ class TestTheLock:
         world.reconcile()
         assert world.broker.writes() == [0.01, None]
 
-    def test_who_lost_it_without_knowing_changes_nothing(self, world: World) -> None:
+    def test_an_enforcer_that_lost_it_without_notice_changes_nothing(self, world: World) -> None:
         world.decide()
         with patch.object(world.lock, "confirm", return_value=False):
             world.reconcile()
@@ -672,17 +622,15 @@ def test_a_crash_at_any_point_leaves_no_quota_behind(crash_at: int, after: bool)
 
 
 def test_an_open_lease_goes_on_after_a_crash_without_being_set_again(world: World) -> None:
-    world.decide()
-    world.reconcile()
+    world.enforce()
     world.restart()
     world.reconcile(1)
     world.reconcile(59)
     assert world.broker.writes() == [0.01, None]
 
 
-def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world: World) -> None:
-    world.decide()
-    world.reconcile()
+def test_changes_by_others_while_no_enforcer_ran_are_reported_at_the_start(world: World) -> None:
+    world.enforce()
     world.broker.set(MALLORY, 7.0)
     world.restart()
     world.reconcile(1)
@@ -690,8 +638,7 @@ def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world: W
 
 
 def test_a_restart_does_not_make_a_lease_longer_than_allowed(world: World) -> None:
-    world.decide(seconds=36_000)
-    world.reconcile()
+    world.enforce(seconds=36_000)
     world.reconcile(MAX_LEASE_MS / 2000)
     world.restart()
     world.reconcile()

@@ -1,5 +1,3 @@
-"""Tests of which pairs of principal and address are kept, for how long, and when the answer is unknown."""
-
 import pytest
 
 from broker.enforcement.store import event_addresses
@@ -36,7 +34,7 @@ def test_an_event_that_comes_late_makes_no_use_older(book: AddressBook) -> None:
     assert book.principals(THERE, 200) == {ALICE}
 
 
-def test_what_is_old_is_forgotten(book: AddressBook) -> None:
+def test_old_addresses_are_forgotten(book: AddressBook) -> None:
     book.forget(200)
     assert (book.principals(HERE, 0), book.principals(THERE, 0)) == (set(), {ALICE})
 
@@ -51,7 +49,7 @@ def test_an_event_without_an_address_leaves_it_open_who_uses_one(book: AddressBo
     assert book.unavailable_reason(301) == ""
 
 
-def test_who_comes_when_the_book_is_full_leaves_it_open_who_uses_an_address(
+def test_users_of_an_address_are_unknown_if_a_user_arrives_when_the_book_is_full(
     book: AddressBook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_addresses, "_MAX_PAIRS", 3)
@@ -63,7 +61,7 @@ def test_who_comes_when_the_book_is_full_leaves_it_open_who_uses_an_address(
     assert book.unavailable_reason(401) == ""
 
 
-def test_what_is_forgotten_makes_room(book: AddressBook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgotten_addresses_make_room(book: AddressBook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_addresses, "_MAX_PAIRS", 3)
     book.forget(200)
     for number in (1, 2):

@@ -55,13 +55,13 @@ def require(*, with_holds: bool = False, apply: bool = True) -> None:
     require_rights(SETTINGS, with_holds=lambda: with_holds, apply=apply)
 
 
-def test_who_has_all_rights_lacks_nothing_also_while_the_topic_and_the_group_are_young(admin: Admin) -> None:
+def test_a_user_with_all_rights_lacks_nothing_even_before_topic_and_group_exist(admin: Admin) -> None:
     require(with_holds=True)
     admin.answers |= dict.fromkeys(("topic", "group"))
     require(with_holds=True)
 
 
-def test_who_may_not_see_its_rights_is_told_all_that_it_needs(admin: Admin) -> None:
+def test_a_user_that_can_not_see_its_rights_gets_the_full_list(admin: Admin) -> None:
     admin.answers["cluster"] = None
     with pytest.raises(EnforceError) as error:
         require()
@@ -81,7 +81,7 @@ def test_a_dry_run_needs_rights_to_read_alone(admin: Admin) -> None:
     require(with_holds=True, apply=False)
 
 
-def test_what_is_refused_is_missing(admin: Admin) -> None:
+def test_a_refused_right_is_missing(admin: Admin) -> None:
     admin.answers["topic"] = KafkaError.TOPIC_AUTHORIZATION_FAILED
     admin.answers["group"] = KafkaError.GROUP_AUTHORIZATION_FAILED
     with pytest.raises(EnforceError) as error:

@@ -1,5 +1,3 @@
-"""Tests of the lever `hold`, and of the order of levers, with in-memory doubles."""
-
 from unittest.mock import PropertyMock, patch
 
 import pytest
@@ -30,8 +28,7 @@ def ends(*seconds: float) -> list[int]:
 
 class TestAHold:
     def test_is_set_with_its_end_and_taken_away_when_it_is_due(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         assert (world.holds.ends(), world.broker.quotas) == (ends(60), {})
         world.reconcile(60)
         assert world.holds.bindings == set()
@@ -40,11 +37,9 @@ class TestAHold:
         assert "(hold on user 'mallory') until" in notice.line()
 
     def test_a_renewal_gives_it_a_later_end_without_a_pause(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.reconcile(50)
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         assert world.holds.ends() == ends(110)
         assert [each.until_ms for each in world.holds.added] == ends(60, 110)
         assert [len(world.notices_of(action)) for action in ("throttled", "extended")] == [1, 1]
@@ -52,35 +47,30 @@ class TestAHold:
         assert world.holds.bindings == set()
 
     def test_a_renewal_that_fails_is_tried_again(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.holds.error = unavailable()
         world.reconcile(30)
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         assert world.holds.ends() == ends(60)
         world.holds.error = None
         world.reconcile(1)
         assert world.holds.ends() == ends(90)
 
     def test_never_reaches_as_far_as_brokers_ignore_it(self, world: World) -> None:
-        world.decide(seconds=100_000)
-        world.reconcile()
+        world.enforce(seconds=100_000)
         assert world.holds.ends()[0] < START_MS + MAX_HOLD_MS
 
     def test_is_shortened_on_the_brokers_when_the_quota_is_raised(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.decide(seconds=5, reason="quota_changed")
         world.reconcile(1)
         assert world.holds.ends() == ends(5)
         world.reconcile(4)
         assert world.holds.bindings == set()
 
-    def test_whose_end_moved_back_and_forth_stays_ours_to_its_end(self, world: World) -> None:
+    def test_a_hold_with_an_end_that_moves_back_and_forth_stays_ours(self, world: World) -> None:
         # given a hold that a raised quota shortens, before the next throttle ends a little later
-        world.decide(seconds=600)
-        world.reconcile()
+        world.enforce(seconds=600)
         world.decide(seconds=80, reason="quota_changed")
         world.reconcile(10)
         world.decide(seconds=90)
@@ -95,8 +85,7 @@ class TestAHold:
         assert world.holds.bindings == set()
 
     def test_an_end_that_a_killed_enforcer_wrote_is_ours(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         (binding,) = world.holds.bindings
         world.holds.bindings.add(HoldBinding("mallory", binding.until_ms + 90_000, binding.lease_id))
         world.restart()
@@ -106,8 +95,7 @@ class TestAHold:
         assert world.holds.bindings == set()
 
     def test_does_not_move_for_news_about_others(self, world: World) -> None:
-        world.decide(seconds=600)
-        world.reconcile()
+        world.enforce(seconds=600)
         for number in range(10):
             # The clocks are read one after the other.
             world.steady_ms += 7
@@ -128,9 +116,8 @@ class TestAHold:
 
 
 class TestSomebodyElse:
-    def test_who_removes_it_is_left_alone(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+    def test_a_hold_that_another_removes_is_not_set_again(self, world: World) -> None:
+        world.enforce(seconds=60)
         world.holds.bindings.clear()
         world.decide(seconds=90)
         world.reconcile(1)
@@ -141,27 +128,23 @@ class TestSomebodyElse:
         assert "someone else" in world.notices_of("skipped")[-1].why
 
     def test_is_noticed_within_seconds_without_a_renewal(self, world: World) -> None:
-        world.decide(seconds=600)
-        world.reconcile()
+        world.enforce(seconds=600)
         world.holds.bindings.clear()
         world.reconcile(5)
         assert len(world.notices_of("relinquished")) == 1
 
-    def test_who_sets_a_hold_by_hand_keeps_it(self, world: World) -> None:
+    def test_a_hold_set_by_hand_stays(self, world: World) -> None:
         by_hand = HoldBinding("mallory", START_MS + 1_000_000)
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.holds.bindings.add(by_hand)
         world.reconcile(60)
         assert world.holds.bindings == {by_hand}
 
-    def test_whose_hold_is_longer_needs_none_of_ours_until_it_is_over(self, world: World) -> None:
+    def test_a_longer_hold_by_hand_replaces_ours_until_it_is_over(self, world: World) -> None:
         world.holds.bindings.add(HoldBinding("mallory", START_MS + 60_000))
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         assert "not by us" in world.notices_of("skipped")[0].why
-        world.decide(seconds=90)
-        world.reconcile()
+        world.enforce(seconds=90)
         assert world.holds.ends() == ends(60, 90)
 
     def test_an_admin_s_hold_without_a_lease_is_reported_with_the_way_to_clear_it(self, world: World) -> None:
@@ -208,8 +191,7 @@ class TestAReconciler:
             del world.broker.quotas[entity]
 
     def test_of_acls_is_reported_once_and_the_next_lever_is_used(self, world: World) -> None:
-        world.decide(seconds=600)
-        world.reconcile()
+        world.enforce(seconds=600)
         for _ in range(20):
             self.sweep_holds(world)
             world.reconcile(2)
@@ -221,8 +203,7 @@ class TestAReconciler:
     def test_of_quotas_leaves_addresses_as_a_lever(self) -> None:
         world = World()
         world.use.by_address = {"10.0.0.5": {"User:mallory"}}
-        world.decide(seconds=600, addresses={"10.0.0.5": 9, "other": 9})
-        world.reconcile()
+        world.enforce(seconds=600, addresses={"10.0.0.5": 9, "other": 9})
         for _ in range(20):
             self.sweep_quotas(world)
             world.reconcile(2)
@@ -232,8 +213,7 @@ class TestAReconciler:
         assert world.broker.quotas == {}
 
     def test_is_told_from_an_admin_who_leaves_a_user_alone_that_does_not_exist(self, world: World) -> None:
-        world.decide(seconds=1200)
-        world.reconcile()
+        world.enforce(seconds=1200)
         world.holds.bindings.clear()
         for _ in range(30):
             world.reconcile(2)
@@ -243,32 +223,27 @@ class TestAReconciler:
 
     def test_of_quotas_is_told_from_an_admin_too(self) -> None:
         world = World()
-        world.decide(seconds=1200)
-        world.reconcile()
+        world.enforce(seconds=1200)
         world.broker.quotas.clear()
         for _ in range(80):
             world.reconcile(2)
         assert ({*world.broker.quotas}, world.notices_of("alert")) == ({QuotaEntity(CANARY)}, [])
 
     def test_is_believed_for_an_hour(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         for _ in range(2):
             self.sweep_holds(world)
             world.reconcile(5)
         world.reconcile(3500)
-        world.decide("User:eve")
-        world.reconcile()
+        world.enforce("User:eve")
         assert world.holds.bindings == set()
         world.reconcile(100)
-        world.decide("User:eve")
-        world.reconcile()
+        world.enforce("User:eve")
         assert world.holds.held(world.now_ms) == {"eve"}
 
     @pytest.mark.parametrize("kill", [False, True])
     def test_a_canary_is_left_behind_by_no_stop_and_no_kill(self, world: World, kill: bool) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.holds.bindings.clear()
         world.reconcile(5)
         assert {each.user for each in world.holds.bindings} == {CANARY}
@@ -284,15 +259,13 @@ class TestBrokersWithoutTheClass:
     def test_a_client_quota_is_set_instead_and_the_reason_is_told(self) -> None:
         world = World()
         world.holds.authorizers = {1: HOLD_AUTHORIZER, 2: STOCK}
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         assert (world.broker.quotas, world.holds.bindings) == ({MALLORY: THROTTLED}, set())
         assert "no hold: not every broker has the authorizer (not 2)" in world.notices_of("throttled")[0].why
 
     def test_a_hold_follows_as_soon_as_all_have_it(self) -> None:
         world = World()
-        world.decide(seconds=60)
-        world.reconcile()
+        world.enforce(seconds=60)
         world.holds.authorizers = {1: HOLD_AUTHORIZER}
         world.reconcile(30)
         assert (world.broker.quotas, world.holds.ends()) == ({MALLORY: THROTTLED}, ends(60))
@@ -315,7 +288,7 @@ class TestBrokersWithoutTheClass:
         steady[0] += 30_000
         assert (authorizers.unavailable_reason(), len(notices)) == ("", 5)
 
-    def test_what_can_t_be_asked_counts_as_no_and_later_as_what_it_was(self) -> None:
+    def test_an_unavailable_answer_counts_as_no_at_first_and_later_as_the_last_answer(self) -> None:
         answers: list[dict[int, str]] = []
         steady = [0]
 
@@ -342,8 +315,7 @@ class TestAddresses:
         return world
 
     def test_that_only_the_guilty_used_get_a_limit_beside_the_slower_lever(self, world: World) -> None:
-        world.decide(addresses={"10.0.0.5": 9, "10.0.0.6": 90, "other": 3})
-        world.reconcile()
+        world.enforce(addresses={"10.0.0.5": 9, "10.0.0.6": 90, "other": 3})
         assert world.broker.quotas == {
             QuotaEntity(ip="10.0.0.5"): {"connection_creation_rate": 1.0},
             MALLORY: THROTTLED,
@@ -353,16 +325,14 @@ class TestAddresses:
 
     def test_that_all_refused_pids_come_from_spare_the_known_producers_of_the_guilty(self, world: World) -> None:
         limited = {QuotaEntity(ip="10.0.0.5"): {"connection_creation_rate": 1.0}}
-        world.decide(addresses={"10.0.0.5": 95, "10.0.0.6": 5})
-        world.reconcile()
+        world.enforce(addresses={"10.0.0.5": 95, "10.0.0.6": 5})
         assert world.broker.quotas == limited
         assert "no request_percentage: known producers of mallory go on" in world.notices_of("throttled")[0].why
         world.reconcile(60)
         assert world.broker.quotas == {}
 
     def test_get_a_limit_beside_the_guilty_client_ids(self, world: World) -> None:
-        world.decide(addresses={"10.0.0.5": 20}, client_ids={"orders-importer": 20})
-        world.reconcile()
+        world.enforce(addresses={"10.0.0.5": 20}, client_ids={"orders-importer": 20})
         assert world.broker.quotas == {
             QuotaEntity(ip="10.0.0.5"): {"connection_creation_rate": 1.0},
             QuotaEntity("mallory", "orders-importer"): THROTTLED,
@@ -370,8 +340,7 @@ class TestAddresses:
 
     def test_that_are_not_enough_slow_the_user_as_well(self, world: World) -> None:
         for refused in (20, 30, 40):
-            world.decide(addresses={"10.0.0.5": refused}, refused_pids=refused)
-            world.reconcile()
+            world.enforce(addresses={"10.0.0.5": refused}, refused_pids=refused)
             world.reconcile(55)
         assert world.broker.quotas == {
             QuotaEntity(ip="10.0.0.5"): {"connection_creation_rate": 1.0},
@@ -380,14 +349,12 @@ class TestAddresses:
 
     def test_of_brokers_and_of_the_enforcer_are_never_limited(self, world: World) -> None:
         world.use.own = {"10.0.0.5"}
-        world.decide(addresses={"10.0.0.5": 9})
-        world.reconcile()
+        world.enforce(addresses={"10.0.0.5": 9})
         assert world.broker.quotas == {MALLORY: THROTTLED}
         assert "no connection_creation_rate: none of its addresses is its alone" in world.notices_of("throttled")[0].why
 
     def test_that_nobody_is_known_to_use_are_never_limited(self, world: World) -> None:
-        world.decide(addresses={"10.0.0.7": 9})
-        world.reconcile()
+        world.enforce(addresses={"10.0.0.7": 9})
         assert world.broker.quotas == {MALLORY: THROTTLED}
 
     def test_are_never_limited_while_those_of_the_brokers_can_t_be_read(self, world: World) -> None:
@@ -397,22 +364,19 @@ class TestAddresses:
         assert world.broker.quotas == {MALLORY: THROTTLED}
 
     def test_get_the_tighter_default_back_that_a_limit_would_loosen(self, world: World) -> None:
-        world.decide(seconds=600, addresses={"10.0.0.5": 9})
-        world.reconcile()
+        world.enforce(seconds=600, addresses={"10.0.0.5": 9})
         world.broker.wider = 0.5
         world.reconcile(5)
         assert world.broker.quotas == {}
 
     def test_are_left_alone_while_it_is_not_known_who_uses_them(self, world: World) -> None:
         world.use.why_not = "the events can't be read"
-        world.decide(addresses={"10.0.0.5": 9})
-        world.reconcile()
+        world.enforce(addresses={"10.0.0.5": 9})
         assert world.broker.quotas == {MALLORY: THROTTLED}
         assert "the events can't be read" in world.notices_of("throttled")[0].why
 
     def test_that_somebody_else_begins_to_use_are_free_again_within_seconds(self, world: World) -> None:
-        world.decide(seconds=600, addresses={"10.0.0.5": 9})
-        world.reconcile()
+        world.enforce(seconds=600, addresses={"10.0.0.5": 9})
         world.use.by_address["10.0.0.5"].add("User:alice")
         world.reconcile(5)
         assert world.broker.quotas == {MALLORY: THROTTLED}
@@ -423,15 +387,13 @@ class TestAddresses:
     def test_are_not_needed_under_a_hold(self) -> None:
         world = World(with_class=True)
         world.use.by_address = {"10.0.0.5": {"User:mallory"}}
-        world.decide(addresses={"10.0.0.5": 9})
-        world.reconcile()
+        world.enforce(addresses={"10.0.0.5": 9})
         assert (world.holds.ends(), world.broker.quotas) == (ends(60), {})
 
     def test_are_never_limited_beyond_the_most_leases(self) -> None:
         world = World(max_entities=2)
         world.use.by_address = {f"10.0.0.{number}": {"User:mallory"} for number in range(5)}
-        world.decide(addresses=dict.fromkeys(world.use.by_address, 1))
-        world.reconcile()
+        world.enforce(addresses=dict.fromkeys(world.use.by_address, 1))
         assert len(world.broker.quotas) == 2
         assert "--max-entities" in world.notices_of("skipped")[0].why
 
@@ -439,13 +401,11 @@ class TestAddresses:
 class TestPidsThatGoOnArriving:
     def test_under_a_hold_bring_the_next_lever_with_the_reason(self, world: World) -> None:
         """A hoarder: ids that were handed out before the hold."""
-        world.decide(seconds=60, refused_pids=10)
-        world.reconcile()
+        world.enforce(seconds=60, refused_pids=10)
         for refused in (3000, 6000):
             assert world.broker.quotas == {}
             world.reconcile(55)
-            world.decide(seconds=60, refused_pids=refused)
-            world.reconcile()
+            world.enforce(seconds=60, refused_pids=refused)
         assert (world.holds.ends(), world.broker.quotas) == (ends(170), {MALLORY: THROTTLED})
         why = world.notices_of("throttled")[-1].why
         assert "refused PIDs go on arriving (3000, then 6000)" in why
@@ -455,8 +415,7 @@ class TestPidsThatGoOnArriving:
     def test_bring_one_lever_after_the_other(self, world: World) -> None:
         world.use.by_address = {"10.0.0.5": {"User:mallory"}}
         for number in range(4):
-            world.decide(seconds=60, refused_pids=10 + 1000 * number, addresses={"10.0.0.5": 9})
-            world.reconcile()
+            world.enforce(seconds=60, refused_pids=10 + 1000 * number, addresses={"10.0.0.5": 9})
             world.reconcile(55)
         assert {target.lever for target in world.targets()} == {
             "hold",
@@ -465,12 +424,10 @@ class TestPidsThatGoOnArriving:
         }
 
     def test_of_producers_that_were_refused_and_go_on_bring_nothing_more(self, world: World) -> None:
-        world.decide(seconds=60, refused_pids=10)
-        world.reconcile()
+        world.enforce(seconds=60, refused_pids=10)
         for _ in range(5):
             world.reconcile(55)
-            world.decide(seconds=60, refused_pids=40)
-            world.reconcile()
+            world.enforce(seconds=60, refused_pids=40)
         assert world.broker.quotas == {}
 
     def test_of_who_waited_and_is_refused_when_the_hold_is_over_bring_nothing_more(self, world: World) -> None:
@@ -483,8 +440,7 @@ class TestPidsThatGoOnArriving:
         assert world.broker.altered == []
 
     def test_of_two_brokers_are_not_compared(self, world: World) -> None:
-        world.decide(seconds=60, refused_pids=10, broker_id=1)
-        world.reconcile()
+        world.enforce(seconds=60, refused_pids=10, broker_id=1)
         world.reconcile(30)
         world.decide(seconds=60, refused_pids=5, broker_id=1)
         world.decide(seconds=60, refused_pids=500, broker_id=2)
@@ -496,29 +452,18 @@ class TestPidsThatGoOnArriving:
 def test_nothing_is_set_on_those_who_are_never_touched_or_share_a_name(principal: str) -> None:
     world = World(with_class=True, never=frozenset({"User:etl"}))
     world.use.by_address = {"10.0.0.5": {principal}}
-    world.decide(principal, addresses={"10.0.0.5": 9})
-    world.reconcile()
+    world.enforce(principal, addresses={"10.0.0.5": 9})
     assert (world.holds.bindings, world.broker.quotas) == (set(), {})
 
 
 def test_a_hold_that_kafka_refuses_fails(world: World) -> None:
     world.holds.error = RequestRefusedError("no")
-    world.decide()
-    world.reconcile()
+    world.enforce()
     assert world.log.states() == ["applying", "failed"]
 
 
-def test_the_kill_switch_ends_it(world: World) -> None:
-    world.decide(seconds=60)
-    world.reconcile()
-    world.order()
-    world.reconcile(1)
-    assert world.holds.bindings == set()
-
-
 def test_it_ends_with_the_enforcer_that_is_stopped(world: World) -> None:
-    world.decide(seconds=60)
-    world.reconcile()
+    world.enforce(seconds=60)
     assert world.enforcer.end_all("stopped") == []
     assert world.holds.bindings == set()
 
@@ -531,8 +476,7 @@ def test_a_crash_at_any_point_leaves_no_hold_behind_and_forgets_none(after: bool
         world = World(with_class=True)
         world.faults.crash_at, world.faults.after = number, after
         try:
-            world.decide(seconds=60)
-            world.reconcile()
+            world.enforce(seconds=60)
             world.decide(seconds=20, reason="quota_changed")
             world.reconcile(10)
             world.decide(seconds=90)

@@ -124,7 +124,7 @@ def test_a_lease_that_is_dropped_is_gone_for_all_readers(topic: LeaseTopic) -> N
     assert follower.read() == another().read() == [lease("cd34")]
 
 
-def test_what_is_not_acknowledged_is_an_error(topic: LeaseTopic, log: Log) -> None:
+def test_an_unacknowledged_record_is_an_error(topic: LeaseTopic, log: Log) -> None:
     log.error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(LeaseStoreError, match="grant this user WRITE"):
         topic.append([lease()])
@@ -132,13 +132,13 @@ def test_what_is_not_acknowledged_is_an_error(topic: LeaseTopic, log: Log) -> No
         topic.drop(["ab12"])
 
 
-def test_what_the_client_may_not_write_by_what_it_knows_is_the_same_error(topic: LeaseTopic, log: Log) -> None:
+def test_a_write_that_the_client_itself_refuses_is_the_same_error(topic: LeaseTopic, log: Log) -> None:
     refused = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     with patch.object(log, "produce", side_effect=refused), pytest.raises(LeaseStoreError, match="WRITE on the topic"):
         topic.append([lease()])
 
 
-def test_what_can_t_be_read_is_an_error_and_read_anew_later(topic: LeaseTopic, log: Log) -> None:
+def test_an_unreadable_topic_is_an_error_and_is_read_again_later(topic: LeaseTopic, log: Log) -> None:
     topic.append([lease()])
     log.is_readable = False
     with pytest.raises(LeaseStoreError, match="can't read leases"):
@@ -224,7 +224,7 @@ def test_a_hold_that_could_not_be_told_from_one_by_hand_is_passed_over(
     ],
     ids=range(13),
 )
-def test_what_is_no_record_is_counted_and_passed_over(
+def test_invalid_records_are_counted_and_skipped(
     topic: LeaseTopic, log: Log, key: str | bytes, value: str | bytes
 ) -> None:
     topic.append([lease()])

@@ -1,5 +1,3 @@
-"""Tests of the rules of leases and their targets, one by one."""
-
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -49,7 +47,7 @@ LEASE = Lease("l", "User:mallory", USER, 2000, "d", value=0.01, previous=50.0)
         ("restoring", 7.0, 1000, "relinquish"),
     ],
 )
-def test_what_the_broker_holds_decides_the_next_step(
+def test_the_value_on_the_broker_decides_the_next_step(
     state: LeaseState, found: float | None, now_ms: int, step: StepName
 ) -> None:
     assert next_step(replace(LEASE, state=state), found, now_ms).name == step
@@ -183,7 +181,7 @@ class TestEscalation:
         rules.receive([refused(10, 100, broker_id), refused(50, 101, broker_id)])
         assert rules.levels().keys() == {"User:mallory"}
 
-    def test_what_comes_before_producers_that_had_an_id_have_sent_is_not_compared(self, rules: Escalation) -> None:
+    def test_decisions_in_the_first_ten_seconds_of_a_lease_are_not_compared(self, rules: Escalation) -> None:
         rules.receive([refused(9.999, 100), refused(50, 200)])
         assert rules.levels() == {}
 
@@ -232,7 +230,7 @@ class TestEscalation:
         rules.receive([refused(20, 100), refused(50, 200)])
         assert rules.levels()["User:mallory"].level == 1
 
-    def test_what_goes_on_under_the_next_lever_brings_the_one_after_it(self, rules: Escalation) -> None:
+    def test_refusals_that_continue_under_the_next_lever_bring_the_one_after_it(self, rules: Escalation) -> None:
         rules.receive([refused(20, 100), refused(50, 200)])
         # The next lever gets ten seconds, too.
         rules.receive([refused(59, 300), refused(61, 400)])

@@ -14,7 +14,6 @@ from wire.topics import ENFORCER_TOPIC
 
 @pytest.fixture
 def consumer() -> Iterator[Any]:
-    """Its topic was deleted."""
     made = create_autospec(Consumer, instance=True)
     made.poll.return_value = None
     made.commit.side_effect = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
@@ -29,13 +28,13 @@ def holder(consumer: Any) -> EnforcerLock:
     return lock
 
 
-def test_who_holds_it_may_end_leases_although_the_topic_is_gone_and_can_t_be_made(consumer: Any) -> None:
+def test_the_holder_may_end_leases_although_the_topic_is_gone_and_can_t_be_made(consumer: Any) -> None:
     lock = holder(consumer)
     with patch("broker.enforcement.lock.ensure_enforcer_topic", side_effect=EnforcerLockError("no right to CREATE")):
         assert lock.confirm()
 
 
-def test_who_makes_the_topic_again_says_so(consumer: Any) -> None:
+def test_recreating_the_topic_is_reported(consumer: Any) -> None:
     lock = holder(consumer)
     with (
         patch("broker.enforcement.lock.ensure_enforcer_topic") as made,

@@ -1,5 +1,3 @@
-"""Tests of the control loop: it reacts to decisions at once, and ends its leases."""
-
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -103,8 +101,7 @@ def test_pauses_after_failures_double_up_to_five_seconds_and_begin_anew_after_a_
 
 def test_a_lease_that_falls_due_while_the_log_fails_ends_before_the_next_try() -> None:
     world = World()
-    world.decide(seconds=5)
-    world.reconcile()
+    world.enforce(seconds=5)
     world.log.broken = TableError("torn commit")
     pass_seconds(world, 6.5)
     # Tried after 1 s and 3 s; next after 7 s.

@@ -1,5 +1,3 @@
-"""Tests of the choice of levers: the strongest that the operator allows, and those that must come beside it."""
-
 import pytest
 
 from broker.enforcement.model import LADDER, Target
@@ -15,8 +13,7 @@ SLOW = Target("request_percentage", MALLORY)
 
 def chosen(world: World) -> set[Target]:
     world.use.by_address = {HERE: {"User:mallory"}}
-    world.decide(addresses={HERE: 9})
-    world.reconcile()
+    world.enforce(addresses={HERE: 9})
     return world.targets()
 
 
@@ -47,8 +44,7 @@ def test_no_lever_stronger_than_the_one_that_is_named_is_ever_used(lever: LeverC
     # Refused PIDs go on arriving, until there is no lever left to add.
     for number in range(1, 9):
         world.pass_seconds(11)
-        world.decide(refused_pids=100 * number, addresses={HERE: 9})
-        world.reconcile()
+        world.enforce(refused_pids=100 * number, addresses={HERE: 9})
     assert {target.lever for target in world.targets()} == {*allowed}
 
 
@@ -70,8 +66,7 @@ def test_where_no_lever_works_the_decision_is_skipped_with_every_reason() -> Non
     world.reconcile(5)
     world.broker.quotas.clear()
     world.reconcile(5)
-    world.decide("User:eve")
-    world.reconcile()
+    world.enforce("User:eve")
     assert world.targets() == set()
     assert "no request_percentage: something removes client quotas of users" in world.notices_of("skipped")[-1].why
 
@@ -79,8 +74,7 @@ def test_where_no_lever_works_the_decision_is_skipped_with_every_reason() -> Non
 def test_a_target_is_left_alone_for_an_hour_from_when_somebody_changed_it() -> None:
     # given a lease that is 2,000 s old
     world = World()
-    world.decide(seconds=2400)
-    world.reconcile()
+    world.enforce(seconds=2400)
     world.reconcile(2000)
 
     # when an admin sets another value
@@ -91,10 +85,8 @@ def test_a_target_is_left_alone_for_an_hour_from_when_somebody_changed_it() -> N
     # then it stays for the hour
     for after_s in (2000, 1500):
         world.reconcile(after_s)
-        world.decide()
-        world.reconcile()
+        world.enforce()
         assert world.broker.quotas == {MALLORY: {"request_percentage": 50.0}}
     world.reconcile(120)
-    world.decide()
-    world.reconcile()
+    world.enforce()
     assert world.broker.quotas == {MALLORY: {"request_percentage": 0.01}}

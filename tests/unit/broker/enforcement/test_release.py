@@ -1,5 +1,3 @@
-"""Tests of the kill switch: it ends leases, and fails while something else holds the principal."""
-
 import threading
 
 import pytest
@@ -21,8 +19,7 @@ LEASE_ID = "0123456789abcdef0123456789abcdef"
 def world() -> World:
     """Mallory is on hold by a lease, on brokers with the class."""
     world = World(with_class=True)
-    world.decide(seconds=600)
-    world.reconcile()
+    world.enforce(seconds=600)
     assert world.holds.held(world.now_ms) == {"mallory"}
     # The enforcer that took the lease was killed.
     world.restart()
@@ -74,7 +71,7 @@ def test_an_order_that_can_t_be_given_is_an_error(world: World) -> None:
     assert world.notices_of("released") == []
 
 
-def test_what_is_not_ended_when_it_is_stopped_is_an_error_that_names_it(world: World) -> None:
+def test_a_lease_that_is_open_at_the_stop_is_an_error_that_names_it(world: World) -> None:
     lock, stop = MemoryLock(), threading.Event()
     lock.held = False
     world.enforcer = world.another(lock)
@@ -164,8 +161,7 @@ class TestWhatIsLeftBehind:
 def test_it_leaves_the_canary_of_a_running_enforcer_alone(principal: str | None, with_class: bool) -> None:
     # given an enforcer that watches a canary, since somebody removed what its lease had set
     world = World(with_class=with_class)
-    world.decide(seconds=600)
-    world.reconcile()
+    world.enforce(seconds=600)
     world.holds.bindings.clear()
     world.broker.quotas.clear()
     world.reconcile(5)

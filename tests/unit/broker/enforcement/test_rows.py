@@ -1,5 +1,3 @@
-"""Tests that records become rows of `enforcement_actions`, and records again."""
-
 from typing import Any
 
 import pytest

@@ -83,7 +83,7 @@ def test_a_throttle_says_what_its_clients_look_like_and_asks_once_for_each_post(
 
 
 @pytest.mark.parametrize(("kind", "event"), [("failed", "FAIL_OPEN"), ("skipped", "FAIL_OPEN"), ("alert", "ALERT")])
-def test_what_is_not_carried_out_and_what_is_warned_of_is_sent_too(
+def test_skipped_decisions_and_warnings_are_sent_too(
     endpoint: Endpoint, warnings: list[str], kind: NoticeAction, event: str
 ) -> None:
     with hook(endpoint.url, warnings) as webhook:
@@ -123,7 +123,9 @@ def test_an_endpoint_in_trouble_gets_the_same_bytes_again(endpoint: Endpoint, wa
     assert (webhook.dropped, warnings) == (0, [])
 
 
-def test_what_an_endpoint_refuses_is_dropped_and_said_without_the_path(endpoint: Endpoint, warnings: list[str]) -> None:
+def test_notices_that_an_endpoint_refuses_are_dropped_and_reported_without_the_path(
+    endpoint: Endpoint, warnings: list[str]
+) -> None:
     endpoint.answers = [404]
 
     with hook(endpoint.url, warnings) as webhook:
@@ -169,7 +171,7 @@ def test_a_redirect_is_not_followed(endpoint: Endpoint, warnings: list[str]) -> 
 
 
 @pytest.mark.parametrize("url", ["ftp://host/x", "host/secret", "https:///secret", "https://host:port/secret"])
-def test_what_is_no_endpoint_is_refused_without_repeating_it(url: str, warnings: list[str]) -> None:
+def test_an_invalid_endpoint_is_refused_without_repeating_it(url: str, warnings: list[str]) -> None:
     with pytest.raises(WebhookError, match="write https://host/path") as caught:
         hook(url, warnings)
     assert "secret" not in str(caught.value)

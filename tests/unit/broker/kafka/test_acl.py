@@ -22,7 +22,7 @@ STANDARD: dict[str, dict[str, str | None]] = {
         ({}, None),
     ],
 )
-def test_what_no_acl_names_is_open_closed_or_unknown(
+def test_resources_without_an_acl_are_open_closed_or_unknown(
     settings: dict[str, dict[str, str | None]], expected: bool | None
 ) -> None:
     assert allows_without_acl(settings) is expected

@@ -1,5 +1,3 @@
-"""Tests of ACLs, and of the holds among them, with a fake broker that stores ACLs as Kafka does."""
-
 from dataclasses import astuple, replace
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -155,7 +153,7 @@ class TestAcls:
             (NO_RIGHT, RequestNotAllowedError),
         ],
     )
-    def test_what_kafka_does_not_do_is_an_error(
+    def test_an_error_of_kafka_is_raised_by_every_request(
         self, broker: Broker, acls: Acls, code: int, error: type[Exception]
     ) -> None:
         acls.create([ORDERS])

@@ -1,5 +1,3 @@
-"""Tests of the admin client: its use of the library, the brokers it asks, and its timeouts."""
-
 import ast
 import socket
 from importlib.metadata import version

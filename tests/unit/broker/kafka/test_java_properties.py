@@ -1,5 +1,3 @@
-"""Tests of the properties files of Kafka's own tools, for clients that are not Java's."""
-
 from pathlib import Path
 
 import pytest
@@ -97,7 +95,7 @@ def test_stores_and_logins(lines: list[str], settings: dict[str, str]) -> None:
         (["sasl.jaas.config=secret", "sasl.oauthbearer.token.endpoint.url=secret"], "has no counterpart"),
     ],
 )
-def test_what_only_java_can_do_is_refused_by_name_and_shows_no_value(lines: list[str], said: str) -> None:
+def test_settings_for_java_alone_are_refused_by_name_without_their_values(lines: list[str], said: str) -> None:
     with pytest.raises(KafkaConfigError, match=said) as caught:
         librdkafka_settings(lines, "client.properties")
     assert str(caught.value).startswith("client.properties: ")

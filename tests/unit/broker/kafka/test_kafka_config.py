@@ -65,7 +65,7 @@ def test_a_password_is_in_no_representation(tmp_path: Path) -> None:
     ("text", "said"),
     [("sasl.username\n", "line 1 is not of the form name=value"), ("sasl.mechanisms=OAUTHBEARER", "use one of PLAIN")],
 )
-def test_what_cannot_be_used_is_named_with_its_remedy(tmp_path: Path, text: str, said: str) -> None:
+def test_an_unusable_setting_is_named_with_its_remedy(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(KafkaConfigError, match=said):
         KafkaConfig.load(SERVERS, settings_file(tmp_path, text)).spark_options()
 
@@ -107,7 +107,7 @@ def test_the_same_file_serves_kafka_python(tmp_path: Path) -> None:
         ("enable.ssl.certificate.verification=false", "name the CA"),
     ],
 )
-def test_what_kafka_python_cannot_do_is_said(line: str, remedy: str, tmp_path: Path) -> None:
+def test_settings_that_kafka_python_lacks_are_named(line: str, remedy: str, tmp_path: Path) -> None:
     config = KafkaConfig.load(SERVERS, settings_file(tmp_path, line))
 
     with pytest.raises(KafkaConfigError, match=remedy):

@@ -1,5 +1,3 @@
-"""Tests of which brokers are asked for the producer ids of a cluster, and of incomplete answers."""
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

@@ -1,5 +1,3 @@
-"""Tests of loading the class into running brokers and taking it out, with a fake of their settings."""
-
 from typing import TYPE_CHECKING, cast
 
 from broker.errors import ClusterRequestError

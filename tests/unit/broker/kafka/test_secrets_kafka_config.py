@@ -1,5 +1,3 @@
-"""Tests of TLS and SASL settings of three clients from one file; none of them is ever printed."""
-
 import subprocess
 from pathlib import Path
 
@@ -100,7 +98,7 @@ def test_certificates_given_as_text_and_a_keystore_reach_the_java_client(tmp_pat
         ("ssl.certificate.location=/nowhere\nssl.key.location=/nowhere", "/nowhere can't be read"),
     ],
 )
-def test_what_would_silently_be_another_connection_is_refused(tmp_path: Path, line: str, said: str) -> None:
+def test_settings_that_would_silently_change_the_connection_are_refused(tmp_path: Path, line: str, said: str) -> None:
     with pytest.raises(KafkaConfigError, match=said) as raised:
         config(tmp_path, line).spark_options()
 

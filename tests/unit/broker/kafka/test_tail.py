@@ -1,5 +1,3 @@
-"""Tests of where a reader of a topic begins, and of its errors."""
-
 import socket
 from types import SimpleNamespace
 from typing import Literal

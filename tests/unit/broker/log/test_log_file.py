@@ -130,7 +130,7 @@ def test_rotation_many_times_while_nobody_looked_loses_nothing(
     assert second.lost_files == 0
 
 
-def test_what_is_compressed_while_it_is_read_is_read_once(path: Path, follow: Callable[[], LogFile]) -> None:
+def test_a_file_that_is_compressed_during_reading_is_read_once(path: Path, follow: Callable[[], LogFile]) -> None:
     file = follow()
     append(path, b"one\n")
     assert read_all(file) == [b"one"]

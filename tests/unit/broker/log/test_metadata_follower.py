@@ -1,5 +1,3 @@
-"""Tests of the blocks of a metadata log that grows while it is read."""
-
 from pathlib import Path
 
 import pytest

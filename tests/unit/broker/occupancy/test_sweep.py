@@ -1,5 +1,3 @@
-"""Tests of the sweep over fake brokers: its rate, and replicas without an answer."""
-
 from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 

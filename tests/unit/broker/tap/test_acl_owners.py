@@ -1,5 +1,3 @@
-"""Tests of owners by ACLs against an oracle of Kafka's rules for one principal, host and resource at a time."""
-
 from collections.abc import Iterable
 
 import pytest
@@ -158,7 +156,7 @@ def test_why_there_is_no_owner_is_told(acls: list[Acl] | None, expected: Owner, 
     assert history(acls, is_open=is_open).owner("orders", None) == expected
 
 
-def test_who_uses_a_transactional_id_may_write_both_it_and_the_topic() -> None:
+def test_the_owner_of_a_transactional_id_may_write_both_it_and_the_topic() -> None:
     shared = [acl("User:a"), acl("User:b")]
     own = [acl("User:b", "t", resource=TRANSACTIONAL_ID), acl("User:c", "u", resource=TRANSACTIONAL_ID)]
 

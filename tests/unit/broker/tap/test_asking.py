@@ -1,5 +1,3 @@
-"""Tests of when a tap asks the brokers which ids they hold, and of its use of the answers."""
-
 import os
 import threading
 import time
@@ -105,7 +103,7 @@ def test_another_broker_that_appears_is_asked_for_and_is_not_covered_by_the_answ
     assert tap.brokers.asked[-1] == {"a": Watched(1000, 1000), "b": Watched(5000, 5000)}
 
 
-def test_what_was_new_when_one_broker_was_asked_for_stays_new_there_when_another_is() -> None:
+def test_ids_that_are_new_at_the_question_for_a_broker_stay_new_there_after_the_next_question() -> None:
     tap = Tap(Brokers(5))
     tap.reads("a", 1000)
     assert tap.is_new("a", 6)
@@ -296,7 +294,7 @@ def test_a_stream_that_forgot_has_old_taps_ask_and_learns_what_is_new() -> None:
     assert len(tap.brokers.asked) == 1
 
 
-def test_what_was_new_at_the_first_request_stays_new_after_the_second() -> None:
+def test_ids_that_are_new_at_the_first_request_stay_new_after_the_second() -> None:
     tap = Tap(Brokers(5)).that_watches_for_hours()
     for ids, requested_ms in (([5], LATER_MS), ([5, 6], LATER_MS + 100_000)):
         tap.brokers.ids = ids

@@ -1,5 +1,3 @@
-"""Tests of which blocks of a metadata log a tap reports, and when it reads them."""
-
 from pathlib import Path
 
 import pytest

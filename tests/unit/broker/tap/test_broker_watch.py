@@ -1,5 +1,3 @@
-"""Tests of the records that a tap makes of the lines of one broker, and of its warnings."""
-
 from array import array
 
 import pytest
@@ -160,7 +158,7 @@ def test_a_run_of_the_tap_goes_on_in_the_middle_of_a_run_of_the_class() -> None:
     assert learned(lost, lines.lose().batch(3)) == [True]
 
 
-def test_what_was_saved_stays_as_it_was() -> None:
+def test_a_saved_watch_does_not_change() -> None:
     lines = ClassLines()
     of = mature(lines)
     saved, number = of.saved(), lines.number
@@ -185,7 +183,7 @@ def test_a_class_that_can_see_nothing_is_said_once_until_it_changes() -> None:
     assert of.problem == blind
 
 
-def test_what_the_class_tells_of_itself_is_kept() -> None:
+def test_reports_of_the_class_about_itself_are_kept() -> None:
     of, lines = watch(), ClassLines()
 
     take(of, lines.start(), lines.alive(dropped_inits=4, ambiguous_inits=5, errors=6))

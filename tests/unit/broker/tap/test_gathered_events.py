@@ -1,5 +1,3 @@
-"""Tests that the events of a round become few records, in order for each principal."""
-
 import msgspec
 
 from broker.tap.tap_output import GatheredEvents

@@ -1,5 +1,3 @@
-"""Tests of heartbeats about a class that is not loaded: its broker is up, and no line arrives."""
-
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -70,7 +68,7 @@ def test_a_silence_with_another_reason_is_none(reason: str) -> None:
     assert tap.said == []
 
 
-def test_what_the_class_itself_tells_comes_first() -> None:
+def test_reports_of_the_class_itself_take_precedence() -> None:
     tap = Tap()
     tap.reads(lambda lines: lines.start(problem="Kafka 9.9.9 is not known"))
 

@@ -1,5 +1,3 @@
-"""Tests of the set of ids that the brokers held."""
-
 from array import array
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tests of the requests that a tap reads from the topic."""
-
 from collections.abc import Sequence
 
 import msgspec
@@ -27,8 +25,6 @@ def request(stream: str, from_ms: int, until_ms: int | None = None) -> Record:
 
 
 class Topic:
-    """Stands in for the topic and its reader."""
-
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.error = ""
@@ -85,7 +81,7 @@ def test_of_several_streams_the_last_that_began_to_learn_counts(topic: Topic) ->
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"{}"])
-def test_what_is_no_request_changes_none(topic: Topic, value: bytes | None) -> None:
+def test_an_invalid_request_changes_nothing(topic: Topic, value: bytes | None) -> None:
     assert newest(topic, request("a", NOW_MS - 9000), Record(b"a", value), Record(b"b", value)) == NOW_MS - 9000
 
 

@@ -1,5 +1,3 @@
-"""Tests of the order of a broker's lines by their numbers."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,11 +147,11 @@ def test_lines_that_the_class_dropped_show_by_its_counter() -> None:
     assert [drops_more(order, each) for each in states] == [False, False, False, True, False, True]
 
 
-def test_what_was_dropped_before_a_tap_began_is_no_loss() -> None:
+def test_lines_dropped_before_a_tap_began_are_no_loss() -> None:
     assert not drops_more(LineOrder(), ClassLines().lose(9).alive(dropped_lines=5))
 
 
-def test_what_a_run_dropped_before_its_first_line_that_came_is_a_loss() -> None:
+def test_lines_dropped_before_the_first_received_line_of_a_run_are_a_loss() -> None:
     lines, order = ClassLines(), LineOrder()
     places(lines.start(), lines.batch(1), order=order)
     lines.start()

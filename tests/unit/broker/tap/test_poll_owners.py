@@ -33,7 +33,7 @@ def test_the_first_entry_that_fits_counts_transactional_ids_first(name: str, tex
     assert owners.of("payments", None) == "User:rest"
 
 
-def test_what_no_entry_fits_has_no_owner(tmp_path: Path) -> None:
+def test_an_id_without_a_matching_entry_has_no_owner(tmp_path: Path) -> None:
     owners = OwnerPatterns.load(write(tmp_path, "o.yaml", "- topic: orders\n  principal: User:shop\n"))
 
     assert owners.of("orders-eu", "billing-1") is None

@@ -11,8 +11,6 @@ from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, Una
 
 
 class Cluster(Acls):
-    """Answers with these ACLs."""
-
     def __init__(self, *acls: Acl) -> None:
         self.now: frozenset[Acl] | None = frozenset(acls)
         self.is_open: bool | None = None
@@ -84,7 +82,7 @@ def test_a_transactional_id_that_no_acl_names_is_nobody_s_only_if_brokers_say_so
     assert owners.of("orders", "t") == (Owner(reason=OwnerReason.NOBODY) if is_open is False else Owner("User:alice"))
 
 
-def test_who_may_use_a_transactional_id_is_its_owner() -> None:
+def test_a_transactional_id_belongs_to_the_principal_that_may_use_it() -> None:
     own = replace(writes("User:bob", "t"), resource=AclResource.TRANSACTIONAL_ID)
     owners = owners_of(Cluster(writes("User:alice", "orders"), writes("User:bob", "orders"), own))
 

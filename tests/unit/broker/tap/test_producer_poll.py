@@ -1,5 +1,3 @@
-"""Tests of the events of the poll, round by round, with fakes of a broker and a producer."""
-
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -124,7 +122,7 @@ def ids(events: Iterable[ProduceEvent]) -> list[int]:
     return [each.producer_id for each in events]
 
 
-def test_what_the_first_round_finds_is_old_and_what_appears_later_is_new(poll: Poll) -> None:
+def test_ids_of_the_first_round_are_old_and_later_ones_are_new(poll: Poll) -> None:
     events = poll({ORDERS: {1: 5}}, {ORDERS: {1: 5, 2: 5}, ("logs", 0): {3: 5}})
     at_ms = round(1000 * (START_S + 60))
     assert events == [ProduceEvent(at_ms, "User:shop", 2, 0, 1, "orders", 0)]
@@ -154,13 +152,15 @@ def test_while_no_broker_answers_all_stay_known(poll: Poll) -> None:
 
 
 @pytest.mark.parametrize("first", [None, {ORDERS: None}, {ORDERS: None, BILLS: {7: 5}}, {ORDERS: LEADERLESS}])
-def test_what_a_partition_holds_at_its_first_answer_is_old(poll: Poll, first: Round | None) -> None:
+def test_ids_in_the_first_answer_of_a_partition_are_old(poll: Poll, first: Round | None) -> None:
     events = poll(first, first, {ORDERS: {1: 5}}, {ORDERS: {1: 5, 2: 5}})
     assert ids(events) == [2]
 
 
 @pytest.mark.parametrize("silent", [None, LEADERLESS])
-def test_what_appears_while_a_partition_does_not_answer_is_new(poll: Poll, silent: Mapping[int, int] | None) -> None:
+def test_ids_that_appear_while_a_partition_does_not_answer_are_new(
+    poll: Poll, silent: Mapping[int, int] | None
+) -> None:
     assert ids(poll({ORDERS: {1: 5}}, {ORDERS: silent}, {ORDERS: {1: 5, 2: 5}})) == [2]
 
 
@@ -176,7 +176,7 @@ def test_an_id_in_several_partitions_is_of_who_wrote_last(
     assert [each.principal for each in events] == [owner]
 
 
-def test_what_is_found_while_no_broker_tells_transactional_ids_is_told_with_them_later(poll: Poll) -> None:
+def test_ids_found_while_transactional_ids_are_unavailable_are_reported_with_them_later(poll: Poll) -> None:
     events = poll({}, *[{ORDERS: {1: 5}}] * 3, names={1: None, 2: {1: "t"}})
     assert [(each.principal, each.transactional_id) for each in events] == [("User:billing", "t")]
 

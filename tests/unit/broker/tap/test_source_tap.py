@@ -150,7 +150,7 @@ def test_events_that_a_killed_tap_may_have_sent_are_marked_and_its_watch_goes_on
     assert kafka.heartbeats[-1].counters["lost_lines"] == 0
 
 
-def test_how_far_a_round_may_send_is_saved_before_it_sends(
+def test_the_end_of_a_round_is_saved_before_the_round_sends(
     kafka: Kafka, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines, saved = ClassLines(), list[Checkpoint | None]()

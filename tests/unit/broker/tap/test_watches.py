@@ -1,5 +1,3 @@
-"""Tests of how a tap assigns lines to brokers, and of bad lines."""
-
 import pytest
 
 from broker.errors import TapError
@@ -88,7 +86,7 @@ def test_lost_files_or_records_begin_a_watch_anew() -> None:
     assert [each.learning for each in events(of, lines.batch(1), lost=True)] == [True]
 
 
-def test_what_a_killed_broker_left_of_its_last_line_hides_no_new_run() -> None:
+def test_a_partial_last_line_of_a_killed_broker_hides_no_new_run() -> None:
     of, lines = watches(), ClassLines()
     mature(of, lines)
     events(of, *(lines.batch(number) for number in range(20)))
