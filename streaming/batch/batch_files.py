@@ -53,11 +53,15 @@ class BatchFiles(Generic[_Content]):
         try:
             content: _Content = _read(self._path(batch_id), self.content, self.remedy)
         except CheckpointError as error:
-            if any(int(file.stem) > batch_id for file in Path(self.checkpoint, self.name).glob("*.msgpack")):
-                # Another stream is ahead, and has deleted the file.
+            if isinstance(error.__cause__, FileNotFoundError) and self._was_deleted(batch_id):
                 raise in_use(self.checkpoint) from error
             raise
         return content
+
+    def _was_deleted(self, batch_id: int) -> bool:
+        """Return whether another stream is so far ahead that it has deleted the file of a batch."""
+        files = Path(self.checkpoint, self.name).glob("*.msgpack")
+        return any(int(file.stem) >= batch_id + KEPT_BATCHES for file in files)
 
     def glance(self, batch_id: int) -> _Content | None:
         """Return the content of a batch's file, None if it can't be read now."""

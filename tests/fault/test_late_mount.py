@@ -127,6 +127,8 @@ def test_a_file_that_never_appears_ends_the_batch_with_its_name(
     write_end(checkpoint, 0, {})
     Path(checkpoint, "offsets", "6").write_text("v1\n{}\n{}")
 
+    with pytest.raises(CheckpointError, match="another stream runs on checkpoint"):
+        quotas_at(checkpoint, 3)
     with pytest.raises(CheckpointError, match=r"7\.msgpack can't be read .*workers must see the checkpoint's folder"):
         quotas_at(checkpoint, 7)
     with pytest.raises(CheckpointError, match=r"6\.msgpack can't be read"):

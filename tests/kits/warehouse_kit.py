@@ -83,12 +83,15 @@ class FakeWarehouse:
         if "$$" not in statement:
             sqlglot.parse_one(statement, read="databricks", error_level=sqlglot.ErrorLevel.RAISE)
         self.changes.append(statement)
-        name = next(word for word in statement.split() if "`" in word)
+        name = next((word for word in statement.split() if "`" in word), "")
         made = _VIEW.match(statement)
         if made:
             self.views.add(name.split(".")[-1].strip("`"))
             if "$$" not in statement:
                 self._duck.execute(translated(f"CREATE OR REPLACE VIEW {name} AS {made[1] or made[2]}"))
+        if statement.startswith("DROP"):
+            # Of what CREATE TABLE makes it keeps only the statement.
+            self._duck.execute(translated(re.sub(r"DROP (\w+) ", r"DROP \1 IF EXISTS ", statement)))
         if "TBLPROPERTIES (" in statement and "TABLE IF NOT EXISTS" not in statement:
             pairs = re.findall(r"'([^']*)' = '([^']*)'", re.findall(r"TBLPROPERTIES \((.*)\)", statement)[0])
             self.properties.setdefault(name, {}).update(pairs)
