@@ -4,17 +4,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lifecycle.producer_id_blocks import (
-    Block,
-    BlockLoss,
-    Fate,
-    Violation,
-    fate,
-    find_violations,
-    hours_left,
-    lost_at_restarts,
-    pids_per_hour,
-)
+from lifecycle.producer_id_blocks import Block, BlockLoss, hours_left, lost_at_restarts, pids_per_hour
 
 
 @dataclass(frozen=True)
@@ -22,10 +12,10 @@ class BrokerBlocks:
     """Blocks that one broker received.
 
     Attributes:
-        pids_per_hour: Of the last 24 hours, or of as long as blocks are known.
-        restarts: Epochs of the broker that blocks are known of, but for one.
-        lost_pids: At these restarts, as far as known.
-        last_block_at_ms: When it was given the last one, ms since the epoch; None if none is known.
+        pids_per_hour: Ids it received per hour, over the last 24 hours or for as long as blocks are known.
+        restarts: Number of its epochs with known blocks, less one.
+        lost_pids: Ids lost at these restarts, as far as known.
+        last_block_at_ms: When it received the last one; None if none is known.
     """
 
     broker_id: int
@@ -55,10 +45,10 @@ class History:
     """Known blocks.
 
     Attributes:
-        blocks: By their first id.
+        blocks: Sorted by their first id.
         newest_issued: Greatest id seen that was handed out, by the first id of its block.
-        now_ms: When this was read, ms since the epoch.
-        complete_from: Ids from here on to the end were all in one of the blocks; None if that is not known.
+        now_ms: When the history was read.
+        complete_from: The blocks hold all ids from this one to the end; None if that is not known.
         made_up: Producer ids that were used and never allocated.
     """
 
@@ -70,37 +60,25 @@ class History:
 
     @property
     def end(self) -> int:
-        """Behind the highest id that is known to be allocated."""
+        """The id after the highest one known to be allocated."""
         return max((block.end for block in self.blocks), default=0)
 
     @property
     def pids_per_hour(self) -> float:
-        """Taken by all brokers together."""
+        """Producer ids that all brokers together take per hour."""
         return sum(pids_per_hour(self.blocks, self.now_ms).values())
 
     @property
     def hours_left(self) -> float | None:
-        """Until 2^63 is reached at this rate."""
+        """Hours until the ids reach 2^63 at this rate."""
         return hours_left(self.end, self.pids_per_hour)
-
-    def holder(self, pid: int) -> Block | None:
-        """The block that holds a producer id."""
-        return holder(self.blocks, pid)
-
-    def fate(self, pid: int, block: Block) -> Fate:
-        """Return the fate of a producer id in a block."""
-        return fate(pid, block, self.blocks, self.newest_issued)
-
-    def violations(self) -> list[Violation]:
-        """Return violations of KIP-730."""
-        return find_violations(self.blocks)
 
     def losses(self) -> list[BlockLoss]:
         """Return the producer ids that restarts lost."""
         return lost_at_restarts(self.blocks, self.newest_issued)
 
     def brokers(self) -> list[BrokerBlocks]:
-        """Each broker, by its id."""
+        """Return the brokers, sorted by id."""
         rates, losses = pids_per_hour(self.blocks, self.now_ms), self.losses()
         return [self._broker(broker_id, rate, losses) for broker_id, rate in sorted(rates.items())]
 
@@ -118,6 +96,6 @@ class History:
 
 
 def holder(ordered: Sequence[Block], pid: int) -> Block | None:
-    """Return the block that holds a producer id, of blocks in the order of their first ids."""
+    """Return the block that holds a producer id; the blocks are sorted by their first ids."""
     position = bisect_right(ordered, pid, key=lambda block: block.first) - 1
     return ordered[position] if position >= 0 and pid in ordered[position] else None

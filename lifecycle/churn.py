@@ -73,7 +73,7 @@ class Diagnosis:
     """A kind of churn, and its alternatives.
 
     Attributes:
-        could_be: Other kinds that fit, less well; all that fit if `kind` is CANT_TELL.
+        could_be: Other kinds that fit less well; all kinds that fit if `kind` is CANT_TELL.
     """
 
     kind: Churn
@@ -86,17 +86,17 @@ class Diagnosis:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether the likely kind needs no fix, or none that fits if it can't tell; alternatives may need one."""
+        """Whether no likely kind needs a fix; alternatives may need one."""
         return HARMLESS.issuperset(self.fitting)
 
     @property
     def may_be_harmless(self) -> bool:
-        """Whether the likely kind needs no fix, or one of those that fit if it can't tell."""
+        """Whether a likely kind needs no fix."""
         return not HARMLESS.isdisjoint(self.fitting)
 
     @property
     def fitting(self) -> tuple[Churn, ...]:
-        """The likely kind, or all that fit if it can't tell."""
+        """The likely kinds: one, or all that fit if the evidence can't tell."""
         return self.could_be if self.kind is Churn.CANT_TELL else (self.kind,)
 
 

@@ -118,7 +118,7 @@ class ChurnEvidence:
 
     @property
     def is_calm(self) -> bool:
-        """Whether that is so, and all addresses together request no more than one an hour on average."""
+        """Whether all addresses together request few ids, and each of them about one an hour or fewer."""
         return self.is_rare and self.new_pids <= MAX_CALM_PIDS
 
     @property

@@ -18,8 +18,8 @@ class Freed:
 
     Attributes:
         held_pids: Entries it holds now.
-        freed_pids: Of these, idle longer than the new expiration but not the current one.
-        kept_open: Entries idle as long, but kept by an open transaction.
+        freed_pids: Those that are idle longer than the new expiration and not longer than the current one.
+        kept_open: Those that are idle longer than the new expiration and have an open transaction.
     """
 
     broker_id: int
@@ -34,8 +34,8 @@ class LostDedup:
 
     Attributes:
         producers: Producer ids that the leader of some partition would expire.
-        alive: Of these, certainly alive: active on another partition, or in a transaction.
-        long_lived: Of the rest, in use for longer than the new expiration before they paused.
+        alive: Those that are certainly alive: active on another partition, or in a transaction.
+        long_lived: The others that were in use for longer than the new expiration before they paused.
     """
 
     principal: str
@@ -51,18 +51,14 @@ class LostDedup:
 
 def freed_by(census: Census, expiration_ms: int) -> list[Freed]:
     """Count what each broker would expire at its next check with another `producer.id.expiration.ms`."""
-    brokers = sorted({replica.broker_id for replica in census.replicas})
-    return [_freed(census, broker_id, expiration_ms) for broker_id in brokers]
-
-
-def _freed(census: Census, broker_id: int, expiration_ms: int) -> Freed:
-    replicas = census.of_broker(broker_id)
-    freed = sum(int(_would_go(census, replica, expiration_ms).sum()) for replica in replicas)
-    kept = sum(
-        int((replica.in_transaction & (census.taken_at_ms - replica.last_timestamps_ms >= expiration_ms)).sum())
-        for replica in replicas
-    )
-    return Freed(broker_id, sum(map(len, replicas)), freed, kept)
+    found = []
+    for broker_id in sorted({replica.broker_id for replica in census.replicas}):
+        replicas = census.of_broker(broker_id)
+        freed = sum(int(_would_go(census, each, expiration_ms).sum()) for each in replicas)
+        idle_ms = ((each, census.taken_at_ms - each.last_timestamps_ms) for each in replicas)
+        kept = sum(int((each.in_transaction & (ms >= expiration_ms)).sum()) for each, ms in idle_ms)
+        found.append(Freed(broker_id, census.held(broker_id), freed, kept))
+    return found
 
 
 def _would_go(census: Census, replica: ReplicaProducers, expiration_ms: int) -> Bools:

@@ -16,13 +16,13 @@ DEFAULT_DELIVERY_TIMEOUT_MS = 120_000
 def expired(
     last_timestamps_ms: npt.NDArray[np.int64], in_transaction: npt.NDArray[np.bool_], now_ms: int, expiration_ms: int
 ) -> npt.NDArray[np.bool_]:
-    """Tell which producers the next check expires.
+    """Return which producers the next check expires.
 
     Args:
-        last_timestamps_ms: Of each one's last batch, or of the marker that ended its last transaction.
+        last_timestamps_ms: Time of each one's last batch, or of the marker that ended its last transaction.
         in_transaction: Whether each has an open transaction on this partition.
         now_ms: The broker's clock.
-        expiration_ms: Its `producer.id.expiration.ms`.
+        expiration_ms: The broker's `producer.id.expiration.ms`.
 
     Examples:
         >>> expired(np.array([0, 1, 0]), np.array([False, False, True]), 86_400_000, 86_400_000).tolist()

@@ -11,7 +11,7 @@ from lifecycle.occupancy import Census, Placement
 
 
 def next_leader(placement: Placement, alive: Collection[int]) -> int | None:
-    """Leader of a partition given the live brokers: its leader if alive, else the first in-sync replica.
+    """Return who leads a partition: its leader if alive, else the first in-sync replica that is alive.
 
     Examples:
         >>> orders = Placement("orders", 0, 1, (1, 3, 2), frozenset({1, 2, 3}))
@@ -28,11 +28,10 @@ class Survivor:
     """A broker after the failure of another.
 
     Attributes:
-        dead: The broker that failed.
-        led_partitions: Partitions it leads afterwards.
-        led_before: Entries of partitions it led before.
-        led_pids: Entries of partitions it leads afterwards.
-        held_pids: Entries it holds, before and after.
+        led_partitions: Number of partitions it leads afterwards.
+        led_before: Entries of the partitions it leads now.
+        led_pids: Entries of the partitions it leads afterwards.
+        held_pids: Entries it holds now and afterwards.
     """
 
     dead: int
@@ -48,9 +47,8 @@ class Failover:
     """Effects of a broker's failure.
 
     Attributes:
-        dead: The broker that fails.
-        survivors: All others, by id.
-        leaderless: Topic and number of partitions left without a leader; some may have none already.
+        survivors: All others, sorted by id.
+        leaderless: Topic and number of the partitions without a leader afterwards; some may have none now.
     """
 
     dead: int

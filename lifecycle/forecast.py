@@ -1,6 +1,6 @@
 """Forecasts what a broker will hold: current entries, less those that expire, plus new ones at a rate.
 
-The expiry of current entries is exact, except for the check interval: an expired entry stays for half of it on average.
+The expiry of current entries is exact, except that an expired entry stays for half a check interval on average.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class Outlook:
     """Forecast for one broker, by time from now."""
 
     def __init__(self, census: Census, broker_id: int, rate: Rate) -> None:
-        """Start from a census."""
+        """Forecast from a census."""
         self._now_ms = census.taken_at_ms
         self._rate = rate
         expiration_ms, check_ms = census.expirations_ms[broker_id], census.check_interval_ms(broker_id)
@@ -43,18 +43,18 @@ class Outlook:
             self._steady, self._active = float(goes_on.sum()), np.inf
             self._mean = self._mean_in_use(begins, times, goes_on, min(_DAY_MS, expiration_ms))
         else:
-            # Unknown which ones, but entries active lately that are not new stay in use.
+            # The entries active lately, less the new ones, stay in use.
             self._last_ms = np.sort(times)
             self._active = float(self._later_than(self._now_ms - self._pause_ms))
             self._steady = max(0.0, self._active - rate.pids_per_hour * self._pause_ms / _HOUR_MS)
             self._mean = self._steady
 
     def held_in(self, ms: float) -> int:
-        """Entries held after `ms` at this rate."""
+        """Return the number of entries held after `ms` at this rate."""
         return round(self._held_in(ms))
 
     def reaches(self, limit: int) -> float | None:
-        """Milliseconds until `limit` entries are held; None if never at this rate."""
+        """Return the milliseconds until `limit` entries are held; None if never at this rate."""
         return next((ms for ms in self._moments() if self._held_in(ms) >= limit), None)
 
     @property
@@ -76,7 +76,7 @@ class Outlook:
         return census.owners.handed_out_ms[census.owners.rows(ids)]
 
     def _in_use(self, begins_ms: Int64s, ends_ms: Int64s, expiration_ms: int) -> Bools:
-        """Which entries stay in use."""
+        """Return which entries stay in use."""
         unknown = begins_ms == NOT_KNOWN_MS
         silent_ms = self._now_ms - ends_ms
         used_ms = np.where(unknown, self._pause_ms, ends_ms - begins_ms)
@@ -89,7 +89,7 @@ class Outlook:
         return ~ended
 
     def _mean_in_use(self, begins_ms: Int64s, ends_ms: Int64s, goes_on: Bools, span_ms: int) -> float:
-        """Mean number of ids in use over a day, if they come and go; else those in use now."""
+        """Return the mean number of ids in use over a day if they come and go, else the number in use now."""
         if goes_on.sum() > _MANY_TIMES * (~goes_on).sum():
             return float(goes_on.sum())
         since_ms = self._now_ms - span_ms

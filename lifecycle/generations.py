@@ -16,34 +16,18 @@ REPLACED_SHARE = 0.5
 """Share of a group that must end as the next one begins."""
 
 
-def in_use(begins_ms: Int64s, ends_ms: Int64s, now_ms: int) -> Bools:
-    """Return which ids are still in use.
-
-    An id is in use if it was used for longer than it has been silent, unless the next group replaced its own.
-
-    Args:
-        begins_ms: When each id was handed out, ms since the epoch, in any order.
-        ends_ms: Time of its last batch, likewise.
-        now_ms: When the brokers were asked, ms since the epoch.
-    """
-    lasting: Bools = ends_ms - begins_ms >= now_ms - ends_ms
-    return lasting & ~replaced(begins_ms, ends_ms, now_ms)
-
-
 def replaced(begins_ms: Int64s, ends_ms: Int64s, now_ms: int) -> Bools:
     """Return which ids ended as the next group began, with at least half of their own group: a deploy replaced them.
 
     Args:
-        begins_ms: When each id was handed out, ms since the epoch, in any order.
-        ends_ms: Time of its last batch, likewise.
-        now_ms: When the brokers were asked, ms since the epoch.
+        begins_ms: When each id was handed out, in any order.
+        ends_ms: Time of the last batch of each id.
+        now_ms: When the brokers were asked.
     """
     order = np.argsort(begins_ms, kind="stable")
-    ordered = begins_ms[order]
-    edges = np.flatnonzero(np.diff(ordered) >= PAUSE_MS) + 1
+    edges = np.flatnonzero(np.diff(begins_ms[order]) >= PAUSE_MS) + 1
     found: Bools = np.zeros(len(begins_ms), np.bool_)
-    groups = np.split(order, edges)
-    for group, following in pairwise(groups):
+    for group, following in pairwise(np.split(order, edges)):
         first, last = begins_ms[following[0]] - OVERLAP_MS, begins_ms[following[-1]] + OVERLAP_MS
         ends = ends_ms[group]
         together = (ends >= first) & (ends <= last) & (ends < now_ms - OVERLAP_MS)

@@ -33,7 +33,7 @@ class ReplicaProducers:
 
     Attributes:
         is_leader: Whether that broker leads the partition.
-        last_timestamps_ms: Time of its last batch, ms since the epoch, as stamped by the client.
+        last_timestamps_ms: Time of each producer's last batch, as the client stamped it.
         in_transaction: Whether it has an open transaction; then it never expires.
     """
 
@@ -54,10 +54,10 @@ class CensusOwners:
     """Owners of producer ids, as columns sorted by producer id.
 
     Attributes:
-        producer_ids: All in a census, distinct, ascending.
+        producer_ids: All ids of a census, distinct, ascending.
         codes: Index of each one's owner in `principals`.
-        handed_out_ms: When each was handed out, ms since the epoch; `NOT_KNOWN_MS` if unknown.
-        principals: By code.
+        handed_out_ms: When each was handed out; `NOT_KNOWN_MS` if unknown.
+        principals: The owners.
     """
 
     producer_ids: Int64s
@@ -66,7 +66,7 @@ class CensusOwners:
     principals: tuple[str, ...]
 
     def rows(self, producer_ids: Int64s) -> npt.NDArray[np.intp]:
-        """Rows of producer ids in the columns."""
+        """Return the rows of producer ids in the columns."""
         return np.searchsorted(self.producer_ids, producer_ids)
 
 
@@ -92,9 +92,8 @@ class Census:
     """Producer state of all brokers.
 
     Attributes:
-        taken_at_ms: When, ms since the epoch.
-        replicas: Of all partitions, from all brokers that answered.
-        owners: Of all producer ids found.
+        replicas: Entries of all partitions on all brokers that answered.
+        owners: Owners of all producer ids found.
         expirations_ms: `producer.id.expiration.ms` by broker.
         checks_ms: Interval of expiration checks by broker, where it is not ten minutes.
     """
@@ -112,19 +111,19 @@ class Census:
         return round(entries * self.bytes_per_entry)
 
     def check_interval_ms(self, broker_id: int) -> int:
-        """Interval of a broker's expiration checks."""
+        """Return the interval of a broker's expiration checks."""
         return self.checks_ms.get(broker_id, CHECK_INTERVAL_MS)
 
     def of_broker(self, broker_id: int) -> Sequence[ReplicaProducers]:
-        """The replicas of one broker."""
+        """Return the replicas of one broker."""
         return self._by_broker.get(broker_id, ())
 
     def held(self, broker_id: int) -> int:
-        """Entries that a broker holds: its `ProducerIdCount`."""
+        """Return the number of entries that a broker holds: its `ProducerIdCount`."""
         return sum(map(len, self.of_broker(broker_id)))
 
     def entries(self, broker_id: int, placement: Placement) -> int:
-        """Entries that a broker holds for one partition."""
+        """Return the number of entries that a broker holds for one partition."""
         return self._entries.get((broker_id, placement.topic, placement.partition), 0)
 
     @cached_property
@@ -145,10 +144,10 @@ class Occupancy:
 
     Attributes:
         principal: Their owner, or `unknown`.
-        led_pids: Entries of partitions it leads.
+        led_pids: Entries of partitions that the broker leads.
         held_pids: Entries of all its replicas.
         open_transactions: Held entries with an open transaction; they never expire.
-        idle_hours: Held entries by whole hours since their last batch; `MAX_IDLE_HOURS` includes all beyond.
+        idle_hours: Held entries by whole hours since their last batch; the last element includes all beyond.
     """
 
     broker_id: int
@@ -170,7 +169,6 @@ def count_occupancy(census: Census) -> list[Occupancy]:
 
 
 def _count_topic(census: Census, replicas: Sequence[ReplicaProducers]) -> Iterator[Occupancy]:
-    """Count the entries of one broker and topic."""
     times = np.concatenate([replica.last_timestamps_ms for replica in replicas])
     opened = np.concatenate([replica.in_transaction for replica in replicas])
     led = np.concatenate([np.full(len(replica), replica.is_leader) for replica in replicas])
@@ -198,7 +196,8 @@ class Held:
 
     Attributes:
         principal: Their owner, or `unknown`.
-        entries: Of these on all partitions and replicas.
+        producer_ids: Distinct producer ids.
+        entries: Entries of these ids on all partitions and replicas.
     """
 
     principal: str
@@ -207,12 +206,7 @@ class Held:
 
 
 def count_held(census: Census, occupancy: Iterable[Occupancy]) -> list[Held]:
-    """Count producer ids and entries by principal; most entries first.
-
-    Args:
-        census: The census.
-        occupancy: The census, counted.
-    """
+    """Count producer ids and entries by principal, most entries first; `occupancy` is the census, counted."""
     entries: dict[str, int] = defaultdict(int)
     for row in occupancy:
         entries[row.principal] += row.held_pids
@@ -225,8 +219,8 @@ def owners_of(replicas: Iterable[ReplicaProducers], bound: Mapping[int, tuple[st
     """Join the producer ids of replicas with their owners.
 
     Args:
-        replicas: Of a census.
-        bound: Principal and hand-out time (ms since the epoch) by producer id.
+        replicas: The replicas of a census.
+        bound: Principal and hand-out time by producer id.
     """
     columns: Sequence[Int64s] = [replica.producer_ids for replica in replicas]
     ids: Int64s = np.unique(np.concatenate(columns)) if columns else np.empty(0, np.int64)

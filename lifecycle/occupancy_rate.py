@@ -35,7 +35,6 @@ class Rate:
     """Rate of new entries on a broker.
 
     Attributes:
-        pids_per_hour: New entries per hour.
         source: `hand-out times`, `earlier sweep` or `idle times`.
         counted: Producer ids it is based on.
         span_ms: Time they took to arrive.
@@ -66,7 +65,7 @@ class Rates:
 
     @property
     def highest_first(self) -> tuple[Rate, ...]:
-        """Both, the higher first."""
+        """The known rates, the higher first."""
         return (self.today,) if self.lately is None else (self.lately, self.today)
 
 
@@ -75,8 +74,8 @@ class EarlierCensus:
     """Counts of an earlier census of a broker.
 
     Attributes:
-        open_transactions: Of these, with an open transaction.
-        idle_hours: Entries by whole hours since their last batch then.
+        open_transactions: Held entries with an open transaction.
+        idle_hours: Held entries by whole hours since their last batch.
     """
 
     age_ms: int
@@ -86,7 +85,7 @@ class EarlierCensus:
 
 
 def longest_pause_ms(expiration_ms: int) -> float:
-    """Longest silence of a producer that still counts as in use, if its age is unknown."""
+    """Return the longest silence of a producer that still counts as in use, if its age is unknown."""
     return min(_HOUR_MS, expiration_ms / 2)
 
 
@@ -94,7 +93,7 @@ def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = 
     """Estimate the rate of new entries on a broker.
 
     Args:
-        census: The current one.
+        census: The current census.
         broker_id: The broker.
         earlier: Earlier censuses, in any order; too recent or too old ones are skipped.
     """
@@ -134,7 +133,7 @@ class _HandOuts:
         return cls(now_ms - handed_out[order], entries[known][order])
 
     def rate(self, expiration_ms: int) -> Rate:
-        # All ids handed out within the expiration are still held: hand-outs that began lately have begun lately.
+        # All ids handed out within the expiration are still held: the oldest one shows when hand-outs began.
         oldest_ms = max(_HOUR_MS, int(self.ages_ms[-1]))
         goes_on = self.ages_ms[0] <= _ONGOING_SHARE * oldest_ms
         span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, oldest_ms if goes_on else math.inf)
@@ -142,7 +141,7 @@ class _HandOuts:
         return Rate(float(self.entries[:counted].sum()) * _HOUR_MS / span_ms, HAND_OUTS, counted, span_ms)
 
     def lately(self, expiration_ms: int, today: Rate) -> Rate | None:
-        """The highest significant rate over a span that ends now, within the last hour; None if not above today's."""
+        """Return the highest significant rate over a part of the last hour; None if it is not above today's."""
         known = int(np.searchsorted(self.ages_ms, min(_HOUR_MS, expiration_ms), side="right"))
         if known < MIN_PIDS:
             return None
@@ -166,7 +165,7 @@ class _HandOuts:
 
 
 def _longest_age_ms(expiration_ms: int) -> float:
-    # Of older ones, unknowably many entries have expired and come back.
+    # An unknown number of the entries of an older census has expired and come back.
     return min(RATE_HOURS * _HOUR_MS, expiration_ms - _HOUR_MS)
 
 
@@ -182,7 +181,7 @@ def _by_census(held_now: int, earlier: EarlierCensus, expiration_ms: int) -> Rat
 
 
 def _growth(held_now: int, earlier: Sequence[EarlierCensus], today: Rate) -> Rate | None:
-    """Growth since a sweep of the last hour: a lower bound, since new entries may have replaced expired ones."""
+    """Return the growth since a sweep of the last hour: at least so many are new, since others may have expired."""
     found = [
         Rate(grown * _HOUR_MS / each.age_ms, SWEEP, grown, each.age_ms)
         for each in earlier
@@ -197,7 +196,7 @@ def _surely(rate: Rate) -> float:
 
 
 def _by_idle_times(census: Census, broker_id: int, expiration_ms: int) -> Rate:
-    """In a steady state as many start as fall silent; briefly silent ones may only be paused."""
+    """Return the rate at which producers fall silent for longer than a pause: in a steady state, as many start."""
     replicas = census.of_broker(broker_id)
     idle_ms = np.concatenate([census.taken_at_ms - each.last_timestamps_ms for each in replicas] or [np.empty(0, int)])
     if not len(idle_ms):

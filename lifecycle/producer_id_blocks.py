@@ -1,7 +1,4 @@
-"""Blocks of producer ids (KIP-730), and the promises that their allocator is held to.
-
-The oracle of the tests is a model of the allocator in `tests/kits/allocator_kit.py`.
-"""
+"""Blocks of producer ids (KIP-730), and the promises of their allocator."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,8 +21,8 @@ class Block:
     """A block of producer ids allocated to a broker.
 
     Attributes:
-        broker_epoch: Its epoch when it asked; -1 if unknown.
-        allocated_at_ms: When the controller answered, ms since the epoch.
+        broker_epoch: The broker's epoch when it asked; -1 if unknown.
+        allocated_at_ms: When the controller answered.
     """
 
     first: int
@@ -36,7 +33,7 @@ class Block:
 
     @property
     def end(self) -> int:
-        """The id after the last one: where the next block may begin."""
+        """The id after the last one."""
         return self.first + self.length
 
     def __contains__(self, producer_id: int) -> bool:
@@ -52,7 +49,7 @@ class Violation:
 
     Attributes:
         promise: `no overlap`, `start >= last end` or `epoch not stale`.
-        other: What it conflicts with: the end of other blocks, or a newer epoch.
+        other: The end of other blocks, or the newer epoch, that it conflicts with.
     """
 
     promise: str
@@ -61,11 +58,7 @@ class Violation:
 
 
 def find_violations(blocks: Iterable[Block]) -> list[Violation]:
-    """Check blocks against the promises of KIP-730: no overlap, start >= last end, epoch not stale.
-
-    Args:
-        blocks: All known ones, each once, in any order.
-    """
+    """Check all known blocks, each once, against the promises of KIP-730."""
     known = list(blocks)
     found = [*_overlaps(known)]
     overlapping = {violation.block for violation in found}
@@ -110,8 +103,8 @@ def fate(producer_id: int, block: Block, blocks: Iterable[Block], newest_issued:
 
     Args:
         producer_id: The id.
-        block: Its block.
-        blocks: All known ones, each once.
+        block: The block that holds it.
+        blocks: All known blocks, each once.
         newest_issued: Greatest id known to be handed out, by `first` of its block.
     """
     mine = [each for each in blocks if each.broker_id == block.broker_id]
@@ -133,7 +126,7 @@ class BlockLoss:
 
     Attributes:
         pids: Ids that will never be handed out.
-        is_exact: Whether an id of it was seen handed out; otherwise `pids` is an upper bound.
+        is_exact: Whether the hand-out of one of its ids was seen; otherwise `pids` is an upper bound.
     """
 
     block: Block
@@ -145,7 +138,7 @@ def lost_at_restarts(blocks: Iterable[Block], newest_issued: Mapping[int, int]) 
     """Estimate ids lost when brokers restarted: the rest of the block in use, and a prefetched one.
 
     Args:
-        blocks: All known ones, each once.
+        blocks: All known blocks, each once.
         newest_issued: Greatest id known to be handed out, by `first` of its block.
     """
     lives: dict[tuple[int, int], list[Block]] = defaultdict(list)
@@ -177,12 +170,7 @@ def _loss(block: Block, later: int, newest_issued: Mapping[int, int]) -> BlockLo
 
 
 def pids_per_hour(blocks: Iterable[Block], now_ms: int) -> dict[int, float]:
-    """Producer ids per hour allocated to each broker, over the last 24 hours or as far as known.
-
-    Args:
-        blocks: All known ones, each once.
-        now_ms: Wall clock, ms since the epoch.
-    """
+    """Return the producer ids per hour allocated to each broker, over the last 24 hours or as far as known."""
     known = list(blocks)
     ages_ms = [now_ms - block.allocated_at_ms for block in known]
     hours = min(24.0, max(1.0, max(ages_ms, default=0) / _HOUR_MS))
@@ -194,7 +182,7 @@ def pids_per_hour(blocks: Iterable[Block], now_ms: int) -> dict[int, float]:
 
 
 def hours_left(next_producer_id: int, pids_per_hour: float) -> float | None:
-    """Hours until a cluster runs out of ids at a rate; None if never.
+    """Return the hours until a cluster runs out of ids at a rate; None if never.
 
     Examples:
         >>> round(hours_left(0, 1_000_000) / 24 / 365.25)

@@ -1,7 +1,8 @@
 """The time that producer ids were in use: from the hand-out, seen by a tap, to the last batch, remembered by brokers.
 
-Brokers do not know which producers are open. `lifecycle/generations.py` decides which ids count as kept. An id used
-only once looks the same whether its producer was closed or leaked.
+Brokers do not know which producers are open. An id counts as kept if it was used for longer than it has been silent,
+unless a deploy replaced it (`lifecycle/generations.py`). An id used only once looks the same whether its producer was
+closed or leaked.
 """
 
 from collections import defaultdict
@@ -11,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lifecycle.generations import in_use, replaced
+from lifecycle.generations import replaced
 from lifecycle.occupancy import Int64s
 
 YOUNG_MS = 2000
@@ -66,11 +67,11 @@ class Lives:
 
 
 def lives_of(lives: Sequence[Life], now_ms: int) -> Lives | None:
-    """Summarise lives; None if all are too young.
+    """Summarise the lives of one client's ids; None if all are too young.
 
     Args:
-        lives: Of one client, in any order.
-        now_ms: When the brokers were asked, ms since the epoch.
+        lives: In any order.
+        now_ms: When the brokers were asked.
     """
     known = sorted((each for each in lives if now_ms - each.from_ms >= YOUNG_MS), key=lambda each: each.from_ms)
     if not known:
@@ -79,7 +80,8 @@ def lives_of(lives: Sequence[Life], now_ms: int) -> Lives | None:
     ends = np.maximum(begins, np.array([each.to_ms for each in known], np.int64))
     last_ms = int(ends.max())
     seen_ms, silent_seconds = min(now_ms, last_ms + PAUSE_MS), max(0.0, (now_ms - last_ms) / 1000)
-    kept = in_use(begins, ends, seen_ms)
+    was_replaced = replaced(begins, ends, seen_ms)
+    kept = (ends - begins >= seen_ms - ends) & ~was_replaced
     kept_seconds = float(np.median((ends - begins)[kept])) / 1000 if kept.any() else 0.0
     if kept.all():
         return Lives(kept_share=1.0, kept_seconds=kept_seconds, silent_seconds=silent_seconds)
@@ -92,7 +94,7 @@ def lives_of(lives: Sequence[Life], now_ms: int) -> Lives | None:
         used_spread=_spread(used),
         down_seconds=float(np.median(down_ms)) / 1000 if len(down_ms) else 0.0,
         down_spread=_spread(down_ms),
-        replaced_share=float(replaced(begins, ends, seen_ms)[~kept].mean()),
+        replaced_share=float(was_replaced[~kept].mean()),
         on_schedule=all(_keep_step(times) for times in _by_host(known)),
     )
 

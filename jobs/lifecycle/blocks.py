@@ -14,11 +14,12 @@ from jobs.options import JsonOption, OptionalTables
 from jobs.output.progress import progress_bar
 from jobs.output.terminal import output, printable
 from jobs.output.text_tables import TextTable
-from lifecycle.block_history import BrokerBlocks, History
-from lifecycle.producer_id_blocks import Block, Fate, Violation
+from lifecycle.block_history import BrokerBlocks, History, holder
+from lifecycle.producer_id_blocks import Block, Fate, Violation, fate, find_violations
 from tables.errors import TableNotFoundError
 from tables.query.pid_blocks import read_history
 from tables.query.sql_query import query
+from tables.times import to_time
 
 _ASKER = """
 SELECT answered_at, broker_id, principal, client_id, client_host
@@ -56,7 +57,7 @@ def blocks(
     if pid is not None:
         _show_issuer(history, pid, None if tables is None else _asker(tables, pid, now), as_json)
         return
-    broken = history.violations()
+    broken = find_violations(history.blocks)
     if as_json:
         typer.echo(json.dumps(_as_dict(history, broken), indent=2))
     else:
@@ -89,17 +90,17 @@ def _asker(tables: str, pid: int, now: datetime) -> dict[str, Any] | None:
 
 
 def _show_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_json: bool) -> None:
-    block = history.holder(pid)
+    block = holder(history.blocks, pid)
     if block is None:
         raise BlocksError(_unknown(history, pid))
-    fate = Fate.HANDED_OUT if asker is not None else history.fate(pid, block)
+    found = fate(pid, block, history.blocks, history.newest_issued) if asker is None else Fate.HANDED_OUT
     if as_json:
         asked = None if asker is None else asker | {"answered_at": asker["answered_at"].isoformat()}
-        found = {"producer_id": pid, "fate": fate.value, **_block_dict(block), "handed_out": asked}
-        typer.echo(json.dumps(found, indent=2))
+        record = {"producer_id": pid, "fate": found.value, **_block_dict(block), "handed_out": asked}
+        typer.echo(json.dumps(record, indent=2))
         return
     text = (
-        f"producer id {pid} {_FATES[fate].format(broker=block.broker_id)}: block {block.first} to {block.end - 1}, "
+        f"producer id {pid} {_FATES[found].format(broker=block.broker_id)}: block {block.first} to {block.end - 1}, "
         f"allocated {_time(block.allocated_at_ms)} (epoch {block.broker_epoch})"
     )
     output().print(text, markup=False)
@@ -124,7 +125,7 @@ def _unknown(history: History, pid: int) -> str:
 
 
 def _cells(broker: BrokerBlocks) -> tuple[object, ...]:
-    last = None if broker.last_block_at_ms is None else _at(broker.last_block_at_ms)
+    last = None if broker.last_block_at_ms is None else to_time(broker.last_block_at_ms)
     counts = (broker.broker_id, broker.blocks, broker.producer_ids, f"{broker.pids_per_hour:,.0f}", broker.restarts)
     return (*counts, broker.lost_pids, last)
 
@@ -175,7 +176,7 @@ def _as_dict(history: History, broken: Sequence[Violation]) -> dict[str, Any]:
 def _broker_dict(broker: BrokerBlocks) -> dict[str, Any]:
     record = asdict(broker)
     last_ms = record.pop("last_block_at_ms")
-    return record | {"last_block_at": None if last_ms is None else _at(last_ms).isoformat()}
+    return record | {"last_block_at": None if last_ms is None else to_time(last_ms).isoformat()}
 
 
 def _block_dict(block: Block) -> dict[str, Any]:
@@ -184,13 +185,9 @@ def _block_dict(block: Block) -> dict[str, Any]:
         "broker_epoch": block.broker_epoch,
         "first_producer_id": block.first,
         "length": block.length,
-        "allocated_at": _at(block.allocated_at_ms).isoformat(),
+        "allocated_at": to_time(block.allocated_at_ms).isoformat(),
     }
 
 
-def _at(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, tz=timezone.utc)
-
-
 def _time(at_ms: int) -> str:
-    return f"{_at(at_ms):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{to_time(at_ms):%Y-%m-%d %H:%M:%S} UTC"

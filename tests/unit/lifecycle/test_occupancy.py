@@ -10,7 +10,7 @@ import pytest
 from lifecycle.expiration_change import Freed, LostDedup, freed_by, lost_dedup
 from lifecycle.failover import failover, failovers
 from lifecycle.forecast import Outlook
-from lifecycle.generations import in_use
+from lifecycle.generations import replaced
 from lifecycle.occupancy import (
     BYTES_PER_ENTRY,
     MAX_IDLE_HOURS,
@@ -306,24 +306,24 @@ def test_by_hand_out_times_what_was_used_for_longer_than_it_is_silent_goes_on() 
 
 
 @pytest.mark.parametrize(
-    ("ends_s", "kept"),
+    ("ends_s", "gone"),
     [
-        ([9_940] * 3, 0),
-        ([9_939] * 3, 3),
-        ([10_062] * 3, 0),
-        ([10_063] * 3, 3),
-        ([9_950] * 2, 2),
-        ([9_950] * 4 + [19_000] * 6, 10),
+        ([9_940] * 3, 3),
+        ([9_939] * 3, 0),
+        ([10_062] * 3, 3),
+        ([10_063] * 3, 0),
+        ([9_950] * 2, 0),
+        ([9_950] * 4 + [19_000] * 6, 0),
         ([9_950] * 5 + [19_000] * 5, 5),
     ],
     ids=["as it begins", "before", "as it has begun", "after", "too few", "less than half", "half"],
 )
-def test_ids_that_end_together_as_the_next_group_begins_are_replaced(ends_s: list[int], kept: int) -> None:
+def test_ids_that_end_together_as_the_next_group_begins_are_replaced(ends_s: list[int], gone: int) -> None:
     begins_s, following = [0] * len(ends_s) + [10_000, 10_001, 10_002], [19_000] * 3
 
     begins_ms, ends_ms = (np.array(each, np.int64) * 1000 for each in (begins_s, ends_s + following))
 
-    assert int(in_use(begins_ms, ends_ms, 19_000_000).sum()) == kept + 3
+    assert int(replaced(begins_ms, ends_ms, 19_000_000).sum()) == gone
 
 
 @pytest.mark.parametrize("per_day", [1, 2, 3])
