@@ -111,7 +111,7 @@ def test_each_definition_has_only_what_databricks_knows_and_explains_itself(name
     assert definition["version"] == 1.1
     for column in [*definition["dimensions"], *definition["measures"]]:
         assert set(column) <= FIELDS
-        assert "comment" in column or column["name"] in ("hour", "day")
+        assert column["comment"]
 
 
 @pytest.mark.parametrize("view", catalog_metric_views("my-catalog.pid_quota"), ids=list(metric_views()))
