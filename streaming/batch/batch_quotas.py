@@ -109,13 +109,13 @@ def write_quotas(checkpoint: str, batch_id: int, quotas: Quotas) -> None:
     names.write(batch_id, _quotas(checkpoint).write(quotas, before))
 
 
-def quotas_at(checkpoint: str, batch_id: int) -> Quotas:
-    """Return the quotas that hold for a batch.
+def quotas_of_id(checkpoint: str, quotas_id: str) -> Quotas:
+    """Return the quotas with an id.
 
     Raises:
         CheckpointError: If they do not appear, or can't be read.
     """
-    return _quotas(checkpoint).read(quotas_id_at(checkpoint, batch_id))
+    return _quotas(checkpoint).read(quotas_id)
 
 
 def quotas_id_at(checkpoint: str, batch_id: int) -> str:

@@ -9,7 +9,7 @@ from pyspark import TaskContext
 
 from quota.limits import Quotas
 from streaming.batch.batch_ends import event_times_before, tracked_principals_before
-from streaming.batch.batch_quotas import quotas_at
+from streaming.batch.batch_quotas import quotas_id_at, quotas_of_id
 from streaming.batch.event_times import EventTimes
 from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.checkpoint.spark_files import batch_begin_ms, batch_offsets, newest_batch
@@ -52,6 +52,14 @@ class TaskBatch:
         """
         return self._files().quotas
 
+    def quotas_id(self) -> str:
+        """Return the id of the quotas in force: other quotas have another one.
+
+        Raises:
+            CheckpointError: If it does not appear, or can't be read.
+        """
+        return self._files().quotas_id
+
     def tracked_principals(self) -> TrackedPrincipals:
         """Return the principals tracked before the batch."""
         return self._files().tracked_principals
@@ -76,8 +84,12 @@ class _Files:
         return batch_begin_ms(self._checkpoint, self._batch_id)
 
     @cached_property
+    def quotas_id(self) -> str:
+        return quotas_id_at(self._checkpoint, self._batch_id)
+
+    @cached_property
     def quotas(self) -> Quotas:
-        return quotas_at(self._checkpoint, self._batch_id)
+        return quotas_of_id(self._checkpoint, self.quotas_id)
 
     @cached_property
     def tracked_principals(self) -> TrackedPrincipals:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from pyspark import TaskContext
 
-from streaming.batch.batch_quotas import quotas_id_at
+from streaming.batch.tasks import TaskBatch
 
 _MAX_PIDS = 500_000
 """Per worker; beyond it the memory is cleared: a flood has no repeats, and must not exhaust the worker."""
@@ -243,5 +243,6 @@ class WorkerMemory:
         run_id = context.getLocalProperty("spark.jobGroup.id") if context else None
         if context is None or batch_id is None or run_id is None:
             return None
-        quotas_id = quotas_id_at(self.checkpoint, int(batch_id))
+        # An attempt has many blocks, and reads its batch's files once.
+        quotas_id = TaskBatch(self.checkpoint).quotas_id()
         return Attempt(run_id, int(batch_id), context.taskAttemptId(), quotas_id)

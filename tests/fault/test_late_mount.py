@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from broker.local.local_broker import LocalBroker
 from quota.limits import Limit, Quotas
 from streaming.batch.batch_ends import tracked_principals_before, write_end
-from streaming.batch.batch_quotas import quotas_at, write_quotas
+from streaming.batch.batch_quotas import quotas_id_at, write_quotas
 from streaming.batch.event_times import MAX_EVENT_TIME
 from streaming.batch.tracked_principals import TRACKED, code_of
 from streaming.checkpoint import own_files
@@ -28,11 +28,11 @@ DELAY_S = 1.0
 READER = """
 import json, sys
 from streaming.batch.batch_ends import event_times_before, tracked_principals_before
-from streaming.batch.batch_quotas import quotas_at
+from streaming.batch.batch_quotas import quotas_id_at, quotas_of_id
 from streaming.checkpoint.spark_files import batch_offsets
 functions = {
     "batch_offsets": batch_offsets,
-    "default_rate": lambda *of: quotas_at(*of).default.producer_ids_rate,
+    "default_rate": lambda *of: quotas_of_id(of[0], quotas_id_at(*of)).default.producer_ids_rate,
     "tracked_and_time": lambda *of: [len(tracked_principals_before(*of)), event_times_before(*of).max_event_time_ms[0]],
 }
 for line in sys.stdin:
@@ -128,9 +128,9 @@ def test_a_file_that_never_appears_ends_the_batch_with_its_name(
     Path(checkpoint, "offsets", "6").write_text("v1\n{}\n{}")
 
     with pytest.raises(CheckpointError, match="another stream runs on checkpoint"):
-        quotas_at(checkpoint, 3)
+        quotas_id_at(checkpoint, 3)
     with pytest.raises(CheckpointError, match=r"7\.msgpack can't be read .*workers must see the checkpoint's folder"):
-        quotas_at(checkpoint, 7)
+        quotas_id_at(checkpoint, 7)
     with pytest.raises(CheckpointError, match=r"6\.msgpack can't be read"):
         tracked_principals_before(checkpoint, 7)
     with pytest.raises(CheckpointError, match=r"batch 7 runs, but .*offsets/7 can't be read"):

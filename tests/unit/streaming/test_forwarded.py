@@ -16,6 +16,7 @@ from quota.config import TICKS_PER_QUANTUM, QuotaConfig
 from quota.limits import UNLIMITED, Limit, Quotas
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
+from streaming.batch import tasks
 from streaming.batch.batch_quotas import write_quotas
 from streaming.decode import forwarded
 from streaming.decode.forwarded import (
@@ -296,15 +297,18 @@ def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
     for batch_id, default in ((6, UNLIMITED), (7, UNLIMITED), (8, Limit(5.0, "default"))):
         write_quotas(str(tmp_path), batch_id, Quotas({}, default))
     properties = {"spark.jobGroup.id": "run"}
-    context = SimpleNamespace(getLocalProperty=properties.get, taskAttemptId=lambda: 3)
-    monkeypatch.setattr(forwarded, "TaskContext", SimpleNamespace(get=lambda: context))
+    context = SimpleNamespace(
+        getLocalProperty=properties.get, taskAttemptId=lambda: int(properties["streaming.sql.batchId"])
+    )
+    for module in (forwarded, tasks):
+        monkeypatch.setattr(module, "TaskContext", SimpleNamespace(get=lambda: context))
 
     found = []
     for batch_id in (6, 7, 8):
         properties["streaming.sql.batchId"] = str(batch_id)
         attempt = WorkerMemory(str(tmp_path)).attempt()
         assert attempt
-        assert attempt == Attempt("run", batch_id, 3, attempt.quotas_id)
+        assert attempt == Attempt("run", batch_id, batch_id, attempt.quotas_id)
         found.append(attempt.quotas_id)
     assert found[0] == found[1] != found[2]
 
