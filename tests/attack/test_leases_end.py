@@ -387,7 +387,7 @@ def test_rows_that_name_nobody_or_no_time_keep_nobody_from_being_throttled(
     decide(tables, "User:mallory", seconds=10)
 
     throttled(quotas, enforcer)
-    enforcer.wait_for("alert", "skipped incomplete rows")
+    enforcer.wait_for("alert", "rows of throttle_decisions that are incomplete")
     wait_for(quotas, MALLORY, BEFORE)
     assert enforcer.end() == (0, "")
 
