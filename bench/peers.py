@@ -24,6 +24,7 @@ from quota.limits import UNLIMITED
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment
 from state.ledger import Ledger
+from streaming.batch.batch_ends import write_end
 from streaming.batch.batch_quotas import BatchQuotas
 from streaming.batch.tasks import TaskBatch
 from streaming.commit.sinks import Commit, TableSink
@@ -100,7 +101,8 @@ def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     pre_aggregates = pre_aggregate_records(read_records(spark, options), options)
     processor = LedgerProcessor(Deployment(options.config, salt=7), TaskBatch(options.checkpoint))
     output = pre_aggregates.groupBy("principal").transformWithStateInPandas(processor, OUTPUT_SCHEMA, "append", "none")
-    return _started(output, options, Commit(open_sink(options.tables, "tws", options.sink), quotas=quotas_of(options)))
+    sink = open_sink(options.tables, "tws", options.sink)
+    return _started(output, options, Commit(sink, checkpoint=options.checkpoint, quotas=quotas_of(options)))
 
 
 class LedgerProcessor(StatefulProcessor):
@@ -196,13 +198,14 @@ class WriteCounts:
     def __call__(self, counted: DataFrame, batch_id: int) -> None:
         """Write a batch of rows with `principal`, `new_pids` and `newest_ms`."""
         spark = counted.sparkSession
-        # The pre-aggregation reads them.
+        # The pre-aggregation reads the quotas, and what the batch before wrote at its end.
         self.quotas.publish(spark, batch_id)
         rows = counted.toArrow().to_pylist()
         decisions = [_decision(row) for row in rows if row["new_pids"] > QUOTA]
         for table, bodies in (("throttle_decisions", decisions), ("producer_id_metrics", list(map(_metrics, rows)))):
             if bodies:
                 self.sink.append(spark, table_rows(bodies, table, batch_id), table, batch_id)
+        write_end(self.quotas.checkpoint, batch_id, {})
 
 
 def _metrics(row: dict[str, Any]) -> dict[str, Any]:

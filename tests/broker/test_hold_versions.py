@@ -39,7 +39,7 @@ def test_new_producers_wait_and_nobody_else_does(jars: Path, tmp_path: Path, ver
             restart(broker)
             with Asker(broker) as mallory, Asker(broker, "alice") as asker:
                 # A broker that has just begun has no producer ids for anybody.
-                wait_until(lambda: asker.error() == 0, "alice gets one")
+                wait_until(asker.gets_one, "alice gets one")
                 assert mallory.error() == LOADING
         with Asker(broker) as mallory:
             wait_until(lambda: mallory.error() == 0, "the hold is gone")

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from kafka import KafkaProducer
+from kafka.errors import KafkaConnectionError
 from kafka.protocol.producer import InitProducerIdRequest
 
 from broker.kafka.client import RawAdmin
@@ -116,6 +117,13 @@ class Asker:
         answer: Any = self._admin.ask(_INIT, node_id)
         assert (answer.producer_id >= 0) == (answer.error_code == 0)
         return int(answer.error_code)
+
+    def gets_one(self) -> bool:
+        """Whether an id was given; a broker that has just begun may also close the connection."""
+        try:
+            return self.error() == 0
+        except KafkaConnectionError:
+            return False
 
 
 def send_by_confluent_kafka(settings: dict[str, str], topic: str, value: str) -> None:
