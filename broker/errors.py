@@ -30,6 +30,10 @@ class BrokerUnreachableError(BrokerError):
     """Raised when no broker answers in time, or Kafka can't answer now; retriable."""
 
 
+class LoginRefusedError(BrokerError):
+    """Raised when brokers refuse the user name or the password; not retriable."""
+
+
 class ClusterRequestError(BrokerError):
     """Raised when brokers do not do what they are asked."""
 

@@ -1,28 +1,21 @@
 """Checks at the start of an enforcer: missing rights, and, for a dry run, what it finds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin._resource import ResourceType
 
 from broker.enforcement.levers.client_quota import QuotaStore
 from broker.enforcement.model import ThrottleDecision
 from broker.enforcement.notices import Notice, format_time
 from broker.enforcement.ports import DecisionSource
 from broker.errors import EnforceError
-from broker.kafka.errors import name_of, reason_of, unreachable
-from broker.kafka.topics import admin_client
-from wire.topics import ENFORCER_TOPIC
+from broker.kafka.own_rights import OwnRights, lacks
+from broker.kafka.roles import HOLDS, RIGHTS, KafkaRight, Role
+from wire.topics import PRODUCE_EVENTS
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-_TIMEOUT_S = 15.0
 _MAX_NAMED = 10
-_QUOTAS = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
-_HOLDS = (AclOperation.DESCRIBE, AclOperation.ALTER)
-_TOPIC = (AclOperation.READ, AclOperation.WRITE)
+_CHANGES = (AclOperation.WRITE, AclOperation.ALTER_CONFIGS, AclOperation.ALTER)
 
 
 def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool) -> None:
@@ -34,51 +27,29 @@ def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool
         EnforceError: If rights are missing. It names all of them.
         BrokerUnreachableError: If no broker answers.
     """
-    admin = admin_client(settings)
-    answer = admin.describe_cluster(include_authorized_operations=True, request_timeout=_TIMEOUT_S)
-    cluster = _allowed(settings, answer, is_cluster=True)
-    needed = _QUOTAS[: 2 if apply else 1]
-    if AclOperation.DESCRIBE_CONFIGS not in cluster or with_holds():
-        needed += _HOLDS[: 2 if apply else 1]
-    if not cluster:
-        # Without DESCRIBE, brokers do not list the other rights.
-        needed = (AclOperation.DESCRIBE, *needed)
-    missing = _missing(tuple(dict.fromkeys(needed)), cluster, "the cluster")
-    if apply:
-        topics = TopicCollection([ENFORCER_TOPIC])
-        topic = admin.describe_topics(topics, include_authorized_operations=True, request_timeout=_TIMEOUT_S)
-        missing += _missing(_TOPIC, _allowed(settings, topic[ENFORCER_TOPIC]), f"topic {ENFORCER_TOPIC}")
-        group = admin.describe_consumer_groups(
-            [ENFORCER_TOPIC], include_authorized_operations=True, request_timeout=_TIMEOUT_S
-        )
-        missing += _missing((AclOperation.READ,), _allowed(settings, group[ENFORCER_TOPIC]), f"group {ENFORCER_TOPIC}")
+    own = OwnRights(settings)
+    missing = own.missing(_needed(own, with_holds=with_holds, apply=apply))
     if missing:
-        user = settings.get("sasl.username")
-        who = f"User:{user}" if user else "the enforcer's principal"
-        msg = f"{who} lacks {', '.join(missing)}: grant that with kafka-acls.sh (docs/enforcement.md, Required rights)"
-        raise EnforceError(msg)
+        raise EnforceError(lacks(settings, Role.ENFORCER, missing))
 
 
-def _allowed(settings: Mapping[str, str], asked: "Future[Any]", *, is_cluster: bool = False) -> set[AclOperation]:
-    """Return the allowed operations: none if the request is refused, all if a topic's are not known yet.
-
-    In a young cluster, topics and groups have no leader or coordinator at first.
-    """
-    try:
-        found = asked.result().authorized_operations
-    except KafkaException as error:
-        if "AUTHORIZATION" in name_of(error):
-            return set()
-        if not is_cluster:
-            return set(AclOperation)
-        raise unreachable(settings["bootstrap.servers"], reason_of(error)) from error
-    if found is None:
-        return set() if is_cluster else set(AclOperation)
-    return {*found}
-
-
-def _missing(needed: Sequence[AclOperation], allowed: set[AclOperation], where: str) -> list[str]:
-    return [f"{each.name} on {where}" for each in needed if each not in allowed]
+def _needed(own: OwnRights, *, with_holds: Callable[[], bool], apply: bool) -> list[KafkaRight]:
+    """Return the rights without which the enforcer does not start. A dry run changes nothing, and takes no lock."""
+    if AclOperation.DESCRIBE_CONFIGS in own.on_cluster():
+        holds = with_holds()
+        # Only the brokers' lists of ACLs take DESCRIBE; without any right they do not show the others either.
+        needs_describe = holds or not own.on_cluster()
+    else:
+        holds = needs_describe = True
+    return [
+        right
+        for right in RIGHTS[Role.ENFORCER]
+        if (apply or (right.kind is ResourceType.BROKER and right.operation not in _CHANGES))
+        and (holds or right is not HOLDS)
+        and (needs_describe or right.operation is not AclOperation.DESCRIBE)
+        # Without it the enforcer skips the limits on addresses.
+        and right.name != PRODUCE_EVENTS
+    ]
 
 
 def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable[[Notice], None], now_ms: int) -> None:

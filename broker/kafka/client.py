@@ -6,6 +6,7 @@ It wraps kafka-python's client; only this file uses that library's private names
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, KafkaAdminClient
@@ -14,12 +15,15 @@ from typing_extensions import Self
 
 from broker.closing import Closing
 from broker.errors import BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
+from broker.kafka.config import librdkafka_of
 from broker.kafka.errors import Purpose
+from broker.kafka.topics import admin_client
 
 TIMEOUT_MS = 15_000
 ANY_CLUSTER = Purpose()
 
 _DEFAULT_PORT = "9092"
+_LOGIN_S = 5.0
 _ATTEMPTS = 6
 _RETRY_S = 1.0
 _THROTTLED_S = 3.0
@@ -109,7 +113,14 @@ class KafkaAdmin(Closing):
                 self.close()
             servers = self._settings["bootstrap_servers"]
             servers = servers if isinstance(servers, str) else ",".join(servers)
+            if self._client is None and "sasl_mechanism" in self._settings:
+                self._require_login()
             raise self._purpose.from_error(error, servers) from error
+
+    def _require_login(self) -> None:
+        """Raise LoginRefusedError if the brokers refuse the login, which kafka-python can't tell from a lost broker."""
+        with suppress(BrokerUnreachableError):
+            admin_client(librdkafka_of(self._settings)).metadata(_LOGIN_S)
 
     def ask(self, request: Any, node_id: int | None = None) -> Any:
         """Send a request to a node, or to any; return the response, which may hold errors."""

@@ -1,6 +1,6 @@
 """Kafka client settings: one file for librdkafka, kafka-python and Spark's Kafka source."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -171,6 +171,17 @@ class KafkaConfig:
             for name in ("sasl.username", "sasl.password")
         )
         return f'{prefix}{module} required username="{user}" password="{password}";'
+
+
+def librdkafka_of(kafka_python: Mapping[str, object]) -> dict[str, str]:
+    """Return settings of kafka-python under librdkafka's names, as far as a login needs them."""
+    names = {theirs: ours for ours, theirs in _KAFKA_PYTHON.items()}
+    names |= {"security_protocol": "security.protocol", "sasl_mechanism": "sasl.mechanism"}
+    found = {names[name]: str(value) for name, value in kafka_python.items() if name in names}
+    if kafka_python.get("ssl_check_hostname") is False:
+        found["ssl.endpoint.identification.algorithm"] = "none"
+    servers = kafka_python["bootstrap_servers"]
+    return found | {"bootstrap.servers": ",".join(servers) if isinstance(servers, list) else str(servers)}
 
 
 def _unsupported(mechanism: str) -> KafkaConfigError:

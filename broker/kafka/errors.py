@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, for_code
 
-from broker.errors import BrokerError, BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
+from broker.errors import (
+    BrokerError,
+    BrokerUnreachableError,
+    LoginRefusedError,
+    RequestNotAllowedError,
+    RequestRefusedError,
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,14 @@ def unreachable(servers: str, reason: str) -> BrokerUnreachableError:
     return BrokerUnreachableError(
         f"no Kafka broker answers at {servers} ({reason}): check that it runs, the address and the security settings "
         "of the listener"
+    )
+
+
+def login_refused(servers: str, reason: str, user: str | None = None) -> LoginRefusedError:
+    """Return the error to raise if the brokers refuse the user name or the password."""
+    who = f"the login of user {user!r}" if user else "the login"
+    return LoginRefusedError(
+        f"the brokers at {servers} refuse {who} ({reason}): check user name, password and mechanism in --kafka-config"
     )
 
 

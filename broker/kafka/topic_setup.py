@@ -1,4 +1,4 @@
-"""Creates the project's topics, compares them with the plan, and grants ACLs on them."""
+"""Creates the project's topics, and compares them with the plan."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError
@@ -20,7 +19,6 @@ from wire.topics import (
     ENFORCER_TOPIC_SETTINGS,
     LEARNING_REQUESTS,
     LEARNING_REQUESTS_SETTINGS,
-    PRODUCE_EVENTS,
     TAP_STATUS,
     topic_settings,
 )
@@ -29,8 +27,6 @@ DEFAULT_RETENTION_HOURS = 7 * 24
 
 _HOUR_MS = 3600 * 1000
 _CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs", "altered", "missing"
-# Prefixes of the consumer groups of our readers and Spark's Kafka source.
-_GROUP_PREFIXES = ("pid-quota", "spark-kafka-")
 
 
 @dataclass(frozen=True)
@@ -68,16 +64,6 @@ class TopicOutcome:
     differences: list[Difference] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Principals:
-    """Principal of each role; None leaves that role's ACLs alone."""
-
-    tap: str | None = None
-    stream: str | None = None
-    shipper: str | None = None
-    enforcer: str | None = None
-
-
 def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RETENTION_HOURS) -> list[TopicPlan]:
     """Plan all our topics.
 
@@ -96,15 +82,14 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
 
 
 class TopicSetup:
-    """Describes, creates and alters topics and ACLs of one cluster."""
+    """Describes, creates and alters topics of one cluster."""
 
     def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        self._config, self._timeout_s = config, timeout_s
-        self._admin = admin_client(config)
+        self._timeout_s, self._admin = timeout_s, admin_client(config)
 
     def describe(self, plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
         """Compare topics with the plans; change nothing."""
-        found = existing_topics(self._admin, self._config, self._timeout_s)
+        found = existing_topics(self._admin, self._timeout_s)
         there = {plan.name: found[plan.name] for plan in plans if plan.name in found}
         settings = self._settings(list(there))
         return [
@@ -135,12 +120,10 @@ class TopicSetup:
                 outcomes.append(outcome)
         return outcomes
 
-    def grant(self, who: Principals) -> list[str]:
-        """Grant each role its rights, which denies them to everyone else but super users; return the ACLs in words."""
-        bindings = _bindings(who)
-        for binding, answer in self._admin.create_acls(bindings, request_timeout=self._timeout_s).items():
-            self._result(answer, f"can't grant {_words(binding)}", "ALTER on the cluster and an authorizer")
-        return [_words(binding) for binding in bindings]
+    def delete(self, name: str) -> None:
+        """Delete a topic and its records."""
+        (answer,) = self._admin.delete_topics([name], request_timeout=self._timeout_s).values()
+        self._result(answer, f"can't delete topic {name!r}", "DELETE on it")
 
     def _settings(self, names: list[str]) -> dict[str, dict[str, str]]:
         if not names:
@@ -193,38 +176,3 @@ def _compared(plan: TopicPlan, partitions: int, settings: Mapping[str, str]) -> 
 def _parts(value: str) -> set[str]:
     # cleanup.policy is an unordered list.
     return set(value.split(","))
-
-
-def _bindings(who: Principals) -> list[AclBinding]:
-    written = list(topic_settings())
-    wanted: list[tuple[str, ResourceType, str, AclOperation]] = []
-    if who.tap:
-        wanted += [(who.tap, ResourceType.TOPIC, name, AclOperation.WRITE) for name in written]
-        read_back = (TAP_STATUS, BROKER_LOGS, LEARNING_REQUESTS)
-        wanted += [(who.tap, ResourceType.TOPIC, name, AclOperation.READ) for name in read_back]
-        wanted.append((who.tap, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
-    if who.stream:
-        wanted += [(who.stream, ResourceType.TOPIC, name, AclOperation.READ) for name in written]
-        wanted += [(who.stream, ResourceType.GROUP, prefix, AclOperation.READ) for prefix in _GROUP_PREFIXES]
-        wanted.append((who.stream, ResourceType.TOPIC, LEARNING_REQUESTS, AclOperation.WRITE))
-    if who.shipper:
-        wanted.append((who.shipper, ResourceType.TOPIC, BROKER_LOGS, AclOperation.WRITE))
-    if who.enforcer:
-        rights = (AclOperation.READ, AclOperation.WRITE)
-        wanted += [(who.enforcer, ResourceType.TOPIC, ENFORCER_TOPIC, operation) for operation in rights]
-        # For the addresses of producers.
-        wanted.append((who.enforcer, ResourceType.TOPIC, PRODUCE_EVENTS, AclOperation.READ))
-        wanted.append((who.enforcer, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
-    return [
-        AclBinding(kind, name, _pattern(kind), principal, "*", operation, AclPermissionType.ALLOW)
-        for principal, kind, name, operation in wanted
-    ]
-
-
-def _pattern(kind: ResourceType) -> ResourcePatternType:
-    return ResourcePatternType.PREFIXED if kind is ResourceType.GROUP else ResourcePatternType.LITERAL
-
-
-def _words(binding: AclBinding) -> str:
-    operation, kind = AclOperation(binding.operation), ResourceType(binding.restype)
-    return f"{binding.principal}: {operation.name} {kind.name.lower()} {binding.name}"

@@ -2,25 +2,63 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError, TopicMissingError
-from broker.kafka.errors import name_of, reason_of, unreachable
+from broker.kafka.errors import login_refused, name_of, reason_of, unreachable
 from wire.topics import topic_settings
 
 DEFAULT_PARTITIONS = 4
 DEFAULT_TIMEOUT_S = 15.0
 
+_LOGIN_S = 2.0
+"""Enough to be refused. A large cluster may take longer to list its topics: then the second request waits."""
 _SEEN_POLL_S = 0.05
 _NEW_TOPIC_S = 5.0
 
 
-def admin_client(config: Mapping[str, str]) -> AdminClient:
-    """Return confluent-kafka's admin client; it logs nothing, because we raise errors."""
-    return AdminClient({**config, "log_level": 0})
+class Admin(AdminClient):
+    """confluent-kafka's admin client. It logs nothing, because we raise errors."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        """Create a client; it connects with its first request."""
+        self._refusals: list[str] = []
+        self._servers, self._user = config["bootstrap.servers"], config.get("sasl.username")
+        settings: dict[str, Any] = {**config, "log_level": 0, "error_cb": self._note}
+        super().__init__(settings)
+
+    def metadata(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> ClusterMetadata:
+        """Return the cluster's brokers and topics.
+
+        Raises:
+            LoginRefusedError: If the brokers refuse the user name or the password; within seconds.
+            BrokerUnreachableError: If no broker answers in time.
+        """
+        for each_s in (min(_LOGIN_S, timeout_s), timeout_s):
+            try:
+                return self.list_topics(timeout=each_s)
+            except KafkaException as error:
+                self.poll(0)
+                if self._refusals:
+                    raise login_refused(self._servers, self._refusals[-1], self._user) from error
+                failure = error
+        where = f"{self._servers} within {timeout_s:g} s"
+        raise unreachable(where, reason_of(failure)) from failure
+
+    def _note(self, error: KafkaError) -> None:
+        """Note that brokers refuse the login: librdkafka retries, and reports only that no broker answers."""
+        if error.name() == "_AUTHENTICATION":
+            self._refusals.append(str(error.str()).partition(": ")[2])
+
+
+def admin_client(config: Mapping[str, str]) -> Admin:
+    """Return an admin client."""
+    return Admin(config)
 
 
 def ensure_topics(
@@ -40,7 +78,7 @@ def ensure_topic(
 
 def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
     """Return the number of a topic's partitions."""
-    found = existing_topics(admin_client(config), config, timeout_s)
+    found = existing_topics(admin_client(config), timeout_s)
     if topic not in found:
         msg = (
             f"topic {topic!r} does not exist on {config['bootstrap.servers']}, or this user lacks DESCRIBE on it: "
@@ -64,15 +102,9 @@ def await_topic(config: Mapping[str, str], topic: str) -> None:
             return
 
 
-def existing_topics(
-    admin: AdminClient, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S
-) -> dict[str, int]:
+def existing_topics(admin: Admin, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[str, int]:
     """Return the number of partitions of each topic."""
-    try:
-        found = admin.list_topics(timeout=timeout_s).topics
-    except KafkaException as error:
-        where = f"{config['bootstrap.servers']} within {timeout_s:g} s"
-        raise unreachable(where, reason_of(error)) from error
+    found = admin.metadata(timeout_s).topics
     return {name: len(about.partitions) for name, about in found.items() if about.error is None}
 
 
@@ -96,14 +128,14 @@ def create_topics(
 
 def _ensure(config: Mapping[str, str], wanted: Sequence[NewTopic], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
     admin = admin_client(config)
-    existing = existing_topics(admin, config, timeout_s)
+    existing = existing_topics(admin, timeout_s)
     missing = [topic for topic in wanted if topic.topic not in existing]
     if not missing:
         return
     names = create_topics(admin, missing, timeout_s)
     # Brokers learn of new topics shortly after the controller has created them.
     give_up_at = time.monotonic() + timeout_s
-    while not names.keys() <= existing_topics(admin, config, timeout_s).keys():
+    while not names.keys() <= existing_topics(admin, timeout_s).keys():
         if time.monotonic() > give_up_at:
             msg = (
                 f"topics {', '.join(sorted(names))} were created, but are not visible after {timeout_s:g} s: try again"

@@ -1,19 +1,18 @@
 """Reads the taps' heartbeats from the compacted topic `tap-status`, and finds brokers that no tap watches."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
-from confluent_kafka import KafkaException
 
-from broker.kafka.errors import reason_of, unreachable
 from broker.kafka.tail import TopicReader, decode_values
 from broker.kafka.topics import admin_client
 from wire.heartbeat import TapHeartbeat
 from wire.topics import TAP_STATUS
 
-_TIMEOUT_S = 15.0
+STALE_SECONDS = 60.0
+"""Six missed heartbeats."""
 
 
 class WatchState(str, Enum):
@@ -45,9 +44,35 @@ class WatchedBroker:
         """Whether it is up but its producers are not seen."""
         return self.alive and self.watch is not WatchState.WATCHED
 
+    def remarks(self) -> Iterator[str]:
+        """Yield what the operator should know of the tap, and what to do."""
+        known = self.heartbeat
+        if known is None:
+            return
+        if self.watch is WatchState.NO_FILE:
+            yield "the file that its tap follows does not exist: check --log-file, and that the class is loaded"
+        if known.problem:
+            yield known.problem
+        dropped, lost, bad = (known.counters.get(name, 0) for name in ("dropped_lines", "lost_lines", "bad_lines"))
+        if dropped:
+            yield f"its class dropped {_lines(dropped)}, since its queue or disk was full"
+        if lost:
+            yield f"{_lines(lost)} never arrived: check the rotation of its file, or the shipper"
+        if bad:
+            samples = f", such as {known.bad_samples[-1]!r}" if known.bad_samples else ""
+            yield f"{_lines(bad)} of its tap could not be read{samples}"
+
+
+@dataclass(frozen=True)
+class DatedHeartbeat:
+    """A heartbeat, and when a broker appended it."""
+
+    heartbeat: TapHeartbeat
+    appended_ms: int
+
 
 def watch_states(
-    brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float
+    brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float = STALE_SECONDS
 ) -> list[WatchedBroker]:
     """Return the state of each broker that is up or known from a heartbeat.
 
@@ -62,17 +87,23 @@ def watch_states(
 
 def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
     """Read the newest heartbeat by broker id."""
+    return {broker_id: each.heartbeat for broker_id, each in read_dated_heartbeats(config).items()}
+
+
+def read_dated_heartbeats(config: Mapping[str, str]) -> dict[int, DatedHeartbeat]:
+    """Read the newest heartbeat by broker id, each with the broker's time."""
     decode = msgspec.json.Decoder(TapHeartbeat).decode
+    found: dict[int, DatedHeartbeat] = {}
     with TopicReader(config, TAP_STATUS) as topic:
-        return {each.broker_id: each for each in decode_values(topic.read_to_end(), decode)}
+        for message in topic.read_to_end():
+            for each in decode_values([message], decode):
+                found[each.broker_id] = DatedHeartbeat(each, message.timestamp()[1])
+    return found
 
 
 def running_brokers(config: Mapping[str, str]) -> list[int]:
     """Ids of the brokers that are up."""
-    try:
-        return sorted(admin_client(config).list_topics(timeout=_TIMEOUT_S).brokers)
-    except KafkaException as error:
-        raise unreachable(config["bootstrap.servers"], reason_of(error)) from error
+    return sorted(admin_client(config).metadata().brokers)
 
 
 def _watch_state(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: int, stale_s: float) -> WatchedBroker:
@@ -87,3 +118,7 @@ def _state(of_tap: TapHeartbeat) -> WatchState:
     if of_tap.lacks_file:
         return WatchState.NO_FILE
     return WatchState.BLIND if of_tap.problem else WatchState.WATCHED
+
+
+def _lines(count: int) -> str:
+    return f"{count:,} line{'' if count == 1 else 's'}"

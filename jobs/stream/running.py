@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from broker.errors import TopicMissingError
 from broker.kafka.offsets import events_per_record, oldest_record
+from broker.kafka.own_rights import require_rights
+from broker.kafka.roles import Role, rights_of
 from broker.kafka.topics import require_topic
 from jobs.options import LOOPBACK
 from jobs.output.progress import print_status
@@ -31,7 +33,7 @@ from streaming.triggers import AVAILABLE_NOW
 from tables.store.engines import SparkEngine
 from tables.store.open import open_store
 from tables.store.values import StreamSettings
-from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
+from wire.topics import LEARNING_REQUESTS, PRODUCE_EVENTS, PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -81,6 +83,8 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     store = open_store(options.tables)
     if not store.needs_session:
         prepare_tables(store, options.checkpoint, options.config, new_tables=launch.new_tables)
+    rights = rights_of(Role.STREAM, {PRODUCE_EVENTS: options.topic, LEARNING_REQUESTS: None})
+    require_rights(kafka.client(), Role.STREAM, rights)
     require_topic(kafka.client(), options.topic)
     learn_from_ms, learn_until_ms = learning_time(kafka, options, launch.learn_seconds)
     options = replace(

@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from confluent_kafka.admin._acl import AclOperation
 
+from broker.errors import RequestNotAllowedError
 from broker.kafka.config import KafkaConfig
+from broker.kafka.own_rights import OwnRights, lacks
+from broker.kafka.roles import Role, rights_of
 from broker.kafka.topics import ensure_topics
 from broker.log.log_topic import TopicSource
 from broker.log.sources import FileSource, Source
@@ -22,7 +26,7 @@ from jobs.services.stopping import stopped_by_signals
 from jobs.tap.broker_class import load_class, unload_class
 from jobs.tap.poll import poll_producers
 from jobs.tap.status import status
-from wire.topics import PRODUCE_EVENTS
+from wire.topics import BROKER_LOGS, PRODUCE_EVENTS
 
 app = typer.Typer()
 app.command("status")(status)
@@ -82,6 +86,8 @@ def tap(
     source, name = _source(log_file, from_topic, broker_id, settings, from_end=from_end)
     stop = stopped_by_signals()
     ensure_topics(settings)
+    for warning in missing_rights(settings, topic, from_topic):
+        _warn(warning)
     metrics = TapMetrics()
     running = SourceTap(
         source,
@@ -109,6 +115,20 @@ def tap(
 
 def _warn(text: str) -> None:
     typer.echo(f"pid-quota: {text}", err=True)
+
+
+def missing_rights(settings: Mapping[str, str], topic: str, from_topic: str | None) -> list[str]:
+    """Return a warning for each right that the tap can run without.
+
+    Raises:
+        RequestNotAllowedError: If the tap may not write.
+    """
+    rights = rights_of(Role.TAP, {PRODUCE_EVENTS: topic, BROKER_LOGS: from_topic})
+    missing = OwnRights(settings).missing(rights)
+    needed = [right for right in missing if right.operation is AclOperation.WRITE]
+    if needed:
+        raise RequestNotAllowedError(lacks(settings, Role.TAP, needed))
+    return [f"{right.without}. {lacks(settings, Role.TAP, [right])}" for right in missing]
 
 
 def _source(

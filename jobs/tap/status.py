@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -10,14 +9,10 @@ import typer
 
 from broker.errors import TopicMissingError
 from broker.kafka.config import KafkaConfig
-from broker.tap.tap_status import WatchedBroker, WatchState, read_heartbeats, running_brokers, watch_states
+from broker.tap.tap_status import STALE_SECONDS, WatchedBroker, read_heartbeats, running_brokers, watch_states
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
-from jobs.output.human import plural
 from jobs.output.terminal import output, printable
 from jobs.output.text_tables import TextTable
-
-STALE_SECONDS = 60.0
-"""Six missed heartbeats."""
 
 _COLUMNS = ("broker", "watch", "age", "host", "source", "unread", "events", "class", "kafka")
 
@@ -46,7 +41,7 @@ def status(
         output().print(TextTable(_COLUMNS, map(_cells, watches)))
         output().print(_summary(blind), markup=False)
         for watch in watches:
-            for line in _remarks(watch):
+            for line in watch.remarks():
                 output().print(printable(f"broker {watch.broker_id}: {line}"), markup=False)
     if blind:
         raise typer.Exit(1)
@@ -66,25 +61,6 @@ def _cells(watch: WatchedBroker) -> list[object]:
         cells += [f"{watch.age_s:.0f} s", known.host, known.source, unread]
         cells += [known.counters.get("events", 0), known.class_version, known.kafka_version]
     return cells
-
-
-def _remarks(watch: WatchedBroker) -> Iterator[str]:
-    """Yield what the operator should know of a broker, and what to do."""
-    known = watch.heartbeat
-    if known is None:
-        return
-    if watch.watch is WatchState.NO_FILE:
-        yield "the file that its tap follows does not exist: check --log-file, and that the class is loaded"
-    if known.problem:
-        yield known.problem
-    dropped, lost, bad = (known.counters.get(name, 0) for name in ("dropped_lines", "lost_lines", "bad_lines"))
-    if dropped:
-        yield f"its class dropped {plural(dropped, 'line')}, since its queue or disk was full"
-    if lost:
-        yield f"{plural(lost, 'line')} never arrived: check the rotation of its file, or the shipper"
-    if bad:
-        samples = f", such as {known.bad_samples[-1]!r}" if known.bad_samples else ""
-        yield f"{plural(bad, 'line')} of its tap could not be read{samples}"
 
 
 def _as_dict(watch: WatchedBroker) -> dict[str, Any]:

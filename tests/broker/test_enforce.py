@@ -156,12 +156,14 @@ def test_a_lease_ends_when_its_decision_does_and_brings_back_what_was_before(
 ) -> None:
     set_quota(quotas, MALLORY, 50.0)
     with enforcing(broker, tables, "--apply") as enforcer:
-        until = decide(tables, "User:mallory", seconds=1.5)
+        decide(tables, "User:mallory", seconds=600)
         wait_for_quota(quotas, MALLORY, THROTTLED)
+        # A raised quota shortens it. A short decision alone could end before a busy machine looks.
+        until = decide(tables, "User:mallory", seconds=1)
         wait_for_quota(quotas, MALLORY, {REQUEST_PERCENTAGE: 50.0})
         assert datetime.now(timezone.utc) >= until
         enforcer.wait_for("restored")
-    assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
+    assert list(dict.fromkeys(actions(tables))) == ["applying", "in_force", "restoring", "restored"]
     set_quota(quotas, MALLORY, None)
 
 
@@ -169,7 +171,7 @@ def test_an_admin_who_changes_the_quota_during_a_lease_keeps_the_change(
     broker: LocalBroker, tables: Path, quotas: ClientQuotas
 ) -> None:
     with enforcing(broker, tables, "--apply") as enforcer:
-        decide(tables, "User:mallory", seconds=2)
+        decide(tables, "User:mallory", seconds=600)
         wait_for_quota(quotas, MALLORY, THROTTLED)
         set_quota(quotas, MALLORY, 33.0)
         enforcer.wait_for("relinquished", "someone else")

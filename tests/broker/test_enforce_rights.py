@@ -79,7 +79,7 @@ def take_away(broker: LocalBroker, resource: tuple[ResourceType, str], operation
                 "DESCRIBE_CONFIGS on the cluster",
                 "ALTER_CONFIGS on the cluster",
                 f"WRITE on topic {ENFORCER_TOPIC}",
-                f"READ on group {ENFORCER_TOPIC}",
+                f"READ on groups {ENFORCER_TOPIC}",
             ],
         ),
     ],
@@ -97,7 +97,7 @@ def test_missing_rights_are_all_named_at_the_start_and_nothing_changes(
     assert (code, errors.count("\n")) == (1, 1)
     assert "User:job lacks " in errors
     assert [name for name in named if name not in errors] == []
-    assert "kafka-acls.sh" in errors
+    assert "pid-quota topics create --enforcer-principal User:job" in errors
     assert "job-secret" not in errors
 
 

@@ -89,7 +89,7 @@ def test_a_command_names_the_extra_of_each_module_that_may_be_missing(wheel: Pat
     assert required(wheel, "tables") == OF_TABLES
 
 
-@pytest.mark.parametrize("module", ["jobs.tap.command", "jobs.tap.poll", "jobs.tap.status", "jobs.setup.topics"])
+@pytest.mark.parametrize("module", ["jobs.tap.command", "jobs.tap.poll", "jobs.tap.status", "jobs.setup.command"])
 def test_a_tap_imports_nothing_that_only_tables_need(module: str, tmp_path: Path) -> None:
     imports = f"import sys, jobs.output.terminal, {module}"
     code = f"{imports}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"

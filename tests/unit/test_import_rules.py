@@ -50,6 +50,7 @@ ROOMS: dict[str, set[str]] = {
         "broker.enforcement",
     },
     "broker.occupancy": {"wire", "lifecycle", "broker.kafka"},
+    "broker.doctor": {"wire", "broker.kafka", "broker.tap", "broker.enforcement.values"},
     "broker.local": {"wire", "jvm"},
     "streaming.databricks": {"tables", "tables.store"},
     "streaming.failures": {"streaming.checkpoint"},

@@ -34,6 +34,7 @@ def tap(monkeypatch: pytest.MonkeyPatch) -> Tap:
     fake = Tap()
     monkeypatch.setattr(command, "SourceTap", fake.make)
     monkeypatch.setattr(command, "ensure_topics", lambda _settings: None)
+    monkeypatch.setattr(command, "missing_rights", lambda *_: [])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     return fake
 

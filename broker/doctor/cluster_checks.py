@@ -1,0 +1,115 @@
+"""Checks of brokers, rights, topics and client quotas."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from broker.doctor.findings import Finding, ok, warning, wrong
+from broker.kafka.acls import AUTHORIZER
+from broker.kafka.client import KafkaAdmin
+from broker.kafka.own_rights import OwnRights
+from broker.kafka.quota_entity import REQUEST_PERCENTAGE
+from broker.kafka.quotas import ClientQuotas
+from broker.kafka.reporters import SETTING
+from broker.kafka.roles import HOLDS, RIGHTS, Role
+from broker.kafka.topic_setup import TopicSetup, plan_topics
+from wire.broker_lines import REPORTER_CLASS
+from wire.holds import HOLD_AUTHORIZER
+
+_MAX_NAMED = 5
+BrokerSettings = Mapping[int, Mapping[str, Mapping[str, Any]]]
+"""The described settings of each broker."""
+
+
+def settings_of_brokers(admin: KafkaAdmin) -> BrokerSettings:
+    """Return the described settings of all brokers that are up."""
+    return {number: admin.broker_settings(number) for number in admin.brokers()}
+
+
+def check_class(found: BrokerSettings) -> Iterator[Finding]:
+    """Check that each broker loads the class."""
+    shown = {number: settings[SETTING]["value"] or "" for number, settings in found.items() if SETTING in settings}
+    hidden = sorted(found.keys() - shown.keys())
+    if hidden:
+        remedy = "grant DESCRIBE_CONFIGS on the cluster"
+        yield wrong("class", f"the settings of {_brokers(hidden)} are hidden", remedy)
+    without = sorted(number for number, value in shown.items() if REPORTER_CLASS not in _names(value))
+    if without:
+        remedy = f"pid-quota tap load-class --broker-ids {','.join(map(str, without))} (docs/broker.md)"
+        yield wrong("class", f"{SETTING} of {_brokers(without)} lacks {REPORTER_CLASS}", remedy)
+    elif shown:
+        yield ok("class", f"{REPORTER_CLASS} is in {SETTING} of {_brokers(shown)}")
+
+
+def check_authorizer(found: BrokerSettings) -> Iterator[Finding]:
+    """Check that all brokers run the authorizer that knows holds, or none."""
+    classes = {number: settings.get(AUTHORIZER, {}).get("value") or "" for number, settings in found.items()}
+    without = sorted(number for number, each in classes.items() if each != HOLD_AUTHORIZER)
+    if not classes or not any(SETTING in settings for settings in found.values()):
+        # The settings are hidden, which `check_class` reports.
+        return
+    if not without:
+        yield ok("holds", f"all brokers run {HOLD_AUTHORIZER}")
+        return
+    remedy = f"authorizer.class.name={HOLD_AUTHORIZER} in server.properties of {_brokers(without)} (docs/authorizer.md)"
+    if len(without) < len(classes):
+        yield wrong("holds", f"not {HOLD_AUTHORIZER} on {_brokers(without)}: no user can be held", remedy)
+    else:
+        yield warning("holds", "no broker has holds: a lease slows known producers, too", remedy)
+
+
+def check_rights(own: OwnRights, role: Role, who: str, *, with_holds: bool) -> Iterator[Finding]:
+    """Check the rights of this user for a role, each by its name."""
+    subject = f"rights, {role.value}"
+    needed = [right for right in RIGHTS[role] if with_holds or right is not HOLDS]
+    missing = own.missing(needed)
+    remedy = f"pid-quota topics create --{role.value}-principal {who}"
+    for right in missing:
+        yield wrong(subject, f"{who} lacks {right.words}: {right.without}", remedy)
+    if not missing:
+        yield ok(subject, f"{who} has all {len(needed)}")
+
+
+def check_topics(setup: TopicSetup) -> Iterator[Finding]:
+    """Check that our topics exist, with their settings."""
+    found = setup.describe(plan_topics())
+    missing = [each.name for each in found if each.action == "missing"]
+    if missing:
+        yield wrong("topics", f"missing: {', '.join(missing)}", "pid-quota topics create")
+    for each in found:
+        # Somebody may want another retention: only the settings that make results wrong count.
+        differs = [difference for difference in each.differences if difference.setting != "retention.ms"]
+        for difference in differs:
+            text = f"{difference.setting} is {difference.found}, not {difference.wanted}"
+            yield wrong(f"topic {each.name}", text, "pid-quota topics create --alter")
+    if not missing and not any(each.differences for each in found):
+        yield ok("topics", f"{len(found)} topics with their settings")
+
+
+def check_client_quotas(quotas: ClientQuotas) -> Iterator[Finding]:
+    """Find client quotas that take precedence over a lease on a whole user."""
+    narrow = [
+        entity
+        for entity, values in quotas.describe_all().items()
+        if entity.user is not None and entity.client_id is not None and REQUEST_PERCENTAGE in values
+    ]
+    for entity in narrow[:_MAX_NAMED]:
+        whose = f"client id {entity.client_id} of User:{entity.user}"
+        text = f"{whose} has its own {REQUEST_PERCENTAGE}, which a lease on the user does not change"
+        remedy = (
+            f"kafka-configs.sh --alter --entity-type users --entity-name {entity.user} --entity-type clients "
+            f"--entity-name {entity.client_id} --delete-config {REQUEST_PERCENTAGE}"
+        )
+        yield warning("client quotas", text, remedy)
+    if len(narrow) > _MAX_NAMED:
+        yield warning("client quotas", f"{len(narrow) - _MAX_NAMED} more of this kind", "kafka-configs.sh --describe")
+    if not narrow:
+        yield ok("client quotas", "none takes precedence over a lease")
+
+
+def _names(value: str) -> list[str]:
+    return [name.strip() for name in value.split(",")]
+
+
+def _brokers(numbers: Iterable[int] | Sequence[int]) -> str:
+    named = sorted(numbers)
+    return f"broker{'s' if len(named) > 1 else ''} {', '.join(map(str, named))}"

@@ -1,0 +1,52 @@
+"""Checks of the enforcer: whether one runs, and whether leases end."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from confluent_kafka import KafkaException
+
+from broker.doctor.findings import Finding, ok, warning, wrong
+from broker.enforcement.model import EnforcementRecord, open_leases
+from broker.errors import RequestNotAllowedError
+from broker.kafka.errors import name_of, reason_of, unreachable
+from broker.kafka.roles import OUR_GROUPS
+from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client
+from wire.topics import ENFORCER_TOPIC
+
+LATE_MS = 30_000
+"""A lease that is open for so long after its end: an enforcer ends leases within a second."""
+_START = "pid-quota enforce --apply"
+
+
+def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
+    """Return the hosts of the enforcers that are running, standbys among them."""
+    asked = admin_client(settings).describe_consumer_groups([ENFORCER_TOPIC], request_timeout=timeout_s)
+    try:
+        return sorted(member.host.lstrip("/") for member in asked[ENFORCER_TOPIC].result().members)
+    except KafkaException as error:
+        if name_of(error) == "GROUP_ID_NOT_FOUND":
+            return []
+        if name_of(error) == "GROUP_AUTHORIZATION_FAILED":
+            msg = f"this user may not see group {ENFORCER_TOPIC}: grant READ on groups {OUR_GROUPS}*"
+            raise RequestNotAllowedError(msg) from error
+        raise unreachable(settings["bootstrap.servers"], reason_of(error)) from error
+
+
+def check_enforcer(
+    hosts: Sequence[str], records: Callable[[], Sequence[EnforcementRecord]], now_ms: int
+) -> Iterator[Finding]:
+    """Check that an enforcer runs if there are leases, and that it ends them.
+
+    `records` reads the lease topic.
+    """
+    leases = [*open_leases(records()).values()]
+    late = [lease for lease in leases if now_ms - lease.until_ms > LATE_MS]
+    if late:
+        named = ", ".join(f"{lease.principal} ({lease.target})" for lease in late[:5])
+        remedy = _START if not hosts else "pid-quota enforce --release-all"
+        yield wrong("leases", f"{len(late)} should have ended: {named}", remedy)
+    else:
+        yield ok("leases", f"{len(leases)} in force, none overdue")
+    if hosts:
+        yield ok("enforcer", f"running on {', '.join(hosts)}")
+    else:
+        yield warning("enforcer", "none runs, so nobody is throttled", _START)

@@ -1,0 +1,112 @@
+"""Asks the brokers which operations this user may perform (KIP-430). Changes nothing."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin._resource import ResourceType
+
+from broker.errors import RequestNotAllowedError
+from broker.kafka.errors import name_of, reason_of, unreachable
+from broker.kafka.roles import EVERY_TOPIC, KafkaRight, Role
+from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_PROBE = "pid-quota-rights-"
+"""Prefix of a topic that does not exist: brokers deny it to whoever may not read all topics."""
+
+
+class OwnRights:
+    """The rights of the user that the settings log in."""
+
+    def __init__(self, settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._settings, self._timeout_s = settings, timeout_s
+        self._admin = admin_client(settings)
+        self._cluster: set[AclOperation] | None = None
+
+    def on_cluster(self) -> set[AclOperation]:
+        """Return the operations on the cluster; none without DESCRIBE.
+
+        Raises:
+            BrokerUnreachableError: If no broker answers.
+        """
+        if self._cluster is None:
+            asked = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=self._timeout_s)
+            try:
+                found = asked.result().authorized_operations
+            except KafkaException as error:
+                if "AUTHORIZATION" not in name_of(error):
+                    # It names a refused login, which librdkafka does not.
+                    self._admin.metadata(self._timeout_s)
+                    raise unreachable(self._settings["bootstrap.servers"], reason_of(error)) from error
+                found = None
+            self._cluster = set(found or ())
+        return self._cluster
+
+    def missing(self, rights: Iterable[KafkaRight]) -> list[KafkaRight]:
+        """Return those of the rights that this user lacks."""
+        return [right for right in rights if not self._has(right)]
+
+    def _has(self, right: KafkaRight) -> bool:
+        if right.kind is ResourceType.BROKER:
+            return right.operation in self.on_cluster()
+        if right.name == EVERY_TOPIC:
+            return self._may_use_every_topic(right.operation)
+        if right.kind is ResourceType.GROUP:
+            asked = self._admin.describe_consumer_groups(
+                [right.name], include_authorized_operations=True, request_timeout=self._timeout_s
+            )
+            return right.operation in _operations(asked[right.name])
+        return right.operation in _operations(self._topics([right.name])[right.name])
+
+    def _may_use_every_topic(self, operation: AclOperation) -> bool:
+        probe = f"{_PROBE}{uuid.uuid4().hex}"
+        visible = self._admin.list_topics(timeout=self._timeout_s).topics
+        asked = self._topics([probe, *visible])
+        return all(operation in _operations(each) for each in asked.values())
+
+    def _topics(self, names: list[str]) -> "Mapping[str, Future[Any]]":
+        found: Mapping[str, Future[Any]] = self._admin.describe_topics(
+            TopicCollection(names), include_authorized_operations=True, request_timeout=self._timeout_s
+        )
+        return found
+
+
+def require_rights(settings: Mapping[str, str], role: Role, rights: Iterable[KafkaRight]) -> None:
+    """Check the rights that a command needs for a start.
+
+    Raises:
+        RequestNotAllowedError: If rights are missing. It names all of them.
+    """
+    missing = OwnRights(settings).missing(rights)
+    if missing:
+        raise RequestNotAllowedError(lacks(settings, role, missing))
+
+
+def lacks(settings: Mapping[str, str], role: Role, missing: Iterable[KafkaRight]) -> str:
+    """Return the message of all commands about missing rights.
+
+    Examples:
+        >>> lacks({"sasl.username": "tap"}, Role.TAP, RIGHTS[Role.TAP][:1])
+        'User:tap lacks WRITE on topic produce-events: run `pid-quota topics create --tap-principal User:tap`'
+    """
+    user = settings.get("sasl.username")
+    who, principal = (f"User:{user}", f"User:{user}") if user else (f"the {role.value}'s principal", "PRINCIPAL")
+    named = ", ".join(right.words for right in missing)
+    return f"{who} lacks {named}: run `pid-quota topics create --{role.value}-principal {principal}`"
+
+
+def _operations(asked: "Future[Any]") -> set[AclOperation]:
+    """Return the operations on a topic or group: none if the broker refuses, all if they are not known yet.
+
+    A topic that does not exist has none to show. In a young cluster, topics and groups have no leader or coordinator.
+    """
+    try:
+        found = asked.result().authorized_operations
+    except KafkaException as error:
+        return set() if "AUTHORIZATION" in name_of(error) else set(AclOperation)
+    return set(AclOperation) if found is None else {*found}

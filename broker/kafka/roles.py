@@ -1,0 +1,135 @@
+"""The roles of a deployment, and the rights that each one needs on the cluster."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin._resource import ResourceType
+
+from wire.topics import (
+    BROKER_LOGS,
+    ENFORCER_TOPIC,
+    LEARNING_REQUESTS,
+    PRODUCE_EVENTS,
+    TAP_STATUS,
+    topic_settings,
+)
+
+CLUSTER = "kafka-cluster"
+EVERY_TOPIC = "*"
+OUR_GROUPS = "pid-quota"
+SPARK_GROUPS = "spark-kafka-"
+"""Prefix of the consumer groups of Spark's Kafka source."""
+
+
+class Role(str, Enum):
+    """A part of pid-quota, or somebody, with a Kafka user of its own."""
+
+    TAP = "tap"
+    STREAM = "stream"
+    ENFORCER = "enforcer"
+    OPERATOR = "operator"
+    """Runs the commands that ask the brokers: doctor, tap status, occupancy, why, blocks."""
+    SHIPPER = "shipper"
+    """Writes lines into the topic broker-logs, in place of a tap per host."""
+
+
+@dataclass(frozen=True)
+class KafkaRight:
+    """An operation on a resource. The name of a group is a prefix; `without` says what fails without the right."""
+
+    operation: AclOperation
+    kind: ResourceType
+    name: str
+    without: str
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other users need the resource, too.
+
+        With `allow.everyone.if.no.acl.found=true` its first ACL denies the resource to everybody else.
+        """
+        return self.name in (CLUSTER, EVERY_TOPIC, SPARK_GROUPS)
+
+    @property
+    def words(self) -> str:
+        """The right in words.
+
+        Examples:
+            >>> KafkaRight(AclOperation.READ, ResourceType.GROUP, "pid-quota", "").words
+            'READ on groups pid-quota*'
+        """
+        if self.name == CLUSTER:
+            where = "the cluster"
+        elif self.name == EVERY_TOPIC:
+            where = "all topics"
+        else:
+            where = f"groups {self.name}*" if self.kind is ResourceType.GROUP else f"topic {self.name}"
+        return f"{self.operation.name} on {where}"
+
+
+def _topic(operation: AclOperation, *names: str, without: str) -> tuple[KafkaRight, ...]:
+    return tuple(KafkaRight(operation, ResourceType.TOPIC, name, without) for name in names)
+
+
+def _cluster(operation: AclOperation, without: str) -> KafkaRight:
+    return KafkaRight(operation, ResourceType.BROKER, CLUSTER, without)
+
+
+_WRITTEN = tuple(topic_settings())
+_OURS = (*_WRITTEN, BROKER_LOGS, LEARNING_REQUESTS, ENFORCER_TOPIC)
+_GROUPS = KafkaRight(AclOperation.READ, ResourceType.GROUP, OUR_GROUPS, "topics can't be read")
+HOLDS = _cluster(AclOperation.ALTER, "no holds, which are ACLs")
+"""The enforcer's right to change ACLs: only where brokers run `pidquota.HoldAuthorizer`."""
+
+RIGHTS: Mapping[Role, tuple[KafkaRight, ...]] = {
+    Role.TAP: (
+        *_topic(AclOperation.WRITE, *_WRITTEN, without="the tap can't report"),
+        *_topic(AclOperation.READ, TAP_STATUS, BROKER_LOGS, LEARNING_REQUESTS, without="the tap can't start"),
+        _GROUPS,
+        _cluster(AclOperation.DESCRIBE, "the tap can't ask for older PIDs: nothing is charged for the first hour"),
+        *_topic(
+            AclOperation.READ,
+            EVERY_TOPIC,
+            without="the tap can't ask for older PIDs: nothing is charged for the first hour",
+        ),
+    ),
+    Role.STREAM: (
+        *_topic(AclOperation.READ, *_WRITTEN, without="the stream can't start"),
+        *_topic(AclOperation.WRITE, LEARNING_REQUESTS, without="after a loss the stream learns for an hour"),
+        _GROUPS,
+        KafkaRight(AclOperation.READ, ResourceType.GROUP, SPARK_GROUPS, "the stream can't start"),
+    ),
+    Role.ENFORCER: (
+        *_topic(AclOperation.READ, ENFORCER_TOPIC, without="the enforcer can't start"),
+        *_topic(AclOperation.WRITE, ENFORCER_TOPIC, without="the enforcer can't start"),
+        *_topic(AclOperation.READ, PRODUCE_EVENTS, without="no limits on addresses"),
+        KafkaRight(AclOperation.READ, ResourceType.GROUP, ENFORCER_TOPIC, "the enforcer can't start"),
+        _cluster(AclOperation.DESCRIBE, "the enforcer can't see its rights"),
+        _cluster(AclOperation.DESCRIBE_CONFIGS, "the enforcer can't read quotas"),
+        _cluster(AclOperation.ALTER_CONFIGS, "the enforcer can't set quotas"),
+        HOLDS,
+    ),
+    Role.OPERATOR: (
+        _cluster(AclOperation.DESCRIBE, "the brokers hide ACLs and rights"),
+        _cluster(AclOperation.DESCRIBE_CONFIGS, "the brokers hide their settings and quotas"),
+        *_topic(AclOperation.READ, EVERY_TOPIC, without="partial answers of occupancy and why"),
+        *_topic(AclOperation.DESCRIBE_CONFIGS, *_OURS, without="doctor can't compare the settings of topics"),
+        _GROUPS,
+    ),
+    Role.SHIPPER: _topic(AclOperation.WRITE, BROKER_LOGS, without="no line arrives"),
+}
+
+
+def rights_of(role: Role, topics: Mapping[str, str | None]) -> list[KafkaRight]:
+    """Return a role's rights where some topics have another name, or None if they are not used.
+
+    Examples:
+        >>> [right.words for right in rights_of(Role.SHIPPER, {"broker-logs": "kafka-lines"})]
+        ['WRITE on topic kafka-lines']
+        >>> rights_of(Role.SHIPPER, {"broker-logs": None})
+        []
+    """
+    named = [(right, topics.get(right.name, right.name)) for right in RIGHTS[role]]
+    return [replace(right, name=name) for right, name in named if name is not None]

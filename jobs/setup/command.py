@@ -1,0 +1,129 @@
+"""`pid-quota topics`: creates and describes our topics, and grants each role its rights."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from broker.errors import ClusterRequestError
+from broker.kafka.acls import Acls
+from broker.kafka.client import KafkaAdmin
+from broker.kafka.config import KafkaConfig
+from broker.kafka.grants import Grant, Grants
+from broker.kafka.holds import HoldBindings
+from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, TopicOutcome, TopicSetup, plan_topics
+from broker.kafka.topics import DEFAULT_PARTITIONS
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from jobs.output.human import plural
+from jobs.output.terminal import output, printable
+from jobs.setup.principals import (
+    EnforcerPrincipal,
+    OperatorPrincipal,
+    ShipperPrincipal,
+    StreamPrincipal,
+    TapPrincipal,
+    principals,
+)
+from wire.holds import HOLD_AUTHORIZER
+
+topics = typer.Typer(add_completion=False, no_args_is_help=True)
+
+_RetentionOption = Annotated[int, typer.Option(min=1, help="Retention of the topics that are not compacted.")]
+_SKIPPED = (
+    "skipped: the brokers set allow.everyone.if.no.acl.found, and hide its value. If it is true, everybody has these "
+    "rights, and their first ACL would take them from all other users. If it is false, add --deny-by-default"
+)
+
+
+@topics.command()
+def create(
+    bootstrap_servers: BootstrapServers,
+    kafka_config: KafkaConfigFile = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Number of partitions of each topic.")] = DEFAULT_PARTITIONS,
+    replication_factor: Annotated[
+        int, typer.Option(help="Number of replicas of each topic; -1 takes the cluster's default.")
+    ] = -1,
+    retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
+    alter: Annotated[bool, typer.Option("--alter", help="Correct settings that differ.")] = False,
+    tap_principal: TapPrincipal = None,
+    stream_principal: StreamPrincipal = None,
+    enforcer_principal: EnforcerPrincipal = None,
+    operator_principal: OperatorPrincipal = None,
+    shipper_principal: ShipperPrincipal = None,
+    deny_by_default: Annotated[
+        bool,
+        typer.Option(
+            "--deny-by-default", help="The brokers deny what no ACL allows; needed if they hide that setting."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing: show what is missing, and Kafka's own commands for it.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Create our missing topics, and grant each role its rights; existing topics change only with --alter."""
+    who = principals(tap_principal, stream_principal, enforcer_principal, operator_principal, shipper_principal)
+    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    setup = TopicSetup(kafka.client())
+    plans = plan_topics(partitions, retention_hours)
+    grants = granting(kafka, deny_by_default=deny_by_default) if who else None
+    # Read before anything is made: a missing right ends the command here.
+    plan = grants.plan(who) if grants else []
+    if dry_run:
+        _show(setup.describe(plans), as_json)
+    else:
+        _show(setup.create(plans, replication_factor=replication_factor, alter=alter), as_json)
+        plan = grants.create(plan) if grants else []
+    show_grants(plan, as_json)
+    if dry_run and not as_json:
+        for each in plan:
+            if each.action == "missing":
+                output().print(printable(each.command(bootstrap_servers)), soft_wrap=True)
+
+
+@topics.command()
+def describe(
+    bootstrap_servers: BootstrapServers,
+    kafka_config: KafkaConfigFile = None,
+    retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which of our topics exist and which settings differ; changes nothing."""
+    setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
+    _show(setup.describe(plan_topics(retention_hours=retention_hours)), as_json)
+
+
+def granting(kafka: KafkaConfig, *, deny_by_default: bool) -> Grants:
+    """Return what grants rights on a cluster, after a look at its authorizers."""
+    settings = kafka.kafka_python()
+    with KafkaAdmin(settings) as admin, HoldBindings(settings) as holds:
+        denies_by_default = deny_by_default or Acls(admin).allows_without_acl() is False
+        try:
+            with_holds = HOLD_AUTHORIZER in holds.authorizers().values()
+        except ClusterRequestError:
+            with_holds = False
+    return Grants(kafka.client(), denies_by_default=denies_by_default, with_holds=with_holds)
+
+
+def show_grants(plan: Sequence[Grant], as_json: bool) -> None:
+    """Print the rights, and what was done about each."""
+    for each in plan:
+        if as_json:
+            typer.echo(json.dumps({"principal": each.principal, "right": each.right.words, "action": each.action}))
+        else:
+            output().print(printable(f"{each.action} {each.words}"))
+    if not as_json and any(each.action == "skipped" for each in plan):
+        output().print(printable(_SKIPPED))
+
+
+def _show(outcomes: Sequence[TopicOutcome], as_json: bool) -> None:
+    for outcome in outcomes:
+        if as_json:
+            typer.echo(json.dumps(asdict(outcome)))
+            continue
+        wrong = "; ".join(f"{each.setting} is {each.found}, not {each.wanted}" for each in outcome.differences)
+        output().print(
+            printable(f"{outcome.name}: {outcome.action}, {plural(outcome.partitions, 'partition')} {wrong}".rstrip())
+        )

@@ -1,0 +1,159 @@
+"""`pid-quota doctor`: checks a deployment, and says what mends it."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import Annotated, Any, Literal
+
+import typer
+
+from broker.doctor.cluster_checks import (
+    check_authorizer,
+    check_class,
+    check_client_quotas,
+    check_rights,
+    check_topics,
+    settings_of_brokers,
+)
+from broker.doctor.enforcer_checks import check_enforcer, enforcers
+from broker.doctor.findings import Finding, Verdict, guarded, ok, warning, wrong
+from broker.doctor.tap_checks import check_clocks, check_taps
+from broker.enforcement.store.leases_of_others import kept_leases
+from broker.errors import TopicMissingError
+from broker.kafka.acls import AUTHORIZER
+from broker.kafka.client import KafkaAdmin
+from broker.kafka.config import KafkaConfig
+from broker.kafka.own_rights import OwnRights
+from broker.kafka.quotas import ClientQuotas
+from broker.kafka.roles import Role
+from broker.kafka.topic_setup import TopicSetup
+from broker.kafka.topics import admin_client
+from broker.tap.tap_status import DatedHeartbeat, read_dated_heartbeats, watch_states
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, OptionalTables
+from jobs.output.human import plural
+from jobs.output.terminal import output
+from jobs.output.text_tables import TextTable
+from tables.errors import TablesError
+from tables.query.freshness import read_freshness
+from tables.query.sql_query import query
+from wire.holds import HOLD_AUTHORIZER
+
+_MARKS = {Verdict.OK: "✓", Verdict.WARNING: "!", Verdict.WRONG: "✗"}
+_COLUMNS = ("", "check", "found", "remedy")
+_HEALTH = "SELECT silent_seconds, saturated_principals, learning_principals, quarantined_hour FROM stream_health"
+_STREAM_WARNINGS = {
+    "learning_principals": ("principals learn, so nothing is charged to them yet", "docs/tap.md#newly-watched-brokers"),
+    "saturated_principals": ("principals are saturated, so nothing is enforced on them", "docs/limits.md"),
+    "quarantined_hour": (
+        "records of the last hour were no produce events",
+        "pid-quota sql 'SELECT * FROM quarantined_events ORDER BY record_timestamp DESC LIMIT 9'",
+    ),
+}
+RoleChoice = Literal["tap", "stream", "enforcer", "operator", "shipper", "all"]
+
+
+def doctor(
+    bootstrap_servers: BootstrapServers,
+    kafka_config: KafkaConfigFile = None,
+    tables: OptionalTables = None,
+    role: Annotated[
+        RoleChoice, typer.Option(help="Whose rights to check, as the user of --kafka-config: each role has its own.")
+    ] = "operator",
+    as_json: JsonOption = False,
+) -> None:
+    """Check brokers, rights, topics, taps, stream and enforcer; exit code 1 if something is wrong. Changes nothing."""
+    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    roles = [*Role] if role == "all" else [Role(role)]
+    findings = []
+    with ExitStack() as stack:
+        for finding in _findings(stack, kafka, tables, roles):
+            findings.append(finding)
+            if as_json:
+                typer.echo(json.dumps(asdict(finding)))
+    failed = sum(each.verdict is Verdict.WRONG for each in findings)
+    if not as_json:
+        _show(findings, failed)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: Sequence[Role]) -> Iterator[Finding]:
+    settings = kafka.client()
+    # If no broker answers, or the login is refused, nothing else can be checked: that error ends the command.
+    brokers = sorted(admin_client(settings).metadata().brokers)
+    yield ok("brokers", f"{plural(len(brokers), 'broker')}: {', '.join(map(str, brokers))}")
+    if Role.OPERATOR not in roles:
+        # The others may not ask for more.
+        yield from guarded("rights", lambda: _of_rights(settings, roles, with_holds=True))
+        return
+    found: dict[int, Mapping[str, Mapping[str, Any]]] = {}
+    admin = stack.enter_context(KafkaAdmin(kafka.kafka_python()))
+
+    def look_at_settings() -> Iterator[Finding]:
+        found.update(settings_of_brokers(admin))
+        yield from check_class(found)
+        yield from check_authorizer(found)
+
+    yield from guarded("class", look_at_settings)
+    with_holds = any(each.get(AUTHORIZER, {}).get("value") == HOLD_AUTHORIZER for each in found.values())
+    yield from guarded("rights", lambda: _of_rights(settings, roles, with_holds=with_holds))
+    yield from guarded("topics", lambda: check_topics(TopicSetup(settings)))
+    yield from guarded("taps", lambda: _of_taps(settings, brokers))
+    quotas = stack.enter_context(ClientQuotas(kafka.kafka_python()))
+    yield from guarded("client quotas", lambda: check_client_quotas(quotas))
+    yield from guarded(
+        "enforcer", lambda: check_enforcer(enforcers(settings), lambda: kept_leases(settings), _now_ms())
+    )
+    if tables is not None:
+        yield from _of_tables(tables)
+
+
+def _of_rights(settings: Mapping[str, str], roles: Sequence[Role], *, with_holds: bool) -> Iterator[Finding]:
+    own, user = OwnRights(settings), settings.get("sasl.username")
+    for role in roles:
+        yield from check_rights(own, role, f"User:{user}" if user else "PRINCIPAL", with_holds=with_holds)
+
+
+def _of_taps(settings: dict[str, str], brokers: Sequence[int]) -> Iterator[Finding]:
+    heartbeats: dict[int, DatedHeartbeat] = {}
+    # `check_topics` reports a missing topic; without it no tap ever ran.
+    with suppress(TopicMissingError):
+        heartbeats = read_dated_heartbeats(settings)
+    newest = {number: each.heartbeat for number, each in heartbeats.items()}
+    yield from check_taps(watch_states(brokers, newest, _now_ms()))
+    yield from check_clocks(heartbeats.values())
+
+
+def _of_tables(tables: str) -> Iterator[Finding]:
+    now = datetime.now(timezone.utc)
+    try:
+        fresh = read_freshness(tables, now)
+        (health,) = query(tables, _HEALTH, now).records()
+    except TablesError as error:
+        what, _, remedy = str(error).rpartition(": ")
+        yield wrong("stream", what or str(error), remedy if what else "")
+        return
+    if fresh.is_stale:
+        yield wrong("stream", fresh.warning(), "pid-quota stream (docs/reference.md)")
+    elif (health["silent_seconds"] or 0) > fresh.stale_after_s:
+        text = f"its newest metrics are {health['silent_seconds']:.0f} s old: it lags, or nobody produces"
+        yield warning("stream", text, "pid-quota top")
+    else:
+        yield ok("stream", f"newest row {fresh.since}")
+    for column, (text, remedy) in _STREAM_WARNINGS.items():
+        if health[column]:
+            yield warning("stream", f"{health[column]} {text}", remedy)
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)
+
+
+def _show(findings: Sequence[Finding], failed: int) -> None:
+    rows = [(_MARKS[each.verdict], each.subject, each.found, each.remedy) for each in findings]
+    output().print(TextTable(_COLUMNS, rows))
+    warned = sum(each.verdict is Verdict.WARNING for each in findings)
+    output().print(f"{plural(failed, 'check')} failed, {plural(warned, 'warning')}, of {len(findings)}", markup=False)

@@ -1,0 +1,40 @@
+"""The options that name the Kafka user of each role."""
+
+from typing import Annotated
+
+import typer
+
+from broker.kafka.roles import Role
+from jobs.options import full_name
+
+TapPrincipal = Annotated[str | None, typer.Option(help="The only principal that may write events, such as User:tap.")]
+StreamPrincipal = Annotated[str | None, typer.Option(help="Principal that may read them, such as User:stream.")]
+EnforcerPrincipal = Annotated[str | None, typer.Option(help="The only principal that may use the enforcers' topic.")]
+OperatorPrincipal = Annotated[
+    str | None, typer.Option(help="Principal that runs doctor, tap status, occupancy, why and blocks.")
+]
+ShipperPrincipal = Annotated[str | None, typer.Option(help="The only principal that may write broker-logs.")]
+
+
+def principals(
+    tap: str | None, stream: str | None, enforcer: str | None, operator: str | None, shipper: str | None
+) -> dict[Role, str]:
+    """Return the principal of each role that has one; a name without a type is a user's.
+
+    Raises:
+        BadParameter: If a name can't be that of one user.
+    """
+    given = {
+        Role.TAP: tap,
+        Role.STREAM: stream,
+        Role.ENFORCER: enforcer,
+        Role.OPERATOR: operator,
+        Role.SHIPPER: shipper,
+    }
+    named = {role: full_name(name.strip()) for role, name in given.items() if name is not None}
+    for role, name in named.items():
+        kind, _, user = name.partition(":")
+        if not (kind and user) or user in ("*", "ANONYMOUS"):
+            msg = f"--{role.value}-principal {name!r} is not one user: give one of its own, such as User:{role.value}"
+            raise typer.BadParameter(msg)
+    return named

@@ -1,0 +1,236 @@
+"""A cluster with passwords and ACLs that denies what no ACL allows: rights, doctor, and the way out."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from broker.kafka.acls import Acls
+from broker.kafka.client import KafkaAdmin
+from broker.kafka.config import KafkaConfig
+from broker.kafka.holds import HoldBindings
+from broker.kafka.own_rights import OwnRights
+from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
+from broker.kafka.quotas import ClientQuotas
+from broker.kafka.roles import RIGHTS, Role
+from broker.kafka.topics import admin_client
+from broker.local.local_broker import LocalBroker
+from jobs.cli import run
+from tables.store.path_tables import create_missing
+from tests.kits.broker_kit import file_tap, running, wait_until
+from wire.holds import HoldBinding
+from wire.topics import PRODUCE_EVENTS
+
+ROLES = ("tap", "stream", "enforcer", "operator")
+USERS = {name: f"{name}-secret" for name in ("admin", "mallory", *ROLES)}
+GRANTED = [each for name in ROLES for each in (f"--{name}-principal", f"User:{name}")]
+WRONG = "not-hers"
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def secured(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    folder = tmp_path_factory.mktemp("secured")
+    with LocalBroker(folder, USERS, jars=jars, holds=True, allow_everyone_if_no_acl_found="false") as running:
+        yield running
+
+
+@pytest.fixture
+def command(secured: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command as a user with its settings file; returns exit code, output and errors."""
+
+    def call(user: str, *arguments: str, password: str | None = None) -> tuple[int, str, str]:
+        file = tmp_path / f"{user}.properties"
+        settings = secured.client_config(user) | ({} if password is None else {"sasl.password": password})
+        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items() if "bootstrap" not in name))
+        servers = ("--bootstrap-server", secured.bootstrap_servers)
+        code = run([*arguments, *servers, "--kafka-config", str(file)])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return call
+
+
+@pytest.fixture
+def installed(command: Command, secured: LocalBroker) -> Iterator[None]:
+    """All topics and rights; none before and none after the test."""
+    assert command("admin", "topics", "create", "--deny-by-default", *GRANTED)[0] == 0
+    wait_until(lambda: lacks(secured, "tap", Role.TAP) == [], "the broker knows the rights")
+    yield
+    assert command("admin", "uninstall", "--apply", "--delete-topics", *GRANTED)[0] == 0
+    admin = admin_client(secured.client_config("admin"))
+    wait_until(lambda: PRODUCE_EVENTS not in admin.list_topics(timeout=30).topics, "no topics")
+
+
+def lacks(broker: LocalBroker, user: str, role: Role) -> list[str]:
+    return [right.words for right in OwnRights(broker.client_config(user)).missing(RIGHTS[role])]
+
+
+def has_all(broker: LocalBroker, role: Role) -> bool:
+    return lacks(broker, role.value, role) == []
+
+
+def findings(output: str) -> dict[str, list[tuple[str, str, str]]]:
+    """Verdict, text and remedy of each finding, by its subject."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for line in map(json.loads, output.splitlines()):
+        found.setdefault(line["subject"], []).append((line["verdict"], line["found"], line["remedy"]))
+    return found
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("doctor",),
+        ("topics", "describe"),
+        ("tap", "status"),
+        ("tap", "--log-file", "nothing.log", "--broker-id", "1"),
+        ("stream", "--tables", "tables", "--checkpoint", "checkpoint"),
+        ("enforce", "--tables", "tables"),
+        ("occupancy",),
+    ],
+)
+def test_a_wrong_password_is_called_a_wrong_password(
+    command: Command, arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    create_missing("tables")
+    code, _, error = command("mallory", *arguments, password=WRONG)
+    assert code == 1
+    assert "refuse the login" in error
+    assert "check user name, password and mechanism in --kafka-config" in error
+    assert WRONG not in error
+
+
+def test_a_dry_run_shows_topics_rights_and_kafka_s_own_commands_and_changes_nothing(
+    command: Command, secured: LocalBroker
+) -> None:
+    code, out, _ = command("admin", "topics", "create", "--deny-by-default", "--dry-run", *GRANTED)
+    assert code == 0
+    assert "produce-events: missing" in out
+    assert "missing User:tap: READ on all topics" in out
+    line = "--add --allow-principal 'User:enforcer' --operation AlterConfigs --cluster"
+    assert f"kafka-acls.sh --bootstrap-server {secured.bootstrap_servers} {line}" in out
+    assert PRODUCE_EVENTS not in admin_client(secured.client_config("admin")).list_topics(timeout=30).topics
+    assert len(lacks(secured, "tap", Role.TAP)) == len(RIGHTS[Role.TAP])
+
+
+@pytest.mark.parametrize("name", ["User:*", "User:", "User:ANONYMOUS"])
+def test_a_principal_that_is_not_one_user_is_refused_before_anything_is_made(
+    command: Command, secured: LocalBroker, name: str
+) -> None:
+    code, out, error = command("admin", "topics", "create", "--tap-principal", name)
+    assert (code, out) == (2, "")
+    assert "--tap-principal" in error
+    assert PRODUCE_EVENTS not in admin_client(secured.client_config("admin")).list_topics(timeout=30).topics
+
+
+def test_each_role_gets_all_its_rights_and_a_second_run_finds_them(
+    command: Command, secured: LocalBroker, installed: None
+) -> None:
+    for role in (Role.TAP, Role.STREAM, Role.ENFORCER):
+        wait_until(partial(has_all, secured, role), f"the rights of the {role.value}")
+        assert command(role.value, "doctor", "--role", role.value)[0] == 0
+    assert len(lacks(secured, "mallory", Role.TAP)) == len(RIGHTS[Role.TAP])
+
+    code, out, _ = command("admin", "topics", "create", "--deny-by-default", "--json", *GRANTED)
+    assert code == 0
+    assert {json.loads(line)["action"] for line in out.splitlines()} == {"exists"}
+
+
+def test_where_brokers_may_allow_everybody_no_right_is_granted_that_would_lock_others_out(
+    command: Command, secured: LocalBroker
+) -> None:
+    try:
+        code, out, _ = command("admin", "topics", "create", "--tap-principal", "tap", "--stream-principal", "stream")
+        assert code == 0
+        assert "skipped User:tap: READ on all topics" in out
+        assert "skipped User:tap: DESCRIBE on the cluster" in out
+        assert "skipped User:stream: READ on groups spark-kafka-*" in out
+        assert "granted User:tap: WRITE on topic produce-events" in out
+        assert "--deny-by-default" in out
+    finally:
+        assert command("admin", "uninstall", "--apply", "--delete-topics", *GRANTED)[0] == 0
+
+
+def test_commands_start_with_the_words_of_the_doctor(command: Command, installed: None, tmp_path: Path) -> None:
+    tables = ("--tables", str(tmp_path / "tables"), "--checkpoint", str(tmp_path / "checkpoint"))
+    code, _, error = command("mallory", "stream", *tables)
+    assert code == 1
+    assert "User:mallory lacks READ on topic produce-events" in error
+    assert "pid-quota topics create --stream-principal User:mallory" in error
+
+    code, _, error = command("stream", "tap", "--log-file", str(tmp_path / "x.log"), "--broker-id", "1")
+    assert code == 1
+    assert "User:stream lacks WRITE on topic produce-events" in error
+    assert "pid-quota topics create --tap-principal User:stream" in error
+
+
+def test_the_doctor_finds_nothing_wrong_on_a_healthy_cluster(
+    command: Command, secured: LocalBroker, installed: None
+) -> None:
+    with running(file_tap(secured.log_file, 1, secured.client_config("tap"))):
+        wait_until(lambda: command("operator", "tap", "status")[0] == 0, "the tap reports")
+        wait_until(lambda: lacks(secured, "operator", Role.OPERATOR) == [], "the operator's rights")
+        code, out, error = command("operator", "doctor", "--json")
+    found = findings(out)
+    assert code == 0, (out, error)
+    subjects = {"brokers", "class", "holds", "rights, operator", "topics", "taps", "clocks", "client quotas", "leases"}
+    assert subjects <= found.keys()
+    assert [each for each in found.values() if each[0][0] == "wrong"] == []
+    # Nobody enforces, which may be meant.
+    assert found["enforcer"][0][0] == "warning"
+
+
+def test_the_doctor_finds_what_is_broken_and_names_the_command_that_mends_it(
+    command: Command, secured: LocalBroker
+) -> None:
+    with ClientQuotas(KafkaConfig(secured.client_config("admin")).kafka_python()) as quotas:
+        entity = QuotaEntity("mallory", "batch")
+        quotas.alter([QuotaChange(entity, REQUEST_PERCENTAGE, 5.0)])
+        wait_until(lambda: quotas.describe(entity) != {}, "somebody's quota")
+        try:
+            code, out, _ = command("admin", "doctor", "--json", "--tables", "no-such-tables")
+        finally:
+            quotas.alter([QuotaChange(entity, REQUEST_PERCENTAGE, None)])
+    found = findings(out)
+    assert code == 1
+    assert found["topics"][0][::2] == ("wrong", "pid-quota topics create")
+    assert found["tap, broker 1"][0][0] == "wrong"
+    assert "client id batch of User:mallory" in found["client quotas"][0][1]
+    assert found["stream"][0][0] == "wrong"
+
+    code, out, _ = command("mallory", "doctor", "--json", "--role", "tap")
+    assert code == 1
+    rights = findings(out)["rights, tap"]
+    assert len(rights) == len(RIGHTS[Role.TAP])
+    assert {remedy for _, _, remedy in rights} == {"pid-quota topics create --tap-principal User:mallory"}
+
+
+def test_uninstall_leaves_a_cluster_as_it_was(command: Command, secured: LocalBroker) -> None:
+    client = KafkaConfig(secured.client_config("admin")).kafka_python()
+
+    def state() -> tuple[object, ...]:
+        with KafkaAdmin(client) as admin, ClientQuotas(client) as quotas:
+            topics = sorted(admin_client(secured.client_config("admin")).list_topics(timeout=30).topics)
+            ours = [name for name in topics if not name.startswith("__")]
+            return ours, sorted(map(str, Acls(admin).for_writers())), quotas.describe_all()
+
+    before = state()
+    assert command("admin", "topics", "create", "--deny-by-default", *GRANTED)[0] == 0
+    with HoldBindings(client) as holds:
+        holds.add(HoldBinding("mallory", 2_000_000_000_000, "0" * 32))
+        wait_until(lambda: holds.all() != [], "a hold")
+
+        code, out, _ = command("admin", "uninstall", "--delete-topics", *GRANTED)
+        assert code == 0
+        assert "would remove hold on user 'mallory'" in out
+        assert "would remove right User:tap: READ on all topics" in out
+        assert "would remove topic produce-events and its records" in out
+        assert "by hand: take pidquota.Reporter out of metric.reporters on broker 1" in out
+        assert holds.all() != []
+
+        assert command("admin", "uninstall", "--apply", "--delete-topics", *GRANTED)[0] == 0
+    wait_until(lambda: state() == before, "the cluster is as before")
