@@ -194,6 +194,7 @@ def _client_dict(client: DiagnosedClient) -> dict[str, Any]:
     return row | {
         "kind": diagnosis.kind.value,
         "could_be": [each.value for each in diagnosis.could_be],
+        "unlikely": [each.value for each in diagnosis.unlikely],
         "what_decides": what_decides(diagnosis, with_lives=client.lives is not None) or None,
         "lives": None if client.lives is None else asdict(client.lives),
         "fix": asdict(FIXES[diagnosis.kind]),
