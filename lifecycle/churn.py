@@ -269,13 +269,13 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
     if diagnosis.kind is Churn.CANT_TELL:
         return f"can't tell: {others}{rest}"
     if not others and not rest:
-        return diagnosis.kind.value
+        return str(diagnosis.kind.value)
     return f"likely {diagnosis.kind.value}{f', else {others}' if others else ''}{rest}"
 
 
 def _alternatives(kinds: Sequence[Churn]) -> str:
-    *most, last = [str(each.value) for each in kinds] or [""]
-    return f"{', '.join(most)} or {last}" if most else last
+    names = [str(each.value) for each in kinds]
+    return " or ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)
 
 
 def what_decides(diagnosis: Diagnosis, *, with_lives: bool) -> str:

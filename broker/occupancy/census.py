@@ -10,7 +10,7 @@ from broker.errors import BrokerUnreachableError, TopicMissingError
 from broker.kafka.client import with_retries
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import ProducersAdmin
-from broker.occupancy.census_owners import read_owners
+from broker.occupancy.census_owners import FoundOwners, read_owners
 from broker.occupancy.sweep import (
     BrokerExpiration,
     Sweep,
@@ -64,7 +64,7 @@ def take_census(
         brokers = [each.broker_id for each in expirations]
         swept = sweep(admin, partitions, brokers, requests_per_second=requests_per_second, progress=report)
     found = _owners(kafka, swept, now_ms)
-    owners = owners_of(swept.replicas, found or {})
+    owners = owners_of(swept.replicas, found.bound, found.known_since_ms) if found else owners_of(swept.replicas, {})
     census = Census(
         now_ms,
         tuple(swept.replicas),
@@ -91,9 +91,9 @@ def _settings(admin: ProducersAdmin) -> tuple[list[BrokerExpiration], dict[int, 
     return answered, silent
 
 
-def _owners(kafka: KafkaConfig, swept: Sweep, now_ms: int) -> dict[int, tuple[str, int]] | None:
+def _owners(kafka: KafkaConfig, swept: Sweep, now_ms: int) -> FoundOwners | None:
     if not swept.replicas:
-        return {}
+        return FoundOwners({})
     found = np.concatenate([replica.producer_ids for replica in swept.replicas])
     try:
         return read_owners(kafka.client(), found, now_ms)

@@ -1,6 +1,7 @@
 """Reads the owners of a census's producer ids from the taps' topics."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -18,15 +19,31 @@ TAIL_MS = 120_000
 _decode_init = msgspec.json.Decoder(ProducerInit).decode
 
 
-def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) -> dict[int, tuple[str, int]]:
-    """Return principal and hand-out time (ms since the epoch) by producer id, if taps wrote them.
+@dataclass(frozen=True)
+class FoundOwners:
+    """What the taps' topics tell of producer ids.
+
+    Attributes:
+        bound: Principal and hand-out time (ms since the epoch) by producer id.
+        known_since_ms: When the oldest known id was handed out, held or not; `NOT_KNOWN_MS` if none is known.
+    """
+
+    bound: Mapping[int, tuple[str, int]]
+    known_since_ms: int = NOT_KNOWN_MS
+
+
+def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) -> FoundOwners:
+    """Return the owners of producer ids, if taps wrote them.
 
     The principal that got an id last owns it, unless another principal appended with it within `TAIL_MS`.
     """
     wanted = set(np.unique(producer_ids).tolist())
     asked, appended, first_ms = _Newest(), _Newest(), dict[int, int]()
+    known_since_ms = NOT_KNOWN_MS
     for init in _inits(config):
         producer_id, at_ms = init.result_producer_id, init.timestamp_ms
+        if known_since_ms == NOT_KNOWN_MS or at_ms < known_since_ms:
+            known_since_ms = at_ms
         if producer_id in wanted:
             asked.see(producer_id, init.principal, at_ms)
             # A new epoch is not a new hand-out.
@@ -35,7 +52,8 @@ def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) ->
         if event.producer_id in wanted:
             appended.see(event.producer_id, event.principal, event.timestamp_ms)
     owners = asked.principals | appended.principals
-    return {each: (principal, first_ms.get(each, NOT_KNOWN_MS)) for each, principal in owners.items()}
+    bound = {each: (principal, first_ms.get(each, NOT_KNOWN_MS)) for each, principal in owners.items()}
+    return FoundOwners(bound, known_since_ms)
 
 
 class _Newest:
