@@ -135,7 +135,7 @@ def test_the_reference_has_the_defaults_of_the_stream() -> None:
     text = (DOCS / "reference.md").read_text(encoding="utf-8")
     section = text.split("## Options of the stream\n")[1].split("\n## ")[0]
     rows = [re.split(r" *\| *", line) for line in section.splitlines() if line.startswith("| `--")]
-    told = {name: row[4].replace("`", "") for row in rows for name in re.findall(r"`(--[\w-]+)`", row[1])}
+    told = {name: row[3].replace("`", "") for row in rows for name in re.findall(r"`(--[\w-]+)`", row[1])}
     params = load_command("stream").params
     shown = [each for each in params if each.default != "" and isinstance(each.default, int | float | str)]
     values = {name: each.default for each in shown for name in each.opts if not isinstance(each.default, bool)}
