@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from jobs import __version__
-from jobs.errors import ForeignPackageError
+from jobs.errors import JobError
 
 _COMMANDS = {
     "stream": ("jobs.stream.command", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
@@ -121,7 +121,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         # This check comes first: everything below imports our packages.
         require_own_packages()
-    except ForeignPackageError as error:
+    except JobError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     from jobs.output import terminal
@@ -141,7 +141,7 @@ def require_own_packages() -> None:
                 f"the package {name!r} found first is {origin or 'nowhere'} (of {owner}), not {_HOME / name}. "
                 "Put pid-quota before it: as a library of the job, which comes before the runtime's"
             )
-            raise ForeignPackageError(msg)
+            raise JobError(msg)
 
 
 def run_command(function: Callable[..., Any]) -> NoReturn:

@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 
 from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child, prepare_folder
-from jobs.errors import DemoError
+from jobs.errors import JobError
 from jobs.options import JsonOption
 from jobs.output.tables_out import to_json
 from jobs.output.terminal import output, printable
@@ -97,7 +97,7 @@ def demo(
     if not result.as_expected:
         throttled = ", ".join(sorted(result.throttled)) or "nobody"
         msg = f"expected mallory alone to be throttled, but these were: {throttled}. Try --seconds 180"
-        raise DemoError(msg)
+        raise JobError(msg)
 
 
 def _stream(folder: Path, tables: str) -> Child:

@@ -18,7 +18,7 @@ from jobs.demo.clients import ORDERS, Clients, Traffic
 from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
 from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child
 from jobs.demo.watching import Slowing, Watching
-from jobs.errors import DemoError
+from jobs.errors import JobError
 from jobs.stream.stream_progress import StreamProgress
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
@@ -170,7 +170,7 @@ def _until(
         _require_alive(children)
         if time.monotonic() > give_up_at:
             msg = f"the stream made no batch within {within_s:g} s. Look at its log"
-            raise DemoError(msg)
+            raise JobError(msg)
         watching.look()
         time.sleep(_LOOK_EVERY_S)
 

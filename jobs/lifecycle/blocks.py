@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.errors import BlocksError
+from jobs.errors import JobError
 from jobs.options import JsonOption, OptionalTables
 from jobs.output.progress import progress_bar
 from jobs.output.terminal import output, printable
@@ -92,7 +92,7 @@ def _asker(tables: str, pid: int, now: datetime) -> dict[str, Any] | None:
 def _show_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_json: bool) -> None:
     block = holder(history.blocks, pid)
     if block is None:
-        raise BlocksError(_unknown(history, pid))
+        raise JobError(_unknown(history, pid))
     found = fate(pid, block, history.blocks, history.newest_issued) if asker is None else Fate.HANDED_OUT
     if as_json:
         asked = None if asker is None else asker | {"answered_at": asker["answered_at"].isoformat()}

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.errors import WhyError
+from jobs.errors import JobError
 from jobs.lifecycle.similar_names import similar
 from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption, full_name
 from jobs.output.human import counted, plural, size, time_of
@@ -54,7 +54,7 @@ def why(
     rows = clients_of(tables, name, now, last_ms)
     warn_if_known_stale(tables, now)
     if not rows and not _is_known(tables, name, now):
-        raise WhyError(_unknown_text(tables, name, now))
+        raise JobError(_unknown_text(tables, name, now))
     refused, asked = refused_from(tables, name, now), asked_from(tables, name, now)
     leases, held = open_leases(tables, name, now), held_entries(tables, name, now)
     if as_json:

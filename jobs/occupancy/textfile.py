@@ -10,7 +10,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from broker.occupancy.census_report import CensusReport
-from jobs.errors import MetricsError
+from jobs.errors import JobError
 
 _METRICS = {
     "seconds_to_limit": "Seconds until a broker holds more producer ids than it may.",
@@ -37,4 +37,4 @@ def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
         write_to_textfile(str(file), registry)
     except OSError as error:
         msg = f"can't write {file} ({error.strerror}): name a file in node_exporter's textfile folder"
-        raise MetricsError(msg) from error
+        raise JobError(msg) from error

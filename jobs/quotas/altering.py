@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
-from jobs.errors import QuotaCommandError
+from jobs.errors import JobError
 from quota.allowance import BURST, RATE, Allowance
 from tables.errors import NoSuchQuotaError
 from tables.quotas.quota_entry import QuotaEntry, entity_words
@@ -22,7 +22,7 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
         who: Makes it.
 
     Raises:
-        QuotaCommandError: If the text names something else, or twice.
+        JobError: If the text names something else, or twice.
         InvalidQuotaError: If a number is out of range, or there is a burst and no rate.
         TableError: If the table is missing, or can't be read or written.
     """
@@ -36,7 +36,7 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
         except ValueError:
             given = f"{value!r} is not a number" if equals else "there is no value"
             msg = f"--add-config {text!r}: {given}. For example, write {name}=50"
-            raise QuotaCommandError(msg) from None
+            raise JobError(msg) from None
     before = _in_force(tables, entity_name)
     kept = {} if before is None else {RATE: before.producer_ids_rate, BURST: before.producer_ids_burst}
     allowance = Allowance.of(kept | numbers)
@@ -69,8 +69,8 @@ def _known(key: str, seen: dict[str, float]) -> str:
     name = key.strip()
     if name not in (RATE, BURST):
         msg = f"quota {name!r} is unknown. Quotas here have {RATE} and {BURST}"
-        raise QuotaCommandError(msg)
+        raise JobError(msg)
     if name in seen:
         msg = f"{name} appears twice. Give it once"
-        raise QuotaCommandError(msg)
+        raise JobError(msg)
     return name

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.errors import QuotaCommandError, SuggestError
+from jobs.errors import JobError
 from jobs.options import CsvOption, JsonOption, TablesOption, full_name
 from jobs.output.human import plural
 from jobs.output.tables_out import Form, form, show
@@ -123,7 +123,7 @@ def _suggested_command(tables: str, principal: str) -> str:
     allowance = next((each.allowance for each in found if each.principal == name), None)
     if allowance is None:
         msg = f"{name} has no window with new producer ids yet. Check the name with `pid-quota top --tables {tables}`"
-        raise SuggestError(msg)
+        raise JobError(msg)
     numbers = f"{RATE}={allowance.producer_ids_rate:.15g},{BURST}={allowance.burst:.15g}"
     entity = ("--entity-type", "users", "--entity-name", entity_name_of(name))
     return shlex.join(("pid-quota", "quotas", "--tables", tables, "--alter", "--add-config", numbers, *entity))
@@ -192,7 +192,7 @@ def _describe(tables: str, entity_name: str | None, entity_default: bool, form_w
         default = next((entry.allowance for entry in entries if entry.entity_name is None), None)
         falls_to = "none holds" if default is None or entity_default else f"the default holds: {default} per window"
         msg = f"{entity_words(entity_name)} has no quota ({falls_to}). Set one with --alter --add-config {RATE}=50"
-        raise QuotaCommandError(msg)
+        raise JobError(msg)
     if form_wanted != "table":
         records = [_record(entry) for entry in wanted]
         show(Answer(_COLUMNS, tuple(tuple(record[name] for name in _COLUMNS) for record in records)), form_wanted)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.errors import SuggestError
+from jobs.errors import JobError
 from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption
 from jobs.output.tables_out import to_json, to_table
 from jobs.output.terminal import output, printable
@@ -45,7 +45,7 @@ def suggest_quotas(
     found = suggestions(tables, percentile=percentile, headroom=headroom, at_least=at_least)
     if not found:
         msg = f"{tables} has no window with new producer ids yet: let the stream run past its learning time first"
-        raise SuggestError(msg)
+        raise JobError(msg)
     if bootstrap_servers is not None:
         with open_store(tables) as store:
             settings = store.settings()
@@ -76,7 +76,7 @@ def write_csv(file: Path, found: Sequence[Suggestion]) -> None:
             )
     except OSError as error:
         msg = f"--csv {file} can't be written ({error.strerror}): choose another file"
-        raise SuggestError(msg) from error
+        raise JobError(msg) from error
 
 
 def _warning(suggestion: Suggestion) -> str:

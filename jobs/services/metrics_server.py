@@ -17,7 +17,7 @@ from prometheus_client import (
 from prometheus_client.registry import Collector
 
 from jobs import __version__
-from jobs.errors import MetricsError
+from jobs.errors import JobError
 from jobs.options import LOOPBACK
 
 _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -42,7 +42,7 @@ def serving(
         The port; 0 if nothing is served.
 
     Raises:
-        MetricsError: If the address can't be bound.
+        JobError: If the address can't be bound.
     """
     if port is None:
         yield 0
@@ -57,7 +57,7 @@ def serving(
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
         msg = f"metrics can't be served at {host}:{port} ({error.strerror}): choose another --metrics-port"
-        raise MetricsError(msg) from error
+        raise JobError(msg) from error
     server.set_app(_with_probes(make_wsgi_app(registry), unready))
     print(f"metrics at http://{host}:{server.server_port}/metrics", file=sys.stderr, flush=True)
     try:

@@ -19,10 +19,6 @@ _IdsOption = Annotated[
 ]
 
 
-class BrokerClassError(JobError):
-    """Raised when a broker's reporters can't be changed."""
-
-
 def load_class(
     bootstrap_servers: BootstrapServers,
     kafka_config: KafkaConfigFile = None,
@@ -58,7 +54,7 @@ def _switch(servers: str, config: Path | None, ids: str | None, as_json: bool, *
     failed = [str(change.broker_id) for change in changes if change.problem]
     if failed:
         msg = f"brokers {', '.join(failed)} were not changed: see above"
-        raise BrokerClassError(msg)
+        raise JobError(msg)
 
 
 def _outcome(change: ReportersChange) -> str:

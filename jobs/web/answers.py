@@ -121,11 +121,8 @@ class Answers:
                 page = QUERIES[name](self.data, self.clock(), query) | {"refresh_ms": round(1000 * self.refresh_s)}
                 body = json.dumps(page, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
                 found = (time.monotonic(), body)
-                self._keep(key, found)
+                self.kept.pop(key, None)
+                self.kept[key] = found
+                for old in list(self.kept)[:-_ANSWERS]:
+                    self.kept.pop(old, None)
         return found[1]
-
-    def _keep(self, key: str, answer: tuple[float, bytes]) -> None:
-        self.kept.pop(key, None)
-        self.kept[key] = answer
-        for old in list(self.kept)[:-_ANSWERS]:
-            self.kept.pop(old, None)

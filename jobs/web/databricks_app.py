@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import typer
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 
 from jobs.web.security import Access
 
@@ -46,6 +47,6 @@ class ForwardedUser(Access):
         # The proxy sends UTF-8, and Starlette decodes headers as Latin-1.
         return shown.encode("latin-1").decode("utf-8", "replace")
 
-    def allows(self, headers: Headers) -> bool:
+    def allows(self, request: HTTPConnection) -> bool:
         """Return whether a user is named."""
-        return bool(self.user(headers))
+        return bool(self.user(request.headers))

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from jobs.output.terminal import printable
 from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
-from jobs.web.security import cookie, refusal
+from jobs.web.security import refusal
 from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
 from quota.principals import MAX_PRINCIPAL_BYTES
@@ -83,9 +83,9 @@ class Editing:
             raise HTTPException(400, "name or password is missing. Give both")
         wait_s = editors.wait_s(request.client.host if request.client else "")
         if wait_s > 0:
-            answer = refusal(429, "too many attempts", f"Wait {wait_s / 60:.0f} min, then try again.")
-            answer.headers["Retry-After"] = str(int(wait_s) + 1)
-            return answer
+            refused = refusal(429, "too many attempts", f"Wait {wait_s / 60:.0f} min, then try again.")
+            refused.headers["Retry-After"] = str(int(wait_s) + 1)
+            return refused
         secret = await run_in_threadpool(editors.sign_in, name, password)
         if secret is None:
             return refusal(403, "name or password is wrong", "Try again, or ask who runs this console.")
@@ -121,10 +121,8 @@ class Editing:
                     delete_quota(self.data.tables, each.entity_name)
         self.changed()
         for each in changes:
-            line = (
-                f"{now.isoformat()} {user} changed {entity_words(each.entity_name)}: "
-                f"{_words(each.was)} -> {_words(each.then)}"
-            )
+            was, then = ("no quota" if side is None else str(side) for side in (each.was, each.then))
+            line = f"{now.isoformat()} {user} changed {entity_words(each.entity_name)}: {was} -> {then}"
             typer.echo(printable(line).plain)
 
     def _required(self) -> Editors:
@@ -136,7 +134,7 @@ class Editing:
         return None if self.editors is None else self.editors.user(self._secret(request))
 
     def _secret(self, request: Request) -> str:
-        return cookie(request.headers, self.cookie)
+        return request.cookies.get(self.cookie, "")
 
 
 async def _json(request: Request) -> dict[str, Any]:
@@ -213,7 +211,3 @@ def _require_unchanged(tables: str, changes: list[QuotaEdit]) -> None:
             now = "has no quota any more" if entry is None else f"was set to {entry.allowance} by {entry.updated_by}"
             msg = f"{entity_words(each.entity_name)} {now} meanwhile. Nothing was changed: look again, then apply"
             raise HTTPException(409, msg)
-
-
-def _words(allowance: Allowance | None) -> str:
-    return "no quota" if allowance is None else str(allowance)

@@ -21,7 +21,7 @@ from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from broker.tap.tap_metrics import TapMetrics
 from jobs import __version__
-from jobs.errors import MetricsError
+from jobs.errors import JobError
 from jobs.occupancy.textfile import write_metrics_file
 from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
@@ -344,7 +344,7 @@ def test_a_census_leaves_a_file_that_says_how_long_brokers_have_left(tmp_path: P
     left = {broker: value for (name, broker), value in found.items() if name.endswith("_seconds_to_limit")}
     assert left == {"1": 108_000, "3": 0}
     assert found["pid_quota_occupancy_held_pids", "2"] == 7
-    with pytest.raises(MetricsError, match="textfile"):
+    with pytest.raises(JobError, match="textfile"):
         write_metrics_file(tmp_path / "no" / "folder.prom", report, now)
 
 
@@ -355,7 +355,7 @@ def test_metrics_are_served_on_loopback_until_the_end(
 
     with serving(metrics, 0) as port:
         text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
-        with pytest.raises(MetricsError, match=f"127.0.0.1:{port}.*choose another"), serving(metrics, port):
+        with pytest.raises(JobError, match=f"127.0.0.1:{port}.*choose another"), serving(metrics, port):
             pass
 
     assert 'kafka_server_producerids_rate{user="alice"} 2.5' in text
