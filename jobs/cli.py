@@ -148,13 +148,9 @@ def run_command(function: Callable[..., Any]) -> NoReturn:
     """Run one command as a program, as `python -m jobs.stream` does."""
     from jobs.output import terminal
 
-    sys.exit(terminal.run(lambda: _single(function), _without_debug(sys.argv[1:])))
-
-
-def _single(function: Callable[..., Any]) -> typer.Typer:
     app = typer.Typer(add_completion=False, **_STYLE)
     app.command()(function)
-    return app
+    sys.exit(terminal.run(lambda: app, _without_debug(sys.argv[1:])))
 
 
 def _without_debug(arguments: Sequence[str]) -> list[str]:

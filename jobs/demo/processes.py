@@ -42,10 +42,7 @@ class Child:
     """A child process that runs within a `with` block."""
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
-        """Prepare the process."""
-        self._name = name
-        self._command = [sys.executable, *arguments]
-        self._log = log
+        self._name, self._command, self._log = name, [sys.executable, *arguments], log
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "Child":

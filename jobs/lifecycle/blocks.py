@@ -1,7 +1,7 @@
 """`pid-quota blocks`: audits the blocks of producer ids that brokers received, and how fast they use them (KIP-730)."""
 
-import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,6 +12,7 @@ import typer
 from jobs.errors import JobError
 from jobs.options import JsonOption, OptionalTables
 from jobs.output.progress import progress_bar
+from jobs.output.tables_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.output.text_tables import TextTable
 from lifecycle.block_history import BrokerBlocks, History, holder
@@ -55,11 +56,15 @@ def blocks(
     now = datetime.now(timezone.utc)
     history = read_history(tables, now, *_logged(metadata_log))
     if pid is not None:
-        _show_issuer(history, pid, None if tables is None else _asker(tables, pid, now), as_json)
+        asker = None
+        if tables is not None:
+            with suppress(TableNotFoundError):
+                asker = next(iter(query(tables, _ASKER.format(pid=pid), now).records()), None)
+        _show_issuer(history, pid, asker, as_json)
         return
     broken = find_violations(history.blocks)
     if as_json:
-        typer.echo(json.dumps(_as_dict(history, broken), indent=2))
+        print_json(_as_dict(history, broken), indent=2)
     else:
         if history.blocks:
             output().print(TextTable(_COLUMNS, map(_cells, history.brokers())))
@@ -79,25 +84,13 @@ def _logged(metadata_log: Path | None) -> tuple[tuple[Block, ...], int | None]:
     return found.blocks, None if found.skipped_batches else found.complete_from
 
 
-# One producer id
-
-
-def _asker(tables: str, pid: int, now: datetime) -> dict[str, Any] | None:
-    try:
-        return next(iter(query(tables, _ASKER.format(pid=pid), now).records()), None)
-    except TableNotFoundError:
-        return None
-
-
 def _show_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_json: bool) -> None:
     block = holder(history.blocks, pid)
     if block is None:
         raise JobError(_unknown(history, pid))
     found = fate(pid, block, history.blocks, history.newest_issued) if asker is None else Fate.HANDED_OUT
     if as_json:
-        asked = None if asker is None else asker | {"answered_at": asker["answered_at"].isoformat()}
-        record = {"producer_id": pid, "fate": found.value, **_block_dict(block), "handed_out": asked}
-        typer.echo(json.dumps(record, indent=2))
+        print_json({"producer_id": pid, "fate": found.value, **_block_dict(block), "handed_out": asker}, indent=2)
         return
     text = (
         f"producer id {pid} {_FATES[found].format(broker=block.broker_id)}: block {block.first} to {block.end - 1}, "
@@ -119,9 +112,6 @@ def _unknown(history: History, pid: int) -> str:
     if pid >= end:
         return f"{text}: a client made it up, or it was allocated after the last row"
     return f"{text}: a client made it up, or no tap has reported it"
-
-
-# All of them
 
 
 def _cells(broker: BrokerBlocks) -> tuple[object, ...]:
@@ -176,7 +166,7 @@ def _as_dict(history: History, broken: Sequence[Violation]) -> dict[str, Any]:
 def _broker_dict(broker: BrokerBlocks) -> dict[str, Any]:
     record = asdict(broker)
     last_ms = record.pop("last_block_at_ms")
-    return record | {"last_block_at": None if last_ms is None else to_time(last_ms).isoformat()}
+    return record | {"last_block_at": None if last_ms is None else to_time(last_ms)}
 
 
 def _block_dict(block: Block) -> dict[str, Any]:
@@ -185,7 +175,7 @@ def _block_dict(block: Block) -> dict[str, Any]:
         "broker_epoch": block.broker_epoch,
         "first_producer_id": block.first,
         "length": block.length,
-        "allocated_at": to_time(block.allocated_at_ms).isoformat(),
+        "allocated_at": to_time(block.allocated_at_ms),
     }
 
 

@@ -35,21 +35,24 @@ def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
     if wanted == "table":
         output().print(to_table(answer, formats))
         return
-    # CSV ends in a line break already.
-    text = to_json(answer) + "\n" if wanted == "json" else to_csv(answer)
+    if wanted == "json":
+        print_json(answer.records(), indent=2)
+    else:
+        # CSV ends in a line break already.
+        _print(to_csv(answer), end="")
+
+
+def print_json(value: Any, *, indent: int | None = None) -> None:
+    """Print a value as JSON; for its types see `json_value`."""
+    _print(json.dumps(json_value(value), ensure_ascii=False, allow_nan=False, indent=indent))
+
+
+def _print(text: str, end: str = "\n") -> None:
+    if sys.stdout.isatty():
+        # Control characters would control the terminal; a pipe gets the text unchanged.
+        text = "\n".join(printable(line).plain for line in text.split("\n"))
     # `typer.echo` would remove colour codes, which may be part of a name, from a pipe.
-    print(_harmless(text) if sys.stdout.isatty() else text, end="", flush=True)
-
-
-def _harmless(text: str) -> str:
-    """Escape control characters, which would control the terminal; a pipe gets the text unchanged."""
-    return "\n".join(printable(line).plain for line in text.split("\n"))
-
-
-def to_json(answer: Answer) -> str:
-    """Return the rows as a JSON array of objects; times in ISO 8601, bytes in hex, NaN and infinity as null."""
-    records = [{name: json_value(value) for name, value in record.items()} for record in answer.records()]
-    return json.dumps(records, ensure_ascii=False, allow_nan=False, indent=2)
+    print(text, end=end, flush=True)
 
 
 def to_csv(answer: Answer) -> str:

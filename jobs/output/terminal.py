@@ -33,17 +33,8 @@ INTERRUPTED = 130
 
 OF_TABLES = frozenset(
     {
-        "datasketches",
-        "deltalake",
-        "duckdb",
-        "numpy",
-        "pandas",
-        "pyarrow",
-        "rbloom",
-        "starlette",
-        "textual",
-        "urllib3",
-        "uvicorn",
+        *("datasketches", "deltalake", "duckdb", "numpy", "pandas", "pyarrow"),
+        *("rbloom", "starlette", "textual", "urllib3", "uvicorn"),
     }
 )
 """Modules of the extra `tables` of `pyproject.toml`."""

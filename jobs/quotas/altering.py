@@ -11,20 +11,9 @@ from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quota
 
 
 def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str) -> Allowance:
-    """Set numbers of a quota; return what it allows then.
+    """Set numbers of a quota, such as `producer_ids_rate=10,producer_ids_burst=600`; return what it allows then.
 
-    Args:
-        tables: Folder of path tables, or `catalog.schema`; the tables must exist, since a missing folder is probably
-            a mistyped `--tables`.
-        entity_name: Bare user name, None for the default.
-        text: Such as `producer_ids_rate=10,producer_ids_burst=600`.
-        now: Of the change.
-        who: Makes it.
-
-    Raises:
-        JobError: If the text names something else, or twice.
-        InvalidQuotaError: If a number is out of range, or there is a burst and no rate.
-        TableError: If the table is missing, or can't be read or written.
+    The tables must exist, since a missing folder is probably a mistyped `--tables`. No name means the default.
     """
     numbers: dict[str, float] = {}
     for part in text.split(","):

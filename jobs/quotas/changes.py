@@ -61,13 +61,7 @@ class Plan:
 
     @classmethod
     def of(cls, entries: Iterable[QuotaEntry], wanted: Mapping[str | None, Allowance], *, prune: bool) -> "Plan":
-        """Compare the table with a file.
-
-        Args:
-            entries: The quotas in force.
-            wanted: Those of the file.
-            prune: Whether to remove the quotas that the file lacks.
-        """
+        """Compare the quotas in force with those of a file; `prune` removes the quotas that the file lacks."""
         before = {entry.entity_name: entry.allowance for entry in entries}
         names = sorted({**before, **wanted} if prune else wanted, key=lambda name: (name is not None, name or ""))
         every = [Change(name, before.get(name), wanted.get(name)) for name in names]

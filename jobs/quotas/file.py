@@ -25,13 +25,9 @@ _SUFFIXES = (".csv", ".yaml", ".yml", ".json")
 def read_quotas(file: Path) -> dict[str | None, Allowance]:
     """Read and validate a file of quotas, by bare user name; None is the default.
 
-    Args:
-        file: `.csv` with the columns `entity_name`, `producer_ids_rate` and, if any quota has one,
-            `producer_ids_burst`; or `.yaml`, `.yml`, `.json` with a list of entries of those names. An empty name is
-            the default, an empty burst is none.
-
-    Raises:
-        JobError: If the file can't be read, or an entry is invalid or a duplicate.
+    A `.csv` has the columns `entity_name`, `producer_ids_rate` and, if any quota has one, `producer_ids_burst`; a
+    `.yaml`, `.yml` or `.json` has a list of entries of those names. An empty name is the default;
+    an empty burst is none.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")

@@ -32,17 +32,8 @@ def serving(
 
     `/healthz` answers 200 while the process runs; `/readyz` too, or 503 with the reason if it does not do its work.
 
-    Args:
-        collector: Called at each scrape, from the server's threads.
-        port: Port to listen on; 0 takes a free one, None serves nothing.
-        host: Address to listen on.
-        unready: Says why the process does not do its work; empty if it does. Called as the collector is.
-
-    Yields:
-        The port; 0 if nothing is served.
-
-    Raises:
-        JobError: If the address can't be bound.
+    The server's threads call the collector at each scrape, and `unready`, which returns that reason. Port 0 takes a
+    free one, None serves nothing. Yields the port; 0 if nothing is served.
     """
     if port is None:
         yield 0

@@ -20,8 +20,7 @@ _log = logging.getLogger(__name__)
 def request_writer(config: Mapping[str, str]) -> Callable[[str, LearningRequest], None]:
     """Return a function that writes a stream's request under its id; what can't be written is logged.
 
-    Args:
-        config: confluent-kafka settings of a user with WRITE on the topic, and CREATE if it is missing.
+    The user of `config` needs WRITE on the topic, and CREATE if it is missing.
     """
 
     def write(stream: str, request: LearningRequest) -> None:

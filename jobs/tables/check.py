@@ -35,7 +35,9 @@ def check(
         if checkpoint is not None:
             rights.append(_writing(checkpoint))
         if kafka_secret is not None:
-            rights.append(_reading(kafka_secret))
+            remedy = f"databricks secrets put-acl {kafka_secret.partition('/')[0]} WHO READ"
+            remedy += "; databricks bundle run put-secret < FILE"
+            rights.append(Right(f"read the secret {kafka_secret}", lambda: secret_lines(kafka_secret), remedy))
         found = [(right.name, *_tried(right)) for right in rights]
     show(Answer(("right", "ok", "error", "remedy"), tuple(found)), wanted)
     missing = sum(not is_ok for _, is_ok, _, _ in found)
@@ -60,9 +62,3 @@ def _writing(folder: Path) -> Right:
         file.unlink()
 
     return Right(f"write to {folder}", attempt, "GRANT READ VOLUME, WRITE VOLUME ON VOLUME … TO WHO")
-
-
-def _reading(secret: str) -> Right:
-    scope = secret.partition("/")[0]
-    remedy = f"databricks secrets put-acl {scope} WHO READ; databricks bundle run put-secret < FILE"
-    return Right(f"read the secret {secret}", lambda: secret_lines(secret), remedy)

@@ -51,8 +51,11 @@ _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 def cells(row: TopRow) -> tuple[Text, ...]:
     """Return a row's cells, in the order of `COLUMNS`, padded to their widths."""
-    made = zip(COLUMNS, plain_cells(row), strict=True)
-    return tuple(_padded(cell, column) for column, cell in made)
+    padded = []
+    for column, cell in zip(COLUMNS, plain_cells(row), strict=True):
+        blanks = Text(" " * (column.width - len(cell)))
+        padded.append(blanks + cell if column.is_right else cell + blanks)
+    return tuple(padded)
 
 
 def plain_cells(row: TopRow) -> tuple[Text, ...]:
@@ -217,11 +220,6 @@ def _clients(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     for row in rows:
         made = plural(row["new_pids"], "new PID")
         yield f"  {row['client']}: {row['kind']}, {made} from {plural(row['hosts'], 'address', 'addresses')}"
-
-
-def _padded(cell: Text, column: Column) -> Text:
-    blanks = Text(" " * (column.width - len(cell)))
-    return blanks + cell if column.is_right else cell + blanks
 
 
 def _styled(text: Text, style: str) -> Text:

@@ -129,16 +129,7 @@ def application(
     refresh_s: float = REFRESH_S,
     editors: Editors | None = None,
 ) -> Guard:
-    """Return the application.
-
-    Args:
-        data: Reads the tables.
-        access: Decides who may see it.
-        clock: The present; the system clock by default.
-        fresh_s: Seconds for which answers are cached.
-        refresh_s: Seconds between refreshes of a page.
-        editors: May edit quotas; None if nobody may.
-    """
+    """Return the application; without editors it only reads."""
     clock = clock or (lambda: datetime.now(timezone.utc))
     static = resources.files("jobs.web").joinpath("static")
     answers = Answers(data, clock, fresh_s, refresh_s)

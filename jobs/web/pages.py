@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs.lifecycle.similar_names import similar
-from jobs.lifecycle.why import evidence_text
+from jobs.lifecycle.why import evidence_text, similar
 from jobs.output.tables_out import json_value
 from jobs.web import queries as web_sql
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
@@ -111,14 +110,7 @@ class ConsoleData:
             return self.framed(now, relations, page)
 
     def principal(self, now: datetime, name: str, hours: float = 24, broker_id: int | None = None) -> dict[str, Any]:
-        """Return one principal over time.
-
-        Args:
-            now: The present.
-            name: Such as `User:alice`.
-            hours: How far to look back.
-            broker_id: Broker of the ledger, in scope `broker`; None takes the one nearest to its quota.
-        """
+        """Return one principal over time; in scope `broker`, on one broker: by default the nearest to its quota."""
         since = now - timedelta(hours=hours)
         mine = {"principal": name}
         rows = {

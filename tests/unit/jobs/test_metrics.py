@@ -22,7 +22,7 @@ from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from broker.tap.tap_metrics import TapMetrics
 from jobs import __version__
 from jobs.errors import JobError
-from jobs.occupancy.textfile import write_metrics_file
+from jobs.occupancy.printing import write_metrics_file
 from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
