@@ -178,7 +178,3 @@ def _root(
 
 def _not_loaded() -> None:
     """Stand in for a command that is not loaded."""
-
-
-if __name__ == "__main__":
-    main()

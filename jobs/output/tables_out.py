@@ -32,10 +32,17 @@ def form(*, as_json: bool, as_csv: bool) -> Form:
 
 def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
     """Print the rows; as a table, with the values of some columns written in a form of their own."""
+    made = formats or {}
     if wanted == "table":
-        output().print(to_table(answer, formats))
-        return
-    if wanted == "json":
+        rows = (
+            [
+                made[name](value) if name in made and value is not None else value
+                for name, value in zip(answer.columns, row, strict=True)
+            ]
+            for row in answer.rows
+        )
+        output().print(TextTable(answer.columns, rows, right=made))
+    elif wanted == "json":
         print_json(answer.records(), indent=2)
     else:
         # CSV ends in a line break already.
@@ -67,19 +74,6 @@ def to_csv(answer: Answer) -> str:
     writer.writerow(answer.columns)
     writer.writerows([_cell(value) for value in row] for row in answer.rows)
     return text.getvalue()
-
-
-def to_table(answer: Answer, formats: Formats | None = None) -> TextTable:
-    """Return the rows as a table for people."""
-    made = formats or {}
-    rows = (
-        [
-            made[name](value) if name in made and value is not None else value
-            for name, value in zip(answer.columns, row, strict=True)
-        ]
-        for row in answer.rows
-    )
-    return TextTable(answer.columns, rows, right=made)
 
 
 def json_value(value: Any) -> Any:

@@ -10,7 +10,7 @@ import typer
 
 from jobs.errors import JobError
 from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption
-from jobs.output.tables_out import print_json, to_table
+from jobs.output.tables_out import show
 from jobs.output.terminal import output, printable
 from jobs.quotas.replay import replay
 from lifecycle.churn import Churn
@@ -53,11 +53,9 @@ def suggest_quotas(
         found = [replace(each, refused=refused.get(each.principal, RefusalCounts(0, 0))) for each in found]
     if csv_file is not None:
         write_csv(csv_file, found)
-    answer = _answer(found)
+    show(_answer(found), "json" if as_json else "table")
     if as_json:
-        print_json(answer.records(), indent=2)
         return
-    output().print(to_table(answer))
     for each in found:
         if each.looks_like is not None:
             output().print(printable(_warning(each)), soft_wrap=True)

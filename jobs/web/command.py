@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -133,12 +133,15 @@ def application(
     clock = clock or (lambda: datetime.now(timezone.utc))
     static = resources.files("jobs.web").joinpath("static")
     answers = Answers(data, clock, fresh_s, refresh_s)
-    editing = Editing(data, editors, clock, f"{access.cookie}_editor", answers.forget)
+    own = [Route("/api/session", lambda _request: JSONResponse({"can_edit": False, "user": None}))]
+    if editors is not None:
+        own = Editing(data, editors, clock, f"{access.cookie}_editor", answers.forget).routes()
+    writes = frozenset(route.path for route in own if "POST" in (route.methods or ()))
     index = static.joinpath("index.html").read_text(encoding="utf-8")
     routes = [
         Route("/", lambda _request: HTMLResponse(index)),
         *(Route(f"/api/{name}", answers.endpoint(name)) for name in QUERIES),
-        *editing.routes(),
+        *own,
         Mount("/static", StaticFiles(packages=[("jobs.web", "static")])),
     ]
     app = Starlette(
@@ -146,7 +149,7 @@ def application(
     )
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
     page = static.joinpath("signin.html").read_text(encoding="utf-8")
-    return Guard(app, access, page, editing.paths())
+    return Guard(app, access, page, writes)
 
 
 async def _error_answer(_request: Request, error: Exception) -> Response:

@@ -1,10 +1,13 @@
 """Shared by the tests of the commands."""
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from jobs import cli
+from tables.store.path_tables import create_missing
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import now
 
@@ -27,3 +30,10 @@ def pid_quota(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
         return code, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def quotas(pid_quota: PidQuota, tmp_path: Path) -> PidQuota:
+    """Run `pid-quota quotas` on tables in a folder of their own."""
+    create_missing(str(tmp_path / "tables"))
+    return partial(pid_quota, "quotas", "--tables", tmp_path / "tables")

@@ -284,10 +284,9 @@ def test_a_source_without_record_numbers_is_not_behind() -> None:
 
 
 def heartbeat(broker_id: int = 1, **values: Any) -> TapHeartbeat:
-    usual = TapHeartbeat(
-        NOON_MS, broker_id, "h", "t", "file", {"lines": 9, "events": 4}, None, 70, None, None, False, [1, 2]
-    )
-    return TapHeartbeat(**({name: getattr(usual, name) for name in usual.__struct_fields__} | values))
+    counters = {"lines": 9, "events": 4}
+    usual = TapHeartbeat(NOON_MS, broker_id, "h", "t", "file", counters, BEGIN, 70, None, None, False, [1, 2])
+    return replace(usual, **values)
 
 
 def test_a_tap_exports_its_counters_and_the_brokers() -> None:
@@ -416,29 +415,25 @@ def test_a_tap_is_ready_when_level_with_each_log() -> None:
     tap = TapMetrics(lambda: now_s)
     assert tap.unready() == "no heartbeat yet"
 
-    tap.observe(heartbeat_of(1, behind_bytes=10_000_000))
+    tap.observe(heartbeat(1, behind_bytes=10_000_000))
     assert tap.unready() == ""
 
-    tap.observe(heartbeat_of(1, behind_bytes=10_000_001))
-    tap.observe(heartbeat_of(2, lag_records=10_001))
+    tap.observe(heartbeat(1, behind_bytes=10_000_001))
+    tap.observe(heartbeat(2, behind_bytes=None, lag_records=10_001))
     assert tap.unready() == (
         "broker 1: 10000001 bytes of its lines not read yet; broker 2: 10001 records of its lines not read yet"
     )
 
-    tap.observe(replace(heartbeat_of(1), position=None))
-    tap.observe(heartbeat_of(2))
+    tap.observe(heartbeat(position=None))
+    tap.observe(heartbeat(2))
     assert tap.unready() == "broker 1: its file of lines is not there"
 
-    tap.observe(replace(heartbeat_of(1), problem="Kafka 9.9.9 is not known"))
+    tap.observe(heartbeat(problem="Kafka 9.9.9 is not known"))
     assert tap.unready() == "broker 1: Kafka 9.9.9 is not known"
 
-    tap.observe(heartbeat_of(1))
+    tap.observe(heartbeat(1))
     now_s += 61
     assert tap.unready() == "broker 1: no heartbeat for 61 s; broker 2: no heartbeat for 61 s"
-
-
-def heartbeat_of(broker_id: int, behind_bytes: int | None = None, lag_records: int | None = None) -> TapHeartbeat:
-    return TapHeartbeat(NOON_MS, broker_id, "h", "t", "file", {}, BEGIN, behind_bytes, lag_records, None, False, [1, 2])
 
 
 def test_an_enforcer_is_ready_with_the_lock_and_its_tables(clock: Clock) -> None:

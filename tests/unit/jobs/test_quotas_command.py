@@ -22,16 +22,6 @@ Described = Callable[..., dict[str | None, float]]
 
 
 @pytest.fixture
-def quotas(pid_quota: PidQuota, tmp_path: Path) -> PidQuota:
-    create_missing(str(tmp_path / "tables"))
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        return pid_quota("quotas", "--tables", tmp_path / "tables", *arguments)
-
-    return run
-
-
-@pytest.fixture
 def described(quotas: PidQuota) -> Described:
     def read(*arguments: object) -> dict[str | None, float]:
         code, out, err = quotas("--describe", "--json", *arguments)

@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,10 +17,7 @@ from tests.unit.jobs.table_rows import NOON, append, decision, metrics, tap_repo
 
 @pytest.fixture
 def ask(pid_quota: PidQuota, tmp_path: Path) -> PidQuota:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        return pid_quota("sql", "--tables", tmp_path, *arguments)
-
-    return run
+    return partial(pid_quota, "sql", "--tables", tmp_path)
 
 
 def test_a_table_for_people(ask: PidQuota, tmp_path: Path) -> None:
@@ -189,7 +187,7 @@ class TestStale:
     ("arguments", "message"),
     [
         (("--view", "throttled"), "there is no view throttled: did you mean 'throttles_per_day'?"),
-        (("--view", "xyz"), "there is no view xyz: choose one of"),
+        (("--view", "xyz"), "there is no view xyz: choose one of classified_inits, "),
         (("--view", "current_throttles", "SELECT 1"), "give a SELECT or --view"),
         ((), "give a SELECT or --view"),
     ],
@@ -210,11 +208,6 @@ def test_a_query_may_begin_with_a_comment(ask: PidQuota, comment: str) -> None:
 def test_a_comment_alone_is_no_query_and_a_mistyped_option_no_comment(ask: PidQuota) -> None:
     assert "expected one SELECT, found none" in ask("-- c")[2]
     assert "No such option: --jsn" in ask("--jsn", "SELECT 1")[2]
-
-
-def test_a_mistyped_view_is_answered_with_the_one_that_is_like_it(ask: PidQuota) -> None:
-    assert "there is no view top_ofenders: did you mean 'top_offenders'?" in ask("--view", "top_ofenders")[2]
-    assert "choose one of classified_inits, " in ask("--view", "orders")[2]
 
 
 @pytest.mark.parametrize(

@@ -283,7 +283,7 @@ class TestCommand:
         assert "--port" in err
 
     def test_it_serves_until_ctrl_c_and_exits_with_0(self, tmp_path: Path) -> None:
-        command = [sys.executable, "-m", "jobs.cli", "console", "--tables", str(tmp_path), "--port", "0"]
+        command = [sys.executable, "-m", "jobs", "console", "--tables", str(tmp_path), "--port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout
             assert process.stderr

@@ -379,25 +379,32 @@ class TestCommand:
         for kind in ANY:
             assert f"  fix if {kind.value}: {FIXES[kind].summary}" in out
 
-    def test_answers_of_the_brokers_decide_the_diagnosis(
-        self, pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("begin_s", "gap_s", "answered", "last_s", "words"),
+        [
+            (600, 5, 120, 600, ("client app: can't tell: leak, deploy or scale-out", "100% still in use")),
+            # The others are on topics that one may not read, say.
+            (600, 5, 50, 600, ("client app: can't tell",)),
+            (40_000, 60, 120, -7200, ("100% in use when the client last wrote, 2.0 h ago",)),
+        ],
+        ids=["they decide the diagnosis", "few decide nothing", "a client that pauses has kept its producers"],
+    )
+    def test_answers_of_the_brokers_are_used(
+        self,
+        pid_quota: PidQuota,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        begin_s: int,
+        gap_s: int,
+        answered: int,
+        last_s: int,
+        words: tuple[str, ...],
     ) -> None:
-        append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
-        last = dict.fromkeys(range(120), round(now().timestamp() * 1000) + 600_000)
+        append_kip_tables(tmp_path, inits=rows_of([begin_s - gap_s * n for n in range(120)], "User:m"))
+        last = dict.fromkeys(range(answered), round((now().timestamp() + last_s) * 1000))
         monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
-        out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
-        assert "client app: can't tell: leak, deploy or scale-out" in out
-        assert "100% still in use" in out
-
-    def test_answers_for_few_of_the_ids_decide_nothing(
-        self, pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
-        # The others are on topics that one may not read, say.
-        last = dict.fromkeys(range(50), round(now().timestamp() * 1000) + 600_000)
-        monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
-        out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
-        assert "client app: can't tell" in out
+        out = pid_quota("why", "m", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
+        assert all(each in out for each in words)
 
     def test_leases_in_force_are_shown_with_their_reason_and_a_page_for_the_owner(
         self, pid_quota: PidQuota, tmp_path: Path
@@ -452,17 +459,6 @@ class TestCommand:
 
         assert (code, out, err) == (0, "User:quiet: healthy, no new producer ids in the last 24 hours\n", "")
         assert (as_json["principal"], as_json["clients"]) == ("User:quiet", [])
-
-    def test_a_client_that_pauses_has_kept_its_producers(
-        self, pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        append_kip_tables(tmp_path, inits=rows_of([40_000 - 60 * n for n in range(120)], "User:leak"))
-        last = dict.fromkeys(range(120), round(now().timestamp() * 1000) - 7_200_000)
-        monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
-
-        out = pid_quota("why", "leak", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
-
-        assert "100% in use when the client last wrote, 2.0 h ago" in out
 
     def test_a_principal_without_requests_is_an_error(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path)
