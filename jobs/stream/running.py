@@ -59,11 +59,7 @@ class Launch:
     Attributes:
         learn_seconds: Length of the learning time if this is the first start; 0 for none.
         new_tables: Whether a running stream may continue with other tables.
-        master: Spark master, if this process starts the session.
-        py_files: Wheel for its workers.
-        metrics_port: Where metrics are served to Prometheus; None for nowhere.
-        metrics_host: At which address.
-        metrics_top: Principals with metrics of their own.
+        metrics_port: None serves no metrics.
         java_options: More options of the JVM that this process starts.
     """
 

@@ -8,6 +8,7 @@ import pytest
 
 from jobs import cli
 from tables.store.path_tables import create_missing
+from tests.kits import warehouse_kit
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import now
 
@@ -37,3 +38,8 @@ def quotas(pid_quota: PidQuota, tmp_path: Path) -> PidQuota:
     """Run `pid-quota quotas` on tables in a folder of their own."""
     create_missing(str(tmp_path / "tables"))
     return partial(pid_quota, "quotas", "--tables", tmp_path / "tables")
+
+
+@pytest.fixture
+def warehouse(monkeypatch: pytest.MonkeyPatch) -> warehouse_kit.FakeWarehouse:
+    return warehouse_kit.use(monkeypatch)

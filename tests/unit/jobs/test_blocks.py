@@ -118,7 +118,7 @@ def test_a_refused_id_that_was_never_allocated_is_reported_as_forged(pid_quota: 
     assert f"forged_pid: {2**62}, which no controller allocated, is used by User:x\n" in out
     assert "User:\\x1b[2J\n" in out
     _, found, _ = as_json(pid_quota, "--tables", tables)
-    # Ids just beyond the end may be of blocks that nobody has told us of yet.
+    # Ids just beyond the end may be of blocks that no tap has reported yet.
     assert [row["producer_id"] for row in found["forged_pids"]] == [1_002_000, 2**61, 2**62]
 
 

@@ -10,7 +10,6 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from databricks.sql.client import Connection, Cursor
 from databricks.sql.exc import ServerOperationError
@@ -20,7 +19,6 @@ from broker.enforcement.store.tables import ActionTable, DecisionTable, follow_w
 from broker.kafka.quota_entity import QuotaEntity
 from jobs.cli import run
 from tables.errors import TableError
-from tables.schema.specs import TABLES
 from tables.schema.views import views
 from tables.store import engines
 from tables.store.commits import retry_conflicts
@@ -29,8 +27,8 @@ from tables.store.open import open_store
 from tables.times import to_ms
 from tests.kits import warehouse_kit
 from tests.kits.command_kit import PidQuota
-from tests.kits.warehouse_kit import FakeWarehouse
-from tests.unit.jobs.table_rows import NOON, Row, decision, metrics, seconds, tap_report
+from tests.kits.warehouse_kit import FakeWarehouse, insert
+from tests.unit.jobs.table_rows import NOON, decision, metrics, seconds, tap_report
 
 TABLES_OF = "prod.pid_quota"
 TABLES_OPTION = ("--tables", TABLES_OF)
@@ -38,18 +36,9 @@ NOON_MS = to_ms(NOON)
 
 
 @pytest.fixture
-def warehouse(monkeypatch: pytest.MonkeyPatch) -> FakeWarehouse:
-    return warehouse_kit.use(monkeypatch)
-
-
-@pytest.fixture
 def engine(warehouse: FakeWarehouse) -> Iterator[Engine]:
     with engines.engine("prod.pid_quota") as engine:
         yield engine
-
-
-def insert(warehouse: FakeWarehouse, name: str, *rows: Row) -> None:
-    warehouse.insert(name, pa.Table.from_pylist(list(rows), schema=TABLES[name].schema))
 
 
 def test_the_fake_takes_what_the_real_connector_takes() -> None:
@@ -154,9 +143,7 @@ class TestSql:
         assert "SELECT" in err
         assert warehouse.statements == []
 
-    def test_what_the_warehouse_refuses_is_told_in_one_line(
-        self, pid_quota: PidQuota, warehouse: FakeWarehouse
-    ) -> None:
+    def test_what_the_warehouse_refuses_is_one_line(self, pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
         code, _, err = pid_quota("sql", *TABLES_OPTION, "SELECT nothing FROM throttle_decisions")
         assert code == 1
         assert err.startswith("error: the catalog refused: [PARSE_SYNTAX_ERROR]")

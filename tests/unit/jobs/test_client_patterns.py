@@ -1,4 +1,4 @@
-"""Seventy client patterns with known causes: what the tables, and the brokers' last batches, say of each."""
+"""Diagnoses seventy client patterns with known causes, from the tables and from the brokers' last batches."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

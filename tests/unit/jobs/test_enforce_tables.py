@@ -331,7 +331,7 @@ class TestWatch:
         newest_write_ms = follow_writes(open_store(str(tables)))
         return StreamWatch(newest_write_ms, lambda: next(next_skew), self.alerts.append, silence_ms=300_000)
 
-    def test_a_stream_that_writes_nothing_is_told_once_and_also_when_it_is_back(self, tables: Path) -> None:
+    def test_a_stream_that_writes_nothing_causes_one_alert_and_another_when_it_is_back(self, tables: Path) -> None:
         watch = self.watch(tables, [0] * 9)
         watch.check(self.newest_ms + 250_000)
         assert self.alerts == []
@@ -346,7 +346,7 @@ class TestWatch:
         watch.check(self.newest_ms + 200_000)
         assert self.alerts[1:] == ["the stream writes again"]
 
-    def test_clocks_more_than_5_s_apart_are_told_once(self, tables: Path) -> None:
+    def test_clocks_more_than_5_s_apart_cause_one_alert(self, tables: Path) -> None:
         watch = self.watch(tables, [5_000, -5_001, -9_000, 0])
         for turn in range(4):
             watch.check(self.newest_ms + 5_000 * turn)

@@ -136,7 +136,9 @@ def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(
     assert scraped(metrics)[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(50)
 
 
-def test_tokens_come_back_up_to_the_burst_and_are_never_less_than_told(metrics: StreamMetrics, clock: Clock) -> None:
+def test_tokens_come_back_up_to_the_burst_and_are_never_less_than_reported(
+    metrics: StreamMetrics, clock: Clock
+) -> None:
     metrics.observe(batch(row("User:pods", tokens=-2.0, burst=600.0), row("User:old", tokens=-2.0, burst=None)))
 
     # When our clock is behind the events', and hours later, as far as a window lets rows count.

@@ -4,35 +4,24 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from databricks.sql.exc import ServerOperationError
 
 from tables.schema.ddl import catalog_table
 from tables.schema.specs import TABLES
 from tables.schema.views import needed_views, views
-from tests.kits import warehouse_kit
 from tests.kits.command_kit import PidQuota
 from tests.kits.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, days_ago, lease
-from tests.kits.warehouse_kit import FakeWarehouse
-from tests.unit.jobs.table_rows import Row, decision, metrics
+from tests.kits.warehouse_kit import FakeWarehouse, insert
+from tests.unit.jobs.table_rows import decision, metrics
 
 TABLES_OF = "prod.pid_quota"
-
-
-@pytest.fixture
-def warehouse(monkeypatch: pytest.MonkeyPatch) -> FakeWarehouse:
-    return warehouse_kit.use(monkeypatch)
 
 
 def asked(pid_quota: PidQuota, *arguments: object) -> dict[str, Any]:
     code, out, err = pid_quota(*arguments, "--tables", TABLES_OF, "--json")
     assert (code, err) == (0, "")
     return {row["table"]: row for row in json.loads(out)}
-
-
-def insert(warehouse: FakeWarehouse, name: str, *rows: Row) -> None:
-    warehouse.insert(name, pa.Table.from_pylist(list(rows), schema=TABLES[name].schema))
 
 
 def changes_of(warehouse: FakeWarehouse, name: str) -> list[str]:
@@ -71,7 +60,7 @@ def test_what_is_in_force_stays_there_too(pid_quota: PidQuota, warehouse: FakeWa
     assert (done[DECISIONS]["rows"], done[ACTIONS]["rows"], done[QUOTAS]["rows"]) == (1, 3, 1)
 
 
-def test_a_dry_run_tells_and_changes_nothing(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
+def test_a_dry_run_reports_and_changes_nothing(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     insert(warehouse, METRICS, metrics("User:old", days_ago(40)))
 
     done = asked(pid_quota, "maintain", "--dry-run")

@@ -350,7 +350,7 @@ class TestHistory:
         assert (len(page["leases"]), page["steps"]) == (1, [])
 
 
-def test_freshness_is_told_with_a_warning_once_nothing_comes(data: ConsoleData) -> None:
+def test_freshness_has_a_warning_once_nothing_comes(data: ConsoleData) -> None:
     append(data.tables, "producer_id_metrics", metrics("User:a", NOON))
     assert data.freshness(NOON + seconds(60))["warning"] == ""
     page = data.freshness(NOON + seconds(2160))

@@ -264,7 +264,7 @@ def test_epochs_are_no_producer_ids(tmp_path: Path) -> None:
 
 class TestCommand:
     @pytest.mark.parametrize(
-        ("inits", "said"),
+        ("inits", "is_shown"),
         [(deploys, True), (lambda who, at: rows_of(going_on(0.4, 120), who), False)],
         ids=["deploys", "per message"],
     )
@@ -273,14 +273,14 @@ class TestCommand:
         pid_quota: PidQuota,
         tmp_path: Path,
         inits: Callable[[str, datetime], list[Row]],
-        said: bool,
+        is_shown: bool,
     ) -> None:
         throttle = decision("User:pods", ago(30), throttled_until=now() + seconds(3600))
         append_kip_tables(tmp_path, inits=inits("User:pods", ago(60)), decisions=[throttle])
 
         out = pid_quota("why", "User:pods", "--tables", tmp_path)[1]
 
-        assert ("pid-quota quotas --suggest-for User:pods" in out) == said
+        assert ("pid-quota quotas --suggest-for User:pods" in out) == is_shown
 
     def test_it_prints_diagnosis_evidence_and_the_fix_in_each_language(
         self, pid_quota: PidQuota, tmp_path: Path
@@ -383,7 +383,7 @@ class TestCommand:
         ("begin_s", "gap_s", "answered", "last_s", "words"),
         [
             (600, 5, 120, 600, ("client app: can't tell: leak, deploy or scale-out", "100% still in use")),
-            # The others are on topics that one may not read, say.
+            # The others may be on topics without a right to read.
             (600, 5, 50, 600, ("client app: can't tell",)),
             (40_000, 60, 120, -7200, ("100% in use when the client last wrote, 2.0 h ago",)),
         ],
