@@ -27,12 +27,7 @@ class Slowing:
         return self.delivered / self.after_s
 
     def after(self, delivered: int, seconds: float) -> float:
-        """Return mallory's new producer ids a second since then, given messages and seconds of traffic in total.
-
-        Examples:
-            >>> Slowing(20.0, 100).after(116, 60.0)
-            0.4
-        """
+        """Return mallory's new producer ids a second since then, given messages and seconds of traffic in total."""
         return (delivered - self.delivered) / max(1.0, seconds - self.after_s)
 
 

@@ -22,11 +22,23 @@ from starlette.staticfiles import StaticFiles
 from jobs.options import TablesOption, one_secret
 from jobs.output.terminal import OUR_ERRORS, one_line
 from jobs.web.answers import QUERIES, Answers
-from jobs.web.databricks_app import APP_FRESH_S, APP_PORT, APP_REFRESH_S, ForwardedUser, require_app
 from jobs.web.editing import Editing
 from jobs.web.editors import Editors, editor_line
 from jobs.web.pages import ConsoleData
-from jobs.web.security import MIN_TOKEN_LENGTH, Access, Guard, ip_of, is_loopback, own_names, refusal
+from jobs.web.security import (
+    APP_FRESH_S,
+    APP_PORT,
+    APP_REFRESH_S,
+    MIN_TOKEN_LENGTH,
+    Access,
+    ForwardedUser,
+    Guard,
+    ip_of,
+    is_loopback,
+    own_names,
+    refusal,
+    require_app,
+)
 from tables.query.freshness import STALE_AFTER_S
 
 if TYPE_CHECKING:

@@ -28,11 +28,14 @@ from tables.query.held_entries import HELD
 from tables.query.sql_query import opened
 from tables.query.throttle_causes import looks_like
 from tables.store.base import Relations
-from tables.store.values import RowFilter
+from tables.store.values import ALL_ROWS, RowFilter
 from tables.times import to_ms
 
 SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)
 """Time spans of a principal's page."""
+HISTORY_SPANS_HOURS = (24, 168, 720, 8760)
+"""Time spans of the pages of all decisions and all leases."""
+_HISTORY_LISTED = 1_000
 
 _LISTED = 2_000
 _DAY_HOURS = 25
@@ -159,6 +162,31 @@ class ConsoleData:
                 "principals": relations.ask(web_sql.HOLDERS).records(),
                 **sweeps_over_time(relations.ask(web_sql.SWEEPS).records()),
                 **failover_bounds(held),
+            }
+            return self.framed(now, relations, page)
+
+    def decisions(self, now: datetime, hours: float, name: str) -> dict[str, Any]:
+        """Return the decisions of a time span, the newest first."""
+        rows = {"throttle_decisions": later_than("decided_at", now - timedelta(hours=hours), name)}
+        with opened(self.tables, now, rows) as relations:
+            found = relations.ask(web_sql.ALL_DECISIONS).records()
+            shown, complete = found[:_HISTORY_LISTED], len(found) <= _HISTORY_LISTED
+            return self.framed(now, relations, {"name": name, "hours": hours, "decisions": shown, "complete": complete})
+
+    def leases(self, now: datetime, hours: float, name: str) -> dict[str, Any]:
+        """Return the leases in force or changed in a time span, and each step of the enforcer."""
+        since = {"since_ms": to_ms(now - timedelta(hours=hours))}
+        # A lease in force may be older than the span.
+        rows = RowFilter("principal = :principal", {"principal": name}) if name else ALL_ROWS
+        with opened(self.tables, now, {"enforcement_actions": rows}) as relations:
+            found = relations.ask(web_sql.ALL_LEASES, since).records()
+            steps = relations.ask(web_sql.ACTIONS, since).records()
+            page = {
+                "name": name,
+                "hours": hours,
+                "leases": found[:_HISTORY_LISTED],
+                "steps": steps[:_HISTORY_LISTED],
+                "complete": max(len(found), len(steps)) <= _HISTORY_LISTED,
             }
             return self.framed(now, relations, page)
 

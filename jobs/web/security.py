@@ -1,20 +1,28 @@
-"""Access to the web console: token, host names, and security headers."""
+"""Access to the web console: token or the sign-in of a Databricks App, host names, and security headers."""
 
 import hmac
 import ipaddress
 import json
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 from urllib.parse import quote, urlsplit
 
+import typer
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MIN_TOKEN_LENGTH = 16
+APP_FRESH_S, APP_REFRESH_S = 30.0, 60.0
+"""Longer than for path tables: every query costs warehouse time."""
+APP_PORT = "DATABRICKS_APP_PORT"
+"""Set by Databricks Apps."""
+_APP_NAME = "DATABRICKS_APP_NAME"
+_USER = ("x-forwarded-email", "x-forwarded-user")
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -55,12 +63,6 @@ class Access:
 
         Guards against DNS rebinding: a foreign page whose own name resolves to us could read us through the visitor's
         browser. That takes a name, so addresses are accepted.
-
-
-        Examples:
-            >>> access = Access(names=frozenset({"localhost"}))
-            >>> [access.is_ours(host) for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "evil.example", "")]
-            [True, True, True, False, False]
         """
         bare = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
         return bare.lower() in self.names or ip_of(bare) is not None
@@ -85,6 +87,40 @@ class Access:
     def session(self) -> str:
         """Return the cookie's value: derived from the token, so that a stolen cookie does not reveal it."""
         return hmac.new(_bytes(self.token or ""), b"pid-quota console cookie", "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class ForwardedUser(Access):
+    """Trusts the App's proxy, which sets the user headers and can't be bypassed."""
+
+    missing: ClassVar[tuple[str, str]] = (
+        "no user is named",
+        "Open the console by its address in the workspace: Databricks Apps signs visitors in.",
+    )
+
+    def is_ours(self, _host: str) -> bool:
+        """Accept any host name: the platform assigns it, and DNS rebinding gets no user headers."""
+        return True
+
+    def user(self, headers: Headers) -> str:
+        """Return the user of the proxy's headers; empty if there is none."""
+        shown = next(filter(None, map(headers.get, _USER)), "")
+        # The proxy sends UTF-8, and Starlette decodes headers as Latin-1.
+        return shown.encode("latin-1").decode("utf-8", "replace")
+
+    def allows(self, request: HTTPConnection) -> bool:
+        """Return whether a user is named."""
+        return bool(self.user(request.headers))
+
+
+def require_app() -> None:
+    """Raise unless the proxy of Databricks Apps is in front: elsewhere anybody could forge the user header."""
+    if not os.environ.get(_APP_NAME):
+        msg = (
+            "--databricks-app trusts a header that only the proxy of Databricks Apps may set, and "
+            f"{_APP_NAME} is not set here: leave it out, and visitors show a token"
+        )
+        raise typer.BadParameter(msg)
 
 
 def ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -177,14 +177,6 @@ def test_a_mistyped_folder_is_one_line_with_the_remedy_and_stays_unmade(
     assert not Path("typo").exists()
 
 
-def test_a_path_that_is_not_writable_is_one_line(pid_quota: PidQuota, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    code, _, err = pid_quota("tables", "create", "--tables", tmp_path / "file" / "tables")
-    assert code == 1
-    assert "not writable" in err
-    assert err.count("\n") == 1
-
-
 def test_of_duplicate_rows_the_newest_holds(tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     rows = [("a", 1.0, NOON.replace(hour=13)), ("a", 2.0, NOON), (None, 3.0, NOON)]

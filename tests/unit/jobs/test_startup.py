@@ -57,7 +57,13 @@ def test_commands_on_spark_ask_for_spark_too_where_there_is_none(
 
 
 @pytest.mark.parametrize(
-    "error", [ModuleNotFoundError("no name"), ModuleNotFoundError(name="jobs.x"), ImportError(name="duckdb")]
+    "error",
+    [
+        ModuleNotFoundError("no name"),
+        ModuleNotFoundError(name="jobs.x"),
+        ModuleNotFoundError(name="duckling"),
+        ImportError(name="duckdb"),
+    ],
 )
 def test_other_errors_ask_for_none(error: ImportError) -> None:
     assert missing_extra(error, ["sql"]) == ""

@@ -18,9 +18,8 @@ from starlette.testclient import TestClient
 
 from jobs.web import command as web_console
 from jobs.web.command import application
-from jobs.web.databricks_app import ForwardedUser
 from jobs.web.pages import ConsoleData
-from jobs.web.security import Access, is_loopback, own_names
+from jobs.web.security import Access, ForwardedUser, is_loopback, own_names
 from tests.kits.command_kit import PidQuota
 from tests.unit.jobs.table_rows import NOON, append, metrics
 
@@ -168,6 +167,7 @@ class TestHostNames:
     def test_a_foreign_name_that_points_here_is_not(self, visitor: TestClient, host: str) -> None:
         for path in ("/", "/api/overview", "/static/app.js"):
             assert visitor.get(path, headers={"Host": host}).status_code == 421
+        assert not Access().is_ours("")
 
     def test_a_proxys_name_can_be_allowed(self, tmp_path: Path) -> None:
         behind = client(tmp_path, names=["Quota.example.com"])
