@@ -28,6 +28,7 @@ OptionalTables = Annotated[str | None, _TABLES]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, for programs and spreadsheets.")]
 PrincipalOption = Annotated[str | None, typer.Option(help="Show only this principal, such as User:alice.")]
+StaleSeconds = Annotated[float, typer.Option(min=1, help="Warn if the newest row is older than this.")]
 TopicOption = Annotated[str, typer.Option(help="Topic of produce events.")]
 MetricsPort = Annotated[
     int | None,

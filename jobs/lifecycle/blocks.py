@@ -68,7 +68,7 @@ def blocks(
     else:
         if history.blocks:
             output().print(TextTable(_COLUMNS, map(_cells, history.brokers())))
-        for line in [*_summary(history), *_result(history, broken)]:
+        for line in _lines(history, broken):
             output().print(printable(line))
     if broken:
         raise typer.Exit(1)
@@ -120,8 +120,9 @@ def _cells(broker: BrokerBlocks) -> tuple[object, ...]:
     return (*counts, broker.lost_pids, last)
 
 
-def _summary(history: History) -> Iterator[str]:
+def _lines(history: History, broken: Sequence[Violation]) -> Iterator[str]:
     if not history.blocks:
+        yield "no block is known yet, so KIP-730 can't be checked. Run a tap on the brokers"
         return
     yield f"next producer id: {history.end} or above; all brokers take {history.pids_per_hour:,.0f} an hour"
     if history.hours_left is not None:
@@ -133,11 +134,7 @@ def _summary(history: History) -> Iterator[str]:
     for forged in history.made_up:
         yield f"forged_pid: {forged.producer_id}, which no controller allocated, is used by {forged.principal}"
 
-
-def _result(history: History, broken: Sequence[Violation]) -> Iterator[str]:
-    if not history.blocks:
-        yield "no block is known yet, so KIP-730 can't be checked. Run a tap on the brokers"
-    elif not broken:
+    if not broken:
         yield "KIP-730 holds: no overlap, start >= last end, epoch not stale"
     for violation in broken:
         block = violation.block

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from jobs.options import CsvOption, JsonOption, TablesOption, full_name
+from jobs.options import CsvOption, JsonOption, StaleSeconds, TablesOption, full_name
 from jobs.output.staleness import warn_if_stale
 from jobs.output.tables_out import Form, form, print_json, show
 from jobs.output.terminal import output
@@ -30,9 +30,7 @@ def top(
     principal: Annotated[str | None, typer.Option(help="Show this principal in detail, such as User:mallory.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most principals to show.")] = 1000,
     seconds: Annotated[float, typer.Option(min=0.2, help="Interval between reads of the tables.")] = 2.0,
-    stale_seconds: Annotated[
-        float, typer.Option(min=1, help="Warn if the newest row is older than this.")
-    ] = STALE_AFTER_S,
+    stale_seconds: StaleSeconds = STALE_AFTER_S,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:

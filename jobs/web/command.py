@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from jobs.options import TablesOption, one_secret
+from jobs.options import StaleSeconds, TablesOption, one_secret
 from jobs.output.terminal import OUR_ERRORS, one_line
 from jobs.web.answers import QUERIES, Answers
 from jobs.web.editing import Editing
@@ -101,9 +101,7 @@ def console(
             help="Ask for a password, print NAME's line, and exit.",
         ),
     ] = None,
-    stale_seconds: Annotated[
-        float, typer.Option(min=1, help="Warn if the newest row is older than this.")
-    ] = STALE_AFTER_S,
+    stale_seconds: StaleSeconds = STALE_AFTER_S,
 ) -> None:
     """Show the tables in the browser: who makes producer ids, who is throttled, and how near the others are."""
     if databricks_app:

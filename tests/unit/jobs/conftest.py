@@ -1,5 +1,6 @@
 """Shared by the tests of the commands."""
 
+import signal
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -43,3 +44,11 @@ def quotas(pid_quota: PidQuota, tmp_path: Path) -> PidQuota:
 @pytest.fixture
 def warehouse(monkeypatch: pytest.MonkeyPatch) -> warehouse_kit.FakeWarehouse:
     return warehouse_kit.use(monkeypatch)
+
+
+@pytest.fixture
+def signals_as_before() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

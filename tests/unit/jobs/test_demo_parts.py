@@ -5,7 +5,7 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -148,14 +148,6 @@ class TestStory:
         kinds = [re.search(r"User:m +(\D+?) {2,}", line) for line in lines]
         assert [kind and kind[1] for kind in kinds] == ["throttle", "throttle renewed", "release", "throttle"]
         assert len({line.split()[0] for line in lines}) == 4
-
-
-@pytest.fixture
-def signals_as_before() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -127,6 +127,11 @@ def test_a_burst_that_is_none_is_refused_in_one_line(quotas: PidQuota, described
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "User:alice"), 2, "'alice'"),
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", ""), 2, "--entity-default"),
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "\udcff"), 2, "UTF-8"),
+        (("--export", "quotas.txt"), 1, "no known file type"),
+        (("--export", "/nowhere/quotas.csv"), 1, "can't be written"),
+        (("--describe", "--dry-run"), 2, "--dry-run goes with --import"),
+        (("--export", "a.csv", "--prune"), 2, "--prune goes with --import"),
+        (("--export", "a.csv", "--describe"), 2, "give one of"),
     ],
 )
 def test_an_impossible_change_is_refused_in_one_line(

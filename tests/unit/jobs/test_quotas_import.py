@@ -200,21 +200,3 @@ class TestAsCode:
         assert (dry[0], done[0], done[1]) == (0, 0, "0 added, 0 changed, 0 removed, 11 unchanged\n")
         assert self.version(tmp_path) == before
         assert again.read_bytes() == export.read_bytes()
-
-    @pytest.mark.parametrize(
-        ("arguments", "code", "message"),
-        [
-            (("--export", "quotas.txt"), 1, "no known file type"),
-            (("--export", "/nowhere/quotas.csv"), 1, "can't be written"),
-            (("--describe", "--dry-run"), 2, "--dry-run goes with --import"),
-            (("--export", "a.csv", "--prune"), 2, "--prune goes with --import"),
-            (("--export", "a.csv", "--describe"), 2, "give one of"),
-        ],
-    )
-    def test_what_can_t_be_done_is_one_line(
-        self, quotas: PidQuota, file: Path, arguments: tuple[str, ...], code: int, message: str
-    ) -> None:
-        result = quotas(*arguments)
-        assert result[:2] == (code, "")
-        assert message in result[2]
-        assert result[2].count("\n") == 1
