@@ -62,20 +62,16 @@ def plain_cells(row: TopRow) -> tuple[Text, ...]:
     """Return a row's cells, in the order of `COLUMNS`."""
     until = row.throttled_until
     quota = "-" if row.quota is None else number(row.quota)
-    texts = {
-        "new/quota": f"{number(row.new_pids)}/{quota}",
-        "tokens": "-" if row.tokens is None else number(row.tokens),
-        "until": "" if until is None else f"{until:%H:%M:%S}",
-        "refused": number(row.refused_pids),
-        "active": number(row.active_pids),
-    }
-    made = {column.name: Text(texts.get(column.name, "")) for column in COLUMNS}
-    made["principal"] = _styled(printable(row.name), "bold red" if until else "")
-    made["used"] = bar(row.used_share) if row.quota else made["used"]
-    made["why"] = printable(why(row))
-    for name in ("until", "refused") if row.refused_pids else ("until",):
-        made[name].stylize("red")
-    return tuple(made[column.name] for column in COLUMNS)
+    return (
+        _styled(printable(row.name), "bold red" if until else ""),
+        Text(f"{number(row.new_pids)}/{quota}"),
+        bar(row.used_share) if row.quota else Text(),
+        Text("-" if row.tokens is None else number(row.tokens)),
+        Text("" if until is None else f"{until:%H:%M:%S}", "red"),
+        Text(number(row.refused_pids), "red" if row.refused_pids else ""),
+        Text(number(row.active_pids)),
+        printable(why(row)),
+    )
 
 
 def why(row: TopRow) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from jobs.output import progress
 from tables.store.path_tables import create_missing
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, printed
 from tests.kits.kip_kit import init, now
 from tests.unit.jobs.table_rows import append, decision, metrics
 from tests.unit.jobs.test_help_and_completion import EVERY
@@ -53,9 +53,7 @@ def test_what_prints_rows_prints_json(words: tuple[str, ...], command: Any) -> N
 @pytest.mark.parametrize("command", FLAT, ids=" ".join)
 def test_csv_holds_the_rows_of_the_json(pid_quota: PidQuota, filled: Path, command: tuple[str, ...]) -> None:
     def asked(form: str) -> str:
-        code, out, err = pid_quota(*command, "--tables", filled, form)
-        assert (code, err) == (0, "")
-        return out
+        return printed(pid_quota(*command, "--tables", filled, form))
 
     rows = list(csv.reader(io.StringIO(asked("--csv"))))
     records = json.loads(asked("--json"))

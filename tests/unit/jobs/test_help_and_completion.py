@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobs.cli import _COMMANDS, load_command
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, one_error, printed
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,9 +33,7 @@ def test_the_help_names_each_option_and_command_in_full(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
 
-    code, out, err = pid_quota(*words, "-h")
-
-    assert (code, err) == (0, "")
+    out = printed(pid_quota(*words, "-h"))
     shown = out.split()
     assert f"pid-quota {' '.join(words)}" in " ".join(shown)
     names = [name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)]
@@ -73,9 +71,7 @@ def test_a_java_file_that_can_t_be_used_is_one_line_without_its_password(pid_quo
     file = tmp_path / "client.properties"
     file.write_text("sasl.mechanism=GSSAPI\nsasl.jaas.config=a.Krb5LoginModule required password=hunter2;\n")
 
-    code, out, err = pid_quota("tap", "status", "--bootstrap-server", "127.0.0.1:1", "--command-config", file)
-
-    assert (code, out) == (1, "")
+    err = one_error(pid_quota("tap", "status", "--bootstrap-server", "127.0.0.1:1", "--command-config", file))
     assert err == (
         f"error: {file}: sasl.mechanism GSSAPI with the login module Krb5LoginModule is not supported: "
         "use one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\n"

@@ -21,7 +21,7 @@ from tables.query.occupancy_rows import append, read_earlier, rows_of
 from tables.query.sql_query import query
 from tables.store import catalog
 from tables.times import to_ms
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.warehouse_kit import CATALOG, SCHEMA, use
 from tests.unit.jobs.table_rows import NOON
 
@@ -80,9 +80,7 @@ def occupancy(pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch) -> RunOccupa
 
     def run(found: TakenCensus, *arguments: object) -> str:
         monkeypatch.setattr(command, "take_census", lambda *_: found)
-        code, out, err = pid_quota("occupancy", "--bootstrap-servers", "kafka:9092", *arguments)
-        assert (code, err) == (0, "")
-        return out
+        return printed(pid_quota("occupancy", "--bootstrap-servers", "kafka:9092", *arguments))
 
     return run
 
@@ -224,8 +222,9 @@ def test_a_broker_with_a_setting_of_its_own_needs_a_command_of_its_own() -> None
 def test_an_expiration_below_the_largest_delivery_timeout_is_refused_before_any_broker_is_asked(
     pid_quota: PidQuota, occupancy: RunOccupancy, given: tuple[object, ...], least: int
 ) -> None:
-    code, out, err = pid_quota("occupancy", "--bootstrap-servers", "127.0.0.1:1", "--expiration-ms", least - 1, *given)
-    assert (code, out) == (2, "")
+    err = one_error(
+        pid_quota("occupancy", "--bootstrap-servers", "127.0.0.1:1", "--expiration-ms", least - 1, *given), 2
+    )
     assert f"--expiration-ms {least - 1} is below delivery.timeout.ms {least}" in err
     assert "what_if" in occupancy(two_brokers(), "--json", "--expiration-ms", least, *given)
 

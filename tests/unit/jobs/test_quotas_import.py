@@ -8,7 +8,7 @@ import pytest
 
 from tables.quotas.quota_table import quotas_in_force
 from tables.store.path_tables import open_table
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, one_error, printed
 
 Import = Callable[[str, str], tuple[int, str, str]]
 
@@ -31,10 +31,7 @@ def test_a_csv_file_sets_users_and_the_default_in_one_commit(imported: Import, t
     imported("first.csv", "entity_name,producer_ids_rate\nalice,10\n")
     before = open_table(str(tmp_path / "tables"), "producer_id_quotas").version()
 
-    code, out, err = imported("many.csv", 'entity_name,producer_ids_rate\nalice,5\n"CN=b,O=c",2.5\n,100\n')
-
-    assert (code, err) == (0, "")
-    assert out == (
+    assert printed(imported("many.csv", 'entity_name,producer_ids_rate\nalice,5\n"CN=b,O=c",2.5\n,100\n')) == (
         "+ the default: 100\n+ user 'CN=b,O=c': 2.5\n~ user 'alice': 10 -> 5\n"
         "2 added, 1 changed, 0 removed, 0 unchanged\n"
     )
@@ -92,19 +89,12 @@ def test_a_file_with_one_mistake_sets_nothing_and_says_where(
 ) -> None:
     assert imported("before.csv", "entity_name,producer_ids_rate\ncarol,1\n")[0] == 0
 
-    code, out, err = imported(name, text)
-
-    assert (code, out) == (1, "")
-    assert message in err
-    assert err.count("\n") == 1
+    assert message in one_error(imported(name, text))
     assert in_force(tmp_path) == {"carol": 1.0}
 
 
 def test_a_missing_file_is_one_line(quotas: PidQuota, tmp_path: Path) -> None:
-    code, _, err = quotas("--import", tmp_path / "nowhere.csv")
-
-    assert code == 1
-    assert "nowhere.csv can't be read" in err
+    assert "nowhere.csv can't be read" in one_error(quotas("--import", tmp_path / "nowhere.csv"))
 
 
 class TestAsCode:
@@ -143,10 +133,7 @@ class TestAsCode:
     ) -> None:
         before, no_burst = self.version(tmp_path), {"before_burst": None, "after_burst": None}
 
-        code, out, err = quotas("--import", file, "--prune", "--json")
-
-        assert (code, err) == (0, "")
-        assert json.loads(out) == {
+        assert json.loads(printed(quotas("--import", file, "--prune", "--json"))) == {
             "done": "set",
             "changes": [
                 {"change": "change", "entity_name": "alice", "before": 10.0, "after": 20.0} | no_burst,
