@@ -21,7 +21,7 @@ from rich.console import Console
 from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child, prepare_folder
 from jobs.errors import JobError
 from jobs.options import JsonOption
-from jobs.output.tables_out import print_json
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.services.stopping import until_interrupted
 from jvm.jar_sets import ensure_jars

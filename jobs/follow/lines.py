@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.output.tables_out import print_json
+from jobs.output.json_out import print_json
 from jobs.output.terminal import printable
 
 FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Continue with new rows until Ctrl-C.")]

@@ -11,8 +11,8 @@ import typer
 
 from jobs.errors import JobError
 from jobs.options import JsonOption, OptionalTables
+from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
-from jobs.output.tables_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.output.text_tables import TextTable
 from lifecycle.block_history import BrokerBlocks, History, holder

@@ -14,9 +14,9 @@ import typer
 from jobs.errors import JobError
 from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption, full_name
 from jobs.output.human import counted, plural, size, time_of
+from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
 from jobs.output.staleness import warn_if_known_stale
-from jobs.output.tables_out import print_json
 from jobs.output.terminal import output, printable
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS

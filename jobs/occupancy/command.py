@@ -12,8 +12,8 @@ from broker.occupancy.census import take_census
 from broker.occupancy.census_report import make_report
 from jobs.occupancy.printing import print_report, report_dict, write_metrics_file
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, OptionalTables
+from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
-from jobs.output.tables_out import print_json
 from jobs.output.terminal import output
 from lifecycle.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
 from lifecycle.occupancy import BYTES_PER_ENTRY

@@ -3,15 +3,13 @@
 import csv
 import io
 import json
-import math
-import sys
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
 from typing import Any, Literal
 
 import typer
 
-from jobs.output.terminal import output, printable
+from jobs.output.json_out import json_value, print_exactly, print_json
+from jobs.output.terminal import output
 from jobs.output.text_tables import TextTable
 from tables.store.values import Answer
 
@@ -46,20 +44,7 @@ def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
         print_json(answer.records(), indent=2)
     else:
         # CSV ends in a line break already.
-        _print(to_csv(answer), end="")
-
-
-def print_json(value: Any, *, indent: int | None = None) -> None:
-    """Print a value as JSON; for its types see `json_value`."""
-    _print(json.dumps(json_value(value), ensure_ascii=False, allow_nan=False, indent=indent))
-
-
-def _print(text: str, end: str = "\n") -> None:
-    if sys.stdout.isatty():
-        # Control characters would control the terminal; a pipe gets the text unchanged.
-        text = "\n".join(printable(line).plain for line in text.split("\n"))
-    # `typer.echo` would remove colour codes, which may be part of a name, from a pipe.
-    print(text, end=end, flush=True)
+        print_exactly(to_csv(answer), end="")
 
 
 def to_csv(answer: Answer) -> str:
@@ -74,23 +59,6 @@ def to_csv(answer: Answer) -> str:
     writer.writerow(answer.columns)
     writer.writerows([_cell(value) for value in row] for row in answer.rows)
     return text.getvalue()
-
-
-def json_value(value: Any) -> Any:
-    """Return a value in the types of JSON: times in UTC as ISO 8601, bytes in hex, NaN and infinity as null."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, datetime):
-        return (value.astimezone(timezone.utc) if value.tzinfo else value).isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, Mapping):
-        return {str(key): json_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [json_value(item) for item in value]
-    return str(value)
 
 
 def _cell(value: Any) -> Any:

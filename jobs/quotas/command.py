@@ -11,7 +11,8 @@ import typer
 from jobs.errors import JobError
 from jobs.options import CsvOption, JsonOption, TablesOption, full_name
 from jobs.output.human import plural
-from jobs.output.tables_out import Form, form, print_json, show
+from jobs.output.json_out import print_json
+from jobs.output.tables_out import Form, form, show
 from jobs.output.terminal import one_line, output, printable
 from jobs.output.text_tables import TextTable
 from jobs.quotas import altering

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs.options import JsonOption
-from jobs.output.tables_out import print_json
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jvm.broker_jar import JAR_NAME, broker_jar
 from wire.broker_lines import REPORTER_CLASS

@@ -10,7 +10,7 @@ from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicO
 from broker.kafka.topics import DEFAULT_PARTITIONS
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
 from jobs.output.human import plural
-from jobs.output.tables_out import print_json
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)

@@ -11,7 +11,7 @@ from broker.kafka.config import KafkaConfig
 from broker.kafka.reporters import switch_class
 from jobs.errors import JobError
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
-from jobs.output.tables_out import print_json
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 
 _IdsOption = Annotated[

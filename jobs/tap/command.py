@@ -15,7 +15,7 @@ from broker.tap.asking import ask_brokers
 from broker.tap.source_tap import SourceTap
 from broker.tap.tap_metrics import TapMetrics
 from jobs.options import LOOPBACK, SERVERS, JsonOption, KafkaConfigFile, MetricsHost, MetricsPort, TopicOption
-from jobs.output.tables_out import print_json
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output
 from jobs.services.metrics_server import serving
 from jobs.services.stopping import stopped_by_signals

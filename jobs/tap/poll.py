@@ -14,7 +14,7 @@ from broker.tap.poll_placing import PollOwners, PollPlacement, UnattributedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, TopicOption
 from jobs.output.human import plural
-from jobs.output.tables_out import print_json
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.services.stopping import stopped_by_signals
 from wire.topics import PRODUCE_EVENTS

@@ -12,7 +12,7 @@ from broker.kafka.config import KafkaConfig
 from broker.tap.tap_status import WatchedBroker, WatchState, read_heartbeats, running_brokers, watch_states
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
 from jobs.output.human import plural
-from jobs.output.tables_out import print_json
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.output.text_tables import TextTable
 

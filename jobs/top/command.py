@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from jobs.options import CsvOption, JsonOption, StaleSeconds, TablesOption, full_name
+from jobs.output.json_out import print_json
 from jobs.output.staleness import warn_if_stale
-from jobs.output.tables_out import Form, form, print_json, show
+from jobs.output.tables_out import Form, form, show
 from jobs.output.terminal import output
 from jobs.top.screen import detail_view, rows_table, summary
 from tables.query.freshness import STALE_AFTER_S

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.lifecycle.why import evidence_text, similar
-from jobs.output.tables_out import json_value
+from jobs.output.json_out import json_value
 from jobs.web import queries as web_sql
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
 from jobs.web.timelines import (
