@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 
 from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child, prepare_folder
+from jobs.demo.story import DECISIONS, decisions_table, next_commands, story
 from jobs.errors import JobError
 from jobs.options import JsonOption
 from jobs.output.json_out import print_json
@@ -101,7 +102,6 @@ def demo(
 
 
 def _print_json(result: "Result", tables: str) -> None:
-    from jobs.demo.story import DECISIONS
     from tables.query.sql_query import query
 
     decisions = query(tables, DECISIONS, datetime.now(timezone.utc)).records()
@@ -111,7 +111,6 @@ def _print_json(result: "Result", tables: str) -> None:
 def _report(view: "DemoView", result: "Result", tables: str) -> None:
     from jobs.demo.demo_run import DEFAULT_QUOTA, DRAIN_S
     from jobs.demo.demo_view import principals_table
-    from jobs.demo.story import DECISIONS, decisions_table, next_commands, story
     from tables.query.sql_query import query
 
     view.show(principals_table(result.principals, "Principals"))
