@@ -1,6 +1,5 @@
 """`pid-quota topics`: creates and describes our topics, and grants access to them."""
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicO
 from broker.kafka.topics import DEFAULT_PARTITIONS
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
 from jobs.output.human import plural
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -47,7 +47,7 @@ def create(
     who = Principals(tap_principal, stream_principal, shipper_principal, enforcer_principal)
     if who != Principals():
         for right in setup.grant(who):
-            typer.echo(json.dumps({"granted": right})) if as_json else output().print(printable(f"granted {right}"))
+            print_json({"granted": right}) if as_json else output().print(printable(f"granted {right}"))
 
 
 @topics.command()
@@ -65,7 +65,7 @@ def describe(
 def _show(outcomes: list[TopicOutcome], as_json: bool) -> None:
     for outcome in outcomes:
         if as_json:
-            typer.echo(json.dumps(asdict(outcome)))
+            print_json(asdict(outcome))
             continue
         wrong = "; ".join(f"{each.setting} is {each.found}, not {each.wanted}" for each in outcome.differences)
         output().print(

@@ -1,7 +1,7 @@
 """Writes a stream's requests to learn anew to the topic that taps follow (`broker.tap.learning_requests`)."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from confluent_kafka import KafkaError, Message, Producer
@@ -17,19 +17,14 @@ _UNREQUESTED = "can't request of the taps to ask the brokers (%s): this stream l
 _log = logging.getLogger(__name__)
 
 
-def request_writer(config: Mapping[str, str]) -> Callable[[str, LearningRequest], None]:
-    """Return a function that writes a stream's request under its id; what can't be written is logged.
+def write_request(config: Mapping[str, str], stream: str, request: LearningRequest) -> None:
+    """Write a stream's request under its id; log a request that can't be written.
 
-    Args:
-        config: confluent-kafka settings of a user with WRITE on the topic, and CREATE if it is missing.
+    The user of `config` needs WRITE on the topic, and CREATE if it is missing.
     """
-
-    def write(stream: str, request: LearningRequest) -> None:
-        reason = _write(config, stream, request)
-        if reason:
-            _log.warning(_UNREQUESTED, reason, LEARNING_REQUESTS)
-
-    return write
+    reason = _write(config, stream, request)
+    if reason:
+        _log.warning(_UNREQUESTED, reason, LEARNING_REQUESTS)
 
 
 def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> str:

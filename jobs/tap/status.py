@@ -1,9 +1,8 @@
 """`pid-quota tap status`: shows which brokers a tap watches, and which are blind spots."""
 
-import json
 import time
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -13,6 +12,7 @@ from broker.kafka.config import KafkaConfig
 from broker.tap.tap_status import WatchedBroker, WatchState, read_heartbeats, running_brokers, watch_states
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
 from jobs.output.human import plural
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.output.text_tables import TextTable
 
@@ -41,21 +41,26 @@ def status(
     watches = watch_states(brokers, heartbeats, int(time.time() * 1000), stale_seconds)
     blind = [watch.broker_id for watch in watches if watch.is_blind_spot]
     if as_json:
-        typer.echo(json.dumps({"brokers": [_as_dict(watch) for watch in watches], "unwatched": blind}))
+        records = [
+            {
+                "broker_id": watch.broker_id,
+                "watch": watch.watch.value,
+                "running": watch.alive,
+                "age_seconds": watch.age_s,
+                "heartbeat": msgspec.to_builtins(watch.heartbeat),
+            }
+            for watch in watches
+        ]
+        print_json({"brokers": records, "unwatched": blind})
     else:
         output().print(TextTable(_COLUMNS, map(_cells, watches)))
-        output().print(_summary(blind), markup=False)
+        text = f"no tap watches broker {', '.join(map(str, blind))}: start `pid-quota tap` there"
+        output().print(text if blind else "every running broker is watched", markup=False)
         for watch in watches:
             for line in _remarks(watch):
                 output().print(printable(f"broker {watch.broker_id}: {line}"), markup=False)
     if blind:
         raise typer.Exit(1)
-
-
-def _summary(blind: list[int]) -> str:
-    if not blind:
-        return "every running broker is watched"
-    return f"no tap watches broker {', '.join(map(str, blind))}: start `pid-quota tap` there"
 
 
 def _cells(watch: WatchedBroker) -> list[object]:
@@ -85,14 +90,3 @@ def _remarks(watch: WatchedBroker) -> Iterator[str]:
     if bad:
         samples = f", such as {known.bad_samples[-1]!r}" if known.bad_samples else ""
         yield f"{plural(bad, 'line')} of its tap could not be read{samples}"
-
-
-def _as_dict(watch: WatchedBroker) -> dict[str, Any]:
-    heartbeat = None if watch.heartbeat is None else json.loads(msgspec.json.encode(watch.heartbeat))
-    return {
-        "broker_id": watch.broker_id,
-        "watch": watch.watch.value,
-        "running": watch.alive,
-        "age_seconds": watch.age_s,
-        "heartbeat": heartbeat,
-    }

@@ -2,6 +2,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from broker.tap.asking import ask_brokers
 from broker.tap.known_ids import KnownIds
 from broker.tap.learning_requests import LearningRequests
 from broker.tap.source_tap import SourceTap
-from jobs.stream.learning_writer import request_writer
+from jobs.stream.learning_writer import write_request
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import LIMIT_S, file_tap, new_topic, read_events, running, wait_until, wait_until_idle
 from tests.kits.cluster_kit import replicated_topic
@@ -35,7 +36,7 @@ def new_requests(broker: LocalBroker) -> Iterator[Callable[[str, LearningRequest
     """Writes requests, of which none are there."""
     admin = AdminClient({**broker.admin_config()})
     ensure_topic(broker.admin_config(), LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS)
-    yield request_writer(broker.admin_config())
+    yield partial(write_request, broker.admin_config())
     admin.delete_topics([LEARNING_REQUESTS])[LEARNING_REQUESTS].result(LIMIT_S)
     wait_until(lambda: LEARNING_REQUESTS not in admin.list_topics(timeout=LIMIT_S).topics, "no requests")
 

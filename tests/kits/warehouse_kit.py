@@ -157,6 +157,10 @@ class _Cursor:
         return self._rows
 
 
+def insert(warehouse: FakeWarehouse, name: str, *rows: dict[str, Any]) -> None:
+    warehouse.insert(name, pa.Table.from_pylist(list(rows), schema=TABLES[name].schema))
+
+
 def use(monkeypatch: "pytest.MonkeyPatch") -> FakeWarehouse:
     """Let commands reach a fake warehouse."""
     warehouse = FakeWarehouse()
