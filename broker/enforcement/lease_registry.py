@@ -111,10 +111,7 @@ class LeaseRegistry:
         self._unlogged.append(AlertRecord(now_ms, principal, why, self._name))
 
     def flush(self) -> None:
-        """Write pending records to the lease topic, then to the table.
-
-        Records that can't be written stay pending.
-        """
+        """Write pending records to the lease topic, then to the table. Records that can't be written stay pending."""
         newest = {record.lease.lease_id: record for record in self._unstored}
         if newest:
             self._store.append(list(newest.values()))

@@ -71,10 +71,7 @@ class Known:
 
 @dataclass(frozen=True)
 class LeasePlan:
-    """The leases that a decision requires.
-
-    `skipped` tells why the decision is not enforced in full; empty if it is.
-    """
+    """The leases that a decision requires. `skipped` tells why the decision is not enforced in full; empty if it is."""
 
     extend: tuple[Lease, ...] = ()
     take: tuple[Target, ...] = ()

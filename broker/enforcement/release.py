@@ -31,10 +31,7 @@ _MAX_NAMED = 10
 
 @dataclass(frozen=True)
 class Release:
-    """A release.
-
-    `enforcer` gets no decisions. `report` is called with the throttles ended and their total.
-    """
+    """A release. `enforcer` gets no decisions. `report` is called with the throttles ended and their total."""
 
     enforcer: Enforcer
     levers: Mapping[LeverName, Lever]

@@ -81,10 +81,7 @@ def reading(
 
 @dataclass(frozen=True)
 class TopicExtent:
-    """Id and earliest offsets of a topic.
-
-    A recreated topic of the same name has another id.
-    """
+    """Id and earliest offsets of a topic. A recreated topic of the same name has another id."""
 
     topic_id: str
     earliest: dict[int, int]

@@ -43,10 +43,7 @@ class PartitionProducers:
 
 @dataclass(frozen=True)
 class ProducersAnswer:
-    """A broker's answer to one request.
-
-    `is_sent` is false for a broker that failed before and is not asked again.
-    """
+    """A broker's answer to one request. `is_sent` is false for a broker that failed before and is not asked again."""
 
     broker_id: int
     partitions: Sequence[PartitionProducers]

@@ -15,10 +15,7 @@ SETTING = "metric.reporters"
 
 @dataclass(frozen=True)
 class ReportersChange:
-    """Outcome for one broker.
-
-    `problem` tells why nothing was changed.
-    """
+    """Outcome for one broker. `problem` tells why nothing was changed."""
 
     broker_id: int
     reporters: tuple[str, ...]

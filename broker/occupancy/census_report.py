@@ -66,10 +66,7 @@ class BrokerOutlook:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Another expiration.
-
-    `lost` are the producers that would lose their deduplication.
-    """
+    """Another expiration. `lost` are the producers that would lose their deduplication."""
 
     expiration_ms: int
     freed: tuple[Freed, ...]

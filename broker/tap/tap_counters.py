@@ -30,9 +30,6 @@ class LineCounters:
 
 @dataclass
 class TapCounters(SourceCounters, LineCounters):
-    """All counters of a tap, over all brokers it reads.
-
-    `bad_lines` are truncated, damaged or of another writer.
-    """
+    """All counters of a tap, over all brokers it reads. `bad_lines` are truncated, damaged or of another writer."""
 
     bad_lines: int = 0

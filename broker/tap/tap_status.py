@@ -29,10 +29,7 @@ class WatchState(str, Enum):
 
 @dataclass(frozen=True)
 class WatchedBroker:
-    """A broker and its tap.
-
-    `heartbeat` is the newest; None if there is none.
-    """
+    """A broker and its tap. `heartbeat` is the newest; None if there is none."""
 
     broker_id: int
     watch: WatchState

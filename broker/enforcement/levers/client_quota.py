@@ -32,10 +32,7 @@ class QuotaStore(Protocol):
 
 
 class ClientQuotaLever:
-    """Sets a client quota to a value, and restores the previous one.
-
-    `name` is also the quota's key.
-    """
+    """Sets a client quota to a value, and restores the previous one. `name` is also the quota's key."""
 
     canary: Canary | None = None
 
