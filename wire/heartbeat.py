@@ -42,7 +42,7 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
     Attributes:
         tap_id: id of this run of the tap.
         source: `file`, `topic` or `poll`.
-        counters: see `broker.tap.tap_counters`; those of the source and bad lines are of the whole tap.
+        counters: see `broker.tap.source_tap.TapCounters`; those of the source and bad lines are of the whole tap.
         position: as in the tap's position file; None if nothing was read yet.
         behind_bytes: bytes of the file not read yet; None for other sources.
         lag_records: records of the topic not read yet; None for other sources.

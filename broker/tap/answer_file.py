@@ -13,10 +13,7 @@ from broker.tap.position_file import write_atomically
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """An answer without its ids, which follow the first line of the file.
-
-    `streams` are the watches it is for; `requested` tells that it also answers a stream's request.
-    """
+    """An answer for the watches `streams`, without its ids, which follow the first line of the file."""
 
     streams: list[str]
     watched: dict[str, Watched]
@@ -28,7 +25,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequence[KnownIds] = ()) -> None:
-    """Save the answers for watches and requests atomically; if that fails, the next run asks again."""
+    """Save the answers for watches and for requests of streams atomically; if that fails, the next run asks again."""
     distinct = list({id(each): each for each in (*requested, *answers.values())}.values())
     head = [
         _Kept(

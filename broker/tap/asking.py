@@ -1,9 +1,8 @@
 """Asks the brokers which producer ids existed before a watch began.
 
-A tap that begins to watch, or has missed lines, can't tell old ids from new. It reads on and asks: an id that no broker
-held at the time of the question is new. Until the answer is complete, or if there is none, the tap learns by waiting:
-it marks all events of the first window as `learning`. A stream that forgot ids requests a question, too
-(`wire.learning_request`). That answer only tells which ids are new, because other streams may remember the rest.
+A tap that begins to watch, or has missed lines, can't tell old ids from new: an id that no broker held at the time of
+the question is new. Until the answer is complete, the tap marks all events of the first window as `learning`. A stream
+that forgot ids requests a question, too (`LearningRequest`); other streams may remember ids that it forgot.
 """
 
 import threading
@@ -47,10 +46,7 @@ def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
 
 
 class Asking:
-    """Asks in its own thread, one question at a time.
-
-    `learn_ms` is how long a watch learns without an answer. `file` keeps the answers for the next run.
-    """
+    """Asks in its own thread, one question at a time. `file` keeps the answers for the next run."""
 
     def __init__(
         self,
@@ -80,9 +76,9 @@ class Asking:
     def step(
         self, brokers: Mapping[str, BrokerWatch], now_s: float, stop: threading.Event, requested_ms: int = 0
     ) -> None:
-        """Ask for watches that have begun, and give them the answers.
+        """Give watches the answers.
 
-        `requested_ms` is when the last stream began to learn that still does; 0 if none does.
+        Ask for those that have begun, and for a stream that learns since `requested_ms`.
         """
         self._forget(brokers, requested_ms)
         if self._thread is not None and not self._thread.is_alive():
@@ -92,8 +88,10 @@ class Asking:
         for stream, each in brokers.items():
             each.answers = KnownIdAnswers(stream, self._known.get(stream), self._requested)
         if self._thread is None and now_s >= self._retry_at:
-            self._is_requested = requested_ms > self._answered_ms() and now_s >= self._request_at
-            if self._is_requested or any(self._is_unasked(*each) for each in brokers.items()):
+            answered_ms = self._requested[0].requested_ms if self._requested else 0
+            self._is_requested = requested_ms > answered_ms and now_s >= self._request_at
+            learning = {stream for stream, each in brokers.items() if each.learning.lasts(self._learn_ms)}
+            if self._is_requested or learning - self._known.keys():
                 self._start(brokers, requested_ms, stop)
 
     def _forget(self, brokers: Mapping[str, BrokerWatch], requested_ms: int) -> None:
@@ -115,12 +113,6 @@ class Asking:
         }
         self._thread = threading.Thread(target=self._run, args=(watched, requested_ms, stop), daemon=True)
         self._thread.start()
-
-    def _answered_ms(self) -> int:
-        return self._requested[0].requested_ms if self._requested else 0
-
-    def _is_unasked(self, stream: str, broker: BrokerWatch) -> bool:
-        return stream not in self._known and broker.learning.lasts(self._learn_ms)
 
     def _covers(self, known: KnownIds, stream: str, broker: BrokerWatch) -> bool:
         watched, watch = known.watched.get(stream), broker.learning

@@ -15,10 +15,9 @@ LOOK_S = 10.0
 
 
 class BlockWatch:
-    """Follows a metadata log.
+    """Follows a metadata log, by default the one that the class names.
 
-    Without `folder`, the class in the tap's broker names it. Without `broker_id`, the blocks of all brokers are
-    reported.
+    Without `broker_id` it reports all brokers' blocks.
     """
 
     def __init__(self, folder: Path | None, broker_id: int | None, warn: Callable[[str], None]) -> None:
@@ -37,7 +36,8 @@ class BlockWatch:
 
     def read(self, watches: Watches, now_s: float) -> list[ProducerIdBlock]:
         """Return new blocks, at most every `LOOK_S`."""
-        folder = self._folder or self._folder_of_class(watches)
+        state = None if self._broker_id is None else watches.of(self._broker_id).state
+        folder = self._folder or (Path(state.metadata_log) if state and state.metadata_log else None)
         if folder is None or now_s < self._look_at:
             return []
         try:
@@ -56,9 +56,3 @@ class BlockWatch:
             ProducerIdBlock(each.allocated_at_ms, each.broker_id, each.broker_epoch, each.first, each.length)
             for each in ours
         ]
-
-    def _folder_of_class(self, watches: Watches) -> Path | None:
-        if self._broker_id is None:
-            return None
-        state = watches.of(self._broker_id).state
-        return Path(state.metadata_log) if state and state.metadata_log else None

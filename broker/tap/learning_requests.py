@@ -1,7 +1,6 @@
 """Reads the compacted topic `pid-quota-requests`, in which streams request that all taps ask the brokers.
 
-Without the topic, or the right to use it, streams learn by waiting. Anyone who can write it can make taps ask at most
-once a minute.
+Without the topic, or the right to use it, streams learn by waiting. Its writers make taps ask once a minute at most.
 """
 
 import logging
@@ -76,11 +75,7 @@ class LearningRequests(Closing):
 
 
 class _Requests:
-    """The newest request that is due.
-
-    Its answer covers all earlier ones, so nothing is stored per stream, and no number of forged requests hides that of
-    a stream.
-    """
+    """The newest request that is due; its answer covers all earlier ones, so no forged request hides a stream's."""
 
     def __init__(self) -> None:
         self._newest_ms = self._until_ms = 0

@@ -15,10 +15,7 @@ _NO_ENTRY = Owner()
 
 @dataclass(frozen=True)
 class UnattributedTopic:
-    """A topic of producer ids without an owner.
-
-    `principals` are some of those that may write it; `more_principals` counts the rest.
-    """
+    """A topic of producer ids without an owner, with some of the principals that may write it."""
 
     topic: str
     producer_ids: int
@@ -28,10 +25,7 @@ class UnattributedTopic:
 
 @dataclass(frozen=True)
 class Unattributed:
-    """Producer ids without an owner for one reason.
-
-    `topics` are those with most of them; `more_topics` counts the rest.
-    """
+    """Producer ids without an owner for one reason, with the topics that have most of them."""
 
     reason: OwnerReason
     producer_ids: int
@@ -41,11 +35,7 @@ class Unattributed:
 
 @dataclass(frozen=True)
 class PollPlacement:
-    """Numbers of producer ids in a round with and without an owner.
-
-    Each producer id counts once. An owner comes from an entry of the file, or from ACLs if only one principal may
-    write there.
-    """
+    """Numbers of producer ids in a round with and without an owner; each id counts once."""
 
     producer_ids: int
     by_file: int

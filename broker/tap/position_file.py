@@ -16,11 +16,7 @@ from wire.heartbeat import Position
 class Checkpoint(msgspec.Struct, frozen=True):
     """Content of a position file.
 
-    Attributes:
-        position: Kafka has acknowledged everything before it.
-        sent_up_to: Nothing after it was sent; a crashed run may have sent records up to it.
-        watches: By broker id.
-        blocks: Position in the metadata log.
+    Kafka has acknowledged everything before `position`; a crashed run may have sent records up to `sent_up_to`.
     """
 
     position: Position

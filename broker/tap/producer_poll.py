@@ -39,10 +39,7 @@ _FLUSH_TIMEOUT_S = 15.0
 
 @dataclass(frozen=True)
 class ActiveProducer:
-    """An entry of a partition's producer state.
-
-    The producer sets the time of its last batch. `broker_id` is the leader that reported it.
-    """
+    """A partition's entry for a producer, reported by its leader `broker_id`; the producer sets `last_timestamp_ms`."""
 
     topic: str
     partition: int
@@ -68,10 +65,7 @@ class ActiveProducer:
 
 @dataclass(frozen=True)
 class LedProducers:
-    """Producer ids that a broker holds for the partitions of a topic it leads.
-
-    A producer id counts once per partition, since each entry takes memory.
-    """
+    """Producer ids that a broker holds for the partitions of a topic it leads; one counts once per partition."""
 
     broker_id: int
     topic: str
@@ -81,11 +75,7 @@ class LedProducers:
 
 @dataclass
 class PollCounters:
-    """Counters since start.
-
-    Partitions without an answer are retried in the next round. Events are `unowned`, and dropped, if their owner is
-    unknown.
-    """
+    """Counters since start. Events are `unowned`, and dropped, if their owner is unknown."""
 
     polls: int = 0
     requests: int = 0
@@ -102,11 +92,7 @@ class _Sighting:
 
 
 class ProducerPoll:
-    """Polls all brokers in rounds until it is stopped.
-
-    Without `owners` it sends no events. `report` is called with the counts of each round, `report_placement` with
-    the number of ids that have an owner.
-    """
+    """Polls all brokers in rounds until it is stopped; without `owners` it sends no events."""
 
     def __init__(
         self,
@@ -198,9 +184,12 @@ class ProducerPoll:
         if placement is not None:
             self._report_placement(placement)
         for each in self._news(latest, late):
-            event = self._event(owners, each, named.get(each.producer_id))
-            if event is not None:
-                output.send(event, stop.is_set)
+            transactional_id = named.get(each.producer_id)
+            principal = owners.of(each.topic, transactional_id).principal
+            if principal is None:
+                self.counters.unowned += 1
+            else:
+                output.send(self._event(principal, each, transactional_id), stop.is_set)
         output.send_events(stop.is_set)
         left = output.flush(_FLUSH_TIMEOUT_S)
         if left:
@@ -255,11 +244,7 @@ class ProducerPoll:
                 seen.last_timestamp_ms, seen.reported_at = each.last_timestamp_ms, now
                 yield each
 
-    def _event(self, owners: PollOwners, seen: ActiveProducer, transactional_id: str | None) -> ProduceEvent | None:
-        principal = owners.of(seen.topic, transactional_id).principal
-        if principal is None:
-            self.counters.unowned += 1
-            return None
+    def _event(self, principal: str, seen: ActiveProducer, transactional_id: str | None) -> ProduceEvent:
         self.counters.events += 1
         return ProduceEvent(
             timestamp_ms=int(self._clock() * 1000),

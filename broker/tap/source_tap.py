@@ -10,19 +10,19 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from broker.kafka.topics import await_topic
-from broker.log.sources import Source
+from broker.log.sources import Source, SourceCounters
 from broker.tap.asking import AskBrokers, Asking
 from broker.tap.block_watch import BlockWatch
+from broker.tap.broker_watch import LineCounters
 from broker.tap.heartbeats import Heartbeats
 from broker.tap.learning_requests import LearningRequests
 from broker.tap.position_file import Checkpoint, load_checkpoint, save_checkpoint
-from broker.tap.tap_counters import TapCounters
 from broker.tap.tap_output import TapOutput
 from broker.tap.watches import Watches
 from wire.heartbeat import TapHeartbeat
@@ -37,12 +37,18 @@ _ROUND_FLUSH_TIMEOUT_S = 1.0
 _FLUSH_TIMEOUT_S = 15.0
 
 
+@dataclass
+class TapCounters(SourceCounters, LineCounters):
+    """All counters of a tap, over all brokers it reads. `bad_lines` are truncated, damaged or of another writer."""
+
+    bad_lines: int = 0
+
+
 class SourceTap:
     """Follows one source until it is stopped.
 
-    Without `position_file` the position is not kept. Producer ids are marked `learning` for `learn_seconds` after a
-    broker is first watched; 0 disables it. Without `metadata_log` the class in the broker of a file names the
-    folder. Without `ask` the tap learns by waiting.
+    Without `position_file` the position is not kept. Without `metadata_log` the class in the broker of a file names the
+    folder. Without `ask` the tap learns by waiting; `learn_seconds` of 0 disables learning.
     """
 
     def __init__(

@@ -46,10 +46,7 @@ class WatchedBroker:
 def watch_states(
     brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float
 ) -> list[WatchedBroker]:
-    """Return the state of each broker that is up or known from a heartbeat.
-
-    A tap counts as dead if its heartbeat is older than `stale_s`.
-    """
+    """Return the state of each broker that is up or known from a heartbeat; one older than `stale_s` is stale."""
     alive = set(brokers)
     return [
         _watch_state(broker_id, broker_id in alive, heartbeats.get(broker_id), now_ms, stale_s)
