@@ -1,6 +1,6 @@
-"""Errors of the Kafka side, as one tree.
+"""Errors of the Kafka side.
 
-Each message says what happened, names both values where two disagree, and ends with the remedy.
+Each message says what happened, names both values that disagree, and ends with the remedy.
 """
 
 

@@ -21,12 +21,7 @@ _KEPT = 6
 
 @dataclass(frozen=True)
 class ClassArchive:
-    """The archive of a class path for a Java.
-
-    Attributes:
-        file: where it is, or will be; None if no private folder is to be had.
-        own: what this process writes it to first.
-    """
+    """The archive of a class path for a Java: `file`, None without a private folder, written to `own` first."""
 
     file: Path | None
     own: Path | None

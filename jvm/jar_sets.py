@@ -57,11 +57,7 @@ def jars_folder() -> Path:
 
 
 def ensure_jars(folder: Path | None = None, console: Console | None = None) -> JarSets:
-    """Fetch missing jars; a complete folder needs neither network nor Java.
-
-    Args:
-        folder: by default `jars_folder()`.
-        console: shows progress; by default stderr.
+    """Fetch missing jars; a complete folder (by default `jars_folder()`) needs neither network nor Java.
 
     Raises:
         JavaError: no Java, or too old.
@@ -79,11 +75,7 @@ def ensure_jars(folder: Path | None = None, console: Console | None = None) -> J
 
 
 def spark_jars(folder: Path | None = None) -> list[str]:
-    """Return the paths for `spark.jars`: Delta and the Kafka source, which pyspark does not ship.
-
-    Raises:
-        JarsError: If a jar is missing or does not match its digest.
-    """
+    """Return the paths for `spark.jars`: Delta and the Kafka source; raises JarsError if one is missing or altered."""
     return [str(jar) for jar in _complete_jars(folder, "spark")]
 
 

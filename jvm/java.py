@@ -30,9 +30,7 @@ def quick_options() -> tuple[str, ...]:
 def find_java() -> str:
     """Return the path of the java to run: that of `JAVA_HOME` if set, else the first on `PATH`.
 
-    Raises:
-        JavaMissingError: none found, or it does not run.
-        JavaTooOldError: it is older than `JAVA_MINIMUM_VERSION`.
+    Raises JavaMissingError if none is found or runs, JavaTooOldError if it is older than `JAVA_MINIMUM_VERSION`.
     """
     java, origin = _locate()
     version = _major_version(java, origin)

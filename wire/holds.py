@@ -21,12 +21,7 @@ _NAME = re.compile(HOLD_PREFIX + "([1-9][0-9]{0,17})(?::([0-9a-z]{1,32}))?")
 
 @dataclass(frozen=True)
 class HoldBinding:
-    """A hold on a user.
-
-    Attributes:
-        until_ms: When it ends, in milliseconds since the epoch.
-        lease_id: Of the lease that set it; None for one that was set by hand.
-    """
+    """A hold on a user; one that is set by hand has no `lease_id`. `until_ms` is its end, in ms since the epoch."""
 
     user: str
     until_ms: int

@@ -25,7 +25,7 @@ ENFORCER_TOPIC_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.p
 """LogAppendTime, for `broker.enforcement.broker_clock`."""
 
 LEARNING_REQUESTS = "pid-quota-requests"
-"""Streams request of taps to ask the brokers (`wire.learning_request`)."""
+"""Streams request of taps to ask the brokers (`wire.records.LearningRequest`)."""
 LEARNING_REQUESTS_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
 
 

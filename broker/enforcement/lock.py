@@ -1,7 +1,7 @@
 """Mutual exclusion of enforcers: the assignee of a consumer group's only partition holds the lock.
 
-Kafka's group membership works across hosts: a killed holder loses the lock after the session timeout, and a standby
-takes over. A second active enforcer would record the first one's quota as the value to restore.
+It works across hosts: after a killed holder's session timeout, a standby takes over. A second active enforcer would
+record the first one's quota as the value to restore.
 """
 
 import time
@@ -59,11 +59,10 @@ class EnforcerLock:
         )
 
     def is_held(self) -> bool:
-        """Whether we hold the lock by the last message of the group; blocks only if brokers do not answer.
+        """Return whether we hold the lock by the last message of the group; blocks only if brokers do not answer.
 
-        Raises:
-            EnforcerLockError: If Kafka refuses us the topic or the group.
-            LeaseStoreError: If the topic was deleted; it has been recreated.
+        Raises EnforcerLockError if Kafka refuses us the topic or the group, and LeaseStoreError if the topic was
+        deleted and has been recreated.
         """
         message = self._consumer.poll(0)
         error = message.error() if message is not None else None

@@ -32,14 +32,10 @@ class Loop:
     poll_seconds: float
 
     def run(self, stop: threading.Event) -> None:
-        """Reconcile until `stop` is set; then end every lease.
+        """Reconcile until `stop` is set; then, also after an error, end every lease.
 
-        The loop backs off while tables can't be read or written; leases still end on time.
-
-        Raises:
-            EnforceError: If leases could not be ended.
-            BrokerError: If Kafka refuses us the lock.
-            Exception: Any other error, after the leases have ended.
+        The loop backs off while tables can't be read or written; leases still end on time. Raises EnforceError if
+        leases could not be ended, BrokerError if Kafka refuses us the lock, and any other error.
         """
         try:
             self._reconcile_until(stop)

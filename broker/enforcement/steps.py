@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from broker.enforcement.levers.base import LeaseChange, Lever, NextStep
+from broker.enforcement.levers.base import LeaseChange, Lever, StepName
 from broker.enforcement.model import Clocks, Lease, LeaseState, LeverName, Target, ThrottleDecision
 from broker.enforcement.notices import Notice, NoticeAction
 from broker.errors import BrokerError, RequestNotAllowedError, RequestRefusedError
 
 _BACKOFF_MS = (250, 500, 1_000, 2_000, 5_000, 15_000)
+_STATES: Mapping[StepName, LeaseState] = {"confirm": "in_force", "close": "restored", "relinquish": "relinquished"}
+"""States after steps that change nothing on the brokers."""
 
 LeaseReason = tuple[Lease, str]
 """A lease, and the reason for its state."""
@@ -55,7 +57,9 @@ class LeaseSteps:
                 changes.setdefault(lease.target.lever, []).append((change, step.why))
             else:
                 self._reset_backoff(lease.target)
-                outcomes += _outcome_without_change(lease, step)
+                if step.name in _STATES:
+                    why = step.why or ("found in force" if step.name == "confirm" else "")
+                    outcomes.append((lease.to(_STATES[step.name]), why))
         for name, of_lever in changes.items():
             errors = self._levers[name].change([change for change, _ in of_lever])
             for change, why in of_lever:
@@ -90,10 +94,3 @@ class LeaseSteps:
             action: NoticeAction = "alert" if isinstance(error, RequestNotAllowedError) else "trying again"
             why = f"with pauses of up to {_BACKOFF_MS[-1] // 1000} s: {error}"
             self._notify(Notice(self._clocks.now_ms(), action, why, principal, target))
-
-
-def _outcome_without_change(lease: Lease, step: NextStep) -> list[LeaseReason]:
-    states: dict[str, LeaseState] = {"confirm": "in_force", "close": "restored", "relinquish": "relinquished"}
-    if step.name not in states:
-        return []
-    return [(lease.to(states[step.name]), step.why or ("found in force" if step.name == "confirm" else ""))]

@@ -22,11 +22,9 @@ def clear_strays(
     now_ms: int,
     counts: Callable[[Stray], bool] = lambda _: True,
 ) -> tuple[list[Stray], list[BrokerError]]:
-    """Remove settings without a lease that are certainly ours.
+    """Remove those settings without a lease that `counts` selects and that are certainly ours.
 
-    Return the rest, and the errors of levers whose brokers do not answer.
-
-    `counts` selects the strays to look at; others stay and are not returned.
+    Return the rest of these, and the errors of levers whose brokers do not answer.
     """
     left: list[Stray] = []
     errors: list[BrokerError] = []

@@ -69,9 +69,7 @@ class Webhook:
     ) -> None:
         """Check the URL; sending starts when the context is entered.
 
-        Only the URL's host is ever shown, since path and query may be secret. `key` signs each POST
-        (HMAC-SHA256). The sending thread calls `warn` with problems, and `looks_like` for the likely causes of
-        throttles.
+        Only the URL's host is ever shown, since path and query may be secret. `key` signs each POST (HMAC-SHA256).
         """
         self._url = _endpoint(url)
         self._http = _client(self._url)
@@ -128,13 +126,8 @@ class Webhook:
             self._ending.wait(self._pause_s)
 
     def _next(self) -> list[dict[str, Any]]:
-        batch: list[dict[str, Any]] = []
-        while len(batch) < _MAX_IN_A_POST:
-            try:
-                batch.append(self._waiting.get_nowait())
-            except queue.Empty:
-                break
-        return batch
+        # Only this thread takes notices.
+        return [self._waiting.get_nowait() for _ in range(min(self._waiting.qsize(), _MAX_IN_A_POST))]
 
     def _deliver(self, batch: list[dict[str, Any]]) -> None:
         throttles = [event for event in batch if event["event"] == "THROTTLE"]

@@ -69,8 +69,7 @@ class KafkaAdmin(Closing):
         settings: Of kafka-python, see `KafkaConfig.kafka_python`.
         purpose: Subject of the requests, for messages.
         timeout_ms: Timeout of a request.
-        reconnects: Whether to connect anew after a failure, because addresses of brokers may have changed. Otherwise
-        the client asks the brokers that it knows.
+        reconnects: Whether to connect anew after a failure, because addresses of brokers may have changed.
     """
 
     def __init__(
@@ -129,11 +128,7 @@ class KafkaAdmin(Closing):
         return dict(sorted((int(each.get("broker_id", each.get("node_id"))), str(each.get("host"))) for each in up))
 
     def broker_settings(self, broker_id: int) -> Mapping[str, Mapping[str, Any]]:
-        """Return the described settings of a broker.
-
-        Brokers hide values of passwords, and of settings that Kafka itself does not define, such as an authorizer's:
-        these are None.
-        """
+        """Return the described settings of a broker; values of passwords and of a plugin's settings are None."""
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
         found = self.call(lambda client: client.describe_configs([resource], config_filter="all"))
         settings: Mapping[str, Mapping[str, Any]] = found["broker"][str(broker_id)]

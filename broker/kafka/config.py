@@ -83,10 +83,8 @@ class KafkaConfig:
     def spark_options(self, jaas_prefix: str = "") -> dict[str, str]:
         """Return the settings as options of Spark's Kafka source, whose client is the Java one.
 
-        Args:
-            jaas_prefix: Prefix of the login module's class, see `streaming.databricks.jaas_prefix`.
-
-        It raises KafkaConfigError for a security setting without a counterpart in Java.
+        `jaas_prefix` is that of the login module's class, see `streaming.databricks.jaas_prefix`. It raises
+        KafkaConfigError for a security setting without a counterpart in Java.
         """
         self._refuse(_NOT_FOR_JAVA, "by Spark's Kafka source")
         java = {name: value for name, value in self.settings.items() if not name.startswith(("sasl.", "ssl."))}
@@ -100,9 +98,7 @@ class KafkaConfig:
         return {f"kafka.{name}": value for name, value in java.items()}
 
     def kafka_python(self) -> dict[str, object]:
-        """Return the settings for kafka-python, used for requests that librdkafka lacks.
-
-        Settings that only tune a client are left out.
+        """Return the settings for kafka-python, except those that only tune a client.
 
         It raises KafkaConfigError for a security setting that kafka-python lacks.
         """
@@ -145,18 +141,15 @@ class KafkaConfig:
         return java
 
     def _pem(self, name: str) -> str | None:
-        """Return the text of a PEM setting, or of the file it names."""
         if f"{name}.location" in self.settings:
             return "\n".join(_lines(Path(self.settings[f"{name}.location"])))
         return self.settings.get(f"{name}.pem")
 
     def _refuse(self, names: tuple[str, ...], where: str) -> None:
         unsupported = sorted(name for name in self.settings if name.startswith(names))
-        if unsupported and unsupported[0].startswith("sasl.oauth"):
-            msg = f"{unsupported[0]} can't be used {where}: {_INSTEAD_OF_TOKENS}"
-            raise KafkaConfigError(msg)
         if unsupported:
-            msg = f"{unsupported[0]} can't be used {where}"
+            instead = f": {_INSTEAD_OF_TOKENS}" if unsupported[0].startswith("sasl.oauth") else ""
+            msg = f"{unsupported[0]} can't be used {where}{instead}"
             raise KafkaConfigError(msg)
         if self.settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
             msg = "enable.ssl.certificate.verification=false is not supported: name the CA in ssl.ca.location"

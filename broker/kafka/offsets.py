@@ -21,10 +21,7 @@ _WAIT_S = 1.0
 
 @dataclass(frozen=True)
 class OldestRecord:
-    """The oldest record that a topic holds.
-
-    `timestamp_ms` is None if the topic is empty; `is_first` tells that no record was deleted yet.
-    """
+    """The oldest record that a topic holds: None if it is empty; `is_first` tells that no record was deleted yet."""
 
     timestamp_ms: int | None
     is_first: bool

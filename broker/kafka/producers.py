@@ -29,10 +29,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True)
 class PartitionProducers:
-    """Entries of a partition's producer state.
-
-    `problem` tells why there are no producers; empty if the broker answered. `code` is Kafka's error code.
-    """
+    """Entries of a partition's producer state, or the `problem`, with Kafka's error code, if the broker names none."""
 
     topic: str
     partition: int
@@ -112,7 +109,7 @@ def ask_producers(
 ) -> Iterator[ProducersAnswer]:
     """Ask brokers for the producers of partitions, in portions; a broker that fails is not asked again.
 
-    `wait` sleeps for some seconds; an error that it raises ends the loop.
+    An error that `wait` raises ends the loop.
     """
     is_first = True
     for broker_id, partitions in sorted(wanted.items()):
@@ -137,11 +134,10 @@ def ask_producers(
 
 
 def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator[list[int]]:
-    """Ask the leaders for the producer ids of all partitions; yield those of each, or raise.
+    """Ask the leaders for the producer ids of all partitions; yield those of each.
 
-    Raises:
-        BrokerUnreachableError: a broker does not answer.
-        ClusterRequestError: a partition has no leader, or this user may not read or see a topic.
+    Raises BrokerUnreachableError if a broker does not answer, and ClusterRequestError if a partition has no leader, or
+    this user may not read or see a topic.
     """
     hidden = admin.hidden_topic()
     if hidden is not None:

@@ -1,4 +1,4 @@
-"""Entities of Kafka's client quotas: a user, a client id of a user, or an ip."""
+"""Entities of Kafka's client quotas."""
 
 from dataclasses import dataclass
 from typing import Final

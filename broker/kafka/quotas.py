@@ -40,8 +40,6 @@ class ClientQuotas(Closing):
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
         """Return the value that an entity without its own inherits: its user's, or a default.
 
-        A value set on the entity overrides the inherited one, and so may loosen it.
-
         For a whole user, `client_ids` are its client ids, and the tightest value counts.
         """
         found: dict[tuple[_Component, ...], float | None] = {}

@@ -26,7 +26,7 @@ class ReportersChange:
 def switch_class(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | None = None) -> list[ReportersChange]:
     """Add the class to `metric.reporters` of brokers (all that are up), or remove it; other reporters stay.
 
-    Returns an outcome per broker; a failure does not stop the others.
+    A failure of one broker does not stop the others.
     """
     up = list(with_retries(admin.brokers))
     return [

@@ -35,10 +35,7 @@ _GROUP_PREFIXES = ("pid-quota", "spark-kafka-")
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """Desired state of a topic.
-
-    Settings without a value keep the cluster's defaults; `partitions` is None if any number is accepted.
-    """
+    """Desired state of a topic. Other settings keep the cluster's defaults; `partitions` of None accept any number."""
 
     name: str
     settings: dict[str, str]
@@ -56,11 +53,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class TopicOutcome:
-    """Actual state of a topic, or its change.
-
-    `action` is `created`, `exists`, `differs`, `altered` or `missing`. The differences of an altered topic are from
-    before.
-    """
+    """Actual state of a topic, or its change; the differences of an altered topic are from before."""
 
     name: str
     action: str
@@ -79,11 +72,9 @@ class Principals:
 
 
 def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RETENTION_HOURS) -> list[TopicPlan]:
-    """Plan all our topics.
+    """Plan all our topics; those of the enforcers and of the requests have one partition.
 
-    Args:
-        partitions: Of each topic, except the enforcers' and the requests' topic, which have one.
-        retention_hours: Of topics that are not compacted; must exceed the longest downtime of the stream.
+    `retention_hours` holds for topics that are not compacted; it must exceed the longest downtime of the stream.
     """
     retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
     plans = [
@@ -216,13 +207,17 @@ def _bindings(who: Principals) -> list[AclBinding]:
         wanted.append((who.enforcer, ResourceType.TOPIC, PRODUCE_EVENTS, AclOperation.READ))
         wanted.append((who.enforcer, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
     return [
-        AclBinding(kind, name, _pattern(kind), principal, "*", operation, AclPermissionType.ALLOW)
+        AclBinding(
+            kind,
+            name,
+            ResourcePatternType.PREFIXED if kind is ResourceType.GROUP else ResourcePatternType.LITERAL,
+            principal,
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
         for principal, kind, name, operation in wanted
     ]
-
-
-def _pattern(kind: ResourceType) -> ResourcePatternType:
-    return ResourcePatternType.PREFIXED if kind is ResourceType.GROUP else ResourcePatternType.LITERAL
 
 
 def _words(binding: AclBinding) -> str:

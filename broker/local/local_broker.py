@@ -1,8 +1,7 @@
 """A real single-node Kafka broker on this machine, for the demo and the tests.
 
 Broker and controller in one JVM, SASL/PLAIN for users, a plaintext listener for admin clients, and the class whose
-lines the tap reads. It listens on the loopback address only and ends with the `with` block or this process, even on
-SIGKILL (see `jvm.watchdog`).
+lines the tap reads. It ends with the `with` block or this process, even on SIGKILL (see `jvm.watchdog`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +32,8 @@ PORT_ATTEMPTS = 5
 class LocalBroker(ServerProcess):
     """Starts Kafka on entering the context, and stops it on leaving.
 
-    `data_folder` may be empty, missing, or from an earlier run. `users` has passwords by user name, for SASL/PLAIN.
-    `jars` are fetched if missing. `holds` loads `pidquota.HoldAuthorizer` instead of the stock authorizer. `port`
-    is that of the SASL listener. `server_properties` have `_` for `.` (`producer_id_expiration_ms=60000`).
+    `data_folder` may be empty, missing, or from an earlier run. `users` has passwords by user name. `holds` loads
+    `pidquota.HoldAuthorizer`. `port` is that of the SASL listener. `server_properties` have `_` for `.`.
     """
 
     def __init__(

@@ -85,9 +85,8 @@ def write_server_properties(
 ) -> None:
     """Write server.properties, readable by the owner only, because it contains passwords.
 
-    Topics go into `data` beside the file. `super_users` are exempt from ACLs, like `ANONYMOUS` of the inner
-    listener. `extra` overrides our properties. `controllers` has the controller port of each server by node id; by
-    default this server is the only one.
+    `super_users` are exempt from ACLs, like `ANONYMOUS` of the inner listener. `extra` overrides our properties.
+    `controllers` has the controller port of each server by node id; by default this server is the only one.
     """
     voters = controllers or {node_id: ports.controller}
     properties = {
@@ -123,12 +122,5 @@ def _plain_login(users: Mapping[str, str]) -> str:
 
 def _escaped(value: str) -> str:
     # Java properties are Latin-1 with backslash escapes.
-    return "".join(
-        char if 32 <= ord(char) < 127 and char != "\\" else "".join(f"\\u{unit:04x}" for unit in _utf16(char))
-        for char in value
-    )
-
-
-def _utf16(char: str) -> list[int]:
-    raw = char.encode("utf-16-be")
-    return [int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2)]
+    units = memoryview(value.encode("utf-16")[2:]).cast("H")
+    return "".join(chr(unit) if 32 <= unit < 127 and unit != ord("\\") else f"\\u{unit:04x}" for unit in units)

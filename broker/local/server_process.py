@@ -39,11 +39,7 @@ _JVM_OPTIONS = (
 
 @dataclass(frozen=True)
 class Jvm:
-    """JVM settings of a server.
-
-    `log_option` sets the log configuration, such as `-Dlog4j2.configurationFile=...`. `more_jars` follow the
-    release's on the class path.
-    """
+    """JVM settings of a server; `log_option` sets the log configuration, and `more_jars` follow the release's."""
 
     classpath: str
     log_option: str
@@ -131,13 +127,9 @@ class ServerProcess:
 
     def kill(self) -> None:
         """Kill it with SIGKILL."""
-        if self._process is not None:
-            self._process.kill()
-            self._reap()
-
-    def _reap(self) -> None:
         process, self._process = self._process, None
         if process is not None:
+            process.kill()
             process.wait()
             if process.stdin:
                 # Ends the watchdog.

@@ -1,7 +1,7 @@
 """Reads the lines of brokers' classes from a Kafka topic, shipped there by Fluent Bit or Vector, for example.
 
-A value is one line, or an object with the line as `message` or `log`. Each line names its broker. All lines of a broker
-must be in one partition, in order: a line out of order counts as a loss.
+A value is one line, or an object with the line as `message` or `log`. All lines of a broker must be in one partition,
+in order: a line out of order counts as a loss.
 """
 
 from collections.abc import Mapping

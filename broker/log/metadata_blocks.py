@@ -1,8 +1,7 @@
 """Reads blocks of producer ids from a node's metadata log, which exists without any settings.
 
 The log is `__cluster_metadata-0` in the `metadata.log.dir` (or `log.dirs`) of every broker and controller; a copy
-suffices, and the node may be running. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block
-(KIP-730).
+suffices. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block (KIP-730).
 """
 
 import struct
@@ -25,10 +24,7 @@ _FIELDS = struct.Struct(">iqq")
 
 @dataclass(frozen=True)
 class MetadataHistory:
-    """Blocks in a metadata log.
-
-    Ids below `complete_from` were allocated before this log begins; it is 0 for a complete history.
-    """
+    """Blocks in a metadata log, which lacks ids below `complete_from`: they were allocated before it begins."""
 
     blocks: tuple[Block, ...]
     complete_from: int
@@ -84,10 +80,7 @@ def unreadable(folder: Path, error: Exception) -> MetadataLogError:
 
 
 class BlockReader:
-    """Collects blocks over consecutive batches.
-
-    `next_producer_id` is the first that was free before them; None if unknown.
-    """
+    """Collects blocks over consecutive batches; `next_producer_id` was free before them, None if unknown."""
 
     def __init__(self, next_producer_id: int | None) -> None:
         self.next_producer_id = next_producer_id

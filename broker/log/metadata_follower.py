@@ -21,12 +21,9 @@ _MAY_BE_BLOCK = bytes([1, 15])
 
 
 class MetadataPosition(msgspec.Struct, frozen=True):
-    """The position up to which a metadata log was read.
+    """The position up to which a metadata log was read: the next byte in the segment of a first offset.
 
-    Attributes:
-        segment: First offset of the segment.
-        byte: Next byte to read in the segment.
-        next_producer_id: First producer id after the blocks read so far; None if unknown.
+    `next_producer_id` is the first after the blocks read so far; None if unknown.
     """
 
     segment: Annotated[int, msgspec.Meta(ge=0)] = 0

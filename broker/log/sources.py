@@ -13,8 +13,7 @@ from wire.heartbeat import FilePosition, Position
 class SourceCounters:
     """Counters of a source of lines, since start.
 
-    `oversized_lines` counts lines that were truncated. `lost_files` counts rotated files, and gaps in a topic, that
-    were deleted before they were read.
+    `lost_files` were deleted before they were read, or gaps in a topic.
     """
 
     lines: int = 0
@@ -26,12 +25,10 @@ class SourceCounters:
 
 @dataclass(frozen=True)
 class LineBatch:
-    """Lines in order.
+    """Lines in order, without delimiters, of a `stream` such as a partition.
 
     Attributes:
-        stream: Where they were read, such as a partition.
         broker_id: The only broker that may have written them; None if the lines name it.
-        lines: Without delimiters.
         repeated: Whether a crashed run may already have sent their events.
         after_loss: Whether lines before them were lost.
     """
@@ -76,10 +73,7 @@ class Source(Protocol):
 
 
 class FileSource:
-    """The file that the class in one broker writes.
-
-    The file need not exist yet. `from_end` starts at its end without a saved position.
-    """
+    """The file that the class in one broker writes; it may appear later. `from_end` holds without a saved position."""
 
     kind = "file"
 

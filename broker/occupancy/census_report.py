@@ -19,10 +19,9 @@ _ALTER = ("kafka-configs.sh", "--bootstrap-server")
 
 @dataclass(frozen=True)
 class Forecast:
-    """Forecast of a broker's entries at one rate.
+    """Forecast of a broker's entries at one rate: `rate_pids` in `rate_seconds`, with a standard error as a share.
 
-    The rate was counted from `rate_pids` producer ids in `rate_seconds`; `rate_error` is its standard error as a
-    share. Entries go up and down by `swing` from check to check around `settles_at`.
+    Entries go up and down by `swing` from check to check around `settles_at`.
     """
 
     pids_per_hour: float
@@ -43,8 +42,8 @@ class Forecast:
 class BrokerOutlook:
     """One broker, now and later.
 
-    `led_pids` are of partitions that it leads, `held_pids` of all its replicas. Entries with an open transaction do
-    not expire. The forecast with the highest rate comes first: plan by it.
+    `led_pids` are of partitions that it leads, `held_pids` of all its replicas. Entries with an open transaction do not
+    expire. The forecast with the highest rate comes first: plan by it.
     """
 
     broker_id: int

@@ -15,7 +15,7 @@ from broker.errors import BrokerError
 from broker.kafka.tail import BAD_VALUE_ERRORS, TopicReader
 from broker.kafka.topics import ensure_topic
 from broker.tap.once import Once
-from wire.learning_request import LearningRequest
+from wire.records import LearningRequest
 from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 
 _TIMEOUT_S = 5.0

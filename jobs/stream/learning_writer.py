@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from broker.errors import BrokerError
 from broker.kafka.topics import ensure_topic
-from wire.learning_request import LearningRequest
+from wire.records import LearningRequest
 from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 
 _TIMEOUT_S = 5.0

@@ -22,7 +22,7 @@ from jobs.stream.learning_writer import request_writer
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import LIMIT_S, file_tap, new_topic, read_events, running, wait_until, wait_until_idle
 from tests.kits.cluster_kit import replicated_topic
-from wire.learning_request import LearningRequest
+from wire.records import LearningRequest
 from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 
 HOUR_S = 3600.0

@@ -1,8 +1,7 @@
 """The lever `connection_creation_rate`: open connections of an address continue, and new ones wait.
 
-All clients of an address share it, so it applies only to addresses that no other principal used in the last hour.
-It does not slow open connections, so `request_percentage` is used with it: on some client ids, or on the whole user if
-refused producer ids also come from other addresses.
+All clients of an address share it, so it applies only to addresses that no other principal used in the last hour. It
+does not slow open connections, so `request_percentage` is used with it.
 """
 
 from collections.abc import Callable, Collection
@@ -32,10 +31,7 @@ class AddressUse(Protocol):
 
 
 class ConnectionRate(ClientQuotaLever):
-    """Limits new connections from addresses that only one principal uses.
-
-    `own_addresses` returns addresses of brokers and of this host, which are never limited.
-    """
+    """Limits new connections from addresses that only one principal uses, but not from `own_addresses`."""
 
     suffices = False
 

@@ -63,10 +63,7 @@ def _counts(found: Mapping[str, int | None] | Iterable[tuple[str, int | None]] |
 
 
 def newest_decisions(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
-    """Return the newest decision per principal and broker, given all rows since the earliest that may be in force.
-
-    An expired decision is included, because it ends earlier ones. Rows that are not credible are left out.
-    """
+    """Return the newest decision per principal and broker, even if expired, of all rows since the earliest in force."""
     newest = {}
     # A RELEASE and the next THROTTLE may have the same time; the THROTTLE is the later one.
     credible = [row for row in rows if is_credible(row, now_ms)]
@@ -107,7 +104,7 @@ def action_row(record: EnforcementRecord, number: int) -> dict[str, Any]:
 def records_of(rows: Iterable[Mapping[str, Any]]) -> list[EnforcementRecord]:
     """Parse rows of `enforcement_actions`, in the order written.
 
-    Rows that lack what their state needs are skipped: the lease topic has every lease.
+    Skip incomplete ones: the lease topic has every lease.
     """
     whole = [row for row in rows if _is_whole(row)]
     return [_record_of(row) for row in sorted(whole, key=lambda row: (row["recorded_at"], row["sequence"] or 0))]

@@ -2,8 +2,8 @@ from unittest.mock import PropertyMock, patch
 
 import pytest
 
-from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.canary import CANARY
+from broker.enforcement.levers.hold import Authorizers
 from broker.enforcement.model import Clocks, Target
 from broker.enforcement.notices import Notice
 from broker.errors import BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
