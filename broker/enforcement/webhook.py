@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -81,7 +81,8 @@ class Webhook:
         self._looks_like = looks_like
         self._waiting: queue.Queue[dict[str, Any]] = queue.Queue(_MAX_WAITING)
         self._ending = threading.Event()
-        self._dropped = 0
+        self.dropped = 0
+        """Notices dropped so far."""
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
@@ -89,9 +90,7 @@ class Webhook:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Send what is left, for at most 10 s."""
         self._ending.set()
         self._thread.join(_CLOSE_S)
@@ -99,11 +98,6 @@ class Webhook:
         left = self._waiting.qsize()
         if left:
             self._warn(f"webhook {self._url.hostname}: notices not sent before the enforcer stopped: {left}")
-
-    @property
-    def dropped(self) -> int:
-        """Notices dropped so far."""
-        return self._dropped
 
     def enqueue(self, notice: Notice) -> None:
         """Queue a notice; never blocks."""
@@ -136,7 +130,7 @@ class Webhook:
             event["looks_like"] = causes.get(event["principal"])
         # The same body at each attempt: receivers deduplicate by delivery_id.
         body = json.dumps(
-            {"source": "pid-quota", "delivery_id": uuid.uuid4().hex, "dropped": self._dropped, "events": batch}
+            {"source": "pid-quota", "delivery_id": uuid.uuid4().hex, "dropped": self.dropped, "events": batch}
         ).encode()
         reason = ""
         for wait_s in (0.0, *self._retry_s):
@@ -172,10 +166,10 @@ class Webhook:
 
     def _drop(self, count: int, reason: str) -> None:
         with self._lock:
-            before, self._dropped = self._dropped, self._dropped + count
+            before, self.dropped = self.dropped, self.dropped + count
         # Warn at each power of ten only.
-        if count > 1 or len(str(before)) != len(str(self._dropped)) or not before:
-            self._warn(f"webhook {self._url.hostname}: {reason}; notices dropped so far: {self._dropped}")
+        if count > 1 or len(str(before)) != len(str(self.dropped)) or not before:
+            self._warn(f"webhook {self._url.hostname}: {reason}; notices dropped so far: {self.dropped}")
 
 
 def _client(url: SplitResult) -> urllib3.PoolManager:

@@ -117,8 +117,9 @@ class TopicSetup:
         for outcome in self.describe(plans):
             plan = planned[outcome.name]
             if outcome.action == _MISSING:
-                action = _CREATED if self._create(plan, replication_factor) else _EXISTS
-                outcomes.append(TopicOutcome(plan.name, action, plan.partitions or 1))
+                topic = NewTopic(plan.name, plan.partitions or 1, replication_factor, config=plan.settings)
+                is_created = create_topics(self._admin, [topic], self._timeout_s)[plan.name]
+                outcomes.append(TopicOutcome(plan.name, _CREATED if is_created else _EXISTS, plan.partitions or 1))
             elif alter and any(difference.setting in plan.settings for difference in outcome.differences):
                 self._alter(plan, outcome.differences)
                 outcomes.append(replace(outcome, action=_ALTERED))
@@ -147,10 +148,6 @@ class TopicSetup:
             }
             for resource, answer in answers.items()
         }
-
-    def _create(self, plan: TopicPlan, replication_factor: int) -> bool:
-        topic = NewTopic(plan.name, plan.partitions or 1, replication_factor, config=plan.settings)
-        return create_topics(self._admin, [topic], self._timeout_s)[plan.name]
 
     def _alter(self, plan: TopicPlan, differences: Sequence[Difference]) -> None:
         changes = [

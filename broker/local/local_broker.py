@@ -6,7 +6,6 @@ lines the tap reads. It ends with the `with` block or this process, even on SIGK
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from broker.errors import LocalBrokerError, PortTakenError
 from broker.local.server_files import (
@@ -48,6 +47,7 @@ class LocalBroker(ServerProcess):
         **server_properties: object,
     ) -> None:
         super().__init__(data_folder.resolve())
+        self.broker_id = BROKER_ID
         self._users = dict(users)
         self._super_users = tuple(super_users)
         self._jars = jars
@@ -65,11 +65,6 @@ class LocalBroker(ServerProcess):
         """Address for admin clients: no password, principal `User:ANONYMOUS`, a super user."""
         return f"{HOST}:{self._known_ports().inner}"
 
-    @property
-    def broker_id(self) -> int:
-        """The node id."""
-        return BROKER_ID
-
     def client_config(self, user: str) -> dict[str, str]:
         """confluent-kafka settings of a user, including the password."""
         return sasl_plain(self.bootstrap_servers, self._users, user)
@@ -82,9 +77,7 @@ class LocalBroker(ServerProcess):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:

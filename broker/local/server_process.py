@@ -57,6 +57,10 @@ class ServerProcess:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.properties = folder / "server.properties"
+        self.log_file = folder / "pid-quota-broker.log"
+        """The lines that the tap reads."""
+        self.server_log = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._archive: ClassArchive | None = None
         self._log_start = 0
@@ -65,21 +69,6 @@ class ServerProcess:
     def pid(self) -> int | None:
         """Process id of the JVM; None while it is not running."""
         return self._process.pid if self._process and self._process.poll() is None else None
-
-    @property
-    def log_file(self) -> Path:
-        """The lines that the tap reads."""
-        return self.folder / "pid-quota-broker.log"
-
-    @property
-    def server_log(self) -> Path:
-        """The server's ordinary log."""
-        return self.folder / "server.log"
-
-    @property
-    def properties(self) -> Path:
-        """Its `server.properties`."""
-        return self.folder / "server.properties"
 
     def format(self, jvm: Jvm, cluster_id: str) -> None:
         """Format the data folder for a cluster, unless it is formatted."""

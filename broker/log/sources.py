@@ -79,7 +79,7 @@ class FileSource:
 
     def __init__(self, path: Path, broker_id: int, *, from_end: bool = False) -> None:
         self._path = path
-        self._broker_id = broker_id
+        self.brokers = [broker_id]
         self._from_end = from_end
         self._file = LogFile(path)
         self._sent_up_to: FilePosition | None = None
@@ -87,7 +87,7 @@ class FileSource:
         self._losses_reported = 0
 
     def __repr__(self) -> str:
-        return f"FileSource({str(self._path)!r}, broker_id={self._broker_id})"
+        return f"FileSource({str(self._path)!r}, broker_id={self.brokers[0]})"
 
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
         """Open the file."""
@@ -109,12 +109,7 @@ class FileSource:
         repeated = self._repeated(lines, begin)
         lost, self._losses_reported = self._file.lost_files > self._losses_reported, self._file.lost_files
         batches = [(lines[:repeated], True), (lines[repeated:], False)]
-        return [LineBatch("file", self._broker_id, part, again, lost) for part, again in batches if part]
-
-    @property
-    def brokers(self) -> list[int]:
-        """The one broker."""
-        return [self._broker_id]
+        return [LineBatch("file", self.brokers[0], part, again, lost) for part, again in batches if part]
 
     @property
     def position(self) -> FilePosition | None:

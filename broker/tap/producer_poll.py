@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any
 
 from broker.errors import BrokerUnreachableError, TapDeliveryError
 from broker.kafka.acls import Acls
@@ -20,7 +19,6 @@ from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import (
     NO_LEADER,
     REQUESTS_PER_SECOND,
-    PartitionProducers,
     ProducersAdmin,
     TopicPartition,
     ask_producers,
@@ -48,19 +46,6 @@ class ActiveProducer:
     last_timestamp_ms: int
     in_transaction: bool
     broker_id: int
-
-    @classmethod
-    def of(cls, broker_id: int, where: PartitionProducers, entry: Any) -> "ActiveProducer":
-        """Convert an entry of a broker's answer."""
-        return cls(
-            where.topic,
-            where.partition,
-            entry.producer_id,
-            entry.producer_epoch,
-            entry.last_timestamp,
-            entry.current_txn_start_offset >= 0,
-            broker_id,
-        )
 
 
 @dataclass(frozen=True)
@@ -213,17 +198,26 @@ class ProducerPoll:
         for answer in ask_producers(admin, wanted, stop.wait, self._requests_per_second):
             self.counters.requests += answer.is_sent
             self._failed([(each.topic, each.partition) for each in answer.partitions if each.problem])
-            self._answer([(each.topic, each.partition) for each in answer.partitions if not each.problem])
-            for each in answer.partitions:
-                found += (ActiveProducer.of(answer.broker_id, each, entry) for entry in each.producers)
+            answered = {(each.topic, each.partition) for each in answer.partitions if not each.problem}
+            self._answered_late |= self._unanswered & answered
+            self._unanswered -= answered
+            self._answered |= answered
+            found += (
+                ActiveProducer(
+                    each.topic,
+                    each.partition,
+                    entry.producer_id,
+                    entry.producer_epoch,
+                    entry.last_timestamp,
+                    entry.current_txn_start_offset >= 0,
+                    answer.broker_id,
+                )
+                for each in answer.partitions
+                for entry in each.producers
+            )
             if stop.is_set():
                 return found, False
         return found, self.counters.failed_partitions == failed_before
-
-    def _answer(self, portion: list[TopicPartition]) -> None:
-        self._answered_late |= self._unanswered.intersection(portion)
-        self._unanswered.difference_update(portion)
-        self._answered.update(portion)
 
     def _failed(self, portion: list[TopicPartition]) -> None:
         self.counters.failed_partitions += len(portion)

@@ -69,7 +69,6 @@ class SourceTap:
         self._kafka_config = dict(kafka_config)
         self._topic = topic
         self._position_file = position_file
-        self._clock = time.monotonic
         learn_ms = round(learn_seconds * 1000)
         answer_file = position_file and position_file.with_name(position_file.name + ".known-ids")
         self._asking = Asking(ask, learn_ms, answer_file, warn, wall_clock) if ask and learn_ms else None
@@ -79,18 +78,14 @@ class SourceTap:
         here = source.brokers[0] if source.kind == "file" else None
         self._blocks = BlockWatch(metadata_log, here, warn)
         self._committed: Checkpoint | None = None
-        self._idle_rounds = 0
+        self.idle_rounds = 0
+        """Consecutive rounds without new lines and with all events delivered."""
 
     @property
     def counters(self) -> TapCounters:
         """Snapshot of the counters, summed over all brokers."""
         of_lines = asdict(self._watches.counters)
         return TapCounters(**of_lines, **asdict(self._source.counters), bad_lines=self._watches.bad_lines)
-
-    @property
-    def idle_rounds(self) -> int:
-        """Consecutive rounds without new lines and with all events delivered."""
-        return self._idle_rounds
 
     def run(self, stop: threading.Event) -> None:
         """Follow the source until `stop` is set; then deliver what was read and commit the position.
@@ -133,10 +128,12 @@ class SourceTap:
         self._commit(output, stop, _ROUND_FLUSH_TIMEOUT_S)
         saved_at = heartbeat_at = -math.inf
         while not stop.is_set():
-            self._ask(stop)
+            if self._asking is not None:
+                now = time.monotonic()
+                self._asking.step(self._watches.by_name, now, stop, self._requests.newest_ms(now))
             is_idle = not self._read(output, stop)
             output.check()
-            now = self._clock()
+            now = time.monotonic()
             if now - heartbeat_at >= HEARTBEAT_S:
                 self._send_heartbeats(output, stopped=False)
                 heartbeat_at = now
@@ -144,16 +141,11 @@ class SourceTap:
                 # A broker may be restarting, so unacknowledged records may be acknowledged in the next round.
                 settled = self._commit(output, stop, _ROUND_FLUSH_TIMEOUT_S) == 0
                 saved_at = now
-                self._idle_rounds = self._idle_rounds + 1 if settled and is_idle else 0
+                self.idle_rounds = self.idle_rounds + 1 if settled and is_idle else 0
             if is_idle:
                 stop.wait(_POLL_S)
             else:
-                self._idle_rounds = 0
-
-    def _ask(self, stop: threading.Event) -> None:
-        if self._asking is not None:
-            requested_ms = self._requests.newest_ms(self._clock())
-            self._asking.step(self._watches.by_name, self._clock(), stop, requested_ms)
+                self.idle_rounds = 0
 
     def _read(self, output: TapOutput, stop: threading.Event) -> bool:
         """Send the records of new lines; return whether there were any."""
@@ -163,7 +155,7 @@ class SourceTap:
         for batch in batches:
             for record in self._watches.take(batch):
                 output.send(record, stop.is_set)
-        for block in self._blocks.read(self._watches, self._clock()):
+        for block in self._blocks.read(self._watches, time.monotonic()):
             output.send(block, stop.is_set)
         output.send_events(stop.is_set)
         return bool(batches)
