@@ -1,7 +1,7 @@
 """Builds the jar that brokers load, `pid-quota-broker.jar`: `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`.
 
-The Eclipse compiler, pinned with the other jars, compiles `jvm/broker` for Java 11, which Kafka 3.7 runs on. So a JRE
-suffices, and the same source makes the same bytes. A wheel carries the jar.
+The pinned Eclipse compiler compiles `jvm/broker` for Java 11, so a JRE suffices, and the same source makes the same
+bytes. A wheel carries the jar.
 """
 
 import hashlib

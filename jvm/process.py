@@ -1,7 +1,6 @@
 """Starts other programs: always by argument list, never through a shell. Nothing else in the package does.
 
-A program that is started and not awaited leads a process group. Its starter owns the whole group until nothing is left
-of it: the starter ends it by `end`, or the program's watchdog does when the starter is gone.
+A program that is started leads a process group, which its starter, or the program's watchdog, ends as a whole.
 """
 
 import os

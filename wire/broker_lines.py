@@ -1,10 +1,7 @@
 """Lines of the file that the class in a broker writes (`jvm/broker`), one JSON object each.
 
-A line is an appended batch, an answered INIT_PRODUCER_ID request, or the state of the class. A broker writes one line
-per principal, client id and producer id in each tick (10 s by default), so a line stands for many batches.
-
-Lines of a run carry consecutive numbers: a number that is missing is a line that is lost. A run begins with `start`,
-and ends with `stop` if the class could still write it.
+A broker writes one line per principal, client id and producer id in each tick (10 s by default). Lines of a run carry
+consecutive numbers: a missing number is a lost line.
 """
 
 from typing import Annotated
@@ -15,7 +12,6 @@ MAX_LINE_BYTES = 64 * 1024
 """The class writes lines of at most half of it; a longer one is somebody else's."""
 
 LINE_FORMAT = 1
-"""Version of these lines, in `ClassState.format`."""
 
 REPORTER_CLASS = "pidquota.Reporter"
 """Writes them; for a broker's `metric.reporters`."""

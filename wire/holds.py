@@ -1,7 +1,6 @@
-"""The binding that stands for a hold: the enforcer writes it, `pidquota.HoldAuthorizer` on the brokers reads it.
+"""The ACL that stands for a hold: the enforcer writes it, `pidquota.HoldAuthorizer` on the brokers reads it.
 
-A hold is an ACL: DENY Write for a principal on a topic that can't exist. Its name has the hold's end, and the id of the
-lease that set it; one that is set by hand has no id.
+It is DENY Write on a topic that can't exist, whose name has the hold's end, and the id of its lease, if any.
 """
 
 import re

@@ -15,14 +15,12 @@ OWN_TOPICS = frozenset(
         BROKER_LOGS,
     }
 )
-"""Topics whose traffic is never tapped."""
 
 INTERNAL_TOPIC_PREFIX = "__"
 
 ENFORCER_TOPIC = "pid-quota-enforcer"
 """Topic and consumer group of the lock; holds leases (`broker.enforcement.store.lease_topic`) and clock probes."""
 ENFORCER_TOPIC_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
-"""LogAppendTime, for `broker.enforcement.broker_clock`."""
 
 LEARNING_REQUESTS = "pid-quota-requests"
 """Streams request of taps to ask the brokers (`wire.records.LearningRequest`)."""

@@ -14,7 +14,6 @@ class BrokersTime:
     def __init__(self, wall_ms: Clock, steady_ms: Clock) -> None:
         self._wall_ms, self._steady_ms = wall_ms, steady_ms
         self._ahead_ms = wall_ms() - steady_ms()
-        """How far the brokers' time is ahead of the monotonic clock."""
 
     def measured(self, sent_ms: int, broker_ms: int, received_ms: int) -> None:
         """Record a broker's time that was read between two times of the monotonic clock."""

@@ -23,8 +23,8 @@ class EnforcedTime:
 class Escalation:
     """Compares the refused producer ids of decisions that were made while leases were in force.
 
-    A refused producer that continues causes decisions, too, but no *more* refused producer ids. So the next lever is
-    added after two decisions in a row, the second with more refused ids.
+    A refused producer that continues causes no *more* refused producer ids. So the next lever is added after two
+    decisions in a row, the second with more refused ids.
     """
 
     def __init__(self) -> None:

@@ -27,8 +27,8 @@ _TOPIC = (AclOperation.READ, AclOperation.WRITE)
 def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool) -> None:
     """Ask the brokers which operations this user may perform; change nothing.
 
-    `with_holds` returns whether holds can be used, if the user may read the brokers' settings. Raises EnforceError,
-    which names all missing rights, or BrokerUnreachableError.
+    Raises EnforceError, which names all missing rights, or BrokerUnreachableError. `with_holds` returns whether holds
+    can be used.
     """
     admin = admin_client(settings)
     answer = admin.describe_cluster(include_authorized_operations=True, request_timeout=_TIMEOUT_S)

@@ -31,7 +31,6 @@ class LeaseRegistry:
         self.leases: dict[Target, Lease] = {}
         self._log, self._store, self._name, self._hands_off_ms = log, store, name, hands_off_ms
         self._rows: list[EnforcementRecord] | None = None
-        """None before the first read."""
         self._orders: list[ReleaseOrder] = []
         self._unstored: list[LeaseRecord] = []
         """Not yet in the lease topic."""

@@ -1,7 +1,7 @@
 """Mutual exclusion of enforcers: the assignee of a consumer group's only partition holds the lock.
 
-It works across hosts: after a killed holder's session timeout, a standby takes over. A second active enforcer would
-record the first one's quota as the value to restore.
+After a killed holder's session timeout a standby takes over. A second active enforcer would record the first one's
+quota as the value to restore.
 """
 
 import time
@@ -32,7 +32,6 @@ class EnforcerLock:
     """Membership in the enforcers' group. Not thread-safe."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        """Create the topic if it is missing, and join the group."""
         ensure_enforcer_topic(settings)
         self._settings = dict(settings)
         self._held = False
@@ -61,8 +60,8 @@ class EnforcerLock:
     def is_held(self) -> bool:
         """Return whether we hold the lock by the last message of the group; blocks only if brokers do not answer.
 
-        Raises EnforcerLockError if Kafka refuses us the topic or the group, and LeaseStoreError if the topic was
-        deleted and has been recreated.
+        Raises EnforcerLockError if Kafka refuses it, and LeaseStoreError if its topic was deleted and has been
+        recreated.
         """
         message = self._consumer.poll(0)
         error = message.error() if message is not None else None

@@ -34,8 +34,8 @@ class Loop:
     def run(self, stop: threading.Event) -> None:
         """Reconcile until `stop` is set; then, also after an error, end every lease.
 
-        The loop backs off while tables can't be read or written; leases still end on time. Raises EnforceError if
-        leases could not be ended, BrokerError if Kafka refuses us the lock, and any other error.
+        It backs off while tables can't be read or written. Raises EnforceError if leases could not be ended, and any
+        error except those of tables and the lease topic.
         """
         try:
             self._reconcile_until(stop)

@@ -41,17 +41,15 @@ MAX_LEASE_MS = 3_000_000
 CLOCK_SLACK_MS = 5_000
 """Tolerated skew between hosts; a clock further behind a lease's own time was set back."""
 MAX_AHEAD_MS = 300_000
-"""A decision dated further ahead is invalid."""
 NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
 """Bare names: unauthenticated clients and brokers share the first; the others mean everybody and nobody."""
 
 
 @dataclass(frozen=True)
 class ThrottleDecision:
-    """The newest row of a principal in `throttle_decisions`, with the columns for enforcement.
+    """The newest row of a principal in `throttle_decisions`, of one broker or, without `broker_id`, of the cluster.
 
     `throttled_until_ms` is past if it is a release. `client_ids` and `addresses` count refused producer ids.
-    `broker_id` is None if the decision is about the cluster.
     """
 
     decision_id: str
@@ -90,10 +88,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Lease:
-    """A setting that a lever makes on the brokers for a while.
+    """A setting that a lever makes on the brokers for a while; `set_ms` is when `until_ms` was set.
 
-    `set_ms` is when `until_ms` was set. `value` is None for a hold, `previous` if there was no client quota to restore.
-    `revision` orders the lease's records: its end may move both ways, and clocks may be set.
+    `value` is None for a hold, `previous` if there was no client quota to restore. `revision` orders the lease's
+    records, since its end may move both ways, and clocks may be set.
     """
 
     lease_id: str

@@ -17,11 +17,7 @@ _MAX_REMEMBERED = 10_000
 
 @dataclass(frozen=True)
 class EnforcerOptions:
-    """Limits and choices set by the operator.
-
-    `never` has principals, bare or with their type. `shared_client_ids` are also used by healthy producers. A target is
-    left alone for `hands_off_ms` after someone else changed it during a lease.
-    """
+    """Limits and choices set by the operator; `never` has principals, bare or with their type."""
 
     lever: LeverChoice = "auto"
     narrow: bool = True

@@ -66,8 +66,7 @@ class Enforcer:
     def reconcile(self) -> None:
         """Take, extend and end leases as decisions and deadlines require. Leases that are due end before any error.
 
-        Raises EnforcerLockError if Kafka refuses us the lock. LeaseStoreError and whatever the tables raise are safe to
-        retry.
+        Raises EnforcerLockError if Kafka refuses us the lock; all other errors are safe to retry.
         """
         if not self._holds_lock():
             return

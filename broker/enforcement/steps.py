@@ -12,7 +12,6 @@ _STATES: Mapping[StepName, LeaseState] = {"confirm": "in_force", "close": "resto
 """States after steps that change nothing on the brokers."""
 
 LeaseReason = tuple[Lease, str]
-"""A lease, and the reason for its state."""
 
 
 class LeaseSteps:

@@ -43,7 +43,6 @@ LooksLike = Callable[[Collection[str]], Mapping[str, str]]
 """Returns the likely causes by principal, such as `likely deploy, else leak`; unknown ones are missing."""
 
 THROTTLED_PAGE = "docs/throttled.md"
-"""The page for owners of throttled clients."""
 
 _MAX_WAITING = 1_000
 _MAX_IN_A_POST = 100
@@ -82,7 +81,6 @@ class Webhook:
         self._waiting: queue.Queue[dict[str, Any]] = queue.Queue(_MAX_WAITING)
         self._ending = threading.Event()
         self.dropped = 0
-        """Notices dropped so far."""
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 

@@ -60,16 +60,10 @@ class RawAdmin(KafkaAdminClient):
 
 
 class KafkaAdmin(Closing):
-    """Sends requests; connects for the first one.
+    """Sends requests for the `purpose`, and connects for the first one; with `reconnects`, also after a failure.
 
     All requests raise BrokerUnreachableError if no broker answers, RequestNotAllowedError if a right is missing, and
     RequestRefusedError if Kafka refuses for another reason.
-
-    Args:
-        settings: Of kafka-python, see `KafkaConfig.kafka_python`.
-        purpose: Subject of the requests, for messages.
-        timeout_ms: Timeout of a request.
-        reconnects: Whether to connect anew after a failure, because addresses of brokers may have changed.
     """
 
     def __init__(

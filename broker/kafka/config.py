@@ -81,17 +81,23 @@ class KafkaConfig:
         return dict(self.settings)
 
     def spark_options(self, jaas_prefix: str = "") -> dict[str, str]:
-        """Return the settings as options of Spark's Kafka source, whose client is the Java one.
+        """Return the settings as options of Spark's Kafka source, with a prefix of the login module's class.
 
-        `jaas_prefix` is that of the login module's class, see `streaming.databricks.jaas_prefix`. It raises
-        KafkaConfigError for a security setting without a counterpart in Java.
+        It raises KafkaConfigError for a security setting without a counterpart in Java.
         """
         self._refuse(_NOT_FOR_JAVA, "by Spark's Kafka source")
         java = {name: value for name, value in self.settings.items() if not name.startswith(("sasl.", "ssl."))}
         mechanism = self.settings.get("sasl.mechanisms", self.settings.get("sasl.mechanism"))
         if mechanism:
             java["sasl.mechanism"] = mechanism
-            java["sasl.jaas.config"] = self._jaas(mechanism, jaas_prefix)
+            if mechanism not in _JAAS_MODULES:
+                raise _unsupported(mechanism)
+            user, password = (
+                self.settings.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
+                for name in ("sasl.username", "sasl.password")
+            )
+            login = f'{_JAAS_MODULES[mechanism]} required username="{user}" password="{password}";'
+            java["sasl.jaas.config"] = jaas_prefix + login
         if "security.protocol" in java:
             java["security.protocol"] = java["security.protocol"].upper()
         java |= self._java_tls()
@@ -154,16 +160,6 @@ class KafkaConfig:
         if self.settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
             msg = "enable.ssl.certificate.verification=false is not supported: name the CA in ssl.ca.location"
             raise KafkaConfigError(msg)
-
-    def _jaas(self, mechanism: str, prefix: str) -> str:
-        module = _JAAS_MODULES.get(mechanism)
-        if module is None:
-            raise _unsupported(mechanism)
-        user, password = (
-            self.settings.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
-            for name in ("sasl.username", "sasl.password")
-        )
-        return f'{prefix}{module} required username="{user}" password="{password}";'
 
 
 def _unsupported(mechanism: str) -> KafkaConfigError:

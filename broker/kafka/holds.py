@@ -15,7 +15,6 @@ _PURPOSE = Purpose(
 )
 _TIMEOUT_MS = 10_000
 _HEARD_S = 3.0
-"""Within this time all brokers learn of a change."""
 
 
 class HoldBindings(KafkaAdmin):

@@ -52,7 +52,6 @@ class ProducersAdmin(KafkaAdmin):
     """Requests about producers; needs READ on the topics."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        """Connect."""
         super().__init__({**settings, "receive_message_max_bytes": _MAX_ANSWER_BYTES}, timeout_ms=_TIMEOUT_MS)
         self.connect()
 
@@ -136,8 +135,7 @@ def ask_producers(
 def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator[list[int]]:
     """Ask the leaders for the producer ids of all partitions; yield those of each.
 
-    Raises BrokerUnreachableError if a broker does not answer, and ClusterRequestError if a partition has no leader, or
-    this user may not read or see a topic.
+    Raises BrokerError if one does not answer or has no leader, or if this user may not read or see a topic.
     """
     hidden = admin.hidden_topic()
     if hidden is not None:

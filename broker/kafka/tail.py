@@ -67,8 +67,7 @@ class TopicReader(Closing):
     ) -> None:
         """Look up the partitions and their ends, and begin to fetch.
 
-        `start` may be the minimum time of the first record, in ms since the epoch. `timeout_s` bounds each request, and
-        the wait for the next existing record. The user must be allowed to READ `group`, which is not joined.
+        The user must be allowed to READ `group`, which is not joined. `start` may be a time in ms since the epoch.
         """
         self._config = config
         self._topic = topic

@@ -4,7 +4,7 @@ Broker and controller in one JVM, SASL/PLAIN for users, a plaintext listener for
 lines the tap reads. It ends with the `with` block or this process, even on SIGKILL (see `jvm.watchdog`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from broker.errors import LocalBrokerError, PortTakenError
@@ -31,7 +31,7 @@ PORT_ATTEMPTS = 5
 class LocalBroker(ServerProcess):
     """Starts Kafka on entering the context, and stops it on leaving.
 
-    `data_folder` may be empty, missing, or from an earlier run. `users` has passwords by user name. `holds` loads
+    `data_folder` may be from an earlier run. `users` has passwords by user name. `holds` loads
     `pidquota.HoldAuthorizer`. `port` is that of the SASL listener. `server_properties` have `_` for `.`.
     """
 
@@ -41,7 +41,6 @@ class LocalBroker(ServerProcess):
         users: Mapping[str, str] = DEFAULT_USERS,
         *,
         jars: Path | None = None,
-        super_users: Sequence[str] = ("admin",),
         holds: bool = False,
         port: int | None = None,
         **server_properties: object,
@@ -49,7 +48,6 @@ class LocalBroker(ServerProcess):
         super().__init__(data_folder.resolve())
         self.broker_id = BROKER_ID
         self._users = dict(users)
-        self._super_users = tuple(super_users)
         self._jars = jars
         self._port = port
         self._extra = server_properties_of(as_properties(server_properties), holds=holds)
@@ -113,7 +111,7 @@ class LocalBroker(ServerProcess):
         return Jvm(kafka_classpath(self._jars), log_option, (broker_jar(self._jars),))
 
     def _start_on(self, ports: Ports) -> None:
-        write_server_properties(self.properties, ports, self._users, self._super_users, self._extra)
+        write_server_properties(self.properties, ports, self._users, self._extra)
         jvm = self._java()
         self.format(jvm, new_cluster_id())
         self.launch(jvm)

@@ -1,7 +1,7 @@
 """Writes a local broker's configuration: server.properties and the log4j2 file."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ _DEFAULTS: dict[str, object] = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN",
+    # The users of the inner listener are anonymous.
+    "super.users": "User:ANONYMOUS;User:admin",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
     "default.replication.factor": 1,
@@ -77,7 +79,6 @@ def write_server_properties(
     path: Path,
     ports: Ports,
     users: Mapping[str, str],
-    super_users: Sequence[str],
     extra: Mapping[str, object],
     *,
     node_id: int = 1,
@@ -85,8 +86,8 @@ def write_server_properties(
 ) -> None:
     """Write server.properties, readable by the owner only, because it contains passwords.
 
-    `super_users` are exempt from ACLs, like `ANONYMOUS` of the inner listener. `extra` overrides our properties.
-    `controllers` has the controller port of each server by node id; by default this server is the only one.
+    `extra` overrides our properties. `controllers` has the controller port of each server by node id; by default this
+    server is the only one.
     """
     voters = controllers or {node_id: ports.controller}
     properties = {
@@ -96,7 +97,6 @@ def write_server_properties(
         "listeners": f"CLIENTS://{HOST}:{ports.clients},INNER://{HOST}:{ports.inner},CONTROLLER://{HOST}:{ports.controller}",
         "advertised.listeners": f"CLIENTS://{HOST}:{ports.clients},INNER://{HOST}:{ports.inner}",
         "controller.quorum.voters": ",".join(f"{voter}@{HOST}:{port}" for voter, port in voters.items()),
-        "super.users": ";".join(f"User:{name}" for name in ("ANONYMOUS", *super_users)),
         "listener.name.clients.plain.sasl.jaas.config": _plain_login(users),
         **extra,
     }

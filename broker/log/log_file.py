@@ -21,7 +21,6 @@ class LineCutter:
     def __init__(self) -> None:
         self.oversized_lines = 0
         self.unfinished_bytes = 0
-        """Bytes after the last line."""
         self._pieces: list[bytes] = []
         self._too_long = False
 

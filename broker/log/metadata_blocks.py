@@ -1,7 +1,6 @@
-"""Reads blocks of producer ids from a node's metadata log, which exists without any settings.
+"""Reads blocks of producer ids from the metadata log `__cluster_metadata-0` of a broker or controller, or a copy.
 
-The log is `__cluster_metadata-0` in the `metadata.log.dir` (or `log.dirs`) of every broker and controller; a copy
-suffices. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block (KIP-730).
+Each block is a `ProducerIdsRecord`, which holds the start of the *next* block (KIP-730).
 """
 
 import struct

@@ -15,7 +15,6 @@ STEP_BYTES = 4 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _LENGTH_END = 8, 12
 _MIN_BYTES, _MAX_BYTES = 61, 256 * 1024 * 1024
-"""Sizes of a batch."""
 _MAY_BE_BLOCK = bytes([1, 15])
 """Frame version and type of a `ProducerIdsRecord`; batches without these bytes are skipped."""
 
@@ -38,7 +37,6 @@ class MetadataFollower:
         self.position = position
         """After the last batch read; None before the first."""
         self.is_behind = False
-        """Whether the log may have more to read."""
 
     def read(self, folder: Path) -> list[Block]:
         """Return the blocks of the next `STEP_BYTES`."""

@@ -45,16 +45,14 @@ class Source(Protocol):
 
     kind: str
     """`file` or `topic`, for the heartbeat."""
+    brokers: list[int]
+    """Ids of the brokers that are known before their lines arrive."""
 
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
         """Resume at `position`; lines before `sent_up_to` are marked as repeated."""
 
     def read(self) -> list[LineBatch]:
         """Return new lines, if any; may block for some 100 ms."""
-
-    @property
-    def brokers(self) -> list[int]:
-        """Ids of the brokers that are known before their lines arrive."""
 
     @property
     def position(self) -> Position | None:

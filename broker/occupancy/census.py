@@ -34,11 +34,7 @@ _decode_init = msgspec.json.Decoder(ProducerInit).decode
 
 @dataclass(frozen=True)
 class TakenCensus:
-    """A census and its diagnostics.
-
-    `down` has the brokers that should hold replicas and returned nothing, with the reason. `is_tapped` tells whether
-    the topic `produce-events` exists.
-    """
+    """A census, the brokers that should hold replicas and returned nothing (`down`), and whether taps write events."""
 
     census: Census
     expirations: tuple[BrokerExpiration, ...]

@@ -40,10 +40,9 @@ class Forecast:
 
 @dataclass(frozen=True)
 class BrokerOutlook:
-    """One broker, now and later.
+    """One broker, now and later: `led_pids` are of partitions that it leads, `held_pids` of all its replicas.
 
-    `led_pids` are of partitions that it leads, `held_pids` of all its replicas. Entries with an open transaction do not
-    expire. The forecast with the highest rate comes first: plan by it.
+    The forecast with the highest rate comes first: plan by it.
     """
 
     broker_id: int

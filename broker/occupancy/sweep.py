@@ -1,7 +1,6 @@
-"""Takes a census: asks every broker, rate limited, for the producers of each replica it holds.
+"""Takes a census: asks every broker, followers too, for the producers of each replica it holds.
 
-Each request names its broker, so followers answer, too, with the producers of their replicas. Needs READ on
-the topics and DESCRIBE_CONFIGS on the cluster. The answer for a partition is not paged, whatever its size.
+Needs READ on the topics and DESCRIBE_CONFIGS on the cluster.
 """
 
 import time
@@ -26,10 +25,9 @@ _OF_ONE_BROKER = "DYNAMIC_BROKER_CONFIG"
 
 @dataclass(frozen=True)
 class BrokerExpiration:
-    """Expiration settings of a broker.
+    """Expiration settings of a broker, which its own `producer.id.expiration.ms` may override (`is_own`).
 
-    `transactional_id_ms` applies to coordinators, not producers (KIP-854). `is_own` tells that
-    `producer.id.expiration.ms` is set on this broker, which overrides a cluster-wide value.
+    `transactional_id_ms` applies to coordinators, not producers (KIP-854).
     """
 
     broker_id: int

@@ -1,8 +1,7 @@
-"""Asks the brokers which producer ids existed before a watch began.
+"""Asks the brokers which producer ids existed before a watch began, or before a stream forgot them.
 
 A tap that begins to watch, or has missed lines, can't tell old ids from new: an id that no broker held at the time of
-the question is new. Until the answer is complete, the tap marks all events of the first window as `learning`. A stream
-that forgot ids requests a question, too (`LearningRequest`); other streams may remember ids that it forgot.
+the question is new. Until the answer is complete, the tap marks all events of the first window as `learning`.
 """
 
 import threading

@@ -11,7 +11,6 @@ from broker.tap.watches import Watches
 from wire.records import ProducerIdBlock
 
 LOOK_S = 10.0
-"""Interval of reads of the log."""
 
 
 class BlockWatch:

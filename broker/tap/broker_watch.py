@@ -54,7 +54,6 @@ class BrokerWatch:
     ) -> None:
         self.broker_id = broker_id
         self.stream = ""
-        """Where its lines were read last."""
         self.learning = LearningTime()
         self.answers = NO_ANSWERS
         self.counters = LineCounters()

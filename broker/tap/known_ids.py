@@ -20,8 +20,7 @@ _PIECE = 50_000
 class Watched(NamedTuple):
     """The position in a broker's lines at the time of the question.
 
-    `asked_at_ms` is the time of its newest line, or when the requesting stream began to learn; at most the tap's own
-    time, because a broker's clock may be ahead.
+    `asked_at_ms` is the time of its newest line, or when the requesting stream began to learn, but never ahead of us.
     """
 
     since_ms: int

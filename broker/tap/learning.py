@@ -1,7 +1,6 @@
 """Tracks how long a broker has been watched without a gap. Pure: no clock.
 
-Producer ids that appear in the first window of a watch may be old, so the tap marks their events `learning`, and the
-stream does not charge them. Silence isn't a gap, since the class in the broker numbers its lines.
+Producer ids in the first window of a watch may be old, so the tap marks their events `learning`.
 """
 
 import msgspec

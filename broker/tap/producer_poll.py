@@ -1,9 +1,7 @@
 """Polls brokers for the producer ids of their partitions: for managed clusters that expose no logs.
 
-It sees no principals. It writes produce events for producer ids whose owner a file or the cluster's ACLs determine;
-without either, it only counts. Brokers remember a producer id for a day after its last batch, so ids found at the first
-poll count as old; an event is made only when an id appears later or has a new batch, dated by the poll. Activity
-between two polls on a leader that has died is missed.
+It makes an event of an id that appears after the first poll or has a new batch, if a file or ACLs tell its owner.
+Activity between two polls on a leader that has died is missed.
 """
 
 import threading
@@ -18,7 +16,6 @@ from broker.kafka.acls import Acls
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import (
     NO_LEADER,
-    REQUESTS_PER_SECOND,
     ProducersAdmin,
     TopicPartition,
     ask_producers,
@@ -88,7 +85,6 @@ class ProducerPoll:
         report: Callable[[Sequence[LedProducers]], None] = lambda _: None,
         report_placement: Callable[[PollPlacement], None] = lambda _: None,
         topic: str = PRODUCE_EVENTS,
-        requests_per_second: float = REQUESTS_PER_SECOND,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._kafka = kafka
@@ -97,7 +93,6 @@ class ProducerPoll:
         self._report = report
         self._report_placement = report_placement
         self._topic = topic
-        self._requests_per_second = requests_per_second
         self._clock = clock
         self._seen: dict[int, _Sighting] = {}
         # Ids in a partition's first answer are old if the partition existed in an earlier round.
@@ -195,7 +190,7 @@ class ProducerPoll:
             return None
         self._failed(led.pop(NO_LEADER, []))
         wanted = {leader: [each for each in led[leader] if not is_own_topic(each[0])] for leader in led}
-        for answer in ask_producers(admin, wanted, stop.wait, self._requests_per_second):
+        for answer in ask_producers(admin, wanted, stop.wait):
             self.counters.requests += answer.is_sent
             self._failed([(each.topic, each.partition) for each in answer.partitions if each.problem])
             answered = {(each.topic, each.partition) for each in answer.partitions if not each.problem}

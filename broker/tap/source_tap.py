@@ -1,9 +1,7 @@
 """The tap: reads the lines of brokers' classes and writes who produced with which producer id to `produce-events`.
 
-One tap per broker, on the broker's machine, or one for many brokers that ship their lines to a topic. Delivery is at
-least once: the position is committed only after Kafka has acknowledged all records before it. After a crash the tap
-rereads the lines since the last commit (a second at most) and marks their events `repeated`; they change nothing
-downstream, because a producer id counts once.
+Delivery is at least once: the position is committed after Kafka has acknowledged all records before it. After a crash
+the tap rereads the lines since then and marks their events `repeated`, which changes nothing downstream.
 """
 
 import math
@@ -29,7 +27,6 @@ from wire.heartbeat import TapHeartbeat
 from wire.topics import PRODUCE_EVENTS, TAP_STATUS
 
 HEARTBEAT_S = 10.0
-"""Interval of heartbeats."""
 
 _POLL_S = 0.1
 _SAVE_INTERVAL_S = 1.0
@@ -45,10 +42,9 @@ class TapCounters(SourceCounters, LineCounters):
 
 
 class SourceTap:
-    """Follows one source until it is stopped.
+    """Follows one source until it is stopped; without `ask` it learns by waiting, with `learn_seconds` of 0 not at all.
 
-    Without `position_file` the position is not kept. Without `metadata_log` the class in the broker of a file names the
-    folder. Without `ask` the tap learns by waiting; `learn_seconds` of 0 disables learning.
+    Without `metadata_log` the class in the broker of a file names the folder.
     """
 
     def __init__(
@@ -93,8 +89,7 @@ class SourceTap:
         Raises:
             BrokerUnreachableError: If no broker answers at the start.
             TopicMissingError: If one of our topics does not exist.
-            TapError: If the source or the position file can't be read, or the lines are of another broker.
-            TapDeliveryError: If Kafka refused an event; the next run resends it from the committed position.
+            TapError: If source or position file can't be read, lines are of another broker, or Kafka refused an event.
         """
         for topic in (self._topic, TAP_STATUS):
             await_topic(self._kafka_config, topic)

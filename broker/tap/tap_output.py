@@ -29,7 +29,6 @@ PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
     # Errors only: a loading coordinator on a new broker needs no warning.
     "log_level": 3,
 }
-"""Settings of every producer of produce events."""
 
 
 def pack_round(events: Iterable[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:
@@ -47,7 +46,6 @@ class TapOutput:
     """One producer for all topics."""
 
     def __init__(self, config: Mapping[str, str], events_topic: str) -> None:
-        """Connect on the first record."""
         self._servers = config["bootstrap.servers"]
         self._producer = Producer({**config, **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
         self._topics: dict[type[msgspec.Struct], str] = {

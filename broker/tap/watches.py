@@ -20,7 +20,6 @@ class Watches:
 
     def __init__(self, *, learn_ms: int, own_topic: str, warn: Callable[[str], None] = lambda _: None) -> None:
         self.by_name: dict[str, BrokerWatch] = {}
-        """Watches by the broker's id, as text."""
         self.bad_lines = 0
         self.bad_samples: deque[str] = deque(maxlen=_BAD_SAMPLES)
         self._by_id: dict[int, BrokerWatch] = {}

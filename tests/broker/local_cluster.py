@@ -31,14 +31,12 @@ class LocalCluster:
         users: Mapping[str, str] = DEFAULT_USERS,
         *,
         jars: Path | None = None,
-        super_users: Sequence[str] = ("admin",),
         holders: Collection[int] = (),
         **server_properties: object,
     ) -> None:
         """Nothing starts before the context is entered."""
         self._folder = data_folder.resolve()
         self._users = dict(users)
-        self._super_users = tuple(super_users)
         self._jars = jars
         self._holders = frozenset(holders)
         self._extra = {**_REPLICATED, **as_properties(server_properties)}
@@ -151,7 +149,6 @@ class LocalCluster:
             server.properties,
             self._ports[node_id],
             self._users,
-            self._super_users,
             server_properties_of(self._extra, holds=node_id in self._holders),
             node_id=node_id,
             controllers={node: ports.controller for node, ports in self._ports.items()},

@@ -78,13 +78,9 @@ NEARLY_ALL = 0.95
 class Lever(Protocol):
     """Keeps a principal from getting new producer ids."""
 
-    @property
-    def name(self) -> LeverName:
-        """Its name in leases, tables and options."""
-
-    @property
-    def suffices(self) -> bool:
-        """Whether it suffices without a weaker lever."""
+    name: LeverName
+    suffices: bool
+    """Whether it suffices without a weaker lever."""
 
     @property
     def canary(self) -> Canary | None:

@@ -12,7 +12,6 @@ from broker.enforcement.notices import Notice
 from broker.errors import BrokerError
 
 CANARY = "pid-quota-canary"
-"""Name of a user that does not exist."""
 
 _WATCH_MS = 600_000
 """Longer than the intervals of reconcilers (Strimzi: 2 minutes)."""

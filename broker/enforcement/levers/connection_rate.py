@@ -1,7 +1,6 @@
 """The lever `connection_creation_rate`: open connections of an address continue, and new ones wait.
 
-All clients of an address share it, so it applies only to addresses that no other principal used in the last hour. It
-does not slow open connections, so `request_percentage` is used with it.
+All clients of an address share it, so it applies only to addresses that no other principal used in the last hour.
 """
 
 from collections.abc import Callable, Collection

@@ -83,10 +83,10 @@ def is_library_default(client_id: str) -> bool:
 
 
 def user_targets(decision: ThrottleDecision, limits: TargetLimits) -> Targets:
-    """Choose between a few client ids of the user and the whole user, for `request_percentage`.
+    """Choose between a few client ids of the user and the whole user.
 
-    A decision has no data on healthy producers, so a client id counts as shared with them if it is a library's default
-    or an operator lists it. `limits.written` bounds the quotas for a client that changes its id each time.
+    Decisions have no data on healthy producers: a library's default client id counts as shared with them, and those
+    that an operator lists.
     """
     user = user_of(decision.principal)
     if decision.principal != f"User:{user}":

@@ -1,7 +1,6 @@
-"""The lease topic: open leases and release orders.
+"""The lease topic: open leases and release orders, which suffice to end every lease without the tables.
 
-It suffices to end every lease without the tables. The newest step of each lease is a record, removed only when the
-table has its last step. Anyone who can write this topic can loosen quotas: grant WRITE to the enforcer alone.
+A lease's newest step is removed only when the table has its last one. Who can write this topic can loosen quotas.
 """
 
 import re

@@ -19,7 +19,6 @@ from tables.store.open import open_store
 from tables.times import to_time
 
 STREAM_TABLES = ("producer_id_metrics", "throttle_decisions")
-"""Tables that a running stream writes regularly."""
 
 
 def follow_writes(store: TableStore) -> Callable[[], int]:
