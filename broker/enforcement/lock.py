@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from broker.errors import BrokerError, EnforcerLockError, LeaseStoreError
 from broker.kafka.errors import name_of
 from broker.kafka.topics import ensure_topic, require_topic
-from wire.topics import ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS
+from wire.topics import ENFORCER_TOPIC
 
 LOCK_PARTITION = 0
 """Only its assignee holds the lock, even if the topic has more partitions."""
@@ -132,7 +132,7 @@ def _has_lock(partitions: list[TopicPartition]) -> bool:
 def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
     """Create the topic of the lock if it is missing."""
     try:
-        ensure_topic(settings, ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, _TIMEOUT_S)
+        ensure_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)
         count = require_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)
     except BrokerError as error:
         msg = (

@@ -110,16 +110,13 @@ class Webhook:
 
     def _run(self) -> None:
         while True:
-            batch = self._next()
+            # Only this thread takes notices.
+            batch = [self._waiting.get_nowait() for _ in range(min(self._waiting.qsize(), _MAX_IN_A_POST))]
             if batch:
                 self._deliver(batch)
             elif self._ending.is_set():
                 return
             self._ending.wait(self._pause_s)
-
-    def _next(self) -> list[dict[str, Any]]:
-        # Only this thread takes notices.
-        return [self._waiting.get_nowait() for _ in range(min(self._waiting.qsize(), _MAX_IN_A_POST))]
 
     def _deliver(self, batch: list[dict[str, Any]]) -> None:
         throttles = [event for event in batch if event["event"] == "THROTTLE"]

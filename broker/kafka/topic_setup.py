@@ -16,10 +16,9 @@ from broker.kafka.errors import reason_of
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, create_topics, existing_topics
 from wire.topics import (
     BROKER_LOGS,
+    COMPACTED,
     ENFORCER_TOPIC,
-    ENFORCER_TOPIC_SETTINGS,
     LEARNING_REQUESTS,
-    LEARNING_REQUESTS_SETTINGS,
     PRODUCE_EVENTS,
     TAP_STATUS,
     topic_settings,
@@ -82,8 +81,7 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
         for name, settings in topic_settings().items()
     ]
     logs = TopicPlan(BROKER_LOGS, retention | {"message.timestamp.type": "LogAppendTime"}, partitions)
-    requests = TopicPlan(LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, 1)
-    return [*plans, logs, requests, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
+    return [*plans, logs, *(TopicPlan(name, COMPACTED, 1) for name in (LEARNING_REQUESTS, ENFORCER_TOPIC))]
 
 
 class TopicSetup:

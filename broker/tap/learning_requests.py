@@ -16,7 +16,7 @@ from broker.kafka.tail import BAD_VALUE_ERRORS, TopicReader
 from broker.kafka.topics import ensure_topic
 from broker.tap.once import Once
 from wire.records import LearningRequest
-from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
+from wire.topics import LEARNING_REQUESTS
 
 _TIMEOUT_S = 5.0
 _REOPEN_S = 60.0
@@ -47,7 +47,7 @@ class LearningRequests(Closing):
                 self._take(self._topic.poll())
             elif now_s >= self._open_at:
                 self._open_at = now_s + _REOPEN_S
-                ensure_topic(self._config, LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, _TIMEOUT_S)
+                ensure_topic(self._config, LEARNING_REQUESTS, _TIMEOUT_S)
                 self._topic = TopicReader(self._config, LEARNING_REQUESTS, _TIMEOUT_S)
                 self._take(self._topic.read_to_end())
         except BrokerError as error:

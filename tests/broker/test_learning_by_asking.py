@@ -23,7 +23,7 @@ from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import LIMIT_S, file_tap, new_topic, read_events, running, wait_until, wait_until_idle
 from tests.kits.cluster_kit import replicated_topic
 from wire.records import LearningRequest
-from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
+from wire.topics import LEARNING_REQUESTS
 
 HOUR_S = 3600.0
 LEARNED, CHARGED = (True, False), (False, True)
@@ -34,7 +34,7 @@ PARTITIONS = 3
 def new_requests(broker: LocalBroker) -> Iterator[Callable[[str, LearningRequest], None]]:
     """Writes requests, of which none are there."""
     admin = AdminClient({**broker.admin_config()})
-    ensure_topic(broker.admin_config(), LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS)
+    ensure_topic(broker.admin_config(), LEARNING_REQUESTS)
     yield request_writer(broker.admin_config())
     admin.delete_topics([LEARNING_REQUESTS])[LEARNING_REQUESTS].result(LIMIT_S)
     wait_until(lambda: LEARNING_REQUESTS not in admin.list_topics(timeout=LIMIT_S).topics, "no requests")
