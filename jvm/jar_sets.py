@@ -90,7 +90,6 @@ def _complete_jars(folder: Path | None, name: str) -> tuple[Path, ...]:
 
 
 def _pinned(name: str) -> dict[str, str]:
-    """Return the SHA-256 of each jar of a set, by path relative to the folder."""
     lines = resources.files("jvm").joinpath("jars.sha256").read_text(encoding="ascii").splitlines()
     pinned = {path: digest for digest, path in (line.split() for line in lines)}
     return {path: digest for path, digest in pinned.items() if path.startswith(f"{name}/")}

@@ -119,8 +119,6 @@ class _Addressed(msgspec.Struct):
 
 
 class _Placed(msgspec.Struct):
-    """A record of either version."""
-
     principal: str
     address: str | None = None
     groups: list[_Addressed] = []

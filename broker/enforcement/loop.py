@@ -63,7 +63,6 @@ class Loop:
                 self.notify(Notice(self.clocks.now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
 
     def _pause(self, stop: threading.Event, next_s: float) -> bool:
-        """Wait until the next poll, check of the leases, decision or `stop`; return whether `stop` is set."""
         end_s = min(max(next_s, time.monotonic() + _NEWS_CHECK_S), time.monotonic() + _ENDS_CHECK_S)
         while (left_s := end_s - time.monotonic()) > 0:
             if stop.wait(min(left_s, _NEWS_CHECK_S)) or self.enforcer.has_news():

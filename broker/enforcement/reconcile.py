@@ -13,8 +13,7 @@ from broker.enforcement.model import Clocks, Lease, LeaseState, Pace, Target, Th
 from broker.enforcement.notices import Notice, NoticeAction
 from broker.enforcement.planner import EnforcerOptions, LeasePlan, Planner
 from broker.enforcement.ports import EnforcerPorts
-from broker.enforcement.steps import LeaseReason, LeaseSteps
-from broker.enforcement.strays import clear_strays, for_each_canary
+from broker.enforcement.steps import LeaseReason, LeaseSteps, clear_strays, for_each_canary
 
 _ACTIONS: dict[LeaseState, NoticeAction] = {
     "in_force": "throttled",

@@ -11,7 +11,7 @@ from broker.enforcement.model import Clocks, EnforcementRecord, Lease, LeverName
 from broker.enforcement.notices import Notice
 from broker.enforcement.ports import ActionLog, LeaseStore
 from broker.enforcement.reconcile import Enforcer
-from broker.enforcement.strays import clear_strays
+from broker.enforcement.steps import clear_strays
 from broker.errors import EnforceError, LeaseStoreError
 from tables.errors import TableError
 
@@ -85,7 +85,6 @@ class Release:
             left = self._open_leases(principal)
 
     def _require_free(self, principal: str | None) -> None:
-        """Remove settings without a lease; raise if some remain."""
 
         def counts(stray: Stray) -> bool:
             # A running enforcer may watch its canary, and would take us for a reconciler. A canary slows nobody.

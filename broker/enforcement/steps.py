@@ -1,8 +1,10 @@
 """Takes the next step of each lease: compares it with the brokers first, and retries transient failures."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 
-from broker.enforcement.levers.base import LeaseChange, Lever, StepName
+from broker.enforcement.levers.base import LeaseChange, Lever, StepName, Stray
+from broker.enforcement.levers.canary import Canary
 from broker.enforcement.model import Clocks, Lease, LeaseState, LeverName, Target, ThrottleDecision
 from broker.enforcement.notices import Notice, NoticeAction
 from broker.errors import BrokerError, RequestNotAllowedError, RequestRefusedError
@@ -93,3 +95,40 @@ class LeaseSteps:
             action: NoticeAction = "alert" if isinstance(error, RequestNotAllowedError) else "trying again"
             why = f"with pauses of up to {_BACKOFF_MS[-1] // 1000} s: {error}"
             self._notify(Notice(self._clocks.now_ms(), action, why, principal, target))
+
+
+def for_each_canary(levers: Mapping[LeverName, Lever], call: Callable[[Canary], None]) -> None:
+    """Call with the canary of each lever, where the brokers answer."""
+    for canary in [lever.canary for lever in levers.values() if lever.canary is not None]:
+        with suppress(BrokerError):
+            call(canary)
+
+
+def clear_strays(
+    levers: Mapping[LeverName, Lever],
+    leases: Collection[Lease],
+    now_ms: int,
+    counts: Callable[[Stray], bool] = lambda _: True,
+) -> tuple[list[Stray], list[BrokerError]]:
+    """Remove those settings without a lease that `counts` selects and that are certainly ours.
+
+    Return the rest of these, and the errors of levers whose brokers do not answer.
+    """
+    left: list[Stray] = []
+    errors: list[BrokerError] = []
+    for lever in levers.values():
+        try:
+            left += [each for each in lever.strays(leases, now_ms) if counts(each) and not _is_removed(each)]
+        except BrokerError as error:
+            errors.append(error)
+    return left, errors
+
+
+def _is_removed(stray: Stray) -> bool:
+    if stray.remove is None:
+        return False
+    try:
+        stray.remove()
+    except BrokerError:
+        return False
+    return True

@@ -193,7 +193,6 @@ class LogFile:
         return later[0] if later else self._path
 
     def _find(self, head: Head, inode: int | None, offset: int) -> Path | None:
-        """Return the file of a position, whatever its name is now."""
         files = [self._path, *rotated_files(self._path)]
         same = [path for path in files if path.exists() and head.fits(beginning_of(path))]
         for path in same:

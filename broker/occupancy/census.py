@@ -126,8 +126,6 @@ def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) ->
 
 
 class _Newest:
-    """The principal of the newest record of each producer id."""
-
     def __init__(self) -> None:
         self.principals: dict[int, str] = {}
         self._at_ms: dict[int, int] = {}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from broker.errors import MetadataLogError
-from broker.log.metadata_follower import MetadataFollower, MetadataPosition
+from broker.log.metadata_blocks import MetadataFollower, MetadataPosition
 from broker.tap.once import Once
 from broker.tap.watches import Watches
 from wire.records import ProducerIdBlock

@@ -83,7 +83,6 @@ class _Requests:
         """When requests from clocks ahead of ours are due, and when they end."""
 
     def add(self, request: LearningRequest, now_ms: float) -> None:
-        """Add a request, unless it is over."""
         # Streams count whole seconds. A request from a clock that is ahead waits until our clock gets there: an earlier
         # answer must not count for ids that were lost later.
         due_ms = -(-request.learns_from_ms // 1000) * 1000

@@ -8,7 +8,7 @@ import msgspec
 from typing_extensions import Buffer
 
 from broker.errors import TapError
-from broker.log.metadata_follower import MetadataPosition
+from broker.log.metadata_blocks import MetadataPosition
 from broker.tap.broker_watch import SavedWatch
 from wire.heartbeat import Position
 

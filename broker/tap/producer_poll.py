@@ -248,7 +248,6 @@ class ProducerPoll:
 
 
 def _latest(found: Sequence[ActiveProducer]) -> dict[int, ActiveProducer]:
-    """Return the entry with the newest batch of each producer id."""
     latest: dict[int, ActiveProducer] = {}
     for each in found:
         if each.producer_id not in latest or each.last_timestamp_ms > latest[each.producer_id].last_timestamp_ms:
