@@ -16,8 +16,6 @@ OWN_TOPICS = frozenset(
     }
 )
 
-INTERNAL_TOPIC_PREFIX = "__"
-
 ENFORCER_TOPIC = "pid-quota-enforcer"
 """Topic and consumer group of the lock; holds leases (`broker.enforcement.store.lease_topic`) and clock probes."""
 
@@ -29,7 +27,7 @@ COMPACTED = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compa
 
 def is_own_topic(topic: str) -> bool:
     """Whether `pid-quota tap poll` must ignore this topic: one of ours, or internal to Kafka."""
-    return topic in OWN_TOPICS or topic.startswith(INTERNAL_TOPIC_PREFIX)
+    return topic in OWN_TOPICS or topic.startswith("__")
 
 
 def topic_settings() -> dict[str, dict[str, str]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from broker.errors import MetadataLogError
-from broker.log.metadata_blocks import MetadataFollower, MetadataPosition
+from broker.log.metadata_blocks import MetadataFollower
 from broker.tap.once import Once
 from broker.tap.watches import Watches
 from wire.records import ProducerIdBlock
@@ -21,17 +21,8 @@ class BlockWatch:
 
     def __init__(self, folder: Path | None, broker_id: int | None, warn: Callable[[str], None]) -> None:
         self._folder, self._broker_id, self._warn_once = folder, broker_id, Once(warn)
-        self._follower = MetadataFollower()
+        self.follower = MetadataFollower()
         self._look_at = -math.inf
-
-    @property
-    def position(self) -> MetadataPosition | None:
-        """After the last batch read."""
-        return self._follower.position
-
-    def restore(self, position: MetadataPosition | None) -> None:
-        """Resume where the last run ended."""
-        self._follower = MetadataFollower(position)
 
     def read(self, watches: Watches, now_s: float) -> list[ProducerIdBlock]:
         """Return new blocks, at most every `LOOK_S`."""
@@ -40,12 +31,12 @@ class BlockWatch:
         if folder is None or now_s < self._look_at:
             return []
         try:
-            found = self._follower.read(folder)
+            found = self.follower.read(folder)
         except MetadataLogError as error:
             self._look_at = now_s + LOOK_S
             self._warn_once(f"blocks of producer ids are not seen: {error}")
             return []
-        if not self._follower.is_behind:
+        if not self.follower.is_behind:
             self._look_at = now_s + LOOK_S
         ours = [each for each in found if self._broker_id in (None, each.broker_id)]
         for block in ours:

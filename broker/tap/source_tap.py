@@ -116,7 +116,7 @@ class SourceTap:
         if self._asking is not None:
             self._asking.load()
         self._watches.restore(saved.watches)
-        self._blocks.restore(saved.blocks)
+        self._blocks.follower.position = saved.blocks
         self._source.open(saved.position, saved.sent_up_to)
 
     def _follow(self, output: TapOutput, stop: threading.Event) -> None:
@@ -178,7 +178,7 @@ class SourceTap:
         position = self._source.position
         if left or self._position_file is None or position is None:
             return left
-        checkpoint = Checkpoint(position, None, self._watches.saved(), self._blocks.position)
+        checkpoint = Checkpoint(position, None, self._watches.saved(), self._blocks.follower.position)
         if checkpoint != self._committed:
             save_checkpoint(self._position_file, checkpoint)
             self._committed = checkpoint

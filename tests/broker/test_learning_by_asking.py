@@ -20,7 +20,7 @@ from broker.tap.learning_requests import LearningRequests
 from broker.tap.source_tap import SourceTap
 from jobs.stream.learning_writer import request_writer
 from tests.broker.local_cluster import LocalCluster
-from tests.kits.broker_kit import LIMIT_S, file_tap, new_topic, read_events, running, wait_until, wait_until_idle
+from tests.kits.broker_kit import LIMIT_S, broker_tap, new_topic, read_events, running, wait_until, wait_until_idle
 from tests.kits.cluster_kit import replicated_topic
 from wire.records import LearningRequest
 from wire.topics import LEARNING_REQUESTS
@@ -64,10 +64,8 @@ def send_until_seen(broker: LocalBroker, events_topic: str, topic: str, *produce
 
 
 def asking_tap(broker: LocalBroker, events_topic: str, said: list[str], position_file: Path | None = None) -> SourceTap:
-    return file_tap(
-        broker.log_file,
-        broker.broker_id,
-        broker.admin_config(),
+    return broker_tap(
+        broker,
         topic=events_topic,
         from_end=True,
         learn_seconds=HOUR_S,

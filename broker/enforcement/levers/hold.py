@@ -132,7 +132,7 @@ class Hold:
         return errors
 
     def _set(self, lease: Lease, *, is_set: bool) -> None:
-        new = HoldBinding(_user(lease.target), lease.until_ms, lease.lease_id)
+        new = HoldBinding(lease.target.entity.user or "", lease.until_ms, lease.lease_id)
         own = self._own(lease)
         if is_set and new not in own:
             # Add the new end first, so that the user stays on hold between the two requests.
@@ -167,7 +167,7 @@ class Hold:
         return Stray(Target(self.name, QuotaEntity(hold.user)), why, command, remove)
 
     def _of(self, target: Target) -> list[HoldBinding]:
-        return self._holds.of_user(_user(target))
+        return self._holds.of_user(target.entity.user or "")
 
     def _own(self, lease: Lease) -> list[HoldBinding]:
         return [each for each in self._of(lease.target) if each.lease_id == lease.lease_id]
@@ -196,7 +196,3 @@ def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
 
 def _is_in_force(hold: HoldBinding, now_ms: int) -> bool:
     return now_ms < hold.until_ms <= now_ms + MAX_HOLD_MS
-
-
-def _user(target: Target) -> str:
-    return target.entity.user or ""
