@@ -44,7 +44,7 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A record of the topic `producer-inits`: one answer to INIT_PRODUCER_ID, keyed by principal.
 
-    Its fields are those of an `InitLine`; `repeated` as in `ProduceEvent`.
+    Its fields are those of an `InitLine` (`client_host` is the address); `repeated` as in `ProduceEvent`.
     """
 
     timestamp_ms: int

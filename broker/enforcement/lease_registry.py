@@ -22,10 +22,7 @@ from broker.enforcement.steps import LeaseReason
 
 
 class LeaseRegistry:
-    """Keeps the table, the lease topic and the open leases consistent.
-
-    `name` identifies this process in the records.
-    """
+    """Keeps the table, the lease topic and the open leases consistent; records carry this process's `name`."""
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
         self.leases: dict[Target, Lease] = {}

@@ -14,9 +14,9 @@ class DecisionSource(Protocol):
     bad_rows: int
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return the newest decisions by principal (and broker), even if expired.
+        """Return the newest decision per principal (and broker), even if expired.
 
-        None unless some are new, or `again`.
+        None if none is new, unless `again`.
         """
 
     def has_news(self) -> bool:

@@ -8,10 +8,7 @@ _EVERY_MS = 5_000
 
 
 class StreamWatch:
-    """Alerts once when a problem begins and once when it ends.
-
-    `silence_ms` bounds the pauses of the stream's writes.
-    """
+    """Alerts once when a problem begins and once when it ends; pauses of writes up to `silence_ms` are normal."""
 
     def __init__(
         self,

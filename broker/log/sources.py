@@ -11,10 +11,7 @@ from wire.heartbeat import FilePosition, Position
 
 @dataclass
 class SourceCounters:
-    """Counters of a source of lines, since start.
-
-    `lost_files` were deleted before they were read, or gaps in a topic.
-    """
+    """Counters since start; `lost_files` are files, or gaps in a topic, that were deleted before they were read."""
 
     lines: int = 0
     rotations: int = 0

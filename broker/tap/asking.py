@@ -80,10 +80,7 @@ class Asking:
     def step(
         self, brokers: Mapping[str, BrokerWatch], now_s: float, stop: threading.Event, requested_ms: int = 0
     ) -> None:
-        """Give watches the answers.
-
-        Ask for those that have begun, and for a stream that learns since `requested_ms`.
-        """
+        """Give watches their answers, and ask for new watches and for a stream that learns since `requested_ms`."""
         self._forget(brokers, requested_ms)
         if self._thread is not None and not self._thread.is_alive():
             self._thread.join()

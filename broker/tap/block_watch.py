@@ -14,10 +14,7 @@ LOOK_S = 10.0
 
 
 class BlockWatch:
-    """Follows a metadata log, by default the one that the class names.
-
-    Without `broker_id` it reports all brokers' blocks.
-    """
+    """Follows a metadata log, by default the one that the class names, for the blocks of one broker or of all."""
 
     def __init__(self, folder: Path | None, broker_id: int | None, warn: Callable[[str], None]) -> None:
         self._folder, self._broker_id, self._warn_once = folder, broker_id, Once(warn)

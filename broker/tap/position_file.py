@@ -14,10 +14,7 @@ from wire.heartbeat import Position
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """Content of a position file.
-
-    Kafka has acknowledged everything before `position`; a crashed run may have sent records up to `sent_up_to`.
-    """
+    """The position before which Kafka has acknowledged everything, and up to where a crashed run may have sent."""
 
     position: Position
     sent_up_to: Position | None = None

@@ -33,43 +33,6 @@ _LIBRARY_DEFAULTS = re.compile(
 )
 
 
-class RequestPercentage(ClientQuotaLever):
-    """Slows a few client ids if nearly all refused producer ids come from them."""
-
-    suffices = True
-
-    def __init__(self, quotas: QuotaStore, clocks: Clocks, notify: Callable[[Notice], None]) -> None:
-        super().__init__(quotas, REQUEST_PERCENTAGE, VALUE)
-        self.canary = self._canary = Canary(self, "client quotas of users", clocks, notify)
-
-    def unavailable_reason(self) -> str:
-        """Return the reconciler's reason."""
-        return self._canary.reconciler_reason()
-
-    def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
-        """Choose a few client ids, or the whole user."""
-        return user_targets(decision, limits)
-
-    def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find quotas with the value of leases, and a canary left behind."""
-        found = super().strays(known, now_ms)
-        if not self._canary.is_watched and self.has_canary():
-            target, remove = Target(self.name, _CANARY), partial(self.write_canary, is_set=False)
-            found.append(Stray(target, "a canary was left behind", "", remove))
-        return found
-
-    def has_canary(self) -> bool:
-        """Whether the canary has a client quota, which slows nobody."""
-        return REQUEST_PERCENTAGE in self._quotas.describe(_CANARY)
-
-    def write_canary(self, *, is_set: bool) -> None:
-        """Set or remove the canary's client quota."""
-        change = QuotaChange(_CANARY, REQUEST_PERCENTAGE, _CANARY_VALUE if is_set else None)
-        error = self._quotas.alter([change])[_CANARY]
-        if error is not None:
-            raise error
-
-
 def is_library_default(client_id: str) -> bool:
     """Whether a client id is the default of some client library.
 
@@ -135,3 +98,37 @@ def _why_whole_user(chosen: Sequence[str], limits: TargetLimits) -> str:
     if len({*chosen, *limits.written}) > MAX_NARROW_CLIENT_IDS:
         return f"it has used more than {MAX_NARROW_CLIENT_IDS} client ids over time"
     return ""
+
+
+class RequestPercentage(ClientQuotaLever):
+    """Slows a few client ids if nearly all refused producer ids come from them."""
+
+    suffices = True
+    targets = staticmethod(user_targets)
+
+    def __init__(self, quotas: QuotaStore, clocks: Clocks, notify: Callable[[Notice], None]) -> None:
+        super().__init__(quotas, REQUEST_PERCENTAGE, VALUE)
+        self.canary = self._canary = Canary(self, "client quotas of users", clocks, notify)
+
+    def unavailable_reason(self) -> str:
+        """Return the reconciler's reason."""
+        return self._canary.reconciler_reason()
+
+    def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
+        """Find quotas with the value of leases, and a canary left behind."""
+        found = super().strays(known, now_ms)
+        if not self._canary.is_watched and self.has_canary():
+            target, remove = Target(self.name, _CANARY), partial(self.write_canary, is_set=False)
+            found.append(Stray(target, "a canary was left behind", "", remove))
+        return found
+
+    def has_canary(self) -> bool:
+        """Whether the canary has a client quota, which slows nobody."""
+        return REQUEST_PERCENTAGE in self._quotas.describe(_CANARY)
+
+    def write_canary(self, *, is_set: bool) -> None:
+        """Set or remove the canary's client quota."""
+        change = QuotaChange(_CANARY, REQUEST_PERCENTAGE, _CANARY_VALUE if is_set else None)
+        error = self._quotas.alter([change])[_CANARY]
+        if error is not None:
+            raise error

@@ -186,10 +186,7 @@ def action_row(record: EnforcementRecord, number: int) -> dict[str, Any]:
 
 
 def records_of(rows: Iterable[Mapping[str, Any]]) -> list[EnforcementRecord]:
-    """Parse rows of `enforcement_actions`, in the order written.
-
-    Skip incomplete ones: the lease topic has every lease.
-    """
+    """Parse rows of `enforcement_actions`, in the order written; skip incomplete ones."""
     whole = [row for row in rows if _is_whole(row)]
     return [_record_of(row) for row in sorted(whole, key=lambda row: (row["recorded_at"], row["sequence"] or 0))]
 
