@@ -26,38 +26,6 @@ _LOOK_EVERY_MS = 30_000
 _LACKS = f"no hold is used before every broker has {HOLD_AUTHORIZER} (docs/authorizer.md)"
 
 
-class Authorizers:
-    """Reads the brokers' authorizers every 30 s, and reports changes."""
-
-    def __init__(self, look: Callable[[], Mapping[int, str]], clocks: Clocks, notify: Callable[[Notice], None]) -> None:
-        self._look, self._clocks, self._notify = look, clocks, notify
-        self._known: Mapping[int, str] = {}
-        self._reason = ""
-        self._pace = Pace(clocks.steady_ms, _LOOK_EVERY_MS)
-
-    def unavailable_reason(self) -> str:
-        """Return why no hold can be used now, or an empty string."""
-        if self._pace.is_due():
-            try:
-                self._learn(self._look())
-            except BrokerError as error:
-                # Keep the last answer: the class changes only when a broker restarts.
-                if not self._known:
-                    self._reason = f"the brokers' authorizers can't be read ({error})"
-        return self._reason
-
-    def _learn(self, found: Mapping[int, str]) -> None:
-        lacking = [number for number, name in found.items() if name != HOLD_AUTHORIZER]
-        for number, name in found.items():
-            if self._known.get(number) != name:
-                what = _LACKS if number in lacking else "a hold keeps new producer ids back there"
-                why = f"broker {number} has {name or 'no authorizer'}: {what}"
-                self._notify(Notice(self._clocks.now_ms(), "lever", why))
-        self._known = dict(found)
-        numbers = ", ".join(map(str, lacking))
-        self._reason = f"not every broker has the authorizer (not {numbers})" if lacking else ""
-
-
 class HoldStore(Protocol):
     """The holds of a cluster; see `HoldBindings`."""
 
@@ -75,7 +43,10 @@ class HoldStore(Protocol):
 
 
 class Hold:
-    """Sets holds, moves their ends, and removes them."""
+    """Sets holds, moves their ends, and removes them.
+
+    Reads the brokers' authorizers every 30 s, and reports changes.
+    """
 
     name: LeverName = "hold"
     suffices = True
@@ -87,8 +58,10 @@ class Hold:
         clocks: Clocks,
         notify: Callable[[Notice], None],
     ) -> None:
-        self._holds, self._clocks = holds, clocks
-        self._authorizers = Authorizers(authorizers, clocks, notify)
+        self._holds, self._authorizers, self._clocks, self._notify = holds, authorizers, clocks, notify
+        self._known: Mapping[int, str] = {}
+        self._lacking = ""
+        self._pace = Pace(clocks.steady_ms, _LOOK_EVERY_MS)
         self.canary = Canary(self, "ACLs", clocks, notify)
         self._refused_until_ms: int | None = None
 
@@ -96,7 +69,25 @@ class Hold:
         """Return whether brokers lack the class, a right was missing recently, or a reconciler removes ACLs."""
         if self._refused_until_ms is not None and self._clocks.steady_ms() < self._refused_until_ms:
             return "this user may not change ACLs"
-        return self._authorizers.unavailable_reason() or self.canary.reconciler_reason()
+        if self._pace.is_due():
+            try:
+                self._learn(self._authorizers())
+            except BrokerError as error:
+                # Keep the last answer: the class changes only when a broker restarts.
+                if not self._known:
+                    self._lacking = f"the brokers' authorizers can't be read ({error})"
+        return self._lacking or self.canary.reconciler_reason()
+
+    def _learn(self, found: Mapping[int, str]) -> None:
+        lacking = [number for number, name in found.items() if name != HOLD_AUTHORIZER]
+        for number, name in found.items():
+            if self._known.get(number) != name:
+                what = _LACKS if number in lacking else "a hold keeps new producer ids back there"
+                why = f"broker {number} has {name or 'no authorizer'}: {what}"
+                self._notify(Notice(self._clocks.now_ms(), "lever", why))
+        self._known = dict(found)
+        numbers = ", ".join(map(str, lacking))
+        self._lacking = f"not every broker has the authorizer (not {numbers})" if lacking else ""
 
     def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
         """Choose the user. ACLs can't name principals of other types."""
