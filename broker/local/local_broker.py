@@ -15,7 +15,7 @@ from broker.local.server_files import (
     write_log_settings,
     write_server_properties,
 )
-from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
+from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id, sasl_plain
 from jvm.broker_jar import broker_jar
 from jvm.jar_sets import ensure_jars, kafka_classpath
 
@@ -50,7 +50,7 @@ class LocalBroker(ServerProcess):
         self._users = dict(users)
         self._jars = jars
         self._port = port
-        self._extra = server_properties_of(as_properties(server_properties), holds=holds)
+        self._extra = server_properties_of(server_properties, holds=holds)
         self._ports: Ports | None = None
 
     @property

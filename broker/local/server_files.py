@@ -105,9 +105,11 @@ def write_server_properties(
 
 
 def server_properties_of(properties: Mapping[str, object], *, holds: bool) -> dict[str, object]:
-    """Add the settings that load the classes of `broker_jar`, including the authorizer if `holds` is set."""
+    """Return properties, whose names have `_` for `.`, with those that load the classes of `broker_jar`."""
     loaded: dict[str, object] = {"metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"}
-    return {**loaded, **({"authorizer.class.name": HOLD_AUTHORIZER} if holds else {}), **properties}
+    if holds:
+        loaded["authorizer.class.name"] = HOLD_AUTHORIZER
+    return loaded | {name.replace("_", "."): value for name, value in properties.items()}
 
 
 def _plain_login(users: Mapping[str, str]) -> str:

@@ -185,11 +185,6 @@ def sasl_plain(bootstrap_servers: str, users: dict[str, str], user: str) -> dict
     }
 
 
-def as_properties(settings: dict[str, object]) -> dict[str, object]:
-    """Convert Python keywords (`num_partitions`) to names of server.properties (`num.partitions`)."""
-    return {name.replace("_", "."): value for name, value in settings.items()}
-
-
 def _text_from(path: Path, start: int) -> str:
     try:
         with path.open("rb") as file:

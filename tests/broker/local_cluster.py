@@ -13,7 +13,7 @@ from typing import TypeVar
 from broker.errors import PortTakenError
 from broker.local.local_broker import DEFAULT_USERS, PORT_ATTEMPTS
 from broker.local.server_files import HOST, Ports, server_properties_of, write_log_settings, write_server_properties
-from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
+from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id, sasl_plain
 from jvm.broker_jar import broker_jar
 from jvm.jar_sets import ensure_jars, kafka_classpath
 
@@ -39,7 +39,7 @@ class LocalCluster:
         self._users = dict(users)
         self._jars = jars
         self._holders = frozenset(holders)
-        self._extra = {**_REPLICATED, **as_properties(server_properties)}
+        self._extra = {**_REPLICATED, **server_properties}
         self._servers = {node: ServerProcess(self._folder / f"node-{node}") for node in range(1, _NODES + 1)}
         self._cluster_id = new_cluster_id()
         self._ports: dict[int, Ports] = {}
