@@ -72,9 +72,8 @@ class ClientQuotaLever:
         )
         return {Target(self.name, entity): error for entity, error in errors.items()}
 
-    def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
+    def strays(self, known: Collection[Lease], _now_ms: int) -> list[Stray]:
         """Find quotas with the value of leases. Any may be an operator's, so none is certainly ours."""
-        del now_ms
         leased = {lease.target.entity for lease in known if lease.target.lever == self.name}
         return [
             self._stray(entity)

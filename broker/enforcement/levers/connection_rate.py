@@ -42,9 +42,8 @@ class ConnectionRate(ClientQuotaLever):
         """Return why the principals of an address are unknown."""
         return self._use.unavailable_reason()
 
-    def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
+    def targets(self, decision: ThrottleDecision, _limits: TargetLimits) -> Targets:
         """Choose the addresses of the refused producer ids that only this principal used."""
-        del limits
         if not decision.principal.startswith("User:"):
             return Targets((), "a client quota is set for principals of type User alone")
         try:

@@ -89,9 +89,8 @@ class Hold:
         numbers = ", ".join(map(str, lacking))
         self._lacking = f"not every broker has the authorizer (not {numbers})" if lacking else ""
 
-    def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
+    def targets(self, decision: ThrottleDecision, _limits: TargetLimits) -> Targets:
         """Choose the user. ACLs can't name principals of other types."""
-        del limits
         name = decision.principal.removeprefix(_USER)
         if name == decision.principal or name in ("", "*"):
             return Targets((), "a hold knows principals of type User alone")
