@@ -16,6 +16,7 @@ from broker.kafka.acls import Acls
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import (
     NO_LEADER,
+    REQUESTS_PER_SECOND,
     ProducersAdmin,
     TopicPartition,
     ask_producers,
@@ -85,6 +86,7 @@ class ProducerPoll:
         report: Callable[[Sequence[LedProducers]], None] = lambda _: None,
         report_placement: Callable[[PollPlacement], None] = lambda _: None,
         topic: str = PRODUCE_EVENTS,
+        requests_per_second: float = REQUESTS_PER_SECOND,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._kafka = kafka
@@ -93,6 +95,7 @@ class ProducerPoll:
         self._report = report
         self._report_placement = report_placement
         self._topic = topic
+        self._requests_per_second = requests_per_second
         self._clock = clock
         self._seen: dict[int, _Sighting] = {}
         # Ids in a partition's first answer are old if the partition existed in an earlier round.
@@ -190,7 +193,7 @@ class ProducerPoll:
             return None
         self._failed(led.pop(NO_LEADER, []))
         wanted = {leader: [each for each in led[leader] if not is_own_topic(each[0])] for leader in led}
-        for answer in ask_producers(admin, wanted, stop.wait):
+        for answer in ask_producers(admin, wanted, stop.wait, self._requests_per_second):
             self.counters.requests += answer.is_sent
             self._failed([(each.topic, each.partition) for each in answer.partitions if each.problem])
             answered = {(each.topic, each.partition) for each in answer.partitions if not each.problem}
