@@ -7,7 +7,6 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin._acl import AclOperation
 
 from broker.enforcement.levers.client_quota import QuotaStore
-from broker.enforcement.model import ThrottleDecision
 from broker.enforcement.notices import Notice, format_time
 from broker.enforcement.ports import DecisionSource
 from broker.errors import EnforceError
@@ -28,11 +27,8 @@ _TOPIC = (AclOperation.READ, AclOperation.WRITE)
 def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool) -> None:
     """Ask the brokers which operations this user may perform; change nothing.
 
-    `with_holds` returns whether holds can be used, if the user may read the brokers' settings.
-
-    Raises:
-        EnforceError: If rights are missing. It names all of them.
-        BrokerUnreachableError: If no broker answers.
+    Raises EnforceError, which names all missing rights, or BrokerUnreachableError. `with_holds` returns whether holds
+    can be used.
     """
     admin = admin_client(settings)
     answer = admin.describe_cluster(include_authorized_operations=True, request_timeout=_TIMEOUT_S)
@@ -60,21 +56,17 @@ def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool
 
 
 def _allowed(settings: Mapping[str, str], asked: "Future[Any]", *, is_cluster: bool = False) -> set[AclOperation]:
-    """Return the allowed operations: none if the request is refused, all if a topic's are not known yet.
-
-    In a young cluster, topics and groups have no leader or coordinator at first.
-    """
+    # In a young cluster, topics and groups have no leader or coordinator at first: all operations count as allowed.
+    unknown = set() if is_cluster else set(AclOperation)
     try:
         found = asked.result().authorized_operations
     except KafkaException as error:
         if "AUTHORIZATION" in name_of(error):
             return set()
-        if not is_cluster:
-            return set(AclOperation)
-        raise unreachable(settings["bootstrap.servers"], reason_of(error)) from error
-    if found is None:
-        return set() if is_cluster else set(AclOperation)
-    return {*found}
+        if is_cluster:
+            raise unreachable(settings["bootstrap.servers"], reason_of(error)) from error
+        return unknown
+    return unknown if found is None else {*found}
 
 
 def _missing(needed: Sequence[AclOperation], allowed: set[AclOperation], where: str) -> list[str]:
@@ -91,11 +83,7 @@ def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable
 def look_at_decisions(decisions: DecisionSource, tables: str, notify: Callable[[Notice], None], now_ms: int) -> None:
     """Read the tables once; report which decisions are in force."""
     found = [each for each in decisions.newest(now_ms, again=True) if each.throttled_until_ms > now_ms]
-    what = f"decisions in force in {tables}: {_named(found)}" if found else f"no decision is in force in {tables}"
-    notify(Notice(now_ms, "seen", what))
-
-
-def _named(decisions: Sequence[ThrottleDecision]) -> str:
-    named = [f"{each.principal} until {format_time(each.throttled_until_ms)}" for each in decisions[:_MAX_NAMED]]
-    more = len(decisions) - len(named)
-    return f"{len(decisions)} ({', '.join(named)}{f', and {more} more' if more else ''})"
+    named = [f"{each.principal} until {format_time(each.throttled_until_ms)}" for each in found[:_MAX_NAMED]]
+    more = f", and {len(found) - len(named)} more" if len(found) > len(named) else ""
+    some = f"decisions in force in {tables}: {len(found)} ({', '.join(named)}{more})"
+    notify(Notice(now_ms, "seen", some if found else f"no decision is in force in {tables}"))

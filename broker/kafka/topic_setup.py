@@ -16,10 +16,9 @@ from broker.kafka.errors import reason_of
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, create_topics, existing_topics
 from wire.topics import (
     BROKER_LOGS,
+    COMPACTED,
     ENFORCER_TOPIC,
-    ENFORCER_TOPIC_SETTINGS,
     LEARNING_REQUESTS,
-    LEARNING_REQUESTS_SETTINGS,
     PRODUCE_EVENTS,
     TAP_STATUS,
     topic_settings,
@@ -35,10 +34,7 @@ _GROUP_PREFIXES = ("pid-quota", "spark-kafka-")
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """Desired state of a topic.
-
-    Settings without a value keep the cluster's defaults; `partitions` is None if any number is accepted.
-    """
+    """Desired state of a topic. Other settings keep the cluster's defaults; `partitions` of None accept any number."""
 
     name: str
     settings: dict[str, str]
@@ -56,11 +52,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class TopicOutcome:
-    """Actual state of a topic, or its change.
-
-    `action` is `created`, `exists`, `differs`, `altered` or `missing`. The differences of an altered topic are from
-    before.
-    """
+    """Actual state of a topic, or its change; the differences of an altered topic are from before."""
 
     name: str
     action: str
@@ -79,11 +71,9 @@ class Principals:
 
 
 def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RETENTION_HOURS) -> list[TopicPlan]:
-    """Plan all our topics.
+    """Plan all our topics; those of the enforcers and of the requests have one partition.
 
-    Args:
-        partitions: Of each topic, except the enforcers' and the requests' topic, which have one.
-        retention_hours: Of topics that are not compacted; must exceed the longest downtime of the stream.
+    `retention_hours` holds for topics that are not compacted; it must exceed the longest downtime of the stream.
     """
     retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
     plans = [
@@ -91,8 +81,7 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
         for name, settings in topic_settings().items()
     ]
     logs = TopicPlan(BROKER_LOGS, retention | {"message.timestamp.type": "LogAppendTime"}, partitions)
-    requests = TopicPlan(LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, 1)
-    return [*plans, logs, requests, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
+    return [*plans, logs, *(TopicPlan(name, COMPACTED, 1) for name in (LEARNING_REQUESTS, ENFORCER_TOPIC))]
 
 
 class TopicSetup:
@@ -126,8 +115,9 @@ class TopicSetup:
         for outcome in self.describe(plans):
             plan = planned[outcome.name]
             if outcome.action == _MISSING:
-                action = _CREATED if self._create(plan, replication_factor) else _EXISTS
-                outcomes.append(TopicOutcome(plan.name, action, plan.partitions or 1))
+                topic = NewTopic(plan.name, plan.partitions or 1, replication_factor, config=plan.settings)
+                is_created = create_topics(self._admin, [topic], self._timeout_s)[plan.name]
+                outcomes.append(TopicOutcome(plan.name, _CREATED if is_created else _EXISTS, plan.partitions or 1))
             elif alter and any(difference.setting in plan.settings for difference in outcome.differences):
                 self._alter(plan, outcome.differences)
                 outcomes.append(replace(outcome, action=_ALTERED))
@@ -156,10 +146,6 @@ class TopicSetup:
             }
             for resource, answer in answers.items()
         }
-
-    def _create(self, plan: TopicPlan, replication_factor: int) -> bool:
-        topic = NewTopic(plan.name, plan.partitions or 1, replication_factor, config=plan.settings)
-        return create_topics(self._admin, [topic], self._timeout_s)[plan.name]
 
     def _alter(self, plan: TopicPlan, differences: Sequence[Difference]) -> None:
         changes = [
@@ -216,13 +202,17 @@ def _bindings(who: Principals) -> list[AclBinding]:
         wanted.append((who.enforcer, ResourceType.TOPIC, PRODUCE_EVENTS, AclOperation.READ))
         wanted.append((who.enforcer, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
     return [
-        AclBinding(kind, name, _pattern(kind), principal, "*", operation, AclPermissionType.ALLOW)
+        AclBinding(
+            kind,
+            name,
+            ResourcePatternType.PREFIXED if kind is ResourceType.GROUP else ResourcePatternType.LITERAL,
+            principal,
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
         for principal, kind, name, operation in wanted
     ]
-
-
-def _pattern(kind: ResourceType) -> ResourcePatternType:
-    return ResourcePatternType.PREFIXED if kind is ResourceType.GROUP else ResourcePatternType.LITERAL
 
 
 def _words(binding: AclBinding) -> str:

@@ -85,7 +85,7 @@ def why(
 def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int, int]:
     """Ask the brokers when each producer id was last used; report partitions without an answer on standard error."""
     from broker.kafka.config import KafkaConfig
-    from broker.occupancy.last_batches import last_batches
+    from broker.occupancy.sweep import last_batches
 
     with progress_bar("asking the brokers") as report:
         found, unanswered = last_batches(KafkaConfig.load(bootstrap_servers, kafka_config), report)

@@ -8,8 +8,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from broker.errors import BrokerError
 from broker.kafka.topics import ensure_topic
-from wire.learning_request import LearningRequest
-from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
+from wire.records import LearningRequest
+from wire.topics import LEARNING_REQUESTS
 
 _TIMEOUT_S = 5.0
 _UNREQUESTED = "can't request of the taps to ask the brokers (%s): this stream learns by waiting. Grant WRITE on %s"
@@ -37,7 +37,7 @@ def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> 
 
     try:
         # A record for a missing topic would wait until it times out.
-        ensure_topic(config, LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, _TIMEOUT_S)
+        ensure_topic(config, LEARNING_REQUESTS, _TIMEOUT_S)
     except BrokerError as error:
         return str(error)
     # Not idempotent: a stream has no producer id.

@@ -9,8 +9,7 @@ import typer
 
 from broker.kafka.config import KafkaConfig
 from broker.tap.acl_owners import OwnerReason
-from broker.tap.poll_owners import OwnerPatterns
-from broker.tap.poll_placing import PollOwners, PollPlacement, UnattributedTopic
+from broker.tap.poll_placing import OwnerPatterns, PollOwners, PollPlacement, UnattributedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, TopicOption
 from jobs.output.human import plural

@@ -17,7 +17,7 @@ from broker.kafka.topics import ensure_topic, ensure_topics
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import end_offset, read_events, wait_until
 from tests.kits.hostile_kit import Hostile, TapCommand, batch, giant_topics, principals
-from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, PRODUCE_EVENTS, TAP_STATUS
+from wire.topics import LEARNING_REQUESTS, PRODUCE_EVENTS, TAP_STATUS
 
 DENIED = 53
 """TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
@@ -72,7 +72,7 @@ def test_records_in_our_topics_that_make_no_sense_do_not_end_the_tap(
     attacked: LocalBroker, orders: str, tap: TapCommand
 ) -> None:
     ensure_topics(attacked.admin_config())
-    ensure_topic(attacked.admin_config(), LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS)
+    ensure_topic(attacked.admin_config(), LEARNING_REQUESTS)
     hostile = [
         {"learns_from_ms": 2**63, "learns_until_ms": 10**30},
         {"learns_from_ms": -(2**70), "learns_until_ms": 2**62},

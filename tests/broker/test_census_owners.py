@@ -7,8 +7,8 @@ from confluent_kafka import Producer
 
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.occupancy import census_owners
-from broker.occupancy.census_owners import TAIL_MS, read_owners
+from broker.occupancy import census
+from broker.occupancy.census import TAIL_MS, read_owners
 from lifecycle.occupancy import NOT_KNOWN_MS
 from wire.event_record import pack_events
 from wire.records import ProduceEvent, ProducerInit
@@ -65,6 +65,6 @@ def test_of_the_events_only_the_tail_is_read(broker: LocalBroker, pid: int, monk
     write(broker, PRODUCE_EVENTS, event(pid, "User:mallory", NOW_MS))
 
     # As if these had been written long ago.
-    monkeypatch.setattr(census_owners, "TAIL_MS", TAIL_MS - 2**42)
+    monkeypatch.setattr(census, "TAIL_MS", TAIL_MS - 2**42)
 
     assert read_owners(broker.admin_config(), np.array([pid]), NOW_MS).bound == {}

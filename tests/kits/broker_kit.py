@@ -102,6 +102,11 @@ def file_tap(log_file: Path, broker_id: int, kafka_config: Mapping[str, str], **
     return SourceTap(source, kafka_config, **options)
 
 
+def broker_tap(broker: LocalBroker, **options: Any) -> SourceTap:
+    """A tap of a broker's lines; for its options see `file_tap`."""
+    return file_tap(broker.log_file, broker.broker_id, broker.admin_config(), **options)
+
+
 def restart(broker: LocalBroker) -> None:
     """Stop the broker, if it runs, and start it again: same ports, same data."""
     broker.stop()

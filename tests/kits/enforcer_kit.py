@@ -14,7 +14,7 @@ from broker.enforcement.notices import Notice
 from broker.enforcement.planner import EnforcerOptions
 from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.reconcile import Enforcer
-from broker.enforcement.store.rows import is_credible, newest_decisions
+from broker.enforcement.store.tables import is_credible, newest_decisions
 from broker.errors import BrokerError, BrokerUnreachableError
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from tables.times import to_time

@@ -25,7 +25,7 @@ from streaming.triggers import AVAILABLE_NOW
 from tables.query.sql_query import query
 from tables.schema.ddl import row_schema
 from tables.store.path_tables import create_missing
-from tests.kits.broker_kit import file_tap
+from tests.kits.broker_kit import broker_tap
 from tests.kits.stream_kit import START_MS
 from wire.topics import PRODUCER_INITS
 
@@ -122,7 +122,7 @@ def test_a_batch_that_is_run_again_is_written_once(spark: SparkSession, tmp_path
 def tapped(broker: LocalBroker, events: str) -> Iterator[SourceTap]:
     ensure_topics(broker.admin_config())
     stop = threading.Event()
-    tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic=events, from_end=True)
+    tap = broker_tap(broker, topic=events, from_end=True)
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(tap.run, stop)
         try:

@@ -111,7 +111,7 @@ COMMANDS: dict[str, set[str]] = {
     "jobs.web": {"jobs.output", "jobs.lifecycle"},
     "jobs.demo": {"jobs.cli", "jobs.output", "jobs.services", "jobs.stream", "jobs.web"},
 }
-VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices", "pace")}
+VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices")}
 """What levers stand on too: a room of its own, below theirs."""
 SHARED = {
     "jobs",

@@ -311,7 +311,7 @@ def test_a_client_that_makes_no_new_ids_is_healthy_in_the_first_place(pattern: P
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.name)
-def test_no_diagnosis_leaves_the_cause_out_or_names_it_as_if_no_other_could_be(pattern: Pattern, seen: Evidence) -> None:
+def test_no_diagnosis_leaves_the_cause_out_or_names_it_as_the_only_one(pattern: Pattern, seen: Evidence) -> None:
     row = seen[pattern.name]
     by_tables, with_brokers = diagnosis_of(row), diagnosis_of(row, lives_of(lasting(pattern), now_ms()))
     for found in (by_tables, with_brokers):

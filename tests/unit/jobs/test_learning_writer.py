@@ -11,7 +11,7 @@ import pytest
 from broker.errors import TopicError
 from jobs.stream import learning_writer
 from jobs.stream.learning_writer import write_request
-from wire.learning_request import LearningRequest
+from wire.records import LearningRequest
 from wire.topics import LEARNING_REQUESTS
 
 NOW_MS = 1_790_000_000_000

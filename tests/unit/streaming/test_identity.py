@@ -21,7 +21,7 @@ from streaming.checkpoint.spark_files import newest_batch
 from streaming.commit.sinks import Commit
 from streaming.errors import CheckpointDamagedError, CheckpointError
 from streaming.pipeline import StreamOptions, deployment_of, learning_requests
-from wire.learning_request import LearningRequest
+from wire.records import LearningRequest
 
 
 def identity_of(
