@@ -3,7 +3,6 @@
 import pytest
 
 from quota.limits import Limit
-from state import ProducerIdQuotaManagerCache
 from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
 
@@ -42,38 +41,6 @@ def test_100_pids_per_hour_lets_101_through_at_once_and_never_more_than_201_in_a
     in_any_hour = [sum(admitted[begin : begin + 3600]) for begin in range(2 * 3600)]
     assert max(in_any_hour) <= 201
     assert sum(admitted[-3600:]) == 100
-
-
-def test_the_four_layers_of_the_timeline_fill_and_expire_one_after_the_other() -> None:
-    now_s = [START_MS / SECOND_MS]
-    cache = ProducerIdQuotaManagerCache(1e-9, 3600, 4, clock=lambda: now_s[0])
-    for quarter in range(4):
-        now_s[0] += 900 if quarter else 0
-        cache.track("User:A", 100, quarter)
-
-    now_s[0] = START_MS / SECOND_MS + 6 * 900
-
-    assert [cache.track("User:A", 100, pid) for pid in range(4)] == [False, False, True, True]
-
-
-def test_an_idle_user_is_removed_from_the_cache() -> None:
-    now_s = [START_MS / SECOND_MS]
-    cache = ProducerIdQuotaManagerCache(1e-9, 3600, 4, clock=lambda: now_s[0])
-    cache.track("User:A", 100, 1)
-
-    now_s[0] += 75 * 60
-
-    assert len(cache) == 0
-
-
-def test_a_user_idle_for_longer_than_the_window_starts_afresh() -> None:
-    ledger = Ledger("User:A", Deployment(salt=11))
-    produce(ledger, list(range(300)), 0)
-
-    outcome = produce(ledger, [1], 3 * HOUR_MS)
-
-    assert outcome.decisions[0].action == "RELEASE"
-    assert (outcome.metrics[-1].active_pids, outcome.metrics[-1].tokens) == (1, 99.0)
 
 
 @pytest.mark.parametrize(
