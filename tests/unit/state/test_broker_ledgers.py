@@ -8,6 +8,7 @@ from state.codec import BrokersState, encode_brokers
 from state.errors import LedgerCodecError
 from state.events import CHARGED, Deployment, Events, Outcome
 from state.hashing import hash_pids
+from tests.kits.ledger_kit import events_at
 
 START_MS = 1_790_000_100_000
 HOUR_MS = 3_600_000
@@ -16,9 +17,7 @@ DEPLOYMENT = Deployment(salt=5, scope="broker")
 
 
 def produce(ledgers: BrokerLedgers, pids: list[int], broker_id: int, at_ms: int = 0) -> Outcome:
-    size = len(pids)
-    times = [START_MS + at_ms] * size
-    return ledgers.process(Events(pids, times, [("app", "")] * size, [False] * size, [broker_id] * size), TEN)
+    return ledgers.process(events_at(START_MS + at_ms, pids, brokers=[broker_id] * len(pids)), TEN)
 
 
 def test_each_broker_has_a_budget_and_decisions_of_its_own() -> None:
@@ -143,11 +142,10 @@ def test_what_another_broker_remembers_is_asked_as_of_the_ledgers_own_time() -> 
 
 def test_a_quota_that_is_removed_ends_the_throttles_of_brokers_without_an_event_as_well() -> None:
     ledgers = BrokerLedgers("User:alice", Deployment(scope="broker"))
-    flood = list(range(10))
-    ledgers.process(Events(flood, [0] * 10, [("", "")] * 10, [CHARGED] * 10, [2] * 10), Limit(3.0, "user"))
+    ledgers.process(events_at(0, range(10), brokers=[2] * 10), Limit(3.0, "user"))
 
-    removed = ledgers.process(Events([99], [5_000], [("", "")], [CHARGED], [1]), UNLIMITED)
-    again = ledgers.process(Events([98], [6_000], [("", "")], [CHARGED], [1]), UNLIMITED)
+    removed = ledgers.process(events_at(5_000, [99], brokers=[1]), UNLIMITED)
+    again = ledgers.process(events_at(6_000, [98], brokers=[1]), UNLIMITED)
 
     (release,) = removed.decisions
     assert (release.broker_id, release.action, release.reason) == (2, "RELEASE", "quota_changed")
@@ -173,18 +171,13 @@ def test_a_quota_that_is_raised_ends_throttles_at_the_principals_first_event_whe
         produce(ledgers, list(range(30)), broker_id=2)
         return ledgers
 
-    raised, pids, times, brokers = Limit(20.0, "user"), [99, 98], [START_MS + 5_000, START_MS + 30_000], [1, 2]
-    clients, kinds = [("app", "")] * 2, [CHARGED] * 2
+    raised, times = Limit(20.0, "user"), [START_MS + 5_000, START_MS + 30_000]
     at_once, in_two = throttled_on_broker_2(), throttled_on_broker_2()
 
-    together = at_once.process(Events(pids, times, clients, kinds, brokers), raised).decisions
-    apart = [
-        decision
-        for each in (slice(0, 1), slice(1, 2))
-        for decision in in_two.process(
-            Events(pids[each], times[each], clients[each], kinds[each], brokers[each]), raised
-        ).decisions
-    ]
+    both = Events([99, 98], times, [("app", "")] * 2, [CHARGED] * 2, [1, 2])
+    together = at_once.process(both, raised).decisions
+    parts = [events_at(times[0], [99], brokers=[1]), events_at(times[1], [98], brokers=[2])]
+    apart = [decision for part in parts for decision in in_two.process(part, raised).decisions]
 
     assert [(each.broker_id, each.reason, each.decided_at_ms - START_MS) for each in together] == [
         (2, "quota_changed", 5_000)

@@ -12,6 +12,7 @@ from state.coupons import NO_COUPON, coupons_of, covered_by
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
 from state.ledger import Ledger
 from state.sketch import DistinctPids
+from tests.kits.ledger_kit import Principal, events_at
 
 NOW_MS = 1_790_000_000_000 // 900_000 * 900_000
 QUANTUM_MS = 900_000
@@ -81,12 +82,11 @@ def test_only_a_flood_pays_for_coupons_and_soon_has_them(monkeypatch: pytest.Mon
         return coupons_of(pid_hashes)
 
     monkeypatch.setattr(ledger_batch, "coupons_of", counted)
-    ledger, names = Ledger("User:a", Deployment(QuotaConfig(), salt=5)), [("", "")] * FLOOD
-    times, kinds = [NOW_MS] * FLOOD, [CHARGED] * FLOOD
+    ledger = Ledger("User:a", Deployment(QuotaConfig(), salt=5))
 
-    ledger.process(Events(list(range(50)) * (FLOOD // 50), times, names, kinds), Limit(50.0, "user"))
+    ledger.process(events_at(NOW_MS, [*range(50)] * (FLOOD // 50)), Limit(50.0, "user"))
     assert asked == []
-    ledger.process(Events(list(range(100, 100 + FLOOD)), times, names, kinds), Limit(50.0, "user"))
+    ledger.process(events_at(NOW_MS, range(100, 100 + FLOOD)), Limit(50.0, "user"))
     assert sum(asked) == FLOOD - ledger_batch.FLOOD_PIDS
 
 
@@ -101,9 +101,5 @@ def flood(drawn: np.random.Generator, begin_ms: int, span_ms: int) -> Events:
 
 
 def outcomes(batches: list[Events], limit: Limit, config: QuotaConfig) -> list[Outcome]:
-    deployment, stored, found = Deployment(config, salt=5), None, []
-    for events in batches:
-        outcome = Ledger("User:a", deployment, stored).process(events, limit)
-        found.append(outcome)
-        stored = outcome.content
-    return found
+    principal = Principal(Deployment(config, salt=5), NOW_MS, limit)
+    return [principal.takes(batch) for batch in batches]

@@ -3,8 +3,9 @@
 import pytest
 
 from quota.limits import Limit
-from state.events import Deployment, Events, Outcome
+from state.events import Deployment, Outcome
 from state.ledger import Ledger
+from tests.kits.ledger_kit import actions, events_at
 
 SECOND_MS = 1000
 MINUTE_MS = 60 * SECOND_MS
@@ -14,9 +15,7 @@ HUNDRED_PER_HOUR = Limit(100.0, "user")
 
 
 def produce(ledger: Ledger, pids: list[int], at_ms: int) -> Outcome:
-    size = len(pids)
-    events = Events(pids, [START_MS + at_ms] * size, [("app", "")] * size, [False] * size)
-    return ledger.process(events, HUNDRED_PER_HOUR)
+    return ledger.process(events_at(START_MS + at_ms, pids), HUNDRED_PER_HOUR)
 
 
 def admitted_by_second(seconds: int, new_pids_per_second: int) -> list[int]:
@@ -58,8 +57,8 @@ def test_the_three_bad_clients_are_throttled_and_a_good_one_beside_them_is_not(
     bad_actions, good_actions = [], []
     for number in range(messages):
         at_ms = number * pause_ms
-        bad_actions += [each.action for each in produce(bad, [10**6 + number], at_ms).decisions]
-        good_actions += [each.action for each in produce(good, [number % 3], at_ms).decisions]
+        bad_actions += actions(produce(bad, [10**6 + number], at_ms))
+        good_actions += actions(produce(good, [number % 3], at_ms))
 
     assert "THROTTLE" in bad_actions
     assert good_actions == []

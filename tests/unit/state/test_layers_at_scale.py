@@ -6,10 +6,11 @@ import pytest
 
 from quota.config import QuotaConfig
 from quota.limits import Limit
-from state.events import Deployment, Events
+from state.events import Deployment
 from state.hashing import hash_pids
 from state.layers import LayeredBloomFilter
 from state.ledger import Ledger
+from tests.kits.ledger_kit import admitted, events_at
 
 MILLION = 1_000_000
 QUANTUM_MS = 900_000
@@ -46,20 +47,16 @@ def test_no_pid_seen_within_the_window_is_ever_taken_for_a_new_one() -> None:
 
 def flood(ledger: Ledger, first_pid: int, count: int, at_ms: int) -> None:
     for begin in range(first_pid, first_pid + count, 100_000):
-        pids = list(range(begin, min(begin + 100_000, first_pid + count)))
-        size = len(pids)
-        ledger.process(Events(pids, [at_ms] * size, [("loop", "")] * size, [False] * size), Limit(100.0, "user"))
+        pids = range(begin, min(begin + 100_000, first_pid + count))
+        ledger.process(events_at(at_ms, pids), Limit(100.0, "user"))
 
 
 def produce(ledger: Ledger, pids: list[int], at_ms: int) -> int:
     """Produce with each PID and return how many of them were admitted or refused as new."""
-    before = ledger.to_bytes()
-    size = len(pids)
-    outcome = Ledger("User:probe", Deployment(salt=SALT), before).process(
-        Events(pids, [at_ms] * size, [("", "")] * size, [False] * size), Limit(1e9, "user")
-    )
-    ledger.process(Events(pids, [at_ms] * size, [("", "")] * size, [False] * size), Limit(100.0, "user"))
-    return sum(row.admitted_pids for row in outcome.metrics)
+    probe = Ledger("User:probe", Deployment(salt=SALT), ledger.to_bytes())
+    outcome = probe.process(events_at(at_ms, pids), Limit(1e9, "user"))
+    ledger.process(events_at(at_ms, pids), Limit(100.0, "user"))
+    return admitted(outcome)
 
 
 @pytest.mark.parametrize("attack", [MILLION, pytest.param(3 * MILLION, marks=pytest.mark.slow)])
@@ -91,8 +88,7 @@ def test_a_ledger_is_at_most_1_6_times_the_bloom_optimum_and_300_bytes(entries: 
     size = entries // (config.layer_count + 1)
     for quantum in range(quanta):
         pids = sequential(size, 5000 + (quantum * entries if kind == "all new" else 0))
-        events = Events(pids, [START_MS + quantum * QUANTUM_MS] * size, [("", "")] * size, [False] * size)
-        ledger.process(events, Limit(1e9, "user"))
+        ledger.process(events_at(START_MS + quantum * QUANTUM_MS, pids), Limit(1e9, "user"))
 
     optimum = entries * log2(1 / config.false_positive_rate) / log(2) / 8
     assert len(ledger.to_bytes()) <= 1.6 * optimum + 300
