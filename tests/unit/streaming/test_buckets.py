@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pandas as pd
-import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -14,8 +13,9 @@ from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.operator.ledger_group import LedgerGroup
 from streaming.operator.rows import Rows, unpack_rows
 from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
-from tests.kits.exploded_kit import exploded
+from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.group_state_kit import State
+from tests.kits.packed_kit import frame_of
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
@@ -33,22 +33,9 @@ BATCHES = st.lists(
 
 
 def frame(events: list[tuple[str, int]], at_ms: int) -> pd.DataFrame:
-    size = len(events)
-    table = pa.table(
-        {
-            "timestamp_ms": pa.array([at_ms] * size, pa.int64()),
-            "principal": [f"User:{name}" for name, _ in events],
-            "producer_id": pa.array([pid for _, pid in events], pa.int64()),
-            "client_id": ["app"] * size,
-            "correction": [False] * size,
-            "learning": [False] * size,
-            "asked_at_ms": pa.nulls(size, pa.int64()),
-            "partition": pa.array([0] * size, pa.int32()),
-            "offset": pa.array(range(size), pa.int64()),
-        }
-    )
-    principals, packed = zip(*pre_aggregate_of(DEPLOYMENT).packing.rows(exploded(table)), strict=True)
-    return pd.DataFrame({"principal": principals, "packed": packed})
+    principals = [f"User:{name}" for name, _ in events]
+    table = event_table([pid for _, pid in events], [at_ms] * len(events), principal=principals)
+    return frame_of(pre_aggregate_of(DEPLOYMENT).packing.rows(exploded(table)))
 
 
 def rows_of(parts: Iterator[pd.DataFrame]) -> Rows:

@@ -16,7 +16,7 @@ from state.events import Deployment, Scope
 from streaming.decode.checks import Contract
 from streaming.decode.records import decode
 from tests.kits.batch_kit import pre_aggregate_of
-from tests.kits.exploded_kit import table_of
+from tests.kits.exploded_kit import block_of, table_of
 from tests.kits.packed_kit import in_order
 from wire.event_record import EventRecord, pack_events
 from wire.packed_events import PackedEvents, unpack
@@ -50,16 +50,7 @@ Values = list[bytes]
 
 
 def records(values: Sequence[bytes]) -> pa.Table:
-    size = len(values)
-    return pa.table(
-        {
-            "value": pa.array(values, pa.binary()),
-            "topic": ["produce-events"] * size,
-            "partition": pa.array([3] * size, pa.int32()),
-            "offset": pa.array(range(size), pa.int64()),
-            "record_ms": pa.array([NOW_MS] * size, pa.int64()),
-        }
-    )
+    return block_of(values, NOW_MS)
 
 
 def one_by_one(events: list[ProduceEvent]) -> Values:

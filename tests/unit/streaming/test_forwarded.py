@@ -29,7 +29,7 @@ from streaming.decode.forwarded import (
     repeats_in_block,
 )
 from tests.kits.batch_kit import pre_aggregate_of
-from tests.kits.exploded_kit import exploded
+from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.packed_kit import in_order, unpacked
 
 if TYPE_CHECKING:
@@ -59,20 +59,15 @@ BATCHES = st.lists(
 
 def table(events: list[Event], at_ms: int, offset: int) -> pa.Table:
     times = at_ms + np.cumsum([step_ms for _, step_ms, _ in events])
-    return pa.table(
-        {
-            "timestamp_ms": pa.array(times, pa.int64()),
-            "principal": ["User:a"] * len(events),
-            "producer_id": pa.array([pid for pid, _, _ in events], pa.int64()),
-            "client_id": ["c"] * len(events),
-            # A repeat may come from another address.
-            "address": [f"10.0.0.{number % 3}" for number in range(offset, offset + len(events))],
-            "correction": [kind == CORRECTION for _, _, kind in events],
-            "learning": [kind == LEARNING for _, _, kind in events],
-            "asked_at_ms": pa.nulls(len(events), pa.int64()),
-            "partition": pa.array([0] * len(events), pa.int32()),
-            "offset": pa.array(range(offset, offset + len(events)), pa.int64()),
-        }
+    offsets = range(offset, offset + len(events))
+    return event_table(
+        [pid for pid, _, _ in events],
+        times,
+        offset=offsets,
+        # A repeat may come from another address.
+        address=[f"10.0.0.{number % 3}" for number in offsets],
+        correction=[kind == CORRECTION for _, _, kind in events],
+        learning=[kind == LEARNING for _, _, kind in events],
     )
 
 

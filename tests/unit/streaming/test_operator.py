@@ -19,8 +19,9 @@ from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import LEARNS_FROM, unpack_rows
 from tables.schema.specs import TABLES
 from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
-from tests.kits.exploded_kit import exploded
+from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.group_state_kit import State
+from tests.kits.packed_kit import frame_of
 from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
 
 NOW_MS = 1_790_000_000_000
@@ -49,27 +50,13 @@ def frame(
     address: str | None = None,
     asked_at_ms: int | None = None,
 ) -> pd.DataFrame:
-    size = len(pids)
-    events = pa.table(
-        {
-            "timestamp_ms": pa.array([NOW_MS + at_ms] * size, pa.int64()),
-            "principal": [principal] * size,
-            "producer_id": pa.array(pids, pa.int64()),
-            "client_id": [client] * size,
-            "address": pa.array([address] * size, pa.string()),
-            "correction": [False] * size,
-            "learning": [False] * size,
-            "asked_at_ms": pa.array([asked_at_ms] * size, pa.int64()),
-            "partition": pa.array([partition] * size, pa.int32()),
-            "offset": pa.array(range(size), pa.int64()),
-        }
-    )
-    principals, packed = zip(*PRE_AGGREGATE.packing.rows(exploded(events)), strict=True)
-    return pd.DataFrame({"principal": principals, "packed": packed})
+    each = {"principal": principal, "partition": partition, "client_id": client, "address": address}
+    columns = {name: [value] * len(pids) for name, value in (each | {"asked_at_ms": asked_at_ms}).items()}
+    return frame_of(PRE_AGGREGATE.packing.rows(exploded(event_table(pids, [NOW_MS + at_ms] * len(pids), **columns))))
 
 
 def nothing() -> pd.DataFrame:
-    return pd.DataFrame({"principal": [], "packed": []})
+    return frame_of([])
 
 
 def come(ms: int, partition: int = 0) -> EventTimes:
@@ -269,7 +256,7 @@ def test_bad_records_are_told_in_the_order_of_their_places() -> None:
     places = [("t", 1, 0), ("t", 0, 9), ("t", 0, 10), ("s", 5, 5)]
     packed = [pack(PackedQuarantine([Quarantined(b"", "bad", *place, NOW_MS)])) for place in places]
 
-    rows = run(State(), pd.DataFrame({"principal": [""] * len(packed), "packed": packed}))
+    rows = run(State(), frame_of([("", each) for each in packed]))
 
     assert [(row["topic"], row["partition"], row["offset"]) for _, row in rows] == sorted(places)
 
