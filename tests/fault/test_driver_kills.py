@@ -15,18 +15,8 @@ from pyspark.sql import SparkSession
 from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 from tables.schema.specs import SinkName
-from tests.kits.fault_kit import (
-    SINK,
-    Stream,
-    committed,
-    drive,
-    kill,
-    new_topic,
-    running_driver,
-    send,
-    traffic,
-    wait_until,
-)
+from tests.kits.broker_kit import new_topic, wait_until
+from tests.kits.fault_kit import SINK, Stream, committed, drive, kill, running_driver, send, traffic
 
 STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end")
 
@@ -71,7 +61,7 @@ def is_past(stream: Stream, batches: int) -> bool:
 def test_killed_at_random_under_load_it_means_the_same_as_an_undisturbed_run(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path, sink: SinkName | None, kills: int
 ) -> None:
-    topic, chance = new_topic(broker), secrets.SystemRandom()
+    topic, chance = new_topic(broker, "produce-events", 2), secrets.SystemRandom()
     stream = Stream(tmp_path / "killed", broker.admin_servers, topic, 5000, sink).prepared()
     done = threading.Event()
 
@@ -95,8 +85,4 @@ def test_killed_at_random_under_load_it_means_the_same_as_an_undisturbed_run(
         sender.join()
     assert drive(replace(stream, batch=50_000), tmp_path / "log") == 0
 
-    undisturbed = Stream(tmp_path / "undisturbed", broker.admin_servers, topic, 50_000).prepared()
-    undisturbed.run(spark)
-    assert all(undisturbed.meaning().values())
-    assert stream.meaning() == undisturbed.meaning()
-    assert stream.state(spark) == undisturbed.state(spark)
+    stream.assert_as_undisturbed(spark)

@@ -21,7 +21,8 @@ from streaming.checkpoint import own_files
 from streaming.checkpoint.data_loss import load_loss_record
 from streaming.checkpoint.spark_files import batch_offsets
 from streaming.errors import CheckpointError
-from tests.kits.fault_kit import Stream, new_topic, send, set_quota, traffic
+from tests.kits.broker_kit import new_topic
+from tests.kits.fault_kit import Stream, send, set_quota, traffic
 from tests.kits.late_mount import late_mount
 
 DELAY_S = 1.0
@@ -45,7 +46,7 @@ def test_a_stream_decides_on_a_mount_that_lists_late_what_it_decides_on_a_disk(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path
 ) -> None:
     # JVM, driver and workers are processes of their own: each sees the files of the others late.
-    topic = new_topic(broker)
+    topic = new_topic(broker, "produce-events", 2)
     on_disk = Stream(tmp_path / "disk", broker.admin_servers, topic)
     on_mount = replace(on_disk, root=tmp_path / "mounted")
     with late_mount(tmp_path / "backing", on_mount.checkpoint, DELAY_S):

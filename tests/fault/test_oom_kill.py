@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
-from tests.kits.fault_kit import LIMIT_S, Stream, committed, drive, new_topic, running_driver, send, traffic, wait_until
+from tests.kits.broker_kit import LIMIT_S, wait_until
+from tests.kits.fault_kit import Stream, committed, drive, running_driver, topic_of
 
 CGROUPS = Path("/sys/fs/cgroup")
 MIB = 1024 * 1024
@@ -74,8 +75,7 @@ def memory_cgroup() -> Iterator[MemoryCgroup]:
 def test_a_stream_whose_jvm_the_kernel_kills_ends_and_its_next_start_loses_and_doubles_nothing(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path
 ) -> None:
-    topic = new_topic(broker)
-    send(broker, topic, traffic(3000))
+    topic = topic_of(broker, 3000)
     stream = Stream(tmp_path / "killed", broker.admin_servers, topic).prepared()
 
     with memory_cgroup() as cgroup:
@@ -93,7 +93,4 @@ def test_a_stream_whose_jvm_the_kernel_kills_ends_and_its_next_start_loses_and_d
         assert exit_code not in (0, -signal.SIGKILL), "the driver was killed, and not its JVM"
 
     assert drive(replace(stream, batch=50_000), tmp_path / "log") == 0
-    undisturbed = Stream(tmp_path / "undisturbed", broker.admin_servers, topic, 50_000).prepared()
-    undisturbed.run(spark)
-    assert all(undisturbed.meaning().values())
-    assert stream.meaning() == undisturbed.meaning()
+    stream.assert_as_undisturbed(spark)

@@ -15,7 +15,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.kits.fault_kit import LIMIT_S, Stream, committed, kill, wait_until
+from tests.kits.broker_kit import LIMIT_S, wait_until
+from tests.kits.fault_kit import Stream, committed, kill
 
 ROOT = Path(__file__).parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -16,8 +15,6 @@ from typing import Any, cast
 
 import pyarrow as pa
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
@@ -30,10 +27,9 @@ from streaming.pipeline import StreamOptions, start
 from streaming.triggers import AVAILABLE_NOW
 from tables.schema.specs import TABLES, SinkName
 from tables.store.path_tables import create_missing
+from tests.kits.broker_kit import LIMIT_S, new_topic
 from tests.kits.spark_kit import stored_ledgers
 
-LIMIT_S = 600.0
-"""Only a limit for what went wrong: a healthy run on a free machine waits for seconds."""
 BATCH = 600
 """Records of a micro-batch, where a test does not say otherwise."""
 SINK = cast("SinkName | None", os.environ.get("PID_QUOTA_TEST_SINK"))
@@ -68,11 +64,10 @@ def traffic(count: int, first: int = 0, begin_ms: int = FIRST_MS) -> list[tuple[
     return records
 
 
-def new_topic(broker: LocalBroker, partitions: int = 2, name: str = "", **settings: str) -> str:
-    topic = name or f"produce-events-{uuid.uuid4().hex[:8]}"
-    config = {key.replace("_", "."): value for key, value in settings.items()}
-    admin = AdminClient(broker.admin_config() | {"log_level": 0})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result()
+def topic_of(broker: LocalBroker, count: int) -> str:
+    """Make a topic of two partitions with some events."""
+    topic = new_topic(broker, "produce-events", 2)
+    send(broker, topic, traffic(count))
     return topic
 
 
@@ -160,6 +155,14 @@ class Stream:
     def state(self, spark: SparkSession) -> dict[str, bytes]:
         return stored_ledgers(spark, self.checkpoint)
 
+    def assert_as_undisturbed(self, spark: SparkSession) -> None:
+        """Compare with a stream that reads the topic now, in large batches and without any trouble."""
+        undisturbed = replace(self, root=self.root.with_name("undisturbed"), batch=50_000, sink=SINK).prepared()
+        undisturbed.run(spark)
+        assert all(undisturbed.meaning().values())
+        assert self.meaning() == undisturbed.meaning()
+        assert self.state(spark) == undisturbed.state(spark)
+
 
 def _final(table: str, rows: list[dict[str, Any]], without: frozenset[str]) -> list[dict[str, Any]]:
     if table == "producer_id_metrics":
@@ -221,14 +224,6 @@ def said_losses(stream: Stream) -> list[tuple[int, int, str]]:
     """Partition, offset and words of the losses that were said."""
     rows = [row for row in stream.rows("quarantined_events") if row["reason"].startswith("data loss")]
     return sorted((row["partition"], row["offset"], row["reason"]) for row in rows)
-
-
-def wait_until(condition: Callable[[], bool], what: str, process: subprocess.Popen[bytes] | None = None) -> None:
-    give_up_at = time.monotonic() + LIMIT_S
-    while not condition():
-        assert process is None or process.poll() is None, f"the driver ended before: {what}"
-        assert time.monotonic() < give_up_at, f"never happened: {what}"
-        time.sleep(0.05)
 
 
 def committed(stream: Stream) -> int:

@@ -15,8 +15,8 @@ START_MS = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 HUNDRED = Limit(100.0, "user")
 
 
-def principal(config: QuotaConfig | None = None, **settings: int) -> Principal:
-    return Principal(Deployment(config or QuotaConfig(), **settings), START_MS, HUNDRED)
+def principal(config: QuotaConfig | None = None, salt: int = 0, learn_until_ms: int = 0) -> Principal:
+    return Principal(Deployment(config or QuotaConfig(), salt, learn_until_ms), START_MS, HUNDRED)
 
 
 @pytest.fixture

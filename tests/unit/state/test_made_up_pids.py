@@ -61,7 +61,8 @@ def high_and_low(count: int) -> Pids:
 def of_many_brokers(count: int) -> Pids:
     """PIDs as one client sees them when 16 brokers take turns with blocks."""
     steps = np.arange(count, dtype=np.uint64)
-    return steps // np.uint64(1000) * np.uint64(16_000) + steps % np.uint64(1000)
+    pids: Pids = steps // np.uint64(1000) * np.uint64(16_000) + steps % np.uint64(1000)
+    return pids
 
 
 def at_random(count: int) -> Pids:

@@ -62,7 +62,7 @@ def table(events: list[Event], at_ms: int, offset: int) -> pa.Table:
     offsets = range(offset, offset + len(events))
     return event_table(
         [pid for pid, _, _ in events],
-        times,
+        times.tolist(),
         offset=offsets,
         # A repeat may come from another address.
         address=[f"10.0.0.{number % 3}" for number in offsets],

@@ -40,7 +40,7 @@ ROWS = st.lists(
 
 def table(rows: list[Row], order: list[int] | None = None, **columns: Sequence[object]) -> pa.Table:
     order = order or list(range(len(rows)))
-    own = {
+    own: dict[str, Sequence[object]] = {
         "principal": [rows[i][0] for i in order],
         "client_id": [f"c{rows[i][1] % 2}" for i in order],
         "address": [ADDRESSES[i % 3] for i in order],
