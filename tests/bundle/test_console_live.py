@@ -9,8 +9,8 @@ import pytest
 from jobs.web.editors import Editors, editor_line
 from tests.kits import browser_kit
 from tests.kits.browser_kit import PHONE, Browser
-from tests.kits.console_kit import NOON, NOW, append, demo_tables, serving, wait_for
-from tests.unit.jobs.table_rows import metrics
+from tests.kits.console_kit import NOW, demo_tables, serving, wait_for
+from tests.unit.jobs.table_rows import NOON, append, metrics
 
 pytestmark = browser_kit.NEEDS_CHROMIUM
 
@@ -115,7 +115,7 @@ class TestLive:
             asked = "return performance.getEntriesByType('resource').length"
             browser.hide(True)
             before = browser.driver.execute_script(asked)
-            append(str(tmp_path), "producer_id_metrics", [metrics("User:newcomer", NOON, new_pids_window=9)])
+            append(tmp_path, "producer_id_metrics", metrics("User:newcomer", NOON, new_pids_window=9))
             assert "User:newcomer" not in principals(browser)
             assert browser.driver.execute_script(asked) == before
             browser.hide(False)

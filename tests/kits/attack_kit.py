@@ -1,14 +1,10 @@
 """A stream with a limit of principals, and checks that other principals keep their service."""
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
 
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import set_quota
 from tests.kits.spark_kit import stored_ledgers
 from tests.kits.stream_kit import START_MS, Stream, event
 
-QUOTA_SET_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 BATCH_COLUMNS = {"batch_id", "state_bytes"}
 
 
@@ -29,9 +25,6 @@ class LimitedStream(Stream):
             }
             for progress in query.recentProgress
         ]
-
-    def quota(self, rate: float, name: str | None = None) -> None:
-        set_quota(self.tables, QuotaEntry(name, rate, QUOTA_SET_AT, "test"))
 
     def said_of(self, *principals: str) -> list[dict[str, object]]:
         """All decisions and metrics of some principals, but for what depends on batches."""

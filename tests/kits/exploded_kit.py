@@ -12,15 +12,15 @@ _TYPES = {field.name: field.type for field in EVENT_SCHEMA}
 _TYPES |= {"partition": pa.int32(), "offset": pa.int64(), "record_ms": pa.int64()}
 
 
-def block_of(values: Sequence[bytes | None], record_ms: int) -> pa.Table:
-    """Records of partition 3, from offset 0 on."""
+def block_of(values: Sequence[bytes | None], record_ms: int, partition: int = 3, first_offset: int = 0) -> pa.Table:
+    """Records as they are read from Kafka."""
     size = len(values)
     return pa.table(
         {
             "value": pa.array(values, pa.binary()),
             "topic": ["produce-events"] * size,
-            "partition": pa.array([3] * size, pa.int32()),
-            "offset": pa.array(range(size), pa.int64()),
+            "partition": pa.array([partition] * size, pa.int32()),
+            "offset": pa.array(range(first_offset, first_offset + size), pa.int64()),
             "record_ms": pa.array([record_ms] * size, pa.int64()),
         }
     )
