@@ -7,7 +7,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.kits.broker_kit import LIMIT_S, wait_until
-from tests.kits.fault_kit import Stream, committed, kill
+from tests.kits.fault_kit import Stream, committed
+from tests.kits.process_kit import in_group
 
 ROOT = Path(__file__).parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -38,18 +39,9 @@ class Cluster:
         os.killpg(self.workers[number].pid, signal.SIGKILL)
 
 
-@contextmanager
-def spark_process(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def spark_process(log: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
-    with log.open("wb") as file:
-        command = [str(SPARK_CLASS), *arguments]
-        process = subprocess.Popen(command, env=environment, stdout=file, stderr=file, start_new_session=True)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(LIMIT_S)
+    return in_group([str(SPARK_CLASS), *arguments], log, environment)
 
 
 def said(log: Path, pattern: str) -> Callable[[], bool]:
@@ -116,24 +108,11 @@ def test_the_job_runs_on_a_cluster_and_a_worker_killed_in_mid_batch_costs_nothin
 ) -> None:
     log = tmp_path / "job.log"
     places = {"PYSPARK_PYTHON": str(cluster.python), "SPARK_LOCAL_IP": "127.0.0.1", "PID_QUOTA_JARS": str(jars)}
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            job(cluster, stream),
-            env={**os.environ, **places},
-            stdout=file,
-            stderr=file,
-            cwd=tmp_path,
-            start_new_session=True,
-        )
-    try:
+    with in_group(job(cluster, stream), log, {**os.environ, **places}, tmp_path) as process:
         begun = stream.checkpoint / "offsets" / "1"
         wait_until(lambda: committed(stream) == 1 and begun.exists(), "the second batch under way", process)
         cluster.kill_worker(0)
         assert process.wait(LIMIT_S) == 0, log.read_text(errors="replace")[-3000:]
-    finally:
-        if process.poll() is None:
-            kill(process)
 
     assert re.search(r"Lost executor|worker lost|Worker shutting down", log.read_text(errors="replace"))
-    assert stream.everything() == undisturbed.everything()
-    assert stream.state(spark) == undisturbed.state(spark)
+    stream.assert_equal(spark, undisturbed)

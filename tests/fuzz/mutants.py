@@ -61,7 +61,7 @@ def a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored(put: Any) -> An
 
 @MUTANTS.of(Uncharged, "store")
 def late_pids_pass_the_cap(store: Any) -> Any:
-    def roomy(self: Uncharged, pid_hash: int, quantum: int, current: int) -> bool:
+    def roomy(self: Uncharged, pid_hash: int, quantum: int, current: int) -> Any:
         if quantum < current:
             return self._seen.store(pid_hash, quantum)
         return store(self, pid_hash, quantum, current)
@@ -91,7 +91,7 @@ def a_refused_pid_is_stored(observe: Any) -> Any:
 
 @MUTANTS.of(Budget, "take")
 def tokens_come_back_within_a_tick(take: Any) -> Any:
-    def generous(self: Budget, tick: int) -> bool:
+    def generous(self: Budget, tick: int) -> Any:
         bucket, terms = self._bucket, self._terms
         if bucket and terms and bucket.tick == tick:
             bucket.units = min(terms.burst_units, bucket.units + terms.refill_per_ms)
@@ -275,7 +275,7 @@ def events_of_a_record_are_all_dated_as_the_first(events_of: Any) -> Any:
 
 @MUTANTS.of(Budget, "apply")
 def a_raised_rate_brings_tokens_too(apply: Any) -> Any:
-    def generous(self: Budget, limit: Limit, tick: int = 0) -> bool:
+    def generous(self: Budget, limit: Limit, tick: int = 0) -> Any:
         named = structs.replace(limit, producer_ids_burst=limit.producer_ids_burst or _default_burst(self, limit))
         return apply(self, named, tick)
 
@@ -299,7 +299,7 @@ def a_burst_is_forgotten_with_the_batch(to_bytes: Any) -> Any:
 
 @MUTANTS.of(BucketTerms, "of")
 def a_bucket_of_its_own_burst_holds_the_default_one(of: Any) -> Any:
-    def plain(rate: float, config: Any, burst: float | None = None) -> BucketTerms:
+    def plain(rate: float, config: Any, burst: float | None = None) -> Any:
         return of(rate, config)
 
     return plain

@@ -72,9 +72,7 @@ def _mallory_metrics(rng: np.random.Generator) -> Iterator[Row]:
         yield _metrics("User:mallory", end, window, admitted, tried - admitted, tokens, quota=20.0, quota_source="user")
 
 
-def _metrics(
-    principal: str, end: datetime | None, new: int, admitted: int, refused: int, tokens: float, **values: Any
-) -> Row:
+def _metrics(principal: str, end: datetime, new: int, admitted: int, refused: int, tokens: float, **values: Any) -> Row:
     counts = {"admitted_pids": admitted, "refused_pids": refused, "new_pids_window": new, "active_pids": new * 2}
     sizes = {"rate": new / 10, "tokens": float(tokens), "layers": 5, "state_bytes": 900 + 12 * new, "batch_id": 1}
     return metrics(principal, end, **(counts | sizes | values))
@@ -166,7 +164,7 @@ def _metrics_block(hours_ago: npt.NDArray[np.int64]) -> pa.Table:
     number = np.tile(np.arange(PRINCIPALS), len(hours_ago))
     new = rng.poisson(1 + 40 * (number % 10 == 0), size)
     schema = TABLES["producer_id_metrics"].schema
-    constant = _metrics("", None, 0, 0, 0, 0)
+    constant = _metrics("", NOON, 0, 0, 0, 0)
     columns: dict[str, list[Any] | npt.NDArray[Any]]
     same = ("broker_id", "throttle_time_avg_ms", "quota_source", "phase", "burst")
     columns = {name: [constant.get(name)] * size for name in same}

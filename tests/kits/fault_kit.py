@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -28,6 +27,7 @@ from streaming.triggers import AVAILABLE_NOW
 from tables.schema.specs import TABLES, SinkName
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import LIMIT_S, new_topic
+from tests.kits.process_kit import in_group
 from tests.kits.spark_kit import stored_ledgers
 
 BATCH = 600
@@ -155,6 +155,11 @@ class Stream:
     def state(self, spark: SparkSession) -> dict[str, bytes]:
         return stored_ledgers(spark, self.checkpoint)
 
+    def assert_equal(self, spark: SparkSession, other: "Stream") -> None:
+        """Compare all rows and the state, of batches that were cut alike."""
+        assert self.everything() == other.everything()
+        assert self.state(spark) == other.state(spark)
+
     def assert_as_undisturbed(self, spark: SparkSession) -> None:
         """Compare with a stream that reads the topic now, in large batches and without any trouble."""
         undisturbed = replace(self, root=self.root.with_name("undisturbed"), batch=50_000, sink=SINK).prepared()
@@ -183,29 +188,13 @@ def set_quota(tables: str, rate: float, name: str | None = None) -> None:
 # A driver of its own
 
 
-def driver(stream: Stream, log: Path, **more: object) -> subprocess.Popen[bytes]:
-    """Start a driver process on a stream; it and its JVM are one process group."""
-    asked = {"root": str(stream.root), "servers": stream.servers, "topic": stream.topic, "batch": stream.batch}
-    asked |= {"sink": stream.sink, "state_buckets": stream.state_buckets, **more}
-    command = [sys.executable, str(Path(__file__).with_name("driver_kit.py")), json.dumps(asked)]
-    with log.open("ab") as file:
-        return subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill -9, the JVM too."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait(LIMIT_S)
-
-
 @contextmanager
 def running_driver(stream: Stream, log: Path, **more: object) -> Iterator[subprocess.Popen[bytes]]:
-    process = driver(stream, log, **more)
-    try:
+    """Run a driver process on a stream; it and its JVM are one process group."""
+    asked = {"root": str(stream.root), "servers": stream.servers, "topic": stream.topic, "batch": stream.batch}
+    asked |= {"sink": stream.sink, "state_buckets": stream.state_buckets, **more}
+    with in_group([sys.executable, str(Path(__file__).with_name("driver_kit.py")), json.dumps(asked)], log) as process:
         yield process
-    finally:
-        if process.poll() is None:
-            kill(process)
 
 
 def drive(stream: Stream, log: Path, **more: object) -> int:

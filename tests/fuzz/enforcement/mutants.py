@@ -26,7 +26,7 @@ MUTANTS = Mutants()
 
 @MUTANTS.of(hold, "next_step")
 def a_later_end_than_the_lease_s_is_somebody_else_s(honest: Any) -> Any:
-    def next_step(lease: Lease, found: Any, now_ms: int) -> NextStep:
+    def next_step(lease: Lease, found: Any, now_ms: int) -> Any:
         if found and max(found) > lease.until_ms:
             return NextStep("relinquish", "someone else set a later end")
         return honest(lease, found, now_ms)
@@ -80,7 +80,7 @@ def leases_are_not_written_ahead(_: Any) -> Any:
 
 @MUTANTS.of(Enforcer, "_holds_lock")
 def who_gets_the_lock_again_does_not_look_what_happened_meanwhile(honest: Any) -> Any:
-    def holds_lock(self: Enforcer) -> bool:
+    def holds_lock(self: Enforcer) -> Any:
         vars(self)["_times_taken"] = vars(self)["_ports"].lock.times_taken
         return honest(self)
 
