@@ -123,21 +123,6 @@ def test_principals_that_may_be_anybody_are_reported_and_never_throttled(stream:
     assert stream.rows("producer_id_metrics")[0]["admitted_pids"] == 20
 
 
-def test_state_survives_a_restart_and_a_repeated_batch_is_not_written_twice(stream: Stream) -> None:
-    stream.quota(10)
-    stream.batch(*[event(pid) for pid in range(50)])
-    stream.run()
-    # The newest commit is lost, as if the driver had died between the tables and the checkpoint's commit.
-    (stream.root / "checkpoint" / "commits" / "0").unlink()
-    Path(stream.root / "checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
-    stream.batch(event(3, at_ms=1000))
-
-    stream.run()
-
-    assert len(stream.rows("throttle_decisions")) == 1
-    assert len([row for row in stream.rows("producer_id_metrics") if row["batch_id"] == 0]) == 1
-
-
 def test_nothing_is_written_when_there_is_nothing_to_say(stream: Stream) -> None:
     stream.batch(event(1))
     stream.run()

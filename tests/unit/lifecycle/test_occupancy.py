@@ -326,23 +326,6 @@ def test_ids_that_end_together_as_the_next_group_begins_are_replaced(ends_s: lis
     assert int(replaced(begins_ms, ends_ms, 19_000_000).sum()) == gone
 
 
-@pytest.mark.parametrize("per_day", [1, 2, 3])
-def test_a_forecast_of_daily_deploys_counts_no_ended_generation_as_in_use(per_day: int) -> None:
-    # given deploys that each replace 20 pods, the newest an hour or more ago
-    gap = 24 / per_day
-    begins = [number * gap + gap * 0.7 for number in range(per_day + 1)]
-    ids = [(begin, begins[number - 1] if number else 0.0) for number, begin in enumerate(begins)]
-    entries = [(20.0 * n + pod, last) for n, (_, last) in enumerate(ids) for pod in range(20) if last < 24]
-    bound = {20 * n + pod: ("User:a", begin) for n, (begin, _) in enumerate(ids) for pod in range(20)}
-    found = census(replica(entries), bound=bound)
-
-    # when the forecast goes on with the day's rate
-    ahead = Outlook(found, 1, rates_of(found, 1).today)
-
-    # then a day holds its own generations and the one in use
-    assert ahead.settles_at == pytest.approx(20 * (per_day + 1), rel=0.15)
-
-
 def test_until_the_next_check_the_expired_are_held_too() -> None:
     flood = of_flood(3600, hours=1)
     found = outlook(flood, pids_per_hour=3600, expiration_ms=MINUTE, check_ms=10 * MINUTE)

@@ -30,15 +30,6 @@ def test_refilling_in_steps_equals_refilling_at_once(quota: float, steps: list[i
     assert in_steps == at_once
 
 
-def test_lowered_quota_clamps_the_tokens_to_the_new_burst() -> None:
-    bucket = TokenBucket.full(BucketTerms.of(100.0, CONFIG), 0)
-    lowered = BucketTerms.of(10.0, CONFIG)
-
-    bucket.refill(lowered, 0, LINE)
-
-    assert bucket.tokens(lowered) == 10.0
-
-
 @given(quota=st.floats(0.01, 1e6, allow_nan=False))
 def test_bucket_is_no_longer_exhausted_after_its_throttle_time(quota: float) -> None:
     terms = BucketTerms.of(quota, CONFIG)

@@ -66,13 +66,6 @@ def test_a_pid_is_remembered_a_window_after_it_was_last_seen_and_forgotten_a_qua
     assert admitted(other.produces([1], HOUR_MS + QUANTUM_MS)) == 1
 
 
-def test_events_of_a_principal_without_quota_are_counted_and_never_refused(mallory: Principal) -> None:
-    outcome = mallory.produces(range(1000), 0, UNLIMITED)
-
-    assert (admitted(outcome), refused(outcome), outcome.decisions) == (1000, 0, ())
-    assert outcome.metrics[-1].tokens is None
-
-
 def test_a_ledger_without_quota_stops_growing_at_its_cap_and_says_so() -> None:
     outcome = principal(QuotaConfig(max_uncharged_bytes=4096)).produces(range(20_000), 0, UNLIMITED)
 

@@ -170,32 +170,6 @@ def test_damaged_metadata_of_spark_is_refused_with_its_name_and_a_remedy(tmp_pat
         newest_batch(str(tmp_path))
 
 
-WHOLE = "v1\n{}\n{}"
-SOURCE = "\0v1\n{}"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "remedy"),
-    [
-        ("commits/1", "v1\n", "delete it and .1.crc beside it, and start again"),
-        ("offsets/2", "v1\n{}\n{", "the records of batch 2 are unknown: restore it"),
-        ("offsets/1", "", "the records of batch 1 are unknown: restore it"),
-        ("sources/0/0", "\0v1", "delete it and .0.crc beside it, and start again: the newest batch"),
-    ],
-)
-def test_a_damaged_file_of_spark_is_named_with_its_remedy(tmp_path: Path, name: str, content: str, remedy: str) -> None:
-    files = {"offsets/0": "{", "offsets/1": WHOLE, "offsets/2": WHOLE, "commits/0": "{", "commits/1": "v1\n{}"}
-    for file, text in {**files, "sources/0/0": SOURCE}.items():
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / file).write_text(text)
-    assert newest_batch(str(tmp_path)) == 2
-
-    (tmp_path / name).write_text(content)
-
-    with pytest.raises(CheckpointDamagedError, match=rf"{name}.*{remedy}"):
-        newest_batch(str(tmp_path))
-
-
 def test_before_the_first_batch_nothing_but_the_source_says_where_to_begin(tmp_path: Path) -> None:
     (tmp_path / "sources/0").mkdir(parents=True)
     (tmp_path / "sources/0/0").write_text("")

@@ -90,20 +90,6 @@ def test_rows_have_exactly_the_columns_of_their_tables() -> None:
         assert set(body) == columns
 
 
-def test_state_is_not_written_when_nothing_changed() -> None:
-    state = State()
-    run(state, frame([1]))
-
-    assert run(state, frame([1], at_ms=500)) == []
-    assert state.updates == 1
-
-
-def test_a_principal_that_is_never_enforced_is_reported_without_a_quota() -> None:
-    ((kind, row),) = run(State(), frame(list(range(50)), principal="User:ANONYMOUS"))
-
-    assert (kind, row["quota_source"], row["admitted_pids"]) == ("producer_id_metrics", "none", 50)
-
-
 def test_a_state_that_cannot_be_read_is_quarantined_and_its_principals_learn_instead_of_being_punished() -> None:
     state = State(b"PQL\x01 of an earlier version")
 
@@ -447,18 +433,14 @@ def test_only_the_first_and_last_appearance_of_a_principal_change_who_is_tracked
     assert notes == [[(TRACKED, code_of("User:a"))], [], [(FORGOTTEN, code_of("User:a"))]]
 
 
-def test_an_overflow_entry_tells_its_time_and_is_not_tracked() -> None:
-    rows = say(state := State(), frame([1], at_ms=5, principal="overflow-07"))
-    last = say(state.times_out(), nothing(), times=come(FORGOTTEN_AFTER_MS))
+def test_an_overflow_entry_tells_the_time_of_its_newest_event_and_is_not_tracked() -> None:
+    batch = pd.concat([frame([1], principal="overflow-07"), frame([2], 5, principal="overflow-07", partition=1)])
+
+    rows = say(state := State(), batch)
+    last = say(state.times_out(), nothing(), times=come(FORGOTTEN_AFTER_MS, partition=1))
 
     assert [row for row in rows if row[0] in NOTES] == [(OVERFLOWED, NOW_MS + 5)]
     assert [kind for kind, _ in last] == ["producer_id_metrics"]
-
-
-def test_an_overflow_entry_tells_the_time_of_its_newest_event() -> None:
-    batch = pd.concat([frame([1], principal="overflow-07"), frame([2], 5, principal="overflow-07", partition=1)])
-
-    assert [row for row in say(State(), batch) if row[0] in NOTES] == [(OVERFLOWED, NOW_MS + 5)]
 
 
 def test_an_overflow_entry_stops_growing_long_before_a_principal_does() -> None:

@@ -177,15 +177,6 @@ class TestCurrentThrottles:
 
         assert (row["headroom_pids"], row["used_share"], row["throttle_time_ms_now"]) == (room - 30, 30 / room, 120_000)
 
-    def test_rows_of_a_version_without_bursts_fill_up_to_the_quota(self, tmp_path: Path) -> None:
-        old = {"quota": 60.0, "tokens": -2.0, "burst": None}
-        append(tmp_path, "throttle_decisions", decision("User:m", NOON, **old))
-        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, **old))
-
-        for view in ("current_throttles", "quota_headroom"):
-            (row,) = ask(tmp_path, f"TABLE {view}", NOON + seconds(60 * 700))
-            assert row["tokens_now"] == 60
-
     def test_tokens_spent_since_the_decision_are_gone_as_in_the_headroom(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-1.0))
         spent = {"quota": 60.0, "tokens": -0.5, "as_of": NOON + seconds(200)}
