@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ from pyspark.sql import SparkSession
 from tests.kits.broker_kit import LIMIT_S, wait_until
 from tests.kits.fault_kit import Stream, committed
 from tests.kits.process_kit import in_group
+from tests.kits.wheel_kit import build_wheel, venv_with_dependencies
 
-ROOT = Path(__file__).parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 DEPLOY = "org.apache.spark.deploy"
 
@@ -52,14 +51,7 @@ def said(log: Path, pattern: str) -> Callable[[], bool]:
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The wheel, and a Python that has what it depends on but not the wheel itself."""
     folder = tmp_path_factory.mktemp("shipped")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
-    (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
-    # A folder named so is put on the path, but its own .pth files, our editable install among them, are not read.
-    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    (wheel,) = folder.glob("*.whl")
-    return wheel, folder / "venv" / "bin" / "python"
+    return build_wheel(folder), venv_with_dependencies(folder / "venv")
 
 
 @pytest.fixture
