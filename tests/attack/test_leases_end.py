@@ -60,9 +60,9 @@ def quotas(broker: LocalBroker) -> Iterator[ClientQuotas]:
         wait_until(lambda: client.describe_all() == {}, "the quotas are as before")
 
 
-def set_quota(quotas: ClientQuotas, entity: QuotaEntity, value: float | None, key: str = REQUEST_PERCENTAGE) -> None:
-    assert quotas.alter([QuotaChange(entity, key, value)]) == {entity: None}
-    wait_until(lambda: quotas.describe(entity).get(key) == value, f"{entity} has {value}")
+def set_quota(quotas: ClientQuotas, entity: QuotaEntity, value: float | None) -> None:
+    assert quotas.alter([QuotaChange(entity, REQUEST_PERCENTAGE, value)]) == {entity: None}
+    wait_until(lambda: quotas.describe(entity).get(REQUEST_PERCENTAGE) == value, f"{entity} has {value}")
 
 
 def set_default_of_users(broker: LocalBroker, value: float | None) -> None:

@@ -41,9 +41,9 @@ class LimitedStream(Stream):
 OTHERS = ("User:alice", "User:bob", "User:carol")
 
 
-def others(batch: int, quantum_ms: int = 20_000) -> list[bytes]:
+def others(batch: int) -> list[bytes]:
     """A batch of three principals: one steady, one growing slowly, one beyond its quota of 10."""
-    at_ms = batch * quantum_ms
+    at_ms = batch * 20_000
     steady = [event(pid, "User:alice", at_ms + pid) for pid in range(5)]
     growing = [event(1000 + batch, "User:bob", at_ms)]
     flooding = [event(2000 + 8 * batch + number, "User:carol", at_ms + number) for number in range(8)]

@@ -59,14 +59,12 @@ BATCH, NO_MEMORY = KnownBatch(), KnownMemory()
 def pre_aggregate_of(
     deployment: Deployment,
     *,
-    max_principals: int = 50_000,
     batch: TaskBatch = BATCH,
     memory: WorkerMemory = NO_MEMORY,
-    max_clock_skew_ms: int = 300_000,
 ) -> PreAggregate:
-    contract = Contract(max_clock_skew_ms, needs_broker=deployment.scope == "broker")
+    contract = Contract(300_000, needs_broker=deployment.scope == "broker")
     packing = Packing(deployment.config.quantum_ms, deployment.late_grace_ms, contract.needs_broker)
-    return PreAggregate(contract, packing, "produce-events", max_principals, batch, memory)
+    return PreAggregate(contract, packing, "produce-events", 50_000, batch, memory)
 
 
 def operator_of(deployment: Deployment, batch: TaskBatch = BATCH) -> Operator:

@@ -31,7 +31,6 @@ _BEAT_S = 1.0
 @dataclass(frozen=True)
 class Place:
     settings: Mapping[str, str]
-    plain_address: str
     topic: str
     addresses: tuple[str, ...]
     stop: threading.Event
@@ -101,7 +100,7 @@ def running_clients(clients: Sequence[Client], broker: LocalBroker, topic: str) 
             addresses = tuple(
                 f"127.0.{1 + node // 250}.{1 + node % 250}" for node in itertools.islice(nodes, one.nodes)
             )
-            place = Place(broker.client_config(one.name), broker.admin_servers, topic, addresses, stop)
+            place = Place(broker.client_config(one.name), topic, addresses, stop)
             runs.append(pool.submit(one.run, place, one.name))
         try:
             yield

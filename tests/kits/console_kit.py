@@ -139,12 +139,12 @@ def _inits() -> Iterator[Row]:
 # Thirty days of two thousand principals
 
 
-def large_tables(folder: Path, hours_per_file: int = 24) -> str:
+def large_tables(folder: Path) -> str:
     """Write an hourly row of each principal, 1.44 million in all, in files of a day each as `maintain` leaves them."""
     tables = str(folder)
     create_missing(tables)
-    for first in range(DAYS * 24, 0, -hours_per_file):
-        block = _metrics_block(np.arange(first - 1, first - 1 - hours_per_file, -1))
+    for first in range(DAYS * 24, 0, -24):
+        block = _metrics_block(np.arange(first - 1, first - 25, -1))
         write_deltalake(table_path(tables, "producer_id_metrics"), block, mode="append")
     names = [f"User:service-{number:04}" for number in range(40)]
     append(

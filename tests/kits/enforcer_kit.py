@@ -315,9 +315,9 @@ class World:
         self.decide(*args, **values)
         self.reconcile()
 
-    def order(self, principal: str | None = None, seconds: float = 120) -> None:
+    def order(self, principal: str | None = None) -> None:
         """Give a release order, by the brokers."""
-        self.store.append([ReleaseOrder(self.now_ms, principal, self.now_ms + round(seconds * 1000))])
+        self.store.append([ReleaseOrder(self.now_ms, principal, self.now_ms + 120_000)])
 
     def reconcile(self, after_seconds: float = 0.0) -> None:
         self.pass_seconds(after_seconds)

@@ -49,11 +49,11 @@ def event(pid: int, principal: str, at_ms: int, **more: object) -> bytes:
     return json.dumps({"timestamp_ms": at_ms, "principal": principal, "producer_id": pid, **more}).encode()
 
 
-def traffic(count: int, first: int = 0, begin_ms: int = FIRST_MS) -> list[tuple[str, bytes]]:
+def traffic(count: int, first: int = 0) -> list[tuple[str, bytes]]:
     """Key and value of some events: six floods, six steady principals, and bad records in between."""
     records = []
     for number in range(first, first + count):
-        at_ms = begin_ms + number * 25
+        at_ms = FIRST_MS + number * 25
         who = f"User:p{number % 12}"
         if number % 97 == 0:
             records.append((who, b"not an event %d" % number))
@@ -148,9 +148,9 @@ class Stream:
         """All rows of all event tables with all their columns, in an order of their own."""
         return {table: sorted(str(row) for row in self.rows(table)) for table in WRITE_ORDER}
 
-    def meaning(self, without: frozenset[str] = frozenset()) -> dict[str, list[str]]:
-        """The rows without what depends on how the records were cut into batches, and without some columns."""
-        return {table: sorted(map(str, _final(table, self.rows(table), without))) for table in WRITE_ORDER}
+    def meaning(self) -> dict[str, list[str]]:
+        """The rows without what depends on how the records were cut into batches."""
+        return {table: sorted(map(str, _final(table, self.rows(table)))) for table in WRITE_ORDER}
 
     def state(self, spark: SparkSession) -> dict[str, bytes]:
         return stored_ledgers(spark, self.checkpoint)
@@ -169,13 +169,13 @@ class Stream:
         assert self.state(spark) == undisturbed.state(spark)
 
 
-def _final(table: str, rows: list[dict[str, Any]], without: frozenset[str]) -> list[dict[str, Any]]:
+def _final(table: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if table == "producer_id_metrics":
         final: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in sorted(rows, key=lambda row: (row["as_of"], row["batch_id"])):
             final[row["principal"], row["broker_id"], row["window_end"]] = row
         rows = list(final.values())
-    return [{name: value for name, value in row.items() if name not in BY_BATCH[table] | without} for row in rows]
+    return [{name: value for name, value in row.items() if name not in BY_BATCH[table]} for row in rows]
 
 
 def set_quota(tables: str, rate: float, name: str | None = None) -> None:

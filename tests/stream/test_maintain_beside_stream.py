@@ -28,8 +28,8 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
 PLAN = UpkeepPlan(dict.fromkeys(TABLES, 1500), vacuum_hours=1)
 
 
-def upkeep(tables: str, name: str = METRICS) -> int:
-    return keep_up(tables, TABLES[name], PLAN, datetime.now(timezone.utc)).deleted_rows
+def upkeep(tables: str) -> int:
+    return keep_up(tables, TABLES[METRICS], PLAN, datetime.now(timezone.utc)).deleted_rows
 
 
 def add_an_old_row(tables: str) -> None:

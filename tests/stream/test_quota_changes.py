@@ -17,8 +17,8 @@ def change(stream: Stream, name: str | None, rate: float) -> None:
     set_quota(stream.tables, QuotaEntry(name, rate, datetime.now(timezone.utc), "test"))
 
 
-def latest(stream: Stream, principal: str = "User:mallory") -> dict[str, object]:
-    rows = [row for row in stream.rows("producer_id_metrics") if row["principal"] == principal]
+def latest(stream: Stream) -> dict[str, object]:
+    rows = [row for row in stream.rows("producer_id_metrics") if row["principal"] == "User:mallory"]
     return rows[-1] if rows else {}
 
 

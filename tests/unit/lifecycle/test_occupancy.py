@@ -170,11 +170,10 @@ def lately_of(
     seconds_ago: Sequence[float] | npt.NDArray[Any],
     *,
     beside: Sequence[float] | npt.NDArray[Any] = (),
-    expiration_ms: int = DAY,
 ) -> Rate | None:
     entries, bound = of_seconds(seconds_ago)
     others, theirs = of_seconds(beside, first_pid=1_000_000)
-    found = census(replica([*entries, *others]), bound=bound | theirs, expiration_ms=expiration_ms)
+    found = census(replica([*entries, *others]), bound=bound | theirs)
     return rates_of(found, 1).lately
 
 

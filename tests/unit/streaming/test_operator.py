@@ -69,11 +69,10 @@ def say(
     rows: pd.DataFrame,
     tracked: TrackedPrincipals = EMPTY,
     times: EventTimes = NOTHING,
-    key: object = 3,
 ) -> list[tuple[str, Any]]:
     """All that comes out, notes for the driver too."""
     operator = operator_of(DEPLOYMENT, KnownBatch("", QUOTAS, tracked, times))
-    return [row for part in operator((key,), iter([rows]), state) for row in unpack_rows(part["packed"])]
+    return [row for part in operator((3,), iter([rows]), state) for row in unpack_rows(part["packed"])]
 
 
 def run(state: State, rows: pd.DataFrame, times: EventTimes = NOTHING) -> list[tuple[str, dict[str, Any]]]:
