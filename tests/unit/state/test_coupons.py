@@ -1,7 +1,5 @@
 """A flood's refused PIDs are counted by coupons: what is left out of a sketch changes nothing in it."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
@@ -10,9 +8,8 @@ from quota.limits import Limit
 from state import ledger_batch
 from state.coupons import NO_COUPON, coupons_of, covered_by
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
-from state.ledger import Ledger
 from state.sketch import DistinctPids
-from tests.kits.ledger_kit import Principal, events_at
+from tests.kits.ledger_kit import Principal
 
 NOW_MS = 1_790_000_000_000 // 900_000 * 900_000
 QUANTUM_MS = 900_000
@@ -36,14 +33,6 @@ def test_a_pid_whose_coupon_is_covered_leaves_a_sketch_as_it_is(most: int) -> No
             covered.update(covered_by(coupon))
 
     assert skipped > 15_000
-
-
-def test_a_sketch_that_lists_its_pids_has_no_registers() -> None:
-    sketch = DistinctPids()
-    for number in range(96):
-        sketch.add(number)
-
-    assert not sketch.has_registers()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -72,22 +61,6 @@ def test_a_flood_is_counted_as_if_each_pid_were_asked_about(
 
     assert counted == outcomes(batches, Limit(rate, "user"), config)
     assert any(decision.evidence.refused_pids > ENOUGH for each in counted for decision in each.decisions)
-
-
-def test_only_a_flood_pays_for_coupons_and_soon_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[int]()
-
-    def counted(pid_hashes: Sequence[int]) -> list[int]:
-        asked.append(len(pid_hashes))
-        return coupons_of(pid_hashes)
-
-    monkeypatch.setattr(ledger_batch, "coupons_of", counted)
-    ledger = Ledger("User:a", Deployment(QuotaConfig(), salt=5))
-
-    ledger.process(events_at(NOW_MS, [*range(50)] * (FLOOD // 50)), Limit(50.0, "user"))
-    assert asked == []
-    ledger.process(events_at(NOW_MS, range(100, 100 + FLOOD)), Limit(50.0, "user"))
-    assert sum(asked) == FLOOD - ledger_batch.FLOOD_PIDS
 
 
 def flood(drawn: np.random.Generator, begin_ms: int, span_ms: int) -> Events:

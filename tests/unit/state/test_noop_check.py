@@ -15,6 +15,7 @@ from tests.kits.ledger_kit import events_at
 NOW_MS = 1_790_000_000_000 // 900_000 * 900_000
 TICK_MS, INTERVAL_MS, QUANTUM_MS = 10_000, 60_000, 900_000
 DEPLOYMENT = Deployment(QuotaConfig(late_grace_seconds=30), salt=5)
+QUANTA_IN_AN_INTERVAL = Deployment(QuotaConfig(late_grace_seconds=30, metrics_interval_seconds=3600), salt=5)
 LIMIT, OTHER_LIMIT = Limit(5.0, "user", NOW_MS), Limit(5.0, "default", NOW_MS)
 WITH_BURST = Limit(5.0, "user", NOW_MS, producer_ids_burst=50.0)
 
@@ -25,16 +26,17 @@ BATCHES = st.lists(
 )
 
 
-def applied(stored: bytes | None, given_events: Events, limit: Limit) -> Outcome:
+def applied(stored: bytes | None, given_events: Events, limit: Limit, deployment: Deployment) -> Outcome:
     """Apply a batch without looking first."""
-    batch = Ledger("User:a", DEPLOYMENT, stored).batch(limit, given_events.timestamps_ms[0])
+    batch = Ledger("User:a", deployment, stored).batch(limit, given_events.timestamps_ms[0])
     batch.feed(given_events)
     return batch.end()
 
 
+@pytest.mark.parametrize("deployment", [DEPLOYMENT, QUANTA_IN_AN_INTERVAL], ids=["usual", "quanta in an interval"])
 @given(batches=BATCHES)
 def test_a_ledger_that_looks_first_says_and_stores_what_one_that_applies_all_does(
-    batches: list[tuple[list[tuple[int, int, int]], Limit]],
+    deployment: Deployment, batches: list[tuple[list[tuple[int, int, int]], Limit]]
 ) -> None:
     stored, at_ms = None, NOW_MS
     for drawn, limit in batches:
@@ -45,8 +47,8 @@ def test_a_ledger_that_looks_first_says_and_stores_what_one_that_applies_all_doe
         batch = Events([pid for _, pid, _ in drawn], times, [("app", "")] * len(drawn), [kind for _, _, kind in drawn])
         # Once more, as most batches are: nothing but known PIDs.
         for again in (batch, events_at(at_ms, batch.pids)):
-            looked = Ledger("User:a", DEPLOYMENT, stored).process(again, limit)
-            assert looked == applied(stored, again, limit)
+            looked = Ledger("User:a", deployment, stored).process(again, limit)
+            assert looked == applied(stored, again, limit, deployment)
             stored = looked.content
 
 
@@ -73,27 +75,10 @@ def test_a_look_finds_what_changes_nothing(
     assert changes_nothing(decode(stored), events_at(NOW_MS + at_ms, pids), limit, DEPLOYMENT) is expected, change
 
 
-def test_a_later_quantum_takes_more_than_a_look_though_an_older_event_comes_last() -> None:
-    stored = Ledger("User:a", DEPLOYMENT).process(events_at(NOW_MS, [1, 2]), LIMIT).content
-    both = Events([1, 2], [NOW_MS + QUANTUM_MS, NOW_MS], [("app", "")] * 2, [CHARGED] * 2)
-
-    assert not changes_nothing(decode(stored), both, LIMIT, DEPLOYMENT)
-
-
 def test_a_throttle_takes_more_than_a_look() -> None:
     stored = Ledger("User:a", DEPLOYMENT).process(events_at(NOW_MS, range(9)), LIMIT).content
 
     assert not changes_nothing(decode(stored), events_at(NOW_MS, [1]), LIMIT, DEPLOYMENT)
-
-
-def test_a_later_quantum_takes_more_than_a_look_even_within_a_metrics_interval() -> None:
-    # given an interval of several quanta
-    deployment = Deployment(QuotaConfig(late_grace_seconds=30, metrics_interval_seconds=3600), salt=5)
-    begin_ms = NOW_MS // 3_600_000 * 3_600_000
-    stored = Ledger("User:a", deployment).process(events_at(begin_ms, [1, 2]), LIMIT).content
-
-    # when a known PID produces in the next quantum, then it has to be renewed
-    assert not changes_nothing(decode(stored), events_at(begin_ms + QUANTUM_MS, [2]), LIMIT, deployment)
 
 
 def test_a_current_quantum_that_holds_nothing_takes_more_than_a_look() -> None:

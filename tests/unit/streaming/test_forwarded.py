@@ -174,26 +174,6 @@ def test_a_refused_pid_is_forwarded_again_if_it_is_counted_in_another_way() -> N
 BROKER_0, BROKER_1 = 0, 1
 
 
-@pytest.mark.parametrize(
-    "batches",
-    [
-        [[(7, 100, BROKER_0)], [(7, 99, BROKER_1)], [(7, 100, BROKER_0)]],
-        [[(7, 100, BROKER_0), (7, 99, BROKER_1)], [(7, 100, BROKER_0)]],
-        [[(7, 100, BROKER_0)], [(7, 99, BROKER_1), (7, 100, BROKER_0)]],
-        [[(1, 98, BROKER_0)], [(7, 100, BROKER_0), (7, 99, BROKER_1)], [(7, 100, BROKER_0)]],
-    ],
-    ids=["in a batch between", "in the same batch", "in the batch of the repeat", "in the batch that begins the tick"],
-)
-def test_a_pid_that_an_older_event_made_known_on_another_broker_is_forwarded_again(
-    batches: list[list[tuple[int, int, int]]],
-) -> None:
-    memory = PartitionMemory(Attempt("run", 0, 0), 0)
-
-    masks = [memory.repeats(["User:a"], of_one_principal(batch), late_ticks=30).tolist() for batch in batches]
-
-    assert masks[-1][-1] is False
-
-
 @pytest.mark.parametrize("older", [(7, 99, BROKER_0), (8, 99, BROKER_1)], ids=["on its own broker", "of another PID"])
 def test_an_older_event_that_can_not_make_a_pid_known_leaves_its_repeat_out(older: tuple[int, int, int]) -> None:
     memory = PartitionMemory(Attempt("run", 0, 0), 0)
