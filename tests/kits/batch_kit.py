@@ -1,6 +1,7 @@
-"""The pre-aggregation and operator of one task, with batch metadata from the test instead of a checkpoint."""
+"""The pre-aggregation and operator of one task, with batch metadata from the test; the options of a stream."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from quota.limits import Quotas
 from state.events import Deployment
@@ -12,6 +13,7 @@ from streaming.decode.forwarded import Attempt, Forwarded, WorkerMemory
 from streaming.decode.packing import Packing
 from streaming.decode.preaggregate import PreAggregate
 from streaming.operator.ledger_operator import Operator
+from streaming.pipeline import StreamOptions
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,10 @@ class KnownMemory(WorkerMemory):
 
 
 BATCH, NO_MEMORY = KnownBatch(), KnownMemory()
+
+
+def stream_options(checkpoint: str = "checkpoint", **changes: Any) -> StreamOptions:
+    return replace(StreamOptions(topic="events", kafka_options={}, tables="tables", checkpoint=checkpoint), **changes)
 
 
 def pre_aggregate_of(

@@ -58,18 +58,6 @@ def test_without_any_quota_principals_are_reported_and_never_throttled(stream: S
     assert (row["quota"], row["quota_source"], row["new_pids_window"]) == (None, "none", 50)
 
 
-def test_a_quota_change_acts_in_the_next_batch_without_a_restart(stream: Stream) -> None:
-    stream.batch(*[event(pid) for pid in range(50)])
-    stream.run()
-    stream.quota(5, "mallory")
-    stream.batch(*[event(100 + pid, at_ms=1000) for pid in range(20)])
-
-    stream.run()
-
-    (decision,) = stream.rows("throttle_decisions")
-    assert (decision["refused_pids"], decision["batch_id"]) == (14, 1)
-
-
 def test_bad_records_are_quarantined_with_their_place_and_the_good_ones_go_on(stream: Stream) -> None:
     future = event(3, at_ms=10 * 60_000)
     bad = [b"not json", None, b"", b'{"principal": "User:a"}', event(2, "no-type"), event(-7), future, b"\xff\xfe"]

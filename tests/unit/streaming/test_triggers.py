@@ -1,14 +1,7 @@
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
-from streaming.pipeline import StreamOptions
 from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS, records_of_a_batch
-
-
-def options(**changes: Any) -> StreamOptions:
-    return replace(StreamOptions(topic="events", kafka_options={}, tables="t", checkpoint="c"), **changes)
+from tests.kits.batch_kit import stream_options
 
 
 @pytest.mark.parametrize(
@@ -27,8 +20,8 @@ def test_a_batch_takes_what_two_cores_read_in_a_trigger_within_bounds(triggers: 
 
 
 def test_what_the_operator_says_goes_before_what_suits_the_trigger() -> None:
-    assert options(trigger="5 seconds").most_records == 5 * EVENTS_PER_SECOND
-    assert options(trigger="5 seconds", max_offsets_per_trigger=7).most_records == 7
+    assert stream_options(trigger="5 seconds").most_records == 5 * EVENTS_PER_SECOND
+    assert stream_options(trigger="5 seconds", max_offsets_per_trigger=7).most_records == 7
 
 
 @pytest.mark.parametrize("trigger", ["1 second", "5 seconds", "1 minute", "available-now"])
@@ -42,5 +35,5 @@ def test_the_events_of_a_batch_have_the_same_bound_however_many_a_record_holds(
 
 
 def test_a_topic_of_several_events_a_record_takes_fewer_records_unless_the_operator_says_how_many() -> None:
-    assert options(trigger="5 seconds", events_per_record=20.0).most_records == MAX_EVENTS // 20
-    assert options(trigger="5 seconds", events_per_record=20.0, max_offsets_per_trigger=7).most_records == 7
+    assert stream_options(trigger="5 seconds", events_per_record=20.0).most_records == MAX_EVENTS // 20
+    assert stream_options(trigger="5 seconds", events_per_record=20.0, max_offsets_per_trigger=7).most_records == 7
