@@ -38,7 +38,6 @@ def console(tables: str) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser, console: str) -> Browser:
-    """The overview on a wide, light screen, freshly loaded."""
     browser.fresh(f"{console}/#/")
     return browser
 

@@ -102,7 +102,6 @@ def fields_of(widget: dict[str, Any]) -> set[str]:
 
 
 def named_in(node: object) -> set[str]:
-    """All fields that the encodings of a widget name."""
     if isinstance(node, dict):
         own = {node["fieldName"]} if "fieldName" in node else set()
         return own.union(*(named_in(value) for value in node.values()))

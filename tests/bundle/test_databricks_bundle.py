@@ -232,7 +232,6 @@ def test_the_commands_take_the_parameters_of_every_task(bundle: Bundle) -> None:
 
 
 def call_as_databricks(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> object:
-    """Look the entry point up and call it with the parameters as the process's arguments."""
     (point,) = metadata.distribution("pid-quota").entry_points.select(name="pid-quota")
     monkeypatch.setattr(sys, "argv", ["python", *arguments])
     return point.load()()

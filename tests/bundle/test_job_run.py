@@ -71,7 +71,6 @@ class Workspace:
         return list(TopologicalSorter(graph).static_order())
 
     def run(self, job: str, task: str, **environment: str) -> tuple[int, str]:
-        """Run a task to its end; gives the exit code and what it printed."""
         return run_to_end(self.command("task_run.py", *self.parameters(job, task), **environment), LIMIT_S)
 
     def command(self, program: str, *arguments: str, **environment: str) -> list[str]:
@@ -95,7 +94,6 @@ class Workspace:
         return answer
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """Read a table beside whoever writes it."""
         table = DeltaTable(str(self.runtime.root / "warehouse" / "pid_quota.db" / name))
         rows: list[dict[str, Any]] = table.to_pyarrow_table().to_pylist()
         return rows
@@ -158,7 +156,6 @@ class Stream:
 
 
 def below(pid: int) -> list[int]:
-    """The processes that a process started, and theirs."""
     own = [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
     return own + [pid for child in own for pid in below(child)]
 

@@ -54,7 +54,6 @@ def fresh(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def names(wheel: Path) -> set[str]:
-    """The files in it."""
     with zipfile.ZipFile(wheel) as content:
         return set(content.namelist())
 

@@ -21,7 +21,6 @@ SHOWN = 3
 
 
 def wrong(one: History, counts: Counts | None = None) -> list[str]:
-    """Return what is wrong with a history; an exception is wrong as well."""
     try:
         return differences(one, counts)
     except Exception:

@@ -34,7 +34,6 @@ class LimitedStream(Stream):
         return sorted(plain, key=lambda row: (str(row["principal"]), "action" not in row, str(row)))
 
     def state_rows(self) -> list[str]:
-        """The principals in the state, read from the checkpoint."""
         return sorted(stored_ledgers(self.spark, self.root / "checkpoint"))
 
 

@@ -86,7 +86,6 @@ class Hostile:
         return struct.unpack(">hqh", answer[4:16])
 
     def producer_id(self, transactional_id: str | None = None, client_id: str | None = None) -> int:
-        """A new producer id; waits for the coordinator."""
         got: list[tuple[int, int, int]] = []
 
         def is_there() -> bool:
@@ -97,7 +96,6 @@ class Hostile:
         return got[-1][1]
 
     def produce(self, topic: str, records: bytes, **options: Any) -> None:
-        """Send a batch as `send_produce` does, and wait for the answer."""
         self.send_produce(topic, records, **options)
         self.receive()
 
@@ -117,7 +115,6 @@ class Hostile:
         self._send(_PRODUCE, 7, body)
 
     def produce_together(self, transactional_id: str | None, to: Sequence[str], batches: Sequence[bytes]) -> None:
-        """Send a batch to each of several topics in one request."""
         parts = [
             _string(topic) + struct.pack(">iii", 1, 0, len(records)) + records
             for topic, records in zip(to, batches, strict=True)
@@ -126,7 +123,6 @@ class Hostile:
         self._ask(_PRODUCE, 7, body)
 
     def produce_to_partitions(self, topic: str, batches: Sequence[bytes]) -> None:
-        """Send a batch to each of a topic's first partitions in one request."""
         self.send_to_partitions(topic, batches)
         self.receive()
 

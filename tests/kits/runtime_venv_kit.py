@@ -64,7 +64,6 @@ def _make(folder: Path, wheel: Path) -> None:
 
 
 def _requirements() -> list[Path]:
-    """Return the files of what the bundle's tasks install beside the wheel."""
     tasks = [task for job in load_bundle("prod").resources("jobs").values() for task in job["tasks"]]
     libraries = [library for task in tasks for library in task.get("libraries", [])]
     names = {library["requirements"] for library in libraries if "requirements" in library}
@@ -102,7 +101,6 @@ def _site_packages(venv: Path) -> Path:
 
 
 def _versions(venv: Path) -> dict[str, str]:
-    """Return what is in an environment itself."""
     listed = _run(_python(venv), "-m", "pip", "list", "--format=json", "--path", _site_packages(venv))
     return {each["name"].lower(): each["version"] for each in json.loads(listed)}
 

@@ -61,7 +61,6 @@ class Stream:
         set_quota(self.tables, QuotaEntry(name, rate, QUOTAS_SET_AT, "test"))
 
     def batch(self, *values: bytes | None) -> None:
-        """Add the records of one micro-batch."""
         self.batch_at(START_MS, *values)
 
     def batch_at(self, record_ms: int, *values: bytes | None, partition: int = 0) -> None:
@@ -91,7 +90,6 @@ class Stream:
             query.stop()
 
     def wait_for(self, condition: Callable[[], bool], query: StreamingQuery) -> None:
-        """Wait until a condition holds, as long as the query lives."""
         give_up_at = time.monotonic() + 120
         while not condition():
             assert query.isActive, query.exception()
@@ -122,6 +120,5 @@ class Stream:
         return write(output, options, commit)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """Return the rows of a table in the order of their batches."""
         content = DeltaTable(f"{self.tables}/{table}").to_pyarrow_table().to_pylist()
         return sorted(content, key=lambda row: row["batch_id"])

@@ -27,7 +27,6 @@ BATCHES = st.lists(
 
 
 def applied(stored: bytes | None, given_events: Events, limit: Limit, deployment: Deployment) -> Outcome:
-    """Apply a batch without looking first."""
     batch = Ledger("User:a", deployment, stored).batch(limit, given_events.timestamps_ms[0])
     batch.feed(given_events)
     return batch.end()

@@ -25,7 +25,6 @@ class Fleet(Principal):
     refused: int = 0
 
     def starts(self, producers: int, at_ms: int) -> bool:
-        """Start producers at once; return whether the principal is throttled for it."""
         outcome = self.produces(range(self.pids, self.pids + producers), at_ms)
         self.pids += producers
         self.refused += refused(outcome)

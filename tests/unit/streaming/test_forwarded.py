@@ -183,7 +183,6 @@ def test_an_older_event_that_can_not_make_a_pid_known_leaves_its_repeat_out(olde
 
 
 def of_one_principal(events: list[tuple[int, int, int]]) -> EventColumns:
-    """Events as PID, tick, and broker."""
     pid, tick, how = (np.array(column, np.int64) for column in zip(*events, strict=True))
     return EventColumns(np.zeros(len(events), np.int64), pid, tick, how)
 

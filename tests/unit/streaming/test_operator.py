@@ -35,7 +35,6 @@ NOTHING = EventTimes()
 
 
 def two_events(partition: int, offset: int, pids: tuple[int, int], times_ms: tuple[int, int]) -> PackedEvents:
-    """A pre-aggregate of one client."""
     columns = ((offset, offset + 1), pids, times_ms, (0, 0), (CHARGED, CHARGED))
     offsets, packed_pids, times, clients, kinds = (np.array(each, np.int64).tobytes() for each in columns)
     return PackedEvents(partition, offsets, packed_pids, times, clients, kinds, b"", [("app", "10.0.0.7")])
@@ -76,7 +75,6 @@ def say(
 
 
 def run(state: State, rows: pd.DataFrame, times: EventTimes = NOTHING) -> list[tuple[str, dict[str, Any]]]:
-    """What goes to tables."""
     return [(kind, body) for kind, body in say(state, rows, times=times) if kind in TABLES]
 
 
@@ -104,7 +102,6 @@ def test_a_state_that_cannot_be_read_is_quarantined_and_its_principals_learn_ins
 
 
 def with_damaged_ledger(forget_ms: int) -> State:
-    """A group with one ledger, which can't be read."""
     group = LedgerGroup(state := State())
     group.put("User:a", StoredLedger(forget_ms, 0, b"PQL\x01 of an earlier version"))
     group.store(NOTHING, 1000)
