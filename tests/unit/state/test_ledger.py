@@ -174,15 +174,6 @@ def test_a_pid_that_is_refused_again_counts_for_the_client_and_the_address_that_
     assert (evidence.client_ids, evidence.addresses) == ({"app": 1}, {"10.0.0.7": 1})
 
 
-def test_an_unknown_address_is_not_counted(mallory: Principal) -> None:
-    mallory.produces(range(101), 0)
-
-    outcome = mallory.produces([1001, 1002], 1000, client="")
-
-    assert outcome.decisions[0].evidence.client_ids == {"": 2}
-    assert outcome.decisions[0].evidence.addresses == {}
-
-
 def test_addresses_beyond_the_first_ones_are_counted_as_other_and_do_not_grow_the_state(mallory: Principal) -> None:
     unaddressed, sizes = principal(salt=mallory.deployment.salt), []
     for each in (mallory, unaddressed):
@@ -351,43 +342,6 @@ def test_a_throttle_whose_bucket_has_recovered_ends_at_once_when_its_quota_is_ra
 
     # The bucket recovered after 36 s; the rest of the 60 s is the minimum, which a raised quota does not ask for.
     assert [(each.action, each.reason) for each in raised.decisions] == [("RELEASE", "quota_changed")]
-
-
-@pytest.mark.parametrize("at_ms", [5_001, 4_000, 0, -400_000])
-@pytest.mark.parametrize("limit", [UNLIMITED, Limit(200.0, "user")])
-def test_what_a_changed_quota_ends_is_dated_no_earlier_than_the_throttle_though_an_older_event_begins_the_batch(
-    mallory: Principal, limit: Limit, at_ms: int
-) -> None:
-    (throttle,) = mallory.produces(range(10), 5_000, Limit(3.0, "user")).decisions
-
-    (changed,) = mallory.produces([0], at_ms, limit).decisions
-
-    # The newest row of a principal holds: an older one would leave it throttled for twenty minutes.
-    assert (changed.reason, changed.decided_at_ms) == ("quota_changed", START_MS + max(5_000, at_ms))
-    assert changed.throttled_until_ms < throttle.throttled_until_ms
-
-
-@pytest.mark.parametrize("limit", [UNLIMITED, Limit(200.0, "user")])
-def test_what_a_changed_quota_ends_is_dated_no_earlier_than_the_last_refusal(mallory: Principal, limit: Limit) -> None:
-    mallory.produces(range(10), 0, Limit(3.0, "user"))
-    mallory.produces([100], 20_000, Limit(3.0, "user"))
-
-    (changed,) = mallory.produces([0], 5_000, limit).decisions
-
-    assert changed.decided_at_ms == START_MS + 20_000
-
-
-def test_a_huge_quota_does_not_throttle_anew_until_the_next_tick_brings_its_tokens(mallory: Principal) -> None:
-    mallory.produces(range(10), 0, Limit(3.0, "user"))
-    huge = Limit(1e9, "user")
-
-    (changed,) = mallory.produces([100, 101], 25_000, huge).decisions
-    later = mallory.produces([100, 101], 30_000, huge)
-
-    assert (changed.reason, changed.throttled_until_ms) == ("quota_changed", START_MS + 25_000)
-    assert changed.throttle_time_ms == 0
-    assert actions(later) == ["RELEASE"]
-    assert later.metrics[-1].admitted_pids == 6
 
 
 @pytest.mark.parametrize("rate", [50.0, 99.9, 100.0])
