@@ -3,17 +3,15 @@
 import json
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from quota.config import QuotaConfig
 from quota.limits import Limit, Quotas
-from state.events import CHARGED, Deployment
+from state.events import Deployment
 from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.batch.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
-from streaming.operator.group_events import arrived
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import LEARNS_FROM, unpack_rows
@@ -22,7 +20,7 @@ from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
 from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.group_state_kit import State
 from tests.kits.packed_kit import frame_of
-from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
+from wire.packed_events import PackedQuarantine, Quarantined, pack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
@@ -32,12 +30,6 @@ PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
 STEP_MS = 60_000
 NOTHING = EventTimes()
-
-
-def two_events(partition: int, offset: int, pids: tuple[int, int], times_ms: tuple[int, int]) -> PackedEvents:
-    columns = ((offset, offset + 1), pids, times_ms, (0, 0), (CHARGED, CHARGED))
-    offsets, packed_pids, times, clients, kinds = (np.array(each, np.int64).tobytes() for each in columns)
-    return PackedEvents(partition, offsets, packed_pids, times, clients, kinds, b"", [("app", "10.0.0.7")])
 
 
 def frame(
@@ -218,20 +210,6 @@ def test_a_batch_tells_how_far_its_partitions_have_come_and_only_when_they_have(
 
     assert [body for kind, body in first if kind == MAX_EVENT_TIME] == [[0, begin_ms], [1, begin_ms + STEP_MS]]
     assert [body for kind, body in again if kind == MAX_EVENT_TIME] == [[1, begin_ms + STEP_MS]]
-
-
-def test_clients_of_several_partitions_are_told_apart() -> None:
-    parts = [
-        frame(list(range(11)), client="alice"),
-        frame([20, 21], partition=1, client="bob", address="10.0.0.7"),
-        frame([30], partition=2, client="carol", address="10.0.0.7"),
-        frame([40], partition=3, client="carol"),
-    ]
-
-    rows = dict(run(State(), pd.concat(parts)))
-
-    assert rows["throttle_decisions"]["client_ids"] == {"bob": 2, "carol": 2}
-    assert rows["throttle_decisions"]["addresses"] == {"10.0.0.7": 3}
 
 
 def test_bad_records_are_told_in_the_order_of_their_places() -> None:
@@ -471,29 +449,3 @@ def test_the_taps_are_asked_what_is_new_to_a_principal_that_comes_out_of_an_over
     assert LEARNS_FROM not in flood
     long_after = say(State(), frame([1], at_ms=DEPLOYMENT.config.window_ms), tracked=tracked)
     assert LEARNS_FROM not in dict(long_after)
-
-
-def test_a_partition_has_come_as_far_as_its_newest_event_which_need_not_be_its_last() -> None:
-    # given a pre-aggregate whose last event is an older one
-    begin_ms = NOW_MS // QUANTUM_MS * QUANTUM_MS
-    part = two_events(0, 0, (1, 2), (begin_ms + QUANTUM_MS, begin_ms))
-    last = two_events(1, 0, (3, 4), (begin_ms, begin_ms + 1))
-
-    # when a group reads it, alone or among others
-    alone, several = (arrived([("User:a", each) for each in parts], 5)["User:a"] for parts in ([part], [part, last]))
-
-    # then its newest event tells how far it has come, and which partition the ledger belongs to
-    assert alone.newest_ms == {0: begin_ms + QUANTUM_MS}
-    assert several.newest_ms == {0: begin_ms + QUANTUM_MS, 1: begin_ms + 1}
-    assert several.partition() == 0
-
-
-def test_pre_aggregates_of_a_partition_are_merged_by_offset_in_whatever_order_they_come() -> None:
-    # given two blocks of one partition, and the second of them first
-    first = two_events(0, 0, (1, 2), (NOW_MS - 9, NOW_MS - 9))
-    second = two_events(0, 5, (3, 4), (NOW_MS, NOW_MS - 1))
-
-    found = arrived([("User:a", second), ("User:a", first)], 5)["User:a"]
-
-    assert found.events.pids == [1, 2, 3, 4]
-    assert found.newest_ms == {0: NOW_MS}
