@@ -165,12 +165,6 @@ def test_a_refused_pid_is_forwarded_again_once_a_late_event_may_have_made_it_kno
     assert not left_out([[*REFUSES, late], [again]]), "a late event in the same batch"
 
 
-def test_a_refused_pid_is_forwarded_again_if_it_is_counted_in_another_way() -> None:
-    assert left_out([REFUSES, [(REFUSED, 0, CHARGED)]])
-    assert not left_out([REFUSES, [(REFUSED, 0, CORRECTION)]])
-    assert not left_out([REFUSES, [(REFUSED, 0, LEARNING)]])
-
-
 BROKER_0, BROKER_1 = 0, 1
 
 

@@ -172,15 +172,6 @@ def test_per_broker_pre_aggregates_and_any_cut_leave_the_same_ledgers_as_every_s
     assert after(*halves) == whole
 
 
-def test_a_client_id_or_an_address_that_is_too_long_to_be_kept_counts_as_other() -> None:
-    rows = [("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)]
-    long = table(rows, client_id=["x" * 30_000, "y" * 256], address=["1" * 256, "2" * 257])
-
-    ((_, packed),) = PRE_AGGREGATE.packing.rows(exploded(long))
-
-    assert events_of(packed).clients == [("other", "1" * 256), ("y" * 256, "other")]
-
-
 CLIENT_IDS, CLIENT_ADDRESSES = st.sampled_from([None, "", "a", "b"]), st.sampled_from([None, "", "1", "2"])
 
 
