@@ -16,6 +16,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from broker.kafka.topics import ensure_topic, ensure_topics
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import end_offset, read_events, wait_until
+from tests.kits.class_kit import batches_of
 from tests.kits.hostile_kit import Hostile, TapCommand, batch, giant_topics, principals
 from wire.topics import LEARNING_REQUESTS, PRODUCE_EVENTS, TAP_STATUS
 
@@ -200,8 +201,8 @@ def test_lines_that_were_rotated_away_unread_are_said_and_what_follows_is_learni
     with Hostile(attacked, "mallory") as mallory:
         unseen = mallory.producer_id()
         mallory.produce(orders, batch(unseen))
-    # The class writes lines in a thread of its own, after the answer.
-    wait_until(lambda: attacked.log_file.stat().st_size > lost_from, "its line")
+    # The class writes a line in a thread of its own, after the answer, and another for the new id before it.
+    batches_of(attacked, unseen)
     # As a rotation does that nobody read before.
     with attacked.log_file.open("r+b") as log:
         rest = log.read()

@@ -296,10 +296,6 @@ def test_no_module_is_imported_past_the_rules(path: Path) -> None:
     assert not called(path) & {"import_module", "__import__", "exec", "eval"}
 
 
-def test_at_most_one_module_of_the_state_knows_the_clock() -> None:
-    assert sum("time" in imports(path) for path in (ROOT / "state").rglob("*.py")) <= 1
-
-
 @pytest.mark.parametrize("path", [path for path in MODULES if dotted(path).split(".")[0] == "tables"], ids=name)
 def test_the_tables_have_no_spark(path: Path) -> None:
     assert not imports(path) & SPARK or name(path) == TAKES_A_SESSION
