@@ -46,7 +46,7 @@ def start(folder: Path, form: str, ports: Ports) -> ServerProcess:
     folder.mkdir()
     server = ServerProcess(folder)
     reporters = {"off": [JMX], "on": [JMX, REPORTER_CLASS]}[form]
-    write_server_properties(server.properties, ports, {"alice": "a"}, [], {"metric.reporters": ",".join(reporters)})
+    write_server_properties(server.properties, ports, {"alice": "a"}, {"metric.reporters": ",".join(reporters)})
     log_option = f"-Dlog4j2.configurationFile={write_log_settings(folder)}"
     jvm = Jvm(kafka_classpath(), log_option, (broker_jar(),))
     server.format(jvm, new_cluster_id())

@@ -1,14 +1,11 @@
-"""Errors of the Kafka side, as one tree.
+"""Errors of the Kafka side.
 
-Each message says what happened, names both values where two disagree, and ends with the remedy.
+Each message says what happened, names both values that disagree, and ends with the remedy.
 """
 
 
 class BrokerError(Exception):
     """Root of all errors of this package."""
-
-
-# The embedded broker
 
 
 class LocalBrokerError(BrokerError):
@@ -21,9 +18,6 @@ class BrokerStartError(LocalBrokerError):
 
 class PortTakenError(BrokerStartError):
     """Raised when another process listens on a port of the embedded broker."""
-
-
-# Remote brokers
 
 
 class BrokerUnreachableError(BrokerError):
@@ -66,18 +60,12 @@ class TopicMissingError(TopicError):
     """Raised when a required topic does not exist."""
 
 
-# The tap
-
-
 class TapError(BrokerError):
     """Raised when the tap can't continue."""
 
 
 class TapDeliveryError(TapError):
     """Raised when Kafka refused an event of the tap, or did not acknowledge it."""
-
-
-# Enforcement
 
 
 class LeaseStoreError(BrokerError):

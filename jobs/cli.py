@@ -16,48 +16,41 @@ import typer
 from typer.core import TyperGroup
 
 from jobs import __version__
-from jobs.errors import ForeignPackageError
+from jobs.errors import JobError
 
 _COMMANDS = {
-    "stream": ("jobs.stream.command", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
-    "tap": ("jobs.tap.command", "app", "Turn the lines of a broker's class into produce events."),
-    "broker-jar": ("jobs.setup.broker_jar", "write_broker_jar", "Write the jar that brokers load."),
-    "enforce": (
-        "jobs.enforcement.command",
-        "enforce",
-        "Carry out throttle decisions on the brokers, and end them in time.",
-    ),
-    "topics": ("jobs.setup.command", "topics", "Set up the topics and who may use them."),
-    "doctor": ("jobs.setup.doctor", "doctor", "Check the deployment, and say what mends it."),
-    "uninstall": ("jobs.setup.uninstall", "uninstall", "End all throttles, and remove what was made on the cluster."),
-    "quotas": ("jobs.quotas.command", "quotas", "Set, delete and describe quotas."),
-    "suggest-quotas": ("jobs.quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),
-    "top": ("jobs.top.command", "top", "Watch the principals live in a terminal; needs no JVM."),
-    "sql": ("jobs.tables.sql_command", "sql", "Query the tables and views; needs no JVM."),
-    "events": ("jobs.follow.events", "events", "Follow the produce events of the taps, one per line."),
-    "decisions": ("jobs.follow.decisions", "decisions", "Follow the throttle decisions, one per line."),
-    "blocks": (
-        "jobs.lifecycle.blocks",
-        "blocks",
-        "Audit the blocks of producer ids that brokers received (KIP-730).",
-    ),
-    "inits": ("jobs.lifecycle.inits", "inits", "Show the outcome of requests for producer ids (KIP-360)."),
+    "stream": ("stream.command", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
+    "tap": ("tap.command", "app", "Turn the lines of a broker's class into produce events."),
+    "broker-jar": ("setup.broker_jar", "write_broker_jar", "Write the jar that brokers load."),
+    "enforce": ("enforcement.command", "enforce", "Carry out throttle decisions on the brokers, and end them in time."),
+    "topics": ("setup.command", "topics", "Set up the topics and who may use them."),
+    "doctor": ("setup.doctor", "doctor", "Check the deployment, and say what mends it."),
+    "uninstall": ("setup.uninstall", "uninstall", "End all throttles, and remove what was made on the cluster."),
+    "quotas": ("quotas.command", "quotas", "Set, delete and describe quotas."),
+    "suggest-quotas": ("quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),
+    "top": ("top.command", "top", "Watch the principals live in a terminal; needs no JVM."),
+    "sql": ("tables.sql_command", "sql", "Query the tables and views; needs no JVM."),
+    "events": ("follow.events", "events", "Follow the produce events of the taps, one per line."),
+    "decisions": ("follow.decisions", "decisions", "Follow the throttle decisions, one per line."),
+    "blocks": ("lifecycle.blocks", "blocks", "Audit the blocks of producer ids that brokers received (KIP-730)."),
+    "inits": ("lifecycle.inits", "inits", "Show the outcome of requests for producer ids (KIP-360)."),
     "occupancy": (
-        "jobs.occupancy.command",
+        "occupancy.command",
         "occupancy",
         "Show the producer state in brokers' memory, and forecast it (KIP-854).",
     ),
-    "why": ("jobs.lifecycle.why", "why", "Explain why a principal's clients make producer ids, and how to fix it."),
-    "tables": ("jobs.tables.command", "app", "Create the tables, and describe what they hold."),
-    "maintain": ("jobs.tables.maintain", "maintain", "Maintain the tables: expire rows, compact files, vacuum."),
-    "console": ("jobs.web.command", "console", "Show the tables in the browser: read-only unless editors sign in."),
+    "why": ("lifecycle.why", "why", "Explain why a principal's clients make producer ids, and how to fix it."),
+    "tables": ("tables.command", "app", "Create the tables, and describe what they hold."),
+    "maintain": ("tables.maintain", "maintain", "Maintain the tables: expire rows, compact files, vacuum."),
+    "console": ("web.command", "console", "Show the tables in the browser: read-only unless editors sign in."),
     "demo": (
-        "jobs.demo.command",
+        "demo.command",
         "demo",
         "Run everything on this machine: a real broker, producers, tap, stream and console.",
     ),
-    "demo-clients": ("jobs.demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
+    "demo-clients": ("demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }
+"""Module below `jobs`, function or group, and help line by name."""
 OWN = ("wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "sql", "jvm")
 _HOME = Path(__file__).resolve().parents[1]
 _HELP = "Producer id quotas (KIP-936) for unmodified Apache Kafka."
@@ -95,7 +88,7 @@ def application() -> typer.Typer:
 def load_command(name: str) -> Any:
     """Import a command, or a group of commands."""
     module, function, summary = _COMMANDS[name]
-    loaded = getattr(import_module(module), function)
+    loaded = getattr(import_module(f"jobs.{module}"), function)
     app = typer.Typer(add_completion=False, **_STYLE)
     if isinstance(loaded, typer.Typer):
         app.add_typer(loaded, name=name, help=summary)
@@ -123,7 +116,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         # This check comes first: everything below imports our packages.
         require_own_packages()
-    except ForeignPackageError as error:
+    except JobError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     from jobs.output import terminal
@@ -143,20 +136,16 @@ def require_own_packages() -> None:
                 f"the package {name!r} found first is {origin or 'nowhere'} (of {owner}), not {_HOME / name}. "
                 "Put pid-quota before it: as a library of the job, which comes before the runtime's"
             )
-            raise ForeignPackageError(msg)
+            raise JobError(msg)
 
 
 def run_command(function: Callable[..., Any]) -> NoReturn:
     """Run one command as a program, as `python -m jobs.stream` does."""
     from jobs.output import terminal
 
-    sys.exit(terminal.run(lambda: _single(function), _without_debug(sys.argv[1:])))
-
-
-def _single(function: Callable[..., Any]) -> typer.Typer:
     app = typer.Typer(add_completion=False, **_STYLE)
     app.command()(function)
-    return app
+    sys.exit(terminal.run(lambda: app, _without_debug(sys.argv[1:])))
 
 
 def _without_debug(arguments: Sequence[str]) -> list[str]:
@@ -184,7 +173,3 @@ def _root(
 
 def _not_loaded() -> None:
     """Stand in for a command that is not loaded."""
-
-
-if __name__ == "__main__":
-    main()

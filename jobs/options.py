@@ -28,6 +28,7 @@ OptionalTables = Annotated[str | None, _TABLES]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, for programs and spreadsheets.")]
 PrincipalOption = Annotated[str | None, typer.Option(help="Show only this principal, such as User:alice.")]
+StaleSeconds = Annotated[float, typer.Option(min=1, help="Warn if the newest row is older than this.")]
 TopicOption = Annotated[str, typer.Option(help="Topic of produce events.")]
 MetricsPort = Annotated[
     int | None,
@@ -44,15 +45,9 @@ def full_name(principal: str) -> str:
 
 
 def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
-    """Return a secret given as a value or in a file, since `ps` shows arguments to everybody; None without either.
+    """Return a secret given as a value or in a file's first line, since `ps` shows arguments; None without either.
 
-    Args:
-        value: From the command line or the environment.
-        file: A file with the secret in its first line.
-        option: Name of the value's option; the file's option has the suffix `-file`.
-
-    Raises:
-        BadParameter: If the file can't be read, its first line is empty, or both are given.
+    `option` is the name of the value's option; the file's option has the suffix `-file`.
     """
     if file is None:
         return value

@@ -1,7 +1,7 @@
 """Builds the jar that brokers load, `pid-quota-broker.jar`: `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`.
 
-The Eclipse compiler, pinned with the other jars, compiles `jvm/broker` for Java 11, which Kafka 3.7 runs on. So a JRE
-suffices, and the same source makes the same bytes. A wheel carries the jar.
+The pinned Eclipse compiler compiles `jvm/broker` for Java 11, so a JRE suffices, and the same source makes the same
+bytes. A wheel carries the jar.
 """
 
 import hashlib
@@ -30,12 +30,7 @@ _MANIFEST = "META-INF/MANIFEST.MF"
 def broker_jar(jars: Path | None = None) -> Path:
     """Return the jar for brokers: the wheel's, else one built once per version of its source.
 
-    Args:
-        jars: folder of the fetched jars; `jars_folder()` if left out.
-
-    Raises:
-        JavaError: no Java, or too old.
-        JarsError: the jars can't be fetched, or the source does not compile.
+    Raises JavaError if there is no Java, or JarsError if jars can't be fetched or the source does not compile.
     """
     packaged = resources.files("jvm").joinpath(JAR_NAME)
     if packaged.is_file() and isinstance(packaged, Path) and _is_current(packaged):
@@ -45,12 +40,7 @@ def broker_jar(jars: Path | None = None) -> Path:
 
 
 def build_broker_jar(jar: Path, jars: Path | None = None) -> Path:
-    """Compile `jvm/broker` into a jar.
-
-    Args:
-        jar: the file to write.
-        jars: folder of the fetched jars; `jars_folder()` if left out.
-    """
+    """Compile `jvm/broker` into a jar; `jars` is the folder of the fetched jars, by default `jars_folder()`."""
     sets = ensure_jars(jars)
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:

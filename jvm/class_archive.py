@@ -1,7 +1,7 @@
 """Class-data archives of the JVM (JEP 350): a Kafka broker starts in two thirds of the time, for half of the CPU.
 
-The first broker of a class path that is stopped cleanly leaves one. A JVM ignores an archive of another JVM or of jars
-that have changed. It runs what an archive holds, so archives are in a folder that only this user can write.
+The first broker of a class path that is stopped cleanly leaves one. A JVM runs what an archive holds, so archives are
+in a folder that only this user can write.
 """
 
 import hashlib
@@ -21,12 +21,7 @@ _KEPT = 6
 
 @dataclass(frozen=True)
 class ClassArchive:
-    """The archive of a class path for a Java.
-
-    Attributes:
-        file: where it is, or will be; None if no private folder is to be had.
-        own: what this process writes it to first.
-    """
+    """The archive of a class path for a Java: `file`, None without a private folder, written to `own` first."""
 
     file: Path | None
     own: Path | None

@@ -1,10 +1,8 @@
 """Fetches the JVM dependencies that `jvm/ivy.xml` pins, once: `python -m jvm FOLDER`.
 
-`jvm/jars.sha256` pins their digests, which are verified after fetching and before each use: a folder in the working
-directory may be anybody's. Files it does not list are on no class path. (Hashing all 68 MB takes 0.2 s.)
-
-Ivy comes with pyspark and uses its built-in default settings. Behind a mirror, set the environment variable
-`PID_QUOTA_IVY_SETTINGS` to your own `ivysettings.xml`; set proxies with `JAVA_TOOL_OPTIONS`, as for any JVM.
+`jvm/jars.sha256` pins their digests, which are verified before each use: a folder in the working directory may be
+anybody's. Ivy comes with pyspark. Behind a mirror, set `PID_QUOTA_IVY_SETTINGS` to your own `ivysettings.xml`; set
+proxies with `JAVA_TOOL_OPTIONS`, as for any JVM.
 """
 
 import fcntl
@@ -14,8 +12,6 @@ import os
 import re
 import shutil
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -57,11 +53,7 @@ def jars_folder() -> Path:
 
 
 def ensure_jars(folder: Path | None = None, console: Console | None = None) -> JarSets:
-    """Fetch missing jars; a complete folder needs neither network nor Java.
-
-    Args:
-        folder: by default `jars_folder()`.
-        console: shows progress; by default stderr.
+    """Fetch missing jars; a complete folder (by default `jars_folder()`) needs neither network nor Java.
 
     Raises:
         JavaError: no Java, or too old.
@@ -71,7 +63,8 @@ def ensure_jars(folder: Path | None = None, console: Console | None = None) -> J
     if not _is_complete(folder):
         console = console or Console(stderr=True)
         folder.mkdir(parents=True, exist_ok=True)
-        with _one_at_a_time(folder):
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             # The previous holder of the lock may have fetched them.
             if not _is_complete(folder):
                 _fetch(folder, console)
@@ -79,11 +72,7 @@ def ensure_jars(folder: Path | None = None, console: Console | None = None) -> J
 
 
 def spark_jars(folder: Path | None = None) -> list[str]:
-    """Return the paths for `spark.jars`: Delta and the Kafka source, which pyspark does not ship.
-
-    Raises:
-        JarsError: If a jar is missing or does not match its digest.
-    """
+    """Return the paths for `spark.jars`: Delta and the Kafka source; raises JarsError if one is missing or altered."""
     return [str(jar) for jar in _complete_jars(folder, "spark")]
 
 
@@ -101,7 +90,6 @@ def _complete_jars(folder: Path | None, name: str) -> tuple[Path, ...]:
 
 
 def _pinned(name: str) -> dict[str, str]:
-    """Return the SHA-256 of each jar of a set, by path relative to the folder."""
     lines = resources.files("jvm").joinpath("jars.sha256").read_text(encoding="ascii").splitlines()
     pinned = {path: digest for digest, path in (line.split() for line in lines)}
     return {path: digest for path, digest in pinned.items() if path.startswith(f"{name}/")}
@@ -131,12 +119,8 @@ def _sha256(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _ivy_file() -> bytes:
+def _ivy_content() -> bytes:
     return resources.files("jvm").joinpath("ivy.xml").read_bytes()
-
-
-def _digest() -> str:
-    return hashlib.sha256(_ivy_file()).hexdigest()
 
 
 def _is_complete(folder: Path) -> bool:
@@ -144,15 +128,8 @@ def _is_complete(folder: Path) -> bool:
         stamp = (folder / _COMPLETE).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return False
-    return stamp == _digest() and all((folder / path).exists() for name in _SETS for path in _pinned(name))
-
-
-@contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    # `make jars` and a test run may start together: the second waits instead of fetching twice.
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    digest = hashlib.sha256(_ivy_content()).hexdigest()
+    return stamp == digest and all((folder / path).exists() for name in _SETS for path in _pinned(name))
 
 
 def _fetch(folder: Path, console: Console) -> None:
@@ -162,28 +139,23 @@ def _fetch(folder: Path, console: Console) -> None:
     (folder / _COMPLETE).unlink(missing_ok=True)
     for name in _SETS:
         shutil.rmtree(folder / name, ignore_errors=True)
-    ivy_file = folder / "ivy.xml"
-    ivy_file.write_bytes(_ivy_file())
+    ivy_file, content = folder / "ivy.xml", _ivy_content()
+    ivy_file.write_bytes(content)
 
     console.print(f"fetching the JVM parts into {folder}, about 70 MB, once")
-    _run_ivy([java, "-jar", str(ivy_jar), *_ivy_arguments(folder, ivy_file)], console)
+    settings = os.environ.get("PID_QUOTA_IVY_SETTINGS")
+    command = [java, "-jar", str(ivy_jar), *(["-settings", settings] if settings else [])]
+    command += ["-ivy", str(ivy_file), "-cache", str(folder / _CACHE), "-confs", *_SETS]
+    pattern = f"{folder}/[conf]/[artifact]-[revision](-[classifier]).[ext]"
+    _run_ivy([*command, "-retrieve", pattern, "-types", "jar", "bundle"], console)
     jars = [jar for name in _SETS for jar in _checked(folder, name)]
 
     # Last and atomic: whoever sees the stamp sees all jars.
     stamp = folder / (_COMPLETE + ".new")
-    stamp.write_text(_digest() + "\n", encoding="ascii")
+    stamp.write_text(hashlib.sha256(content).hexdigest() + "\n", encoding="ascii")
     stamp.replace(folder / _COMPLETE)
     shutil.rmtree(folder / _CACHE, ignore_errors=True)
     console.print(f"fetched {len(jars)} jars")
-
-
-def _ivy_arguments(folder: Path, ivy_file: Path) -> list[str]:
-    settings = os.environ.get("PID_QUOTA_IVY_SETTINGS")
-    return [
-        *(["-settings", settings] if settings else []),
-        *["-ivy", str(ivy_file), "-cache", str(folder / _CACHE), "-confs", *_SETS],
-        *["-retrieve", f"{folder}/[conf]/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"],
-    ]
 
 
 def _run_ivy(command: list[str], console: Console) -> None:

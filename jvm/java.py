@@ -30,15 +30,21 @@ def quick_options() -> tuple[str, ...]:
 def find_java() -> str:
     """Return the path of the java to run: that of `JAVA_HOME` if set, else the first on `PATH`.
 
-    Raises:
-        JavaMissingError: none found, or it does not run.
-        JavaTooOldError: it is older than `JAVA_MINIMUM_VERSION`.
+    Raises JavaMissingError if none is found or runs, JavaTooOldError if it is older than `JAVA_MINIMUM_VERSION`.
     """
     java, origin = _locate()
-    version = _major_version(java, origin)
-    if version < JAVA_MINIMUM_VERSION:
+    answer = java_version(java)
+    version = _VERSION.search(answer)
+    if version is None:
+        first_line = answer.strip().splitlines()[0] if answer.strip() else "nothing"
         msg = (
-            f"Java {version} found at {java} ({origin}), Java {JAVA_MINIMUM_VERSION} or newer needed: "
+            f"{java} ({origin}) printed {first_line!r} instead of its version: "
+            f"install a JDK {JAVA_MINIMUM_VERSION} or newer, or set JAVA_HOME"
+        )
+        raise JavaMissingError(msg)
+    if int(version[1]) < JAVA_MINIMUM_VERSION:
+        msg = (
+            f"Java {version[1]} found at {java} ({origin}), Java {JAVA_MINIMUM_VERSION} or newer needed: "
             f"install a newer JDK or point JAVA_HOME at one"
         )
         raise JavaTooOldError(msg)
@@ -78,16 +84,3 @@ def java_version(java: str) -> str:
 def _printed_version(java: str) -> str:
     # `-version`, not `--version`, which Java 8 does not know.
     return run_to_end([java, "-version"], timeout_s=_VERSION_TIMEOUT_S)[1]
-
-
-def _major_version(java: str, origin: str) -> int:
-    answer = java_version(java)
-    version = _VERSION.search(answer)
-    if version is None:
-        first_line = answer.strip().splitlines()[0] if answer.strip() else "nothing"
-        msg = (
-            f"{java} ({origin}) printed {first_line!r} instead of its version: "
-            f"install a JDK {JAVA_MINIMUM_VERSION} or newer, or set JAVA_HOME"
-        )
-        raise JavaMissingError(msg)
-    return int(version.group(1))

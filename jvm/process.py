@@ -1,7 +1,6 @@
 """Starts other programs: always by argument list, never through a shell. Nothing else in the package does.
 
-A program that is started and not awaited leads a process group. Its starter owns the whole group until nothing is left
-of it: the starter ends it by `end`, or the program's watchdog does when the starter is gone.
+A program that is started leads a process group, which its starter, or the program's watchdog, ends as a whole.
 """
 
 import os
@@ -23,9 +22,7 @@ _POLL_S = 0.05
 def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
     """Run a program; return its exit code and its output, stdout and stderr combined.
 
-    Args:
-        command: path of the program and its arguments.
-        timeout_s: after which it is killed and `subprocess.TimeoutExpired` is raised.
+    After a timeout it is killed and `subprocess.TimeoutExpired` is raised.
     """
     done = subprocess.run(
         list(command),
@@ -40,9 +37,10 @@ def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def start_reading(command: Sequence[str]) -> subprocess.Popen[str]:
-    """Start a program that dies with this process; read its output (stdout and stderr combined) from `stdout`."""
-    return subprocess.Popen(
+@contextmanager
+def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a program that dies with this process, with stdout and stderr in `stdout`; kill it when the block ends."""
+    process = subprocess.Popen(
         [*_WATCHED, *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -51,12 +49,6 @@ def start_reading(command: Sequence[str]) -> subprocess.Popen[str]:
         text=True,
         errors="replace",
     )
-
-
-@contextmanager
-def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a program as `start_reading` does; kill it when the block ends, also on Ctrl-C."""
-    process = start_reading(command)
     try:
         yield process
     finally:
@@ -103,14 +95,7 @@ def _end_group(group: int) -> None:
 def start_watched(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
     """Start a program that dies with this process, with all that it started, even on SIGKILL (see `jvm.watchdog`).
 
-    It does not get the Ctrl-C of a terminal: whoever started it has to end it.
-
-    Args:
-        command: path of the program and its arguments.
-        output: file to which its stdout and stderr are appended.
-
-    Returns:
-        The process; its `pid` is that of the program itself, and closing its `stdin` ends it.
+    It does not get the Ctrl-C of a terminal: end it by `end`. Its stdout and stderr are appended to `output`.
     """
     with output.open("ab") as log:
         return subprocess.Popen(

@@ -1,12 +1,9 @@
 """Runs a program that must not outlive its starter: `python watchdog.py PROGRAM ARGUMENTS...`.
 
-The process that is started leads a session of its own and becomes PROGRAM (same process id), after it has forked a
-small watchdog. The watchdog reads standard input, a pipe whose other end only the starter holds. However the starter
-ends, also by SIGKILL, the kernel closes that end, the read returns, and the watchdog kills the whole process group:
-PROGRAM, and what PROGRAM started and may have left behind. Unlike PR_SET_PDEATHSIG this works beyond Linux, and it does
-not fire when only the *thread* that started the program ends.
-
-Runs without this package on the path: standard library only.
+The started process leads a session of its own and becomes PROGRAM (same process id), after it has forked a small
+watchdog. The watchdog reads standard input, a pipe whose other end only the starter holds. However the starter ends,
+the read returns, and the watchdog kills the whole process group. Unlike PR_SET_PDEATHSIG this works beyond Linux, and
+it does not fire when only the *thread* that started the program ends. It needs the standard library only.
 """
 
 import os

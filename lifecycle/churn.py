@@ -1,12 +1,14 @@
 """Diagnoses why a client keeps requesting producer ids, from what a broker can observe.
 
 Two sources: requests for producer ids, which the tables hold, and how long each id was in use, which brokers report.
-Each piece of evidence excludes causes. A diagnosis is certain only if the evidence excludes all causes but one;
-otherwise it names each cause that is left, the likeliest first.
+A diagnosis of many ids is never certain, because different causes can leave the same evidence. It names each cause
+that fits, the likeliest first, and those that rarely leave such evidence as unlikely. `healthy` is a statement about
+harm: so few ids harm no broker, whatever the cause.
 """
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from lifecycle.churn_evidence import MIN_NEW_PIDS, REGULAR_SPREAD, ChurnEvidence
@@ -74,15 +76,12 @@ class Diagnosis:
 
     Attributes:
         could_be: Other kinds that fit less well; all kinds that fit if `kind` is CANT_TELL.
+        unlikely: Kinds that rarely leave this evidence.
     """
 
     kind: Churn
     could_be: tuple[Churn, ...] = ()
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether no other kind fits."""
-        return not self.could_be
+    unlikely: tuple[Churn, ...] = ()
 
     @property
     def is_harmless(self) -> bool:
@@ -108,11 +107,17 @@ def diagnose(evidence: ChurnEvidence) -> Diagnosis:
         >>> diagnose(known).kind.value
         'healthy'
     """
-    found = _by_answers(evidence)
-    if found is not None:
+    found = _by_answers(evidence) or _by_pattern(evidence)
+    if not found.could_be and found.kind is Churn.HEALTHY:
         return found
-    excluded = _excluded(evidence)
-    kinds = tuple(kind for kind in _kinds(evidence) if kind not in excluded)
+    named = {found.kind, *found.could_be, Churn.HEALTHY}
+    return replace(found, unlikely=tuple(kind for kind in _kinds(evidence) if kind not in named))
+
+
+def _by_pattern(evidence: ChurnEvidence) -> Diagnosis:
+    """Diagnose a client by the rhythm of its requests, and how long its ids are in use."""
+    unlikely = _unlikely(evidence)
+    kinds = tuple(kind for kind in _kinds(evidence) if kind not in unlikely)
     first = _by_requests(evidence) if evidence.lives is None else _by_lives(evidence, evidence.lives)
     if first in kinds:
         return Diagnosis(first, tuple(kind for kind in kinds if kind is not first))
@@ -156,22 +161,20 @@ def _kinds(evidence: ChurnEvidence) -> tuple[Churn, ...]:
     return tuple(sorted(_PLAIN, key=lambda kind: kind is not Churn.DEPLOY)) if evidence.is_in_steps else _PLAIN
 
 
-def _excluded(evidence: ChurnEvidence) -> AbstractSet[Churn]:
-    """Return the kinds that can't leave this evidence."""
+def _unlikely(evidence: ChurnEvidence) -> AbstractSet[Churn]:
+    """Return the kinds that rarely leave this evidence."""
     found: set[Churn] = set()
     if not (evidence.is_single_group or evidence.is_rare or evidence.is_pool):
         found.add(Churn.HEALTHY)
     if evidence.counts_up:
         # A new process would begin at 1 again.
         found |= {Churn.RESTART_LOOP, Churn.DEPLOY, Churn.SCALE_OUT}
-    if evidence.starts_anew:
-        found.add(Churn.LEAK)
     if evidence.is_crowded:
         found |= {Churn.DEPLOY, Churn.SCALE_OUT}
-    return found if evidence.lives is None else found | _excluded_by_lives(evidence, evidence.lives)
+    return found if evidence.lives is None else found | _unlikely_by_lives(evidence, evidence.lives)
 
 
-def _excluded_by_lives(evidence: ChurnEvidence, lives: Lives) -> AbstractSet[Churn]:
+def _unlikely_by_lives(evidence: ChurnEvidence, lives: Lives) -> AbstractSet[Churn]:
     if lives.kept_share >= SURELY_KEPT_SHARE and lives.kept_seconds >= SURELY_KEPT_SECONDS:
         found = {Churn.RESTART_LOOP, Churn.NEW_TRANSACTIONAL_ID}
         if not evidence.counts_up or lives.kept_seconds >= SESSION_SECONDS:
@@ -253,17 +256,31 @@ def _of_brief(evidence: ChurnEvidence, lives: Lives) -> Churn:
 
 
 def diagnosis_text(diagnosis: Diagnosis) -> str:
-    """Return a diagnosis in words."""
-    *most, last = [each.value for each in diagnosis.could_be] or [""]
-    others = f"{', '.join(most)} or {last}" if most else last
+    """Return a diagnosis in words.
+
+    Examples:
+        >>> diagnosis_text(Diagnosis(Churn.LEAK, (Churn.DEPLOY,), (Churn.RESTART_LOOP, Churn.SCALE_OUT)))
+        'likely leak, else deploy; unlikely restart loop or scale-out'
+        >>> diagnosis_text(Diagnosis(Churn.HEALTHY))
+        'healthy'
+    """
+    others, unlikely = _alternatives(diagnosis.could_be), _alternatives(diagnosis.unlikely)
+    rest = f"; unlikely {unlikely}" if unlikely else ""
     if diagnosis.kind is Churn.CANT_TELL:
-        return f"can't tell: {others}"
-    return diagnosis.kind.value if diagnosis.is_sure else f"likely {diagnosis.kind.value}, else {others}"
+        return f"can't tell: {others}{rest}"
+    if not others and not rest:
+        return str(diagnosis.kind.value)
+    return f"likely {diagnosis.kind.value}{f', else {others}' if others else ''}{rest}"
+
+
+def _alternatives(kinds: Sequence[Churn]) -> str:
+    names = [str(each.value) for each in kinds]
+    return " or ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)
 
 
 def what_decides(diagnosis: Diagnosis, *, with_lives: bool) -> str:
-    """Return what would distinguish the kinds that fit; empty if the diagnosis is sure."""
-    if diagnosis.is_sure:
+    """Return what would distinguish the kinds that fit; empty if only one does."""
+    if not diagnosis.could_be:
         return ""
     fitting = frozenset((diagnosis.kind, *diagnosis.could_be))
     if Churn.FENCING_WAR in fitting:

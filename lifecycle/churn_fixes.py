@@ -81,7 +81,7 @@ FIXES: dict[Churn, Fix] = {
         *_NO_CHANGE,
     ),
     Churn.HEALTHY: Fix(
-        "Nothing is wrong with this client.",
+        "Nothing to change: so few producer ids, or those of one start, harm no broker.",
         *3 * ("Nothing to change.",),
     ),
 }

@@ -58,12 +58,14 @@ class CensusOwners:
         codes: Index of each one's owner in `principals`.
         handed_out_ms: When each was handed out; `NOT_KNOWN_MS` if unknown.
         principals: The owners.
+        known_since_ms: When the oldest known id of the cluster was handed out; `NOT_KNOWN_MS` if unknown.
     """
 
     producer_ids: Int64s
     codes: Int32s
     handed_out_ms: Int64s
     principals: tuple[str, ...]
+    known_since_ms: int = NOT_KNOWN_MS
 
     def rows(self, producer_ids: Int64s) -> npt.NDArray[np.intp]:
         """Return the rows of producer ids in the columns."""
@@ -215,12 +217,15 @@ def count_held(census: Census, occupancy: Iterable[Occupancy]) -> list[Held]:
     return sorted((each for each in found if each.entries), key=lambda each: (-each.entries, each.principal))
 
 
-def owners_of(replicas: Iterable[ReplicaProducers], bound: Mapping[int, tuple[str, int]]) -> CensusOwners:
+def owners_of(
+    replicas: Iterable[ReplicaProducers], bound: Mapping[int, tuple[str, int]], known_since_ms: int = NOT_KNOWN_MS
+) -> CensusOwners:
     """Join the producer ids of replicas with their owners.
 
     Args:
         replicas: The replicas of a census.
         bound: Principal and hand-out time by producer id.
+        known_since_ms: When the oldest known id was handed out, whether a broker still holds it or not.
     """
     columns: Sequence[Int64s] = [replica.producer_ids for replica in replicas]
     ids: Int64s = np.unique(np.concatenate(columns)) if columns else np.empty(0, np.int64)
@@ -230,4 +235,4 @@ def owners_of(replicas: Iterable[ReplicaProducers], bound: Mapping[int, tuple[st
     found = [bound.get(producer_id, (unknown, NOT_KNOWN_MS)) for producer_id in ids.tolist()]
     codes = np.fromiter((code_of[principal] for principal, _ in found), np.int32, len(found))
     times = np.fromiter((time_ms for _, time_ms in found), np.int64, len(found))
-    return CensusOwners(ids, codes, times, principals)
+    return CensusOwners(ids, codes, times, principals, known_since_ms)

@@ -24,6 +24,9 @@ HAND_OUTS, SWEEP, IDLE = "hand-out times", "earlier sweep", "idle times"
 
 _HOUR_MS = 3_600_000
 _BOUND_SHARE = 0.9
+_YESTERDAY_HOURS = (18.0, 25.5)
+"""Yesterday at about this time, as `numpy.arange` takes it. A flood that has lasted so long shows in today's rate."""
+_PEAK_HOURS = 0.5
 _ONGOING_SHARE = 0.25
 """Hand-outs go on if the newest is at most this share of the oldest one's age ago."""
 # In standard errors: of the many spans examined, chance alone puts some more than two too high.
@@ -119,6 +122,8 @@ class _HandOuts:
 
     ages_ms: Int64s
     entries: Int64s
+    known_ms: float
+    """Age of the oldest known id of the cluster, which brokers may have forgotten."""
 
     @classmethod
     def of(cls, census: Census, broker_id: int) -> "_HandOuts":
@@ -130,18 +135,25 @@ class _HandOuts:
         # Ids may be handed out during the sweep.
         now_ms = max(census.taken_at_ms, int(handed_out.max(initial=0)))
         order = np.argsort(-handed_out)
-        return cls(now_ms - handed_out[order], entries[known][order])
+        since_ms = owners.known_since_ms
+        return cls(
+            now_ms - handed_out[order], entries[known][order], 0 if since_ms == NOT_KNOWN_MS else now_ms - since_ms
+        )
 
     def rate(self, expiration_ms: int) -> Rate:
         # All ids handed out within the expiration are still held: the oldest one shows when hand-outs began.
         oldest_ms = max(_HOUR_MS, int(self.ages_ms[-1]))
-        goes_on = self.ages_ms[0] <= _ONGOING_SHARE * oldest_ms
+        # Where ids are known that expired, hand-outs did not begin with the oldest one that is held.
+        goes_on = self.ages_ms[0] <= _ONGOING_SHARE * oldest_ms and self.known_ms < RATE_HOURS * _HOUR_MS
         span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, oldest_ms if goes_on else math.inf)
         counted = int(np.searchsorted(self.ages_ms, span_ms, side="right"))
         return Rate(float(self.entries[:counted].sum()) * _HOUR_MS / span_ms, HAND_OUTS, counted, span_ms)
 
     def lately(self, expiration_ms: int, today: Rate) -> Rate | None:
-        """Return the highest significant rate over a part of the last hour; None if it is not above today's."""
+        """Return the highest significant rate over a part of the last hour.
+
+        None if it is not above today's, or not above that of the same time of yesterday: work hours are no flood.
+        """
         known = int(np.searchsorted(self.ages_ms, min(_HOUR_MS, expiration_ms), side="right"))
         if known < MIN_PIDS:
             return None
@@ -153,12 +165,18 @@ class _HandOuts:
         rates = np.minimum(come[1:], 2 * later) / spans_ms
         surely = np.where(counted >= MIN_PIDS, rates * (1 - _ERRORS / np.sqrt(counted)), 0.0)
         best = int(surely.argmax())
-        if surely[best] * _HOUR_MS <= today.pids_per_hour:
+        if surely[best] * _HOUR_MS <= max(today.pids_per_hour, self._yesterdays_peak()):
             return None
         # The best span is the best by chance, too: a longer one at about that rate is more exact.
         alike = (counted >= MIN_PIDS) & (rates >= rates[best] * (1 - 1 / math.sqrt(best + 1)))
         best = int(np.flatnonzero(alike)[-1])
         return Rate(float(rates[best]) * _HOUR_MS, HAND_OUTS, best + 1, float(spans_ms[best]))
+
+    def _yesterdays_peak(self) -> float:
+        """Return the highest rate per hour of half an hour, from 18 to 25 hours ago."""
+        bins = np.arange(*_YESTERDAY_HOURS, _PEAK_HOURS) * _HOUR_MS
+        found, _ = np.histogram(self.ages_ms, bins, weights=self.entries)
+        return float(found.max(initial=0.0)) / _PEAK_HOURS
 
 
 # Without them

@@ -30,8 +30,8 @@ from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
 from tables.schema.specs import SinkName
-from wire.learning_request import LearningRequest
 from wire.packed_events import PRE_AGGREGATE_SCHEMA
+from wire.records import LearningRequest
 
 CONSUMER_SETTINGS = {
     # After each poll Spark asks for the first and last offset, and drops what was prefetched.

@@ -1,10 +1,7 @@
 """Lines of the file that the class in a broker writes (`jvm/broker`), one JSON object each.
 
-A line is an appended batch, an answered INIT_PRODUCER_ID request, or the state of the class. A broker writes one line
-per principal, client id and producer id in each tick (10 s by default), so a line stands for many batches.
-
-Lines of a run carry consecutive numbers: a number that is missing is a line that is lost. A run begins with `start`,
-and ends with `stop` if the class could still write it.
+A broker writes one line per principal, client id and producer id in each tick (10 s by default). Lines of a run carry
+consecutive numbers: a missing number is a lost line.
 """
 
 from typing import Annotated
@@ -15,7 +12,6 @@ MAX_LINE_BYTES = 64 * 1024
 """The class writes lines of at most half of it; a longer one is somebody else's."""
 
 LINE_FORMAT = 1
-"""Version of these lines, in `ClassState.format`."""
 
 REPORTER_CLASS = "pidquota.Reporter"
 """Writes them; for a broker's `metric.reporters`."""
@@ -30,12 +26,7 @@ _BrokerId = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class BrokerLine(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
-    """The fields of every line.
-
-    Attributes:
-        number: of the line in its run, from 1.
-        timestamp_ms: the broker's clock, ms since the epoch.
-    """
+    """The fields of every line: its number in the run, from 1, and the broker's clock in ms since the epoch."""
 
     number: _Number
     timestamp_ms: _Timestamp
@@ -43,17 +34,10 @@ class BrokerLine(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
 
 
 class BatchLine(BrokerLine, frozen=True, gc=False, tag="batch"):
-    """A batch of an idempotent or transactional producer that a PRODUCE request appended.
+    """A batch of an idempotent or transactional producer that a PRODUCE request appended, with fields of the request.
 
-    The class cuts client ids and transactional ids at 256 characters, principals at 4,096, and appends a digest of the
-    whole text to those.
-
-    Attributes:
-        principal: of the request, such as `User:alice`.
-        address: of the client, such as `10.0.0.7`.
-        client_id: free text of the client.
-        transactional_id: of the request; free text of the client.
-        api_version: of the PRODUCE request.
+    Client ids and transactional ids are free text of the client. The class cuts them at 256 characters and principals
+    (such as `User:alice`) at 4,096, and appends a digest of the whole text to those.
     """
 
     principal: str
@@ -68,16 +52,13 @@ class BatchLine(BrokerLine, frozen=True, gc=False, tag="batch"):
 
 
 class InitLine(BrokerLine, frozen=True, gc=False, tag="init"):
-    """An answer to INIT_PRODUCER_ID, with its request.
+    """An answer to INIT_PRODUCER_ID, with its request; its texts are like those of `BatchLine`.
 
     Attributes:
         error: `NONE`, or the name of Kafka's error.
-        client_id: free text of the client, cut as in `BatchLine`.
-        transactional_id: likewise; None for a merely idempotent producer.
-        producer_id: that the client already had, -1 if none.
-        producer_epoch: of that, -1 if none.
-        result_producer_id: that was handed out, -1 on an error.
-        result_producer_epoch: of that, -1 on an error.
+        transactional_id: None for a merely idempotent producer.
+        producer_id: that the client already had, with its epoch; -1 if none.
+        result_producer_id: that was handed out, with its epoch; -1 on an error.
     """
 
     principal: str

@@ -1,7 +1,6 @@
-"""Version 2 of a record of the topic `produce-events`: several events of one principal on one broker, in order.
+"""Version 2 of a record of `produce-events`: several events of one principal on one broker, in order.
 
-Fields that events share are written once, the others as a list per field. A record of version 1 is a `ProduceEvent`;
-a topic may hold both. `docs/events.md` is the contract.
+`docs/events.md` is the contract. A record of version 1 is a `ProduceEvent`; a topic may hold both.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,6 @@ from wire.records import ProduceEvent
 EVENTS_VERSION = 2
 """Other writers may use version 1, a record for each event."""
 MAX_EVENTS = 1000
-"""Maximum number of events in a record."""
 MAX_RECORD_BYTES = 100_000
 """Approximate maximum; a record of one event may be longer."""
 
@@ -40,7 +38,6 @@ class EventGroup(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 _shared_of = attrgetter(*EventGroup.__struct_fields__)
-"""Returns the fields of an event that a group holds."""
 
 
 class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -122,8 +119,6 @@ class _Addressed(msgspec.Struct):
 
 
 class _Placed(msgspec.Struct):
-    """A record of either version."""
-
     principal: str
     address: str | None = None
     groups: list[_Addressed] = []

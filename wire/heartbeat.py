@@ -10,8 +10,7 @@ class FilePosition(msgspec.Struct, frozen=True, tag="file"):
 
     Attributes:
         offset: in bytes, of the uncompressed file.
-        head_bytes: length of the beginning hashed in `head`.
-        head: hash of its beginning, which identifies the file after a rename, compression or copy.
+        head: hash of its first `head_bytes`, which identifies the file.
         written_ns: when it was last written; if it is gone, files written earlier have been read.
     """
 
@@ -23,11 +22,7 @@ class FilePosition(msgspec.Struct, frozen=True, tag="file"):
 
 
 class TopicPosition(msgspec.Struct, frozen=True, tag="topic"):
-    """A position in a topic.
-
-    Attributes:
-        offsets: offset of the next record by partition.
-    """
+    """A position in a topic: the offset of the next record by partition."""
 
     topic: str
     offsets: dict[int, int]
@@ -42,17 +37,14 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
     Attributes:
         tap_id: id of this run of the tap.
         source: `file`, `topic` or `poll`.
-        counters: see `broker.tap.tap_counters`; those of the source and bad lines are of the whole tap.
+        counters: see `broker.tap.source_tap.TapCounters`; those of the source and bad lines are of the whole tap.
         position: as in the tap's position file; None if nothing was read yet.
         behind_bytes: bytes of the file not read yet; None for other sources.
         lag_records: records of the topic not read yet; None for other sources.
         newest_line_ms: time of the newest line of the broker, which writes one every 10 s; None before the first.
         stopped: the tap shut down cleanly.
         cluster_brokers: ids of all brokers of the cluster, with a tap or without.
-        bad_samples: beginnings of the last bad lines.
         problem: why the broker's producers are not seen, although its tap reads on; None if they are.
-        class_version: of the class in the broker; None before its first line.
-        kafka_version: of the broker; None before the first line of the class.
     """
 
     timestamp_ms: int

@@ -1,7 +1,6 @@
-"""The binding that stands for a hold: the enforcer writes it, `pidquota.HoldAuthorizer` on the brokers reads it.
+"""The ACL that stands for a hold: the enforcer writes it, `pidquota.HoldAuthorizer` on the brokers reads it.
 
-A hold is an ACL: DENY Write for a principal on a topic that can't exist. Its name has the hold's end, and the id of the
-lease that set it; one that is set by hand has no id.
+It is DENY Write on a topic that can't exist, whose name has the hold's end, and the id of its lease, if any.
 """
 
 import re
@@ -21,12 +20,7 @@ _NAME = re.compile(HOLD_PREFIX + "([1-9][0-9]{0,17})(?::([0-9a-z]{1,32}))?")
 
 @dataclass(frozen=True)
 class HoldBinding:
-    """A hold on a user.
-
-    Attributes:
-        until_ms: When it ends, in milliseconds since the epoch.
-        lease_id: Of the lease that set it; None for one that was set by hand.
-    """
+    """A hold on a user; one that is set by hand has no `lease_id`. `until_ms` is its end, in ms since the epoch."""
 
     user: str
     until_ms: int

@@ -1,4 +1,7 @@
-"""Records that the tap writes, one class per topic. Structs, since a busy cluster makes many."""
+"""Records that the tap writes, one class per topic, and the requests of streams.
+
+Structs, since a cluster makes many.
+"""
 
 import msgspec
 
@@ -9,8 +12,7 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     Attributes:
         timestamp_ms: broker time at which the batch was appended, ms since the epoch.
         principal: such as `User:alice`, or `unknown`.
-        client_id: free text of the client.
-        transactional_id: free text of the client.
+        client_id: free text of the client; so is `transactional_id`.
         correction: late owner of an id sent as `unknown` before; adds the id uncharged.
         repeated: reread after a crash, so it may have been sent before.
         learning: its broker is newly watched, so the id may be old; adds it uncharged.
@@ -42,17 +44,7 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A record of the topic `producer-inits`: one answer to INIT_PRODUCER_ID, keyed by principal.
 
-    Attributes:
-        timestamp_ms: when it was answered.
-        client_id: free text of the client.
-        client_host: address that it asked from.
-        transactional_id: free text of the client, None for a merely idempotent producer.
-        producer_id: that the client already had, -1 if none.
-        producer_epoch: of that, -1 if none.
-        result_producer_id: that was handed out, -1 on an error.
-        result_producer_epoch: of that, -1 on an error.
-        error: `NONE`, or the name of Kafka's error.
-        repeated: reread after a crash, so it may have been sent before.
+    Its fields are those of an `InitLine` (`client_host` is the address); `repeated` as in `ProduceEvent`.
     """
 
     timestamp_ms: int
@@ -74,12 +66,7 @@ class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
-    """A record of the topic `producer-id-blocks`: a block allocated to a broker, keyed by broker.
-
-    Attributes:
-        timestamp_ms: when the controller allocated it.
-        length: producer ids in the block.
-    """
+    """A record of the topic `producer-id-blocks`, keyed by broker: a block that the controller allocated to it."""
 
     timestamp_ms: int
     broker_id: int
@@ -93,3 +80,13 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
 
 
 Record = ProduceEvent | ProducerInit | ProducerIdBlock
+
+
+class LearningRequest(msgspec.Struct, frozen=True):
+    """A record of the topic `pid-quota-requests`, keyed by stream: its last request of all taps to ask the brokers.
+
+    The stream learns anew from `learns_from_ms`, in ms since the epoch: ids that no broker held then or later are new.
+    """
+
+    learns_from_ms: int
+    learns_until_ms: int

@@ -15,32 +15,24 @@ OWN_TOPICS = frozenset(
         BROKER_LOGS,
     }
 )
-"""Topics whose traffic is never tapped."""
-
-INTERNAL_TOPIC_PREFIX = "__"
 
 ENFORCER_TOPIC = "pid-quota-enforcer"
 """Topic and consumer group of the lock; holds leases (`broker.enforcement.store.lease_topic`) and clock probes."""
-ENFORCER_TOPIC_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
-"""LogAppendTime, for `broker.enforcement.broker_clock`."""
 
 LEARNING_REQUESTS = "pid-quota-requests"
-"""Streams request of taps to ask the brokers (`wire.learning_request`)."""
-LEARNING_REQUESTS_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
+"""Streams request of taps to ask the brokers (`wire.records.LearningRequest`)."""
+COMPACTED = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
+"""Settings of our compacted topics."""
 
 
 def is_own_topic(topic: str) -> bool:
     """Whether `pid-quota tap poll` must ignore this topic: one of ours, or internal to Kafka."""
-    return topic in OWN_TOPICS or topic.startswith(INTERNAL_TOPIC_PREFIX)
+    return topic in OWN_TOPICS or topic.startswith("__")
 
 
 def topic_settings() -> dict[str, dict[str, str]]:
     """Settings of each topic that the tap writes; others are the cluster's defaults."""
     # Broker time, against which events' own times are checked.
     log_append_time = {"message.timestamp.type": "LogAppendTime"}
-    return {
-        PRODUCE_EVENTS: log_append_time,
-        PRODUCER_INITS: log_append_time,
-        PRODUCER_ID_BLOCKS: log_append_time,
-        TAP_STATUS: log_append_time | {"cleanup.policy": "compact"},
-    }
+    events = dict.fromkeys((PRODUCE_EVENTS, PRODUCER_INITS, PRODUCER_ID_BLOCKS), log_append_time)
+    return {**events, TAP_STATUS: COMPACTED}

@@ -16,10 +16,9 @@ _FIRST_S = 5.0
 
 
 class BrokerClock(Closing):
-    """Sends a probe record every 30 s; the delivery report has the broker's LogAppendTime.
+    """Sends a probe record every 30 s; the delivery report has the LogAppendTime of the partition's leader.
 
-    The records carry no producer id (they are not idempotent), so they cost no quota. The clock is that of one
-    broker, the leader of the partition.
+    The records carry no producer id (they are not idempotent), so they cost no quota.
     """
 
     def __init__(self, settings: Mapping[str, str], time_: BrokersTime) -> None:

@@ -9,15 +9,11 @@ MAX_SKEW_MS = 5_000
 
 
 class BrokersTime:
-    """The brokers' time, by a monotonic clock and the last measurement.
-
-    Before the first measurement it starts at this host's time. Setting this host's clock changes nothing.
-    """
+    """The brokers' time, by a monotonic clock and the last measurement; at first this host's time, read once."""
 
     def __init__(self, wall_ms: Clock, steady_ms: Clock) -> None:
         self._wall_ms, self._steady_ms = wall_ms, steady_ms
         self._ahead_ms = wall_ms() - steady_ms()
-        """How far the brokers' time is ahead of the monotonic clock."""
 
     def measured(self, sent_ms: int, broker_ms: int, received_ms: int) -> None:
         """Record a broker's time that was read between two times of the monotonic clock."""

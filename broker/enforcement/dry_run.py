@@ -101,9 +101,4 @@ class NoLock:
 
 def without_lock(notify: Callable[[Notice], None]) -> Callable[[Notice], None]:
     """Return `notify` without notices about the lock: a dry run holds none."""
-
-    def notify_unless_lock(notice: Notice) -> None:
-        if notice.action != "lock":
-            notify(notice)
-
-    return notify_unless_lock
+    return lambda notice: None if notice.action == "lock" else notify(notice)

@@ -23,8 +23,8 @@ class EnforcedTime:
 class Escalation:
     """Compares the refused producer ids of decisions that were made while leases were in force.
 
-    A refused producer that continues causes decisions, too, but no *more* refused producer ids. So the next lever is
-    added after two decisions in a row, the second with more refused ids.
+    A refused producer that continues causes no *more* refused producer ids. So the next lever is added after two
+    decisions in a row, the second with more refused ids.
     """
 
     def __init__(self) -> None:
@@ -38,20 +38,18 @@ class Escalation:
         """Compare new decisions; those of a principal and broker come in order and may repeat."""
         for decision in decisions:
             watched = self._watched.get(decision.principal)
-            if watched and watched.since_ms + _SETTLE_MS <= decision.decided_at_ms <= watched.until_ms:
-                self._compare(decision, watched)
-
-    def _compare(self, decision: ThrottleDecision, watched: EnforcedTime) -> None:
-        before = watched.refused.get(decision.broker_id)
-        watched.refused[decision.broker_id] = decision.refused_pids
-        watched.until_ms = max(watched.until_ms, decision.throttled_until_ms)
-        if before is not None and before < decision.refused_pids:
-            watched.level += 1
-            watched.since_ms, watched.refused = decision.decided_at_ms, {}
-            watched.why = (
-                f"refused PIDs go on arriving ({before}, then {decision.refused_pids}): handed out before the lever "
-                f"was used, or where it does not reach (`pid-quota why {decision.principal}`)"
-            )
+            if not watched or not watched.since_ms + _SETTLE_MS <= decision.decided_at_ms <= watched.until_ms:
+                continue
+            before = watched.refused.get(decision.broker_id)
+            watched.refused[decision.broker_id] = decision.refused_pids
+            watched.until_ms = max(watched.until_ms, decision.throttled_until_ms)
+            if before is not None and before < decision.refused_pids:
+                watched.level += 1
+                watched.since_ms, watched.refused = decision.decided_at_ms, {}
+                watched.why = (
+                    f"refused PIDs go on arriving ({before}, then {decision.refused_pids}): handed out before the "
+                    f"lever was used, or where it does not reach (`pid-quota why {decision.principal}`)"
+                )
 
     def observe(self, leases: Iterable[Lease], pending: Collection[str]) -> None:
         """Update the leases in force. Forget principals that are not `pending`: those without a decision in force."""

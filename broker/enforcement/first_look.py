@@ -6,7 +6,6 @@ from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
 from broker.enforcement.levers.client_quota import QuotaStore
-from broker.enforcement.model import ThrottleDecision
 from broker.enforcement.notices import Notice, format_time
 from broker.enforcement.ports import DecisionSource
 from broker.errors import EnforceError
@@ -21,11 +20,8 @@ _CHANGES = (AclOperation.WRITE, AclOperation.ALTER_CONFIGS, AclOperation.ALTER)
 def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool) -> None:
     """Ask the brokers which operations this user may perform; change nothing.
 
-    `with_holds` returns whether holds can be used, if the user may read the brokers' settings.
-
-    Raises:
-        EnforceError: If rights are missing. It names all of them.
-        BrokerUnreachableError: If no broker answers.
+    Raises EnforceError, which names all missing rights, or BrokerUnreachableError. `with_holds` returns whether holds
+    can be used.
     """
     own = OwnRights(settings)
     missing = own.missing(_needed(own, with_holds=with_holds, apply=apply))
@@ -62,11 +58,7 @@ def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable
 def look_at_decisions(decisions: DecisionSource, tables: str, notify: Callable[[Notice], None], now_ms: int) -> None:
     """Read the tables once; report which decisions are in force."""
     found = [each for each in decisions.newest(now_ms, again=True) if each.throttled_until_ms > now_ms]
-    what = f"decisions in force in {tables}: {_named(found)}" if found else f"no decision is in force in {tables}"
-    notify(Notice(now_ms, "seen", what))
-
-
-def _named(decisions: Sequence[ThrottleDecision]) -> str:
-    named = [f"{each.principal} until {format_time(each.throttled_until_ms)}" for each in decisions[:_MAX_NAMED]]
-    more = len(decisions) - len(named)
-    return f"{len(decisions)} ({', '.join(named)}{f', and {more} more' if more else ''})"
+    named = [f"{each.principal} until {format_time(each.throttled_until_ms)}" for each in found[:_MAX_NAMED]]
+    more = f", and {len(found) - len(named)} more" if len(found) > len(named) else ""
+    some = f"decisions in force in {tables}: {len(found)} ({', '.join(named)}{more})"
+    notify(Notice(now_ms, "seen", some if found else f"no decision is in force in {tables}"))

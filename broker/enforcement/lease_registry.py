@@ -1,7 +1,6 @@
 """The enforcer's state: rows of `enforcement_actions`, records of the lease topic, and the leases they describe.
 
-A lease is taken or changed only after both have recorded it. It ends even if the table is unavailable; rows that could
-not be written stay in the lease topic.
+A lease is taken or changed only after both have recorded it. It ends even if the table is unavailable.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,16 +22,12 @@ from broker.enforcement.steps import LeaseReason
 
 
 class LeaseRegistry:
-    """Keeps the table, the lease topic and the open leases consistent.
-
-    `name` identifies this process in the records.
-    """
+    """Keeps the table, the lease topic and the open leases consistent; records carry this process's `name`."""
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
         self.leases: dict[Target, Lease] = {}
         self._log, self._store, self._name, self._hands_off_ms = log, store, name, hands_off_ms
         self._rows: list[EnforcementRecord] | None = None
-        """None before the first read."""
         self._orders: list[ReleaseOrder] = []
         self._unstored: list[LeaseRecord] = []
         """Not yet in the lease topic."""
@@ -78,17 +73,18 @@ class LeaseRegistry:
             self._known = Known(
                 {},
                 Releases([*_orders(rows), *self._orders]),
-                _hands_off(records, self._hands_off_ms),
+                {
+                    record.lease.target: record.recorded_at_ms + self._hands_off_ms
+                    for record in records
+                    if record.lease.state == "relinquished"
+                },
                 _narrowed(records),
                 _ended(records),
             )
         return self._known.with_leases(self.leases.values())
 
     def write_ahead(self, leases: Sequence[LeaseReason], now_ms: int) -> None:
-        """Log leases to be taken or changed, with reasons, to the table and the lease topic, then register them.
-
-        If this raises, the change must not be made.
-        """
+        """Log leases to be taken or changed, with reasons, then register them. If this raises, change nothing."""
         records = self._records(leases, now_ms)
         if records:
             self._add(records)
@@ -106,15 +102,12 @@ class LeaseRegistry:
             else:
                 self.leases.pop(lease.target, None)
 
-    def record_alert(self, why: str, principal: str | None, now_ms: int) -> None:
+    def record_alert(self, why: str, now_ms: int) -> None:
         """Register a warning; `flush` logs it."""
-        self._unlogged.append(AlertRecord(now_ms, principal, why, self._name))
+        self._unlogged.append(AlertRecord(now_ms, None, why, self._name))
 
     def flush(self) -> None:
-        """Write pending records to the lease topic, then to the table.
-
-        Records that can't be written stay pending.
-        """
+        """Write pending records to the lease topic, then to the table. Records that can't be written stay pending."""
         newest = {record.lease.lease_id: record for record in self._unstored}
         if newest:
             self._store.append(list(newest.values()))
@@ -149,14 +142,6 @@ class LeaseRegistry:
 
 def _orders(records: Iterable[EnforcementRecord]) -> list[ReleaseOrder]:
     return [record for record in records if isinstance(record, ReleaseOrder)]
-
-
-def _hands_off(records: Iterable[LeaseRecord], hands_off_ms: int) -> dict[Target, int]:
-    return {
-        record.lease.target: record.recorded_at_ms + hands_off_ms
-        for record in records
-        if record.lease.state == "relinquished"
-    }
 
 
 def _narrowed(records: Iterable[LeaseRecord]) -> dict[str, set[str]]:

@@ -1,7 +1,7 @@
 """Mutual exclusion of enforcers: the assignee of a consumer group's only partition holds the lock.
 
-Kafka's group membership works across hosts: a killed holder loses the lock after the session timeout, and a standby
-takes over. A second active enforcer would record the first one's quota as the value to restore.
+After a killed holder's session timeout a standby takes over. A second active enforcer would record the first one's
+quota as the value to restore.
 """
 
 import time
@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from broker.errors import BrokerError, EnforcerLockError, LeaseStoreError
 from broker.kafka.errors import name_of
 from broker.kafka.topics import ensure_topic, require_topic
-from wire.topics import ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS
+from wire.topics import ENFORCER_TOPIC
 
 LOCK_PARTITION = 0
 """Only its assignee holds the lock, even if the topic has more partitions."""
@@ -32,7 +32,6 @@ class EnforcerLock:
     """Membership in the enforcers' group. Not thread-safe."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        """Create the topic if it is missing, and join the group."""
         ensure_enforcer_topic(settings)
         self._settings = dict(settings)
         self._held = False
@@ -59,11 +58,10 @@ class EnforcerLock:
         )
 
     def is_held(self) -> bool:
-        """Whether we hold the lock by the last message of the group; blocks only if brokers do not answer.
+        """Return whether we hold the lock by the last message of the group; blocks only if brokers do not answer.
 
-        Raises:
-            EnforcerLockError: If Kafka refuses us the topic or the group.
-            LeaseStoreError: If the topic was deleted; it has been recreated.
+        Raises EnforcerLockError if Kafka refuses it, and LeaseStoreError if its topic was deleted and has been
+        recreated.
         """
         message = self._consumer.poll(0)
         error = message.error() if message is not None else None
@@ -134,7 +132,7 @@ def _has_lock(partitions: list[TopicPartition]) -> bool:
 def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
     """Create the topic of the lock if it is missing."""
     try:
-        ensure_topic(settings, ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, _TIMEOUT_S)
+        ensure_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)
         count = require_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)
     except BrokerError as error:
         msg = (

@@ -32,14 +32,10 @@ class Loop:
     poll_seconds: float
 
     def run(self, stop: threading.Event) -> None:
-        """Reconcile until `stop` is set; then end every lease.
+        """Reconcile until `stop` is set; then, also after an error, end every lease.
 
-        The loop backs off while tables can't be read or written; leases still end on time.
-
-        Raises:
-            EnforceError: If leases could not be ended.
-            BrokerError: If Kafka refuses us the lock.
-            Exception: Any other error, after the leases have ended.
+        It backs off while tables can't be read or written. Raises EnforceError if leases could not be ended, and any
+        error except those of tables and the lease topic.
         """
         try:
             self._reconcile_until(stop)
@@ -67,7 +63,6 @@ class Loop:
                 self.notify(Notice(self.clocks.now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
 
     def _pause(self, stop: threading.Event, next_s: float) -> bool:
-        """Wait until the next poll, check of the leases, decision or `stop`; return whether `stop` is set."""
         end_s = min(max(next_s, time.monotonic() + _NEWS_CHECK_S), time.monotonic() + _ENDS_CHECK_S)
         while (left_s := end_s - time.monotonic()) > 0:
             if stop.wait(min(left_s, _NEWS_CHECK_S)) or self.enforcer.has_news():

@@ -41,17 +41,15 @@ MAX_LEASE_MS = 3_000_000
 CLOCK_SLACK_MS = 5_000
 """Tolerated skew between hosts; a clock further behind a lease's own time was set back."""
 MAX_AHEAD_MS = 300_000
-"""A decision dated further ahead is invalid."""
 NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
 """Bare names: unauthenticated clients and brokers share the first; the others mean everybody and nobody."""
 
 
 @dataclass(frozen=True)
 class ThrottleDecision:
-    """The newest row of a principal in `throttle_decisions`, with the columns for enforcement.
+    """The newest row of a principal in `throttle_decisions`, of one broker or, without `broker_id`, of the cluster.
 
     `throttled_until_ms` is past if it is a release. `client_ids` and `addresses` count refused producer ids.
-    `broker_id` is None if the decision is about the cluster.
     """
 
     decision_id: str
@@ -65,11 +63,7 @@ class ThrottleDecision:
     broker_id: int | None = None
 
     def received(self, now_ms: int) -> "ThrottleDecision":
-        """Return the decision with the end of its leases, computed once, when it arrives.
-
-        The end is the earliest of three: the decision's own, now plus the decision's duration, and the decision's date
-        plus the longest lease.
-        """
+        """Return the decision with the end of its leases, computed once, when it arrives."""
         lasts_ms = min(self.throttled_until_ms - self.decided_at_ms, MAX_LEASE_MS)
         end_ms = min(self.throttled_until_ms, now_ms + lasts_ms, self.decided_at_ms + MAX_LEASE_MS)
         return replace(self, throttled_until_ms=end_ms)
@@ -94,10 +88,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Lease:
-    """A setting that a lever makes on the brokers for a while.
+    """A setting that a lever makes on the brokers for a while; `set_ms` is when `until_ms` was set.
 
-    `set_ms` is when `until_ms` was set. `value` is None for a hold, `previous` if there was no client quota to
-    restore. `revision` orders the lease's records: its end may move both ways, and clocks may be set.
+    `value` is None for a hold, `previous` if there was no client quota to restore. `revision` orders the lease's
+    records, since its end may move both ways, and clocks may be set.
     """
 
     lease_id: str
@@ -148,10 +142,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True)
 class ReleaseOrder:
-    """`--release` or `--release-all`: end leases, and take no new ones until a time.
-
-    `principal` is None for all principals.
-    """
+    """`--release` or `--release-all` (`principal` is None): end leases, and take no new ones until a time."""
 
     recorded_at_ms: int
     principal: str | None
@@ -179,6 +170,22 @@ class Clocks:
 
     now_ms: Clock
     steady_ms: Clock
+
+
+class Pace:
+    """Something is due at once, then at most once per period."""
+
+    def __init__(self, steady_ms: Clock, every_ms: int) -> None:
+        self._steady_ms, self._every_ms = steady_ms, every_ms
+        self._next_ms: int | None = None
+
+    def is_due(self) -> bool:
+        """Whether it is due now; the next period begins if so."""
+        now_ms = self._steady_ms()
+        if self._next_ms is not None and now_ms < self._next_ms:
+            return False
+        self._next_ms = now_ms + self._every_ms
+        return True
 
 
 class Releases:

@@ -7,15 +7,7 @@ from typing import Literal
 from broker.enforcement.clock import Deadlines
 from broker.enforcement.escalation import Escalation
 from broker.enforcement.levers.base import Lever, TargetLimits, Targets
-from broker.enforcement.model import (
-    LADDER,
-    Lease,
-    LeverName,
-    Releases,
-    Target,
-    ThrottleDecision,
-    may_touch,
-)
+from broker.enforcement.model import LADDER, Lease, LeverName, Releases, Target, ThrottleDecision, may_touch
 from broker.enforcement.notices import Notice
 
 LeverChoice = Literal["auto", LeverName]
@@ -25,11 +17,7 @@ _MAX_REMEMBERED = 10_000
 
 @dataclass(frozen=True)
 class EnforcerOptions:
-    """Limits and choices set by the operator.
-
-    `never` has principals, bare or with their type. `shared_client_ids` are also used by healthy producers. A
-    target is left alone for `hands_off_ms` after someone else changed it during a lease.
-    """
+    """Limits and choices set by the operator; `never` has principals, bare or with their type."""
 
     lever: LeverChoice = "auto"
     narrow: bool = True
@@ -49,9 +37,8 @@ class EnforcerOptions:
 class Known:
     """The state that planning depends on.
 
-    `hands_off` maps a target to the time until which the enforcer leaves it alone, in ms since the epoch. `narrowed`
-    maps a user to the client ids that ever had a lease. `ended` has the decision and target of leases that must not
-    be retaken.
+    `hands_off` has the time until which a target is left alone, in ms since the epoch, `narrowed` the client ids of a
+    user that ever had a lease, and `ended` the decision and target of leases that must not be retaken.
     """
 
     leases: Mapping[Target, Lease]
@@ -60,10 +47,6 @@ class Known:
     narrowed: Mapping[str, Collection[str]]
     ended: Collection[tuple[str, Target]]
 
-    def left_alone(self, target: Target, now_ms: int) -> bool:
-        """Whether someone else changed a target's value lately."""
-        return self.hands_off.get(target, 0) > now_ms
-
     def with_leases(self, leases: Iterable[Lease]) -> "Known":
         """Return a copy with these leases added."""
         return replace(self, leases={**self.leases, **{lease.target: lease for lease in leases}})
@@ -71,10 +54,7 @@ class Known:
 
 @dataclass(frozen=True)
 class LeasePlan:
-    """The leases that a decision requires.
-
-    `skipped` tells why the decision is not enforced in full; empty if it is.
-    """
+    """The leases that a decision requires. `skipped` tells why the decision is not enforced in full; empty if it is."""
 
     extend: tuple[Lease, ...] = ()
     take: tuple[Target, ...] = ()
@@ -164,12 +144,13 @@ class Planner:
         if not chosen.targets:
             return LeasePlan(skipped=chosen.why)
         own = [lease for lease in known.leases.values() if lease.principal == decision.principal]
-        extend = tuple(
-            lease for lease in own if _is_wanted(lease, decision, chosen) and _can_be_longer(lease, decision)
-        )
-        free = [target for target in chosen.targets if _is_free(target, decision, now_ms, known)]
+        extend = tuple(lease for lease in own if _is_extended(lease, decision, chosen))
+        left_alone = [target for target in chosen.targets if known.hands_off.get(target, 0) > now_ms]
+        taken = {*left_alone, *known.leases}
+        free = [
+            each for each in chosen.targets if each not in taken and (decision.decision_id, each) not in known.ended
+        ]
         take, skipped = self._within_limits(free, decision, known)
-        left_alone = [target for target in chosen.targets if known.left_alone(target, now_ms)]
         if left_alone and not skipped:
             skipped = f"someone else changed the {left_alone[0]} during a lease (--hands-off-seconds)"
         return LeasePlan(extend, take, chosen.why, skipped)
@@ -209,17 +190,8 @@ class Planner:
         return tuple(targets[:room]), full if room < len(targets) else ""
 
 
-def _is_wanted(lease: Lease, decision: ThrottleDecision, chosen: Targets) -> bool:
-    return lease.target in chosen.targets or lease.target.entity.client_id in decision.client_ids
-
-
-def _can_be_longer(lease: Lease, decision: ThrottleDecision) -> bool:
+def _is_extended(lease: Lease, decision: ThrottleDecision, chosen: Targets) -> bool:
+    is_wanted = lease.target in chosen.targets or lease.target.entity.client_id in decision.client_ids
     # A decision that is read again after a restart extends no lease.
-    other = lease.decision_id != decision.decision_id
-    return other and lease.state != "restoring" and lease.until_ms < decision.throttled_until_ms
-
-
-def _is_free(target: Target, decision: ThrottleDecision, now_ms: int, known: Known) -> bool:
-    return not (
-        known.left_alone(target, now_ms) or target in known.leases or (decision.decision_id, target) in known.ended
-    )
+    is_other = lease.decision_id != decision.decision_id
+    return is_wanted and is_other and lease.state != "restoring" and lease.until_ms < decision.throttled_until_ms

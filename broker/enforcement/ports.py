@@ -9,18 +9,14 @@ from broker.enforcement.model import EnforcementRecord, LeaseRecord, LeverName, 
 
 
 class DecisionSource(Protocol):
-    """A source of decisions.
-
-    Attributes:
-        bad_rows: Rows skipped at the last call: incomplete, or dated far ahead.
-    """
+    """A source of decisions. `bad_rows` were skipped at the last call: incomplete, or dated far ahead."""
 
     bad_rows: int
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return the newest decision per principal (and broker), or an empty list if nothing is new.
+        """Return the newest decision per principal (and broker), even if expired.
 
-        An expired one counts, too: it ends an earlier decision. `again` returns them even if nothing is new.
+        None if none is new, unless `again`.
         """
 
     def has_news(self) -> bool:
@@ -54,11 +50,7 @@ class LeaseStore(Protocol):
 
 
 class Lock(Protocol):
-    """Mutual exclusion of enforcers; see `EnforcerLock`.
-
-    Attributes:
-        times_taken: How often we got it. Another enforcer may have held it between two checks.
-    """
+    """Mutual exclusion of enforcers; `times_taken` grows if another enforcer may have held it between two checks."""
 
     times_taken: int
 
@@ -71,10 +63,7 @@ class Lock(Protocol):
 
 @dataclass(frozen=True)
 class EnforcerPorts:
-    """The connections of an enforcer.
-
-    `others` returns the targets of other enforcers' leases, None if unknown: a dry run has no leases of its own.
-    """
+    """The connections of an enforcer; `others` returns the targets of other enforcers' leases, None if unknown."""
 
     decisions: DecisionSource
     log: ActionLog

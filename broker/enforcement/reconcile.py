@@ -1,8 +1,7 @@
 """Carries out decisions through levers, and ends each lease in time.
 
-The enforcer logs every change before it changes the brokers and again afterwards (`broker.enforcement.model`), in the
-lease topic and in the table. So a new enforcer finds the leases of one that was killed. If anything fails, leases end
-(fail open), and no lease is taken or extended.
+The enforcer logs every change in the lease topic and in the table before it changes the brokers, and again afterwards,
+so a new enforcer finds the leases of one that was killed. If anything fails, leases end (fail open), and none is taken.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,13 +9,11 @@ from dataclasses import replace
 
 from broker.enforcement.clock import Deadlines
 from broker.enforcement.lease_registry import LeaseRegistry
-from broker.enforcement.model import Clocks, Lease, LeaseState, Target, ThrottleDecision
+from broker.enforcement.model import Clocks, Lease, LeaseState, Pace, Target, ThrottleDecision
 from broker.enforcement.notices import Notice, NoticeAction
-from broker.enforcement.pace import Pace
 from broker.enforcement.planner import EnforcerOptions, LeasePlan, Planner
 from broker.enforcement.ports import EnforcerPorts
-from broker.enforcement.steps import LeaseReason, LeaseSteps
-from broker.enforcement.strays import clear_strays, for_each_canary
+from broker.enforcement.steps import LeaseReason, LeaseSteps, clear_strays, for_each_canary
 
 _ACTIONS: dict[LeaseState, NoticeAction] = {
     "in_force": "throttled",
@@ -68,10 +65,7 @@ class Enforcer:
     def reconcile(self) -> None:
         """Take, extend and end leases as decisions and deadlines require. Leases that are due end before any error.
 
-        Raises:
-            EnforcerLockError: If Kafka refuses us the lock.
-            LeaseStoreError: If the lease topic can't be read or written; safe to retry.
-            Exception: Whatever the tables raise; safe to retry.
+        Raises EnforcerLockError if Kafka refuses us the lock; all other errors are safe to retry.
         """
         if not self._holds_lock():
             return
@@ -92,7 +86,7 @@ class Enforcer:
         return self._ports.decisions.has_news()
 
     def end_due(self) -> None:
-        """End leases that are due without the tables, while `reconcile` backs off. Raises the same errors."""
+        """End leases that are due without the tables, while `reconcile` backs off."""
         if not self._holds_lock():
             return
         # A deleted topic must not delay leases that are due.
@@ -110,12 +104,12 @@ class Enforcer:
                 clear_strays(self._ports.levers, (), self._clock_ms())
         return list(self._registry.leases.values())
 
-    def alert(self, why: str, principal: str | None = None) -> None:
+    def alert(self, why: str) -> None:
         """Log a warning and notify of it."""
         now_ms = self._clock_ms()
         if self._active:
-            self._registry.record_alert(why, principal, now_ms)
-        self._notify(Notice(now_ms, "alert", why, principal))
+            self._registry.record_alert(why, now_ms)
+        self._notify(Notice(now_ms, "alert", why))
 
     def _holds_lock(self) -> bool:
         if not self._ports.lock.is_held():
@@ -264,7 +258,9 @@ class Enforcer:
         now_ms = self._clock_ms()
         # Step 1. Log intents to end. Leases end even if the log can't be written; a later flush writes it.
         news = [
-            (lease, order or _reason(lease, now_ms)) for lease in changed if lease not in self._registry.leases.values()
+            (lease, order or ("its time is over" if lease.is_due(now_ms) else "released by order"))
+            for lease in changed
+            if lease not in self._registry.leases.values()
         ]
         self._registry.record(news, now_ms)
         self._try_to_flush()
@@ -283,7 +279,3 @@ class Enforcer:
             self._registry.flush()
         except Exception:  # the next reconciliation retries and raises
             return
-
-
-def _reason(lease: Lease, now_ms: int) -> str:
-    return "its time is over" if lease.is_due(now_ms) else "released by order"

@@ -5,23 +5,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from broker.enforcement.levers.base import Lever
+from broker.enforcement.levers.base import Lever, Stray
 from broker.enforcement.levers.canary import CANARY
-from broker.enforcement.model import (
-    Clocks,
-    EnforcementRecord,
-    Lease,
-    LeverName,
-    ReleaseOrder,
-    open_leases,
-    user_of,
-)
+from broker.enforcement.model import Clocks, EnforcementRecord, Lease, LeverName, ReleaseOrder, open_leases, user_of
 from broker.enforcement.notices import Notice
 from broker.enforcement.ports import ActionLog, LeaseStore
 from broker.enforcement.reconcile import Enforcer
-from broker.enforcement.strays import clear_strays
+from broker.enforcement.steps import clear_strays
 from broker.errors import EnforceError, LeaseStoreError
-from broker.kafka.quota_entity import QuotaEntity
 from tables.errors import TableError
 
 _LIMIT_MS = 60_000
@@ -31,10 +22,7 @@ _MAX_NAMED = 10
 
 @dataclass(frozen=True)
 class Release:
-    """A release.
-
-    `enforcer` gets no decisions. `report` is called with the throttles ended and their total.
-    """
+    """A release. `enforcer` gets no decisions. `report` is called with the throttles ended and their total."""
 
     enforcer: Enforcer
     levers: Mapping[LeverName, Lever]
@@ -47,9 +35,8 @@ class Release:
     def run(self, principal: str | None, pause_ms: int, stop: threading.Event) -> None:
         """End the throttle of a principal, or of all, and block new ones for a while.
 
-        A running enforcer obeys the order at its next reconciliation. If none does, this process gets the lock and ends
-        the leases itself. Neither needs the tables. Settings on the brokers without a lease are removed if they are
-        certainly ours, and reported if not.
+        A running enforcer obeys the order at its next reconciliation; if none does, this process gets the lock and ends
+        the leases itself. Neither needs the tables. Settings without a lease are removed if they are certainly ours.
 
         Raises:
             LeaseStoreError: If the order can't be written to the lease topic.
@@ -98,11 +85,13 @@ class Release:
             left = self._open_leases(principal)
 
     def _require_free(self, principal: str | None) -> None:
-        """Remove settings without a lease; raise if some remain."""
-        open_now = self._open_leases(None)
-        left, errors = clear_strays(
-            self.levers, open_now, self.clocks.now_ms(), lambda stray: _is_about(stray.target.entity, principal)
-        )
+
+        def counts(stray: Stray) -> bool:
+            # A running enforcer may watch its canary, and would take us for a reconciler. A canary slows nobody.
+            user = stray.target.entity.user
+            return user != CANARY if principal is None else user == user_of(principal)
+
+        left, errors = clear_strays(self.levers, self._open_leases(None), self.clocks.now_ms(), counts)
         if left:
             named = "; ".join(f"{stray.why}: clear it with {stray.command}" for stray in left[:_MAX_NAMED])
             named += f"; and {len(left) - _MAX_NAMED} more" if len(left) > _MAX_NAMED else ""
@@ -114,8 +103,3 @@ class Release:
                 "The order holds: repeat the command"
             )
             raise EnforceError(msg)
-
-
-def _is_about(entity: QuotaEntity, principal: str | None) -> bool:
-    # A running enforcer may watch its canary, and would take us for a reconciler. A canary slows nobody.
-    return entity.user != CANARY if principal is None else entity.user == user_of(principal)

@@ -1,16 +1,19 @@
 """Takes the next step of each lease: compares it with the brokers first, and retries transient failures."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 
-from broker.enforcement.levers.base import LeaseChange, Lever, NextStep
+from broker.enforcement.levers.base import LeaseChange, Lever, StepName, Stray
+from broker.enforcement.levers.canary import Canary
 from broker.enforcement.model import Clocks, Lease, LeaseState, LeverName, Target, ThrottleDecision
 from broker.enforcement.notices import Notice, NoticeAction
 from broker.errors import BrokerError, RequestNotAllowedError, RequestRefusedError
 
 _BACKOFF_MS = (250, 500, 1_000, 2_000, 5_000, 15_000)
+_STATES: Mapping[StepName, LeaseState] = {"confirm": "in_force", "close": "restored", "relinquish": "relinquished"}
+"""States after steps that change nothing on the brokers."""
 
 LeaseReason = tuple[Lease, str]
-"""A lease, and the reason for its state."""
 
 
 class LeaseSteps:
@@ -55,7 +58,9 @@ class LeaseSteps:
                 changes.setdefault(lease.target.lever, []).append((change, step.why))
             else:
                 self._reset_backoff(lease.target)
-                outcomes += _outcome_without_change(lease, step)
+                if step.name in _STATES:
+                    why = step.why or ("found in force" if step.name == "confirm" else "")
+                    outcomes.append((lease.to(_STATES[step.name]), why))
         for name, of_lever in changes.items():
             errors = self._levers[name].change([change for change, _ in of_lever])
             for change, why in of_lever:
@@ -92,8 +97,38 @@ class LeaseSteps:
             self._notify(Notice(self._clocks.now_ms(), action, why, principal, target))
 
 
-def _outcome_without_change(lease: Lease, step: NextStep) -> list[LeaseReason]:
-    states: dict[str, LeaseState] = {"confirm": "in_force", "close": "restored", "relinquish": "relinquished"}
-    if step.name not in states:
-        return []
-    return [(lease.to(states[step.name]), step.why or ("found in force" if step.name == "confirm" else ""))]
+def for_each_canary(levers: Mapping[LeverName, Lever], call: Callable[[Canary], None]) -> None:
+    """Call with the canary of each lever, where the brokers answer."""
+    for canary in [lever.canary for lever in levers.values() if lever.canary is not None]:
+        with suppress(BrokerError):
+            call(canary)
+
+
+def clear_strays(
+    levers: Mapping[LeverName, Lever],
+    leases: Collection[Lease],
+    now_ms: int,
+    counts: Callable[[Stray], bool] = lambda _: True,
+) -> tuple[list[Stray], list[BrokerError]]:
+    """Remove those settings without a lease that `counts` selects and that are certainly ours.
+
+    Return the rest of these, and the errors of levers whose brokers do not answer.
+    """
+    left: list[Stray] = []
+    errors: list[BrokerError] = []
+    for lever in levers.values():
+        try:
+            left += [each for each in lever.strays(leases, now_ms) if counts(each) and not _is_removed(each)]
+        except BrokerError as error:
+            errors.append(error)
+    return left, errors
+
+
+def _is_removed(stray: Stray) -> bool:
+    if stray.remove is None:
+        return False
+    try:
+        stray.remove()
+    except BrokerError:
+        return False
+    return True

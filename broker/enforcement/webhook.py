@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -43,7 +43,6 @@ LooksLike = Callable[[Collection[str]], Mapping[str, str]]
 """Returns the likely causes by principal, such as `likely deploy, else leak`; unknown ones are missing."""
 
 THROTTLED_PAGE = "docs/throttled.md"
-"""The page for owners of throttled clients."""
 
 _MAX_WAITING = 1_000
 _MAX_IN_A_POST = 100
@@ -69,9 +68,7 @@ class Webhook:
     ) -> None:
         """Check the URL; sending starts when the context is entered.
 
-        Only the URL's host is ever shown, since path and query may be secret. `key` signs each POST
-        (HMAC-SHA256). The sending thread calls `warn` with problems, and `looks_like` for the likely causes of
-        throttles.
+        Only the URL's host is ever shown, since path and query may be secret. `key` signs each POST (HMAC-SHA256).
         """
         self._url = _endpoint(url)
         self._http = _client(self._url)
@@ -83,7 +80,7 @@ class Webhook:
         self._looks_like = looks_like
         self._waiting: queue.Queue[dict[str, Any]] = queue.Queue(_MAX_WAITING)
         self._ending = threading.Event()
-        self._dropped = 0
+        self.dropped = 0
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
@@ -91,9 +88,7 @@ class Webhook:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Send what is left, for at most 10 s."""
         self._ending.set()
         self._thread.join(_CLOSE_S)
@@ -101,11 +96,6 @@ class Webhook:
         left = self._waiting.qsize()
         if left:
             self._warn(f"webhook {self._url.hostname}: notices not sent before the enforcer stopped: {left}")
-
-    @property
-    def dropped(self) -> int:
-        """Notices dropped so far."""
-        return self._dropped
 
     def enqueue(self, notice: Notice) -> None:
         """Queue a notice; never blocks."""
@@ -120,21 +110,13 @@ class Webhook:
 
     def _run(self) -> None:
         while True:
-            batch = self._next()
+            # Only this thread takes notices.
+            batch = [self._waiting.get_nowait() for _ in range(min(self._waiting.qsize(), _MAX_IN_A_POST))]
             if batch:
                 self._deliver(batch)
             elif self._ending.is_set():
                 return
             self._ending.wait(self._pause_s)
-
-    def _next(self) -> list[dict[str, Any]]:
-        batch: list[dict[str, Any]] = []
-        while len(batch) < _MAX_IN_A_POST:
-            try:
-                batch.append(self._waiting.get_nowait())
-            except queue.Empty:
-                break
-        return batch
 
     def _deliver(self, batch: list[dict[str, Any]]) -> None:
         throttles = [event for event in batch if event["event"] == "THROTTLE"]
@@ -143,7 +125,7 @@ class Webhook:
             event["looks_like"] = causes.get(event["principal"])
         # The same body at each attempt: receivers deduplicate by delivery_id.
         body = json.dumps(
-            {"source": "pid-quota", "delivery_id": uuid.uuid4().hex, "dropped": self._dropped, "events": batch}
+            {"source": "pid-quota", "delivery_id": uuid.uuid4().hex, "dropped": self.dropped, "events": batch}
         ).encode()
         reason = ""
         for wait_s in (0.0, *self._retry_s):
@@ -179,10 +161,10 @@ class Webhook:
 
     def _drop(self, count: int, reason: str) -> None:
         with self._lock:
-            before, self._dropped = self._dropped, self._dropped + count
+            before, self.dropped = self.dropped, self.dropped + count
         # Warn at each power of ten only.
-        if count > 1 or len(str(before)) != len(str(self._dropped)) or not before:
-            self._warn(f"webhook {self._url.hostname}: {reason}; notices dropped so far: {self._dropped}")
+        if count > 1 or len(str(before)) != len(str(self.dropped)) or not before:
+            self._warn(f"webhook {self._url.hostname}: {reason}; notices dropped so far: {self.dropped}")
 
 
 def _client(url: SplitResult) -> urllib3.PoolManager:

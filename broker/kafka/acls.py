@@ -42,11 +42,7 @@ class AclResource(IntEnum):
 
 @dataclass(frozen=True)
 class Acl:
-    """An ACL.
-
-    `name` may be a prefix; a literal `*` matches all names, and `User:*` everyone. `operation` is `other` if we
-    neither set nor evaluate it.
-    """
+    """An ACL. `name` may be a prefix or `*`. `operation` is `other` if we neither set nor evaluate it."""
 
     resource: AclResource
     name: str
@@ -146,7 +142,7 @@ def _acl(resource: AclResource, found: Any, entry: Any) -> Acl:
 
 
 def _fields(acl: Acl) -> tuple[int, str, int, str, str, int, int]:
-    """Return the fields of an ACL, or of the filter that matches only this ACL, in the protocol's order."""
+    # In the protocol's order, also of the filter that matches only this ACL.
     pattern, operation, permission = _PATTERNS[acl.pattern], _OPERATIONS[acl.operation], _PERMISSIONS[acl.permission]
     return acl.resource, acl.name, pattern, acl.principal, acl.host, operation, permission
 

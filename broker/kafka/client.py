@@ -64,17 +64,10 @@ class RawAdmin(KafkaAdminClient):
 
 
 class KafkaAdmin(Closing):
-    """Sends requests; connects for the first one.
+    """Sends requests for the `purpose`, and connects for the first one; with `reconnects`, also after a failure.
 
     All requests raise BrokerUnreachableError if no broker answers, RequestNotAllowedError if a right is missing, and
     RequestRefusedError if Kafka refuses for another reason.
-
-    Args:
-        settings: Of kafka-python, see `KafkaConfig.kafka_python`.
-        purpose: Subject of the requests, for messages.
-        timeout_ms: Timeout of a request.
-        reconnects: Whether to connect anew after a failure, because addresses of brokers may have changed. Otherwise
-        the client asks the brokers that it knows.
     """
 
     def __init__(
@@ -140,11 +133,7 @@ class KafkaAdmin(Closing):
         return dict(sorted((int(each.get("broker_id", each.get("node_id"))), str(each.get("host"))) for each in up))
 
     def broker_settings(self, broker_id: int) -> Mapping[str, Mapping[str, Any]]:
-        """Return the described settings of a broker.
-
-        Brokers hide values of passwords, and of settings that Kafka itself does not define, such as an authorizer's:
-        these are None.
-        """
+        """Return the described settings of a broker; values of passwords and of a plugin's settings are None."""
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
         found = self.call(lambda client: client.describe_configs([resource], config_filter="all"))
         settings: Mapping[str, Mapping[str, Any]] = found["broker"][str(broker_id)]

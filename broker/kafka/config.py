@@ -81,10 +81,7 @@ class KafkaConfig:
         return dict(self.settings)
 
     def spark_options(self, jaas_prefix: str = "") -> dict[str, str]:
-        """Return the settings as options of Spark's Kafka source, whose client is the Java one.
-
-        Args:
-            jaas_prefix: Prefix of the login module's class, see `streaming.databricks.jaas_prefix`.
+        """Return the settings as options of Spark's Kafka source, with a prefix of the login module's class.
 
         It raises KafkaConfigError for a security setting without a counterpart in Java.
         """
@@ -93,16 +90,21 @@ class KafkaConfig:
         mechanism = self.settings.get("sasl.mechanisms", self.settings.get("sasl.mechanism"))
         if mechanism:
             java["sasl.mechanism"] = mechanism
-            java["sasl.jaas.config"] = self._jaas(mechanism, jaas_prefix)
+            if mechanism not in _JAAS_MODULES:
+                raise _unsupported(mechanism)
+            user, password = (
+                self.settings.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
+                for name in ("sasl.username", "sasl.password")
+            )
+            login = f'{_JAAS_MODULES[mechanism]} required username="{user}" password="{password}";'
+            java["sasl.jaas.config"] = jaas_prefix + login
         if "security.protocol" in java:
             java["security.protocol"] = java["security.protocol"].upper()
         java |= self._java_tls()
         return {f"kafka.{name}": value for name, value in java.items()}
 
     def kafka_python(self) -> dict[str, object]:
-        """Return the settings for kafka-python, used for requests that librdkafka lacks.
-
-        Settings that only tune a client are left out.
+        """Return the settings for kafka-python, except those that only tune a client.
 
         It raises KafkaConfigError for a security setting that kafka-python lacks.
         """
@@ -145,32 +147,19 @@ class KafkaConfig:
         return java
 
     def _pem(self, name: str) -> str | None:
-        """Return the text of a PEM setting, or of the file it names."""
         if f"{name}.location" in self.settings:
             return "\n".join(_lines(Path(self.settings[f"{name}.location"])))
         return self.settings.get(f"{name}.pem")
 
     def _refuse(self, names: tuple[str, ...], where: str) -> None:
         unsupported = sorted(name for name in self.settings if name.startswith(names))
-        if unsupported and unsupported[0].startswith("sasl.oauth"):
-            msg = f"{unsupported[0]} can't be used {where}: {_INSTEAD_OF_TOKENS}"
-            raise KafkaConfigError(msg)
         if unsupported:
-            msg = f"{unsupported[0]} can't be used {where}"
+            instead = f": {_INSTEAD_OF_TOKENS}" if unsupported[0].startswith("sasl.oauth") else ""
+            msg = f"{unsupported[0]} can't be used {where}{instead}"
             raise KafkaConfigError(msg)
         if self.settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
             msg = "enable.ssl.certificate.verification=false is not supported: name the CA in ssl.ca.location"
             raise KafkaConfigError(msg)
-
-    def _jaas(self, mechanism: str, prefix: str) -> str:
-        module = _JAAS_MODULES.get(mechanism)
-        if module is None:
-            raise _unsupported(mechanism)
-        user, password = (
-            self.settings.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
-            for name in ("sasl.username", "sasl.password")
-        )
-        return f'{prefix}{module} required username="{user}" password="{password}";'
 
 
 def librdkafka_of(kafka_python: Mapping[str, object]) -> dict[str, str]:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from broker.closing import Closing
 from broker.errors import RequestRefusedError
 from broker.kafka.acls import ANY_HOST, AUTHORIZER, USER, Acl, AclResource, Acls
 from broker.kafka.client import KafkaAdmin
@@ -16,21 +15,16 @@ _PURPOSE = Purpose(
 )
 _TIMEOUT_MS = 10_000
 _HEARD_S = 3.0
-"""Within this time all brokers learn of a change."""
 
 
-class HoldBindings(Closing):
-    """The holds of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`."""
+class HoldBindings(KafkaAdmin):
+    """The holds of a cluster, over one connection."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._admin = KafkaAdmin(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
-        self._acls = Acls(self._admin)
+        super().__init__(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
+        self._acls = Acls(self)
         self._made_s: dict[HoldBinding, float] = {}
         """When we set each hold: a broker that has not learned of a new hold does not list it."""
-
-    def close(self) -> None:
-        """Close the connection, if there is one."""
-        self._admin.close()
 
     def of_user(self, user: str) -> list[HoldBinding]:
         """Return the holds of a user, including expired ones and those set within 3 s."""
@@ -59,7 +53,7 @@ class HoldBindings(Closing):
 
     def authorizers(self) -> dict[int, str]:
         """Return the class of each broker's authorizer, by broker id; empty for a broker without one."""
-        found = {each: self._admin.broker_settings(each) for each in self._admin.brokers()}
+        found = {each: self.broker_settings(each) for each in self.brokers()}
         return {number: settings.get(AUTHORIZER, {}).get("value") or "" for number, settings in found.items()}
 
     def _find(self, principal: str | None) -> list[HoldBinding]:

@@ -28,6 +28,7 @@ _ELSEWHERE = frozenset(
 )
 _LOGIN_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
 _OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
+_SPLIT = re.compile(r"((?:[^\\=:\s]|\\.)*)\s*[=:]?\s*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -51,24 +52,21 @@ def read_properties(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         [('a', '1 2'), ('b:c', '3é')]
     """
     waiting = ""
-    for line in lines:
+    # The empty line ends a last line that is continued.
+    for line in (*lines, ""):
         text = waiting + line.lstrip()
         if not waiting and (not text or text[0] in "#!"):
             continue
-        backslashes = len(text) - len(text.rstrip("\\"))
-        if backslashes % 2:
+        waiting = ""
+        if (len(text) - len(text.rstrip("\\"))) % 2:
             waiting = text[:-1]
             continue
-        waiting = ""
-        name, value = _split(text)
-        yield _unescaped(name), _unescaped(value)
-    if waiting:
-        name, value = _split(waiting)
+        name, value = _SPLIT.findall(text)[0]
         yield _unescaped(name), _unescaped(value)
 
 
 def librdkafka_settings(lines: Iterable[str], origin: str) -> dict[str, str]:
-    """Translate a Java client's settings to librdkafka's; those that only tune a client are left out.
+    """Translate a Java client's settings to librdkafka's, except those that only tune a client.
 
     It raises KafkaConfigError for a security setting without a counterpart. The message shows no secret.
     """
@@ -130,11 +128,6 @@ def _stores(java: Mapping[str, str], origin: str) -> dict[str, str]:
             )
             raise KafkaConfigError(msg)
     return settings
-
-
-def _split(text: str) -> tuple[str, str]:
-    found = re.match(r"((?:[^\\=:\s]|\\.)*)\s*[=:]?\s*(.*)", text, re.DOTALL)
-    return (found[1], found[2]) if found else (text, "")
 
 
 def _unescaped(text: str) -> str:

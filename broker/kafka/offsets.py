@@ -3,15 +3,18 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from broker.errors import BrokerUnreachableError
 from broker.kafka.errors import name_of, reason_of
 from broker.kafka.tail import bounds
 from broker.kafka.topics import admin_client
 from wire.event_record import count_events
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
 
 _TIMEOUT_S = 15.0
 _EXTENT_TIMEOUT_S = 60.0
@@ -21,10 +24,7 @@ _WAIT_S = 1.0
 
 @dataclass(frozen=True)
 class OldestRecord:
-    """The oldest record that a topic holds.
-
-    `timestamp_ms` is None if the topic is empty; `is_first` tells that no record was deleted yet.
-    """
+    """The oldest record that a topic holds: None if it is empty; `is_first` tells that no record was deleted yet."""
 
     timestamp_ms: int | None
     is_first: bool
@@ -81,10 +81,7 @@ def reading(
 
 @dataclass(frozen=True)
 class TopicExtent:
-    """Id and earliest offsets of a topic.
-
-    A recreated topic of the same name has another id.
-    """
+    """Id and earliest offsets of a topic. A recreated topic of the same name has another id."""
 
     topic_id: str
     earliest: dict[int, int]
@@ -100,23 +97,17 @@ class ExtentReader:
 
     def __call__(self) -> TopicExtent:
         """Return the topic's extent."""
-        admin, consumer = self._clients = self._clients or _clients(self._config)
+        if self._clients is None:
+            # librdkafka would log each refused connection to stderr.
+            settings = {"log_level": 0, "group.id": "pid-quota-extent", "enable.auto.commit": False}
+            self._clients = admin_client(self._config), Consumer({**self._config, **settings})
+        admin, consumer = self._clients
         try:
             asked = admin.describe_topics(TopicCollection([self._topic]), request_timeout=_EXTENT_TIMEOUT_S)
             about = asked[self._topic].result()
-            places = [TopicPartition(self._topic, each.id) for each in about.partitions]
-            ranges = [bounds(consumer, place.topic, place.partition, _EXTENT_TIMEOUT_S) for place in places]
+            ids = [each.id for each in about.partitions]
+            earliest = {each: bounds(consumer, self._topic, each, _EXTENT_TIMEOUT_S)[0] for each in ids}
         except KafkaException as error:
             msg = f"can't describe topic {self._topic!r} ({reason_of(error)}): check DESCRIBE on the topic"
             raise BrokerUnreachableError(msg) from error
-        return TopicExtent(
-            str(about.topic_id), {place.partition: low for place, (low, _) in zip(places, ranges, strict=True)}
-        )
-
-
-def _clients(config: Mapping[str, str]) -> tuple[AdminClient, Consumer]:
-    # librdkafka would log each refused connection to stderr.
-    return (
-        admin_client(config),
-        Consumer({**config, "log_level": 0, "group.id": "pid-quota-extent", "enable.auto.commit": False}),
-    )
+        return TopicExtent(str(about.topic_id), earliest)

@@ -29,10 +29,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True)
 class PartitionProducers:
-    """Entries of a partition's producer state.
-
-    `problem` tells why there are no producers; empty if the broker answered. `code` is Kafka's error code.
-    """
+    """Entries of a partition's producer state, or the `problem`, with Kafka's error code, if the broker names none."""
 
     topic: str
     partition: int
@@ -43,10 +40,7 @@ class PartitionProducers:
 
 @dataclass(frozen=True)
 class ProducersAnswer:
-    """A broker's answer to one request.
-
-    `is_sent` is false for a broker that failed before and is not asked again.
-    """
+    """A broker's answer to one request. `is_sent` is false for a broker that failed before and is not asked again."""
 
     broker_id: int
     partitions: Sequence[PartitionProducers]
@@ -58,7 +52,6 @@ class ProducersAdmin(KafkaAdmin):
     """Requests about producers; needs READ on the topics."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        """Connect."""
         super().__init__({**settings, "receive_message_max_bytes": _MAX_ANSWER_BYTES}, timeout_ms=_TIMEOUT_MS)
         self.connect()
 
@@ -115,7 +108,7 @@ def ask_producers(
 ) -> Iterator[ProducersAnswer]:
     """Ask brokers for the producers of partitions, in portions; a broker that fails is not asked again.
 
-    `wait` sleeps for some seconds; an error that it raises ends the loop.
+    An error that `wait` raises ends the loop.
     """
     is_first = True
     for broker_id, partitions in sorted(wanted.items()):
@@ -140,11 +133,9 @@ def ask_producers(
 
 
 def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator[list[int]]:
-    """Ask the leaders for the producer ids of all partitions; yield those of each, or raise.
+    """Ask the leaders for the producer ids of all partitions; yield those of each.
 
-    Raises:
-        BrokerUnreachableError: a broker does not answer.
-        ClusterRequestError: a partition has no leader, or this user may not read or see a topic.
+    Raises BrokerError if one does not answer or has no leader, or if this user may not read or see a topic.
     """
     hidden = admin.hidden_topic()
     if hidden is not None:

@@ -1,4 +1,4 @@
-"""Entities of Kafka's client quotas: a user, a client id of a user, or an ip."""
+"""Entities of Kafka's client quotas."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,10 +9,7 @@ CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
 @dataclass(frozen=True)
 class QuotaEntity:
-    """An entity of Kafka's client quotas: a user, one client id of a user, or an ip.
-
-    Names are bare: `alice`, not `User:alice`.
-    """
+    """A user, one client id of a user, or an ip, by their bare names: `alice`, not `User:alice`."""
 
     user: str | None = None
     client_id: str | None = None

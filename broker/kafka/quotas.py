@@ -7,7 +7,6 @@ from typing import Any
 
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
-from broker.closing import Closing
 from broker.errors import BrokerError, BrokerUnreachableError
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.errors import Purpose
@@ -20,17 +19,13 @@ _TIMEOUT_MS = 10_000
 _ADDRESSES_EVERY_S = 30.0
 
 
-class ClientQuotas(Closing):
-    """Client quotas of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`."""
+class ClientQuotas(KafkaAdmin):
+    """Client quotas of a cluster, over one connection."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._admin = KafkaAdmin(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
+        super().__init__(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
         self._addresses: set[str] = set()
         self._addresses_until_s = 0.0
-
-    def close(self) -> None:
-        """Close the connection, if there is one."""
-        self._admin.close()
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
         """Return the quotas set for exactly this entity: value by key, empty if none are."""
@@ -40,16 +35,14 @@ class ClientQuotas(Closing):
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
         """Return the value that an entity without its own inherits: its user's, or a default.
 
-        A value set on the entity overrides the inherited one, and so may loosen it.
-
         For a whole user, `client_ids` are its client ids, and the tightest value counts.
         """
         found: dict[tuple[_Component, ...], float | None] = {}
 
         def value(components: tuple[_Component, ...]) -> float | None:
             if components not in found:
-                answer = self._admin.ask(DescribeClientQuotasRequest(components=list(components), strict=True))
-                self._admin.require_no_error(answer)
+                answer = self.ask(DescribeClientQuotasRequest(components=list(components), strict=True))
+                self.require_no_error(answer)
                 values = {each.key: each.value for entry in answer.entries or () for each in entry.values}
                 found[components] = values.get(key)
             return found[components]
@@ -67,7 +60,7 @@ class ClientQuotas(Closing):
     def own_addresses(self) -> set[str]:
         """Return the addresses of the brokers and of this host in Kafka's notation, looked up every 30 s."""
         if time.monotonic() >= self._addresses_until_s:
-            hosts = {*self._admin.brokers(up_only=False).values(), "localhost", socket.gethostname()}
+            hosts = {*self.brokers(up_only=False).values(), "localhost", socket.gethostname()}
             self._addresses = {address for host in hosts for address in _addresses(host)}
             self._addresses_until_s = time.monotonic() + _ADDRESSES_EVERY_S
         return self._addresses
@@ -78,7 +71,7 @@ class ClientQuotas(Closing):
             (change.entity.parts(), [(change.key, change.value or 0.0, change.value is None)]) for change in changes
         ]
         try:
-            answer = self._admin.ask(AlterClientQuotasRequest(entries=entries, validate_only=False))
+            answer = self.ask(AlterClientQuotasRequest(entries=entries, validate_only=False))
         except BrokerError as error:
             return {change.entity: error for change in changes}
         found = {
@@ -88,8 +81,8 @@ class ClientQuotas(Closing):
         return {change.entity: found.get(change.entity, missing) for change in changes}
 
     def _describe(self, components: list[_Component], *, strict: bool) -> dict[QuotaEntity, dict[str, float]]:
-        answer = self._admin.ask(DescribeClientQuotasRequest(components=components, strict=strict))
-        self._admin.require_no_error(answer)
+        answer = self.ask(DescribeClientQuotasRequest(components=components, strict=strict))
+        self.require_no_error(answer)
         return {
             _entity(entry.entity): {value.key: value.value for value in entry.values}
             for entry in answer.entries or ()

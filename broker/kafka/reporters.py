@@ -15,10 +15,7 @@ SETTING = "metric.reporters"
 
 @dataclass(frozen=True)
 class ReportersChange:
-    """Outcome for one broker.
-
-    `problem` tells why nothing was changed.
-    """
+    """Outcome for one broker. `problem` tells why nothing was changed."""
 
     broker_id: int
     reporters: tuple[str, ...]
@@ -29,7 +26,7 @@ class ReportersChange:
 def switch_class(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | None = None) -> list[ReportersChange]:
     """Add the class to `metric.reporters` of brokers (all that are up), or remove it; other reporters stay.
 
-    Returns an outcome per broker; a failure does not stop the others.
+    A failure of one broker does not stop the others.
     """
     up = list(with_retries(admin.brokers))
     return [

@@ -67,12 +67,7 @@ class TopicReader(Closing):
     ) -> None:
         """Look up the partitions and their ends, and begin to fetch.
 
-        Args:
-            config: confluent-kafka settings of a user with READ.
-            topic: Name of the topic.
-            timeout_s: Timeout of a request, and of the wait for the next existing record.
-            group: A consumer group that the user may READ; it is not joined.
-            start: Minimum time of the first record, in milliseconds since the epoch; or the current end.
+        The user must be allowed to READ `group`, which is not joined. `start` may be a time in ms since the epoch.
         """
         self._config = config
         self._topic = topic

@@ -15,10 +15,9 @@ from broker.kafka.errors import reason_of
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, create_topics, existing_topics
 from wire.topics import (
     BROKER_LOGS,
+    COMPACTED,
     ENFORCER_TOPIC,
-    ENFORCER_TOPIC_SETTINGS,
     LEARNING_REQUESTS,
-    LEARNING_REQUESTS_SETTINGS,
     TAP_STATUS,
     topic_settings,
 )
@@ -31,10 +30,7 @@ _CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs"
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """Desired state of a topic.
-
-    Settings without a value keep the cluster's defaults; `partitions` is None if any number is accepted.
-    """
+    """Desired state of a topic. Other settings keep the cluster's defaults; `partitions` of None accept any number."""
 
     name: str
     settings: dict[str, str]
@@ -52,11 +48,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class TopicOutcome:
-    """Actual state of a topic, or its change.
-
-    `action` is `created`, `exists`, `differs`, `altered` or `missing`. The differences of an altered topic are from
-    before.
-    """
+    """Actual state of a topic, or its change; the differences of an altered topic are from before."""
 
     name: str
     action: str
@@ -65,11 +57,9 @@ class TopicOutcome:
 
 
 def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RETENTION_HOURS) -> list[TopicPlan]:
-    """Plan all our topics.
+    """Plan all our topics; those of the enforcers and of the requests have one partition.
 
-    Args:
-        partitions: Of each topic, except the enforcers' and the requests' topic, which have one.
-        retention_hours: Of topics that are not compacted; must exceed the longest downtime of the stream.
+    `retention_hours` holds for topics that are not compacted; it must exceed the longest downtime of the stream.
     """
     retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
     plans = [
@@ -77,8 +67,7 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
         for name, settings in topic_settings().items()
     ]
     logs = TopicPlan(BROKER_LOGS, retention | {"message.timestamp.type": "LogAppendTime"}, partitions)
-    requests = TopicPlan(LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, 1)
-    return [*plans, logs, requests, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
+    return [*plans, logs, *(TopicPlan(name, COMPACTED, 1) for name in (LEARNING_REQUESTS, ENFORCER_TOPIC))]
 
 
 class TopicSetup:
@@ -111,8 +100,9 @@ class TopicSetup:
         for outcome in self.describe(plans):
             plan = planned[outcome.name]
             if outcome.action == _MISSING:
-                action = _CREATED if self._create(plan, replication_factor) else _EXISTS
-                outcomes.append(TopicOutcome(plan.name, action, plan.partitions or 1))
+                topic = NewTopic(plan.name, plan.partitions or 1, replication_factor, config=plan.settings)
+                is_created = create_topics(self._admin, [topic], self._timeout_s)[plan.name]
+                outcomes.append(TopicOutcome(plan.name, _CREATED if is_created else _EXISTS, plan.partitions or 1))
             elif alter and any(difference.setting in plan.settings for difference in outcome.differences):
                 self._alter(plan, outcome.differences)
                 outcomes.append(replace(outcome, action=_ALTERED))
@@ -139,10 +129,6 @@ class TopicSetup:
             }
             for resource, answer in answers.items()
         }
-
-    def _create(self, plan: TopicPlan, replication_factor: int) -> bool:
-        topic = NewTopic(plan.name, plan.partitions or 1, replication_factor, config=plan.settings)
-        return create_topics(self._admin, [topic], self._timeout_s)[plan.name]
 
     def _alter(self, plan: TopicPlan, differences: Sequence[Difference]) -> None:
         changes = [

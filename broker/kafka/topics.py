@@ -11,7 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError, TopicMissingError
 from broker.kafka.errors import login_refused, name_of, reason_of, unreachable
-from wire.topics import topic_settings
+from wire.topics import COMPACTED, topic_settings
 
 DEFAULT_PARTITIONS = 4
 DEFAULT_TIMEOUT_S = 15.0
@@ -69,11 +69,9 @@ def ensure_topics(
     _ensure(config, [NewTopic(name, partitions, replication_factor, config=settings) for name, settings in wanted])
 
 
-def ensure_topic(
-    config: Mapping[str, str], name: str, settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S
-) -> None:
-    """Create a topic of one partition if it is missing."""
-    _ensure(config, [NewTopic(name, 1, -1, config=dict(settings))], timeout_s)
+def ensure_topic(config: Mapping[str, str], name: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    """Create a compacted topic of one partition if it is missing."""
+    _ensure(config, [NewTopic(name, 1, -1, config=COMPACTED)], timeout_s)
 
 
 def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:

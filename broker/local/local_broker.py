@@ -1,13 +1,11 @@
 """A real single-node Kafka broker on this machine, for the demo and the tests.
 
 Broker and controller in one JVM, SASL/PLAIN for users, a plaintext listener for admin clients, and the class whose
-lines the tap reads. It listens on the loopback address only and ends with the `with` block or this process, even on
-SIGKILL (see `jvm.watchdog`).
+lines the tap reads. It ends with the `with` block or this process, even on SIGKILL (see `jvm.watchdog`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 from broker.errors import LocalBrokerError, PortTakenError
 from broker.local.server_files import (
@@ -17,7 +15,7 @@ from broker.local.server_files import (
     write_log_settings,
     write_server_properties,
 )
-from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
+from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id, sasl_plain
 from jvm.broker_jar import broker_jar
 from jvm.jar_sets import ensure_jars, kafka_classpath
 
@@ -33,9 +31,8 @@ PORT_ATTEMPTS = 5
 class LocalBroker(ServerProcess):
     """Starts Kafka on entering the context, and stops it on leaving.
 
-    `data_folder` may be empty, missing, or from an earlier run. `users` has passwords by user name, for SASL/PLAIN.
-    `jars` are fetched if missing. `holds` loads `pidquota.HoldAuthorizer` instead of the stock authorizer. `port`
-    is that of the SASL listener. `server_properties` have `_` for `.` (`producer_id_expiration_ms=60000`).
+    `data_folder` may be from an earlier run. `users` has passwords by user name. `holds` loads
+    `pidquota.HoldAuthorizer`. `port` is that of the SASL listener. `server_properties` have `_` for `.`.
     """
 
     def __init__(
@@ -44,17 +41,16 @@ class LocalBroker(ServerProcess):
         users: Mapping[str, str] = DEFAULT_USERS,
         *,
         jars: Path | None = None,
-        super_users: Sequence[str] = ("admin",),
         holds: bool = False,
         port: int | None = None,
         **server_properties: object,
     ) -> None:
         super().__init__(data_folder.resolve())
+        self.broker_id = BROKER_ID
         self._users = dict(users)
-        self._super_users = tuple(super_users)
         self._jars = jars
         self._port = port
-        self._extra = server_properties_of(as_properties(server_properties), holds=holds)
+        self._extra = server_properties_of(server_properties, holds=holds)
         self._ports: Ports | None = None
 
     @property
@@ -66,11 +62,6 @@ class LocalBroker(ServerProcess):
     def admin_servers(self) -> str:
         """Address for admin clients: no password, principal `User:ANONYMOUS`, a super user."""
         return f"{HOST}:{self._known_ports().inner}"
-
-    @property
-    def broker_id(self) -> int:
-        """The node id."""
-        return BROKER_ID
 
     def client_config(self, user: str) -> dict[str, str]:
         """confluent-kafka settings of a user, including the password."""
@@ -84,9 +75,7 @@ class LocalBroker(ServerProcess):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -122,7 +111,7 @@ class LocalBroker(ServerProcess):
         return Jvm(kafka_classpath(self._jars), log_option, (broker_jar(self._jars),))
 
     def _start_on(self, ports: Ports) -> None:
-        write_server_properties(self.properties, ports, self._users, self._super_users, self._extra)
+        write_server_properties(self.properties, ports, self._users, self._extra)
         jvm = self._java()
         self.format(jvm, new_cluster_id())
         self.launch(jvm)

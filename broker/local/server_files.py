@@ -1,7 +1,7 @@
 """Writes a local broker's configuration: server.properties and the log4j2 file."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ _DEFAULTS: dict[str, object] = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN",
+    # The users of the inner listener are anonymous.
+    "super.users": "User:ANONYMOUS;User:admin",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
     "default.replication.factor": 1,
@@ -77,7 +79,6 @@ def write_server_properties(
     path: Path,
     ports: Ports,
     users: Mapping[str, str],
-    super_users: Sequence[str],
     extra: Mapping[str, object],
     *,
     node_id: int = 1,
@@ -85,9 +86,8 @@ def write_server_properties(
 ) -> None:
     """Write server.properties, readable by the owner only, because it contains passwords.
 
-    Topics go into `data` beside the file. `super_users` are exempt from ACLs, like `ANONYMOUS` of the inner
-    listener. `extra` overrides our properties. `controllers` has the controller port of each server by node id; by
-    default this server is the only one.
+    `extra` overrides our properties. `controllers` has the controller port of each server by node id; by default this
+    server is the only one.
     """
     voters = controllers or {node_id: ports.controller}
     properties = {
@@ -97,7 +97,6 @@ def write_server_properties(
         "listeners": f"CLIENTS://{HOST}:{ports.clients},INNER://{HOST}:{ports.inner},CONTROLLER://{HOST}:{ports.controller}",
         "advertised.listeners": f"CLIENTS://{HOST}:{ports.clients},INNER://{HOST}:{ports.inner}",
         "controller.quorum.voters": ",".join(f"{voter}@{HOST}:{port}" for voter, port in voters.items()),
-        "super.users": ";".join(f"User:{name}" for name in ("ANONYMOUS", *super_users)),
         "listener.name.clients.plain.sasl.jaas.config": _plain_login(users),
         **extra,
     }
@@ -106,9 +105,11 @@ def write_server_properties(
 
 
 def server_properties_of(properties: Mapping[str, object], *, holds: bool) -> dict[str, object]:
-    """Add the settings that load the classes of `broker_jar`, including the authorizer if `holds` is set."""
+    """Return properties, whose names have `_` for `.`, with those that load the classes of `broker_jar`."""
     loaded: dict[str, object] = {"metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"}
-    return {**loaded, **({"authorizer.class.name": HOLD_AUTHORIZER} if holds else {}), **properties}
+    if holds:
+        loaded["authorizer.class.name"] = HOLD_AUTHORIZER
+    return loaded | {name.replace("_", "."): value for name, value in properties.items()}
 
 
 def _plain_login(users: Mapping[str, str]) -> str:
@@ -123,12 +124,5 @@ def _plain_login(users: Mapping[str, str]) -> str:
 
 def _escaped(value: str) -> str:
     # Java properties are Latin-1 with backslash escapes.
-    return "".join(
-        char if 32 <= ord(char) < 127 and char != "\\" else "".join(f"\\u{unit:04x}" for unit in _utf16(char))
-        for char in value
-    )
-
-
-def _utf16(char: str) -> list[int]:
-    raw = char.encode("utf-16-be")
-    return [int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2)]
+    units = memoryview(value.encode("utf-16")[2:]).cast("H")
+    return "".join(chr(unit) if 32 <= unit < 127 and unit != ord("\\") else f"\\u{unit:04x}" for unit in units)

@@ -39,11 +39,7 @@ _JVM_OPTIONS = (
 
 @dataclass(frozen=True)
 class Jvm:
-    """JVM settings of a server.
-
-    `log_option` sets the log configuration, such as `-Dlog4j2.configurationFile=...`. `more_jars` follow the
-    release's on the class path.
-    """
+    """JVM settings of a server; `log_option` sets the log configuration, and `more_jars` follow the release's."""
 
     classpath: str
     log_option: str
@@ -61,6 +57,10 @@ class ServerProcess:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.properties = folder / "server.properties"
+        self.log_file = folder / "pid-quota-broker.log"
+        """The lines that the tap reads."""
+        self.server_log = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._archive: ClassArchive | None = None
         self._log_start = 0
@@ -69,21 +69,6 @@ class ServerProcess:
     def pid(self) -> int | None:
         """Process id of the JVM; None while it is not running."""
         return self._process.pid if self._process and self._process.poll() is None else None
-
-    @property
-    def log_file(self) -> Path:
-        """The lines that the tap reads."""
-        return self.folder / "pid-quota-broker.log"
-
-    @property
-    def server_log(self) -> Path:
-        """The server's ordinary log."""
-        return self.folder / "server.log"
-
-    @property
-    def properties(self) -> Path:
-        """Its `server.properties`."""
-        return self.folder / "server.properties"
 
     def format(self, jvm: Jvm, cluster_id: str) -> None:
         """Format the data folder for a cluster, unless it is formatted."""
@@ -131,13 +116,9 @@ class ServerProcess:
 
     def kill(self) -> None:
         """Kill it with SIGKILL."""
-        if self._process is not None:
-            self._process.kill()
-            self._reap()
-
-    def _reap(self) -> None:
         process, self._process = self._process, None
         if process is not None:
+            process.kill()
             process.wait()
             if process.stdin:
                 # Ends the watchdog.
@@ -202,11 +183,6 @@ def sasl_plain(bootstrap_servers: str, users: dict[str, str], user: str) -> dict
         "sasl.username": user,
         "sasl.password": users[user],
     }
-
-
-def as_properties(settings: dict[str, object]) -> dict[str, object]:
-    """Convert Python keywords (`num_partitions`) to names of server.properties (`num.partitions`)."""
-    return {name.replace("_", "."): value for name, value in settings.items()}
 
 
 def _text_from(path: Path, start: int) -> str:

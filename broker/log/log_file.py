@@ -6,19 +6,50 @@ from pathlib import Path
 from typing import BinaryIO
 
 from broker.errors import TapError
-from broker.log.line_cutter import LineCutter
 from broker.log.rotated_files import HEAD_BYTES, Head, beginning_of, open_log, rotated_files
+from wire.broker_lines import MAX_LINE_BYTES
 from wire.heartbeat import FilePosition
 
 _CHUNK_BYTES = 1024 * 1024
 _TAIL_BYTES = 4 * 1024 * 1024
+_HEAD_BYTES = 1024
+
+
+class LineCutter:
+    """Buffers an incomplete line, or the beginning of an oversized one."""
+
+    def __init__(self) -> None:
+        self.oversized_lines = 0
+        self.unfinished_bytes = 0
+        self._pieces: list[bytes] = []
+        self._too_long = False
+
+    def cut(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that the chunk completes, without line ends; of an oversized one the beginning."""
+        first, *others = chunk.split(b"\n")
+        if not others:
+            self._keep(chunk)
+            return []
+        *lines, rest = others
+        line = self._pieces[0] if self._too_long else b"".join((*self._pieces, first))
+        self._pieces, self._too_long, self.unfinished_bytes = [], False, 0
+        self._keep(rest)
+        return [line, *lines]
+
+    def _keep(self, chunk: bytes) -> None:
+        self.unfinished_bytes += len(chunk)
+        if not self._too_long:
+            self._pieces.append(chunk)
+        if self.unfinished_bytes > MAX_LINE_BYTES and not self._too_long:
+            self._too_long = True
+            self.oversized_lines += 1
+            self._pieces = [b"".join(self._pieces)[:_HEAD_BYTES]]
 
 
 class LogFile:
     """Reads a file that others append to, rename, compress and truncate."""
 
     def __init__(self, path: Path) -> None:
-        """Prepare to tail a file."""
         self._path = path
         self._file: BinaryIO | None = None
         self._compressed = False
@@ -32,10 +63,9 @@ class LogFile:
         self.lost_files = 0
 
     def open_at(self, position: FilePosition | None, *, from_end: bool = False) -> None:
-        """Open the file, if it is there.
+        """Open the file, if it is there, at `position`, even in a rotated file; if that is gone, the oldest file left.
 
-        Resume at `position`, even in a rotated file; if that is gone, in the oldest file left. Without a
-        position, `from_end` starts at the end.
+        Without a position, `from_end` starts at the end.
         """
         if position is None:
             if self._open(self._path) and from_end:
@@ -123,9 +153,8 @@ class LogFile:
                 self._head = Head.of(beginning)
             return False
         self.truncations += 1
-        offset, copy = self._offset, None
-        if self._head.length:
-            copy = self._find(self._head, None, offset)
+        offset = self._offset
+        copy = self._find(self._head, None, offset) if self._head.length else None
         if copy is not None and self._open(copy):
             self._seek(offset)
         else:
@@ -143,9 +172,7 @@ class LogFile:
         # Renamed: read what was written between our last read and the rename.
         if not self._compressed and os.fstat(file.fileno()).st_size > self._offset + self._cutter.unfinished_bytes:
             return
-        following = self._following(file)
-        if self._open(following):
-            self.rotations += 1
+        self.rotations += self._open(self._following(file))
 
     def _following(self, file: BinaryIO) -> Path:
         """Return the next file; the log may have been rotated more than once."""
@@ -155,7 +182,9 @@ class LogFile:
             later = files[inodes.index(self._inode) + 1 :]
         else:
             # The file was compressed or deleted.
-            same = [index for index, path in enumerate(files) if self._head.length and self._fits(path)]
+            same = [
+                index for index, path in enumerate(files) if self._head.length and self._head.fits(beginning_of(path))
+            ]
             if not same:
                 # Its successors may be gone, too.
                 self.lost_files += 1
@@ -163,11 +192,7 @@ class LogFile:
             later = files[same[-1] + 1 :] if same else [each for each in files if _is_later(each, last_write_ns)]
         return later[0] if later else self._path
 
-    def _fits(self, path: Path) -> bool:
-        return self._head.fits(beginning_of(path))
-
     def _find(self, head: Head, inode: int | None, offset: int) -> Path | None:
-        """Return the file of a position, whatever its name is now."""
         files = [self._path, *rotated_files(self._path)]
         same = [path for path in files if path.exists() and head.fits(beginning_of(path))]
         for path in same:

@@ -1,7 +1,7 @@
 """Reads the lines of brokers' classes from a Kafka topic, shipped there by Fluent Bit or Vector, for example.
 
-A value is one line, or an object with the line as `message` or `log`. Each line names its broker. All lines of a broker
-must be in one partition, in order: a line out of order counts as a loss.
+A value is one line, or an object with the line as `message` or `log`. All lines of a broker must be in one partition,
+in order: a line out of order counts as a loss.
 """
 
 from collections.abc import Mapping
@@ -62,6 +62,7 @@ class TopicSource:
         self._config = config
         self._topic = topic
         self._broker_id = broker_id
+        self.brokers = [] if broker_id is None else [broker_id]
         self._from_end = from_end
         self._consumer: Consumer | None = None
         self._offsets: dict[int, int] = {}
@@ -106,11 +107,6 @@ class TopicSource:
             batch.lines.append(unwrap(message.value() or b""))
             self._lines += 1
         return batches
-
-    @property
-    def brokers(self) -> list[int]:
-        """The one broker, if it is given; else none until lines arrive."""
-        return [] if self._broker_id is None else [self._broker_id]
 
     @property
     def position(self) -> TopicPosition | None:

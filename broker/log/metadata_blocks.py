@@ -1,15 +1,15 @@
-"""Reads blocks of producer ids from a node's metadata log, which exists without any settings.
+"""Reads blocks of producer ids from the metadata log `__cluster_metadata-0` of a broker or controller, or a copy.
 
-The log is `__cluster_metadata-0` in the `metadata.log.dir` (or `log.dirs`) of every broker and controller; a copy
-suffices, and the node may be running. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block
-(KIP-730).
+Each block is a `ProducerIdsRecord`, which holds the start of the *next* block (KIP-730).
 """
 
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
 from kafka.errors import KafkaError
 from kafka.record.memory_records import MemoryRecords
 
@@ -21,14 +21,19 @@ FOLDER = "__cluster_metadata-0"
 _PRODUCER_IDS_RECORD = 15
 _FRAME_VERSION = 1
 _FIELDS = struct.Struct(">iqq")
+STEP_BYTES = 4 * 1024 * 1024
+"""Maximum to read at once; a log may have hundreds of megabytes at first."""
+
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT, _LENGTH_END = 8, 12
+_MIN_BYTES, _MAX_BYTES = 61, 256 * 1024 * 1024
+_MAY_BE_BLOCK = bytes([1, 15])
+"""Frame version and type of a `ProducerIdsRecord`; batches without these bytes are skipped."""
 
 
 @dataclass(frozen=True)
 class MetadataHistory:
-    """Blocks in a metadata log.
-
-    Ids below `complete_from` were allocated before this log begins; it is 0 for a complete history.
-    """
+    """Blocks in a metadata log, which lacks ids below `complete_from`: they were allocated before it begins."""
 
     blocks: tuple[Block, ...]
     complete_from: int
@@ -40,21 +45,20 @@ def read_metadata_blocks(
 ) -> MetadataHistory:
     """Read the blocks of a metadata log, without a JVM."""
     try:
-        segments = segments_of(folder)
-        start = start_of(segments[0])
-        found = BlockReader(start)
+        segments = _segments_of(folder)
+        start = _start_of(segments[0])
+        found = _BlockReader(start)
         sizes = [segment.stat().st_size for segment in segments]
         for number, segment in enumerate(segments):
             progress(sum(sizes[:number]), sum(sizes))
             found.read(segment.read_bytes())
     except (OSError, ValueError, struct.error) as error:
-        raise unreadable(folder, error) from error
+        raise _unreadable(folder, error) from error
     first = found.blocks[0].first if found.blocks else (start or 0)
     return MetadataHistory(tuple(found.blocks), first if start is None else start, found.skipped)
 
 
-def segments_of(folder: Path) -> list[Path]:
-    """Return the segments of a metadata log, oldest first."""
+def _segments_of(folder: Path) -> list[Path]:
     folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
     segments = sorted(each for each in folder.glob("*.log") if each.stem.isdigit())
     if not segments:
@@ -63,7 +67,7 @@ def segments_of(folder: Path) -> list[Path]:
     return segments
 
 
-def start_of(segment: Path) -> int | None:
+def _start_of(segment: Path) -> int | None:
     """Return the first producer id that was free when a segment began; None if no snapshot has it."""
     begins_at = int(segment.stem)
     if begins_at == 0:
@@ -71,23 +75,19 @@ def start_of(segment: Path) -> int | None:
     # Retention deletes old segments; a snapshot then has the next id.
     snapshots = sorted(segment.parent.glob("*.checkpoint"))
     for snapshot in reversed([path for path in snapshots if int(path.stem.split("-")[0]) <= begins_at]):
-        reader = BlockReader(None)
+        reader = _BlockReader(None)
         reader.read(snapshot.read_bytes())
         if reader.next_producer_id is not None:
             return reader.next_producer_id
     return None
 
 
-def unreadable(folder: Path, error: Exception) -> MetadataLogError:
-    """Return the error to raise if a metadata log can't be read."""
+def _unreadable(folder: Path, error: Exception) -> MetadataLogError:
     return MetadataLogError(f"can't read the metadata log in {folder} ({error}): check the folder and its permissions")
 
 
-class BlockReader:
-    """Collects blocks over consecutive batches.
-
-    `next_producer_id` is the first that was free before them; None if unknown.
-    """
+class _BlockReader:
+    """Collects blocks over consecutive batches; `next_producer_id` was free before them, None if unknown."""
 
     def __init__(self, next_producer_id: int | None) -> None:
         self.next_producer_id = next_producer_id
@@ -95,7 +95,6 @@ class BlockReader:
         self.skipped = 0
 
     def read(self, content: bytes) -> None:
-        """Read batches."""
         for timestamp_ms, value in self._values(content):
             record = producer_ids_record(value)
             if record is None:
@@ -144,3 +143,85 @@ def _varint(value: bytes, at: int) -> tuple[int, int]:
             return number, position + 1
         shift += 7
     return -1, len(value)
+
+
+class MetadataPosition(msgspec.Struct, frozen=True):
+    """The position up to which a metadata log was read: the next byte in the segment of a first offset.
+
+    `next_producer_id` is the first after the blocks read so far; None if unknown.
+    """
+
+    segment: Annotated[int, msgspec.Meta(ge=0)] = 0
+    byte: Annotated[int, msgspec.Meta(ge=0)] = 0
+    next_producer_id: int | None = None
+
+
+class MetadataFollower:
+    """Reads a metadata log from a position."""
+
+    def __init__(self, position: MetadataPosition | None = None) -> None:
+        self.position = position
+        """After the last batch read; None before the first."""
+        self.is_behind = False
+
+    def read(self, folder: Path) -> list[Block]:
+        """Return the blocks of the next `STEP_BYTES`."""
+        segments = _segments_of(folder)
+        try:
+            segment, at = self._current(segments)
+            reader = _BlockReader(at.next_producer_id)
+            with segment.open("rb") as file:
+                file.seek(at.byte)
+                chunk = file.read(STEP_BYTES)
+                size = _frame_bytes(chunk, 0)
+                if size > len(chunk):
+                    chunk += file.read(size - len(chunk))
+            done = _read_frames(reader, chunk)
+        except (OSError, ValueError) as error:
+            # A segment may have been truncated and extended meanwhile.
+            self.position = None if self.position is None else MetadataPosition(self.position.segment)
+            raise _unreadable(folder, error) from error
+        # This segment may have more, or it is complete because the next one exists.
+        self.is_behind = done > 0 or segment != segments[-1]
+        self.position = MetadataPosition(at.segment, at.byte + done, reader.next_producer_id)
+        if not done and segment != segments[-1]:
+            following = segments[segments.index(segment) + 1]
+            self.position = MetadataPosition(int(following.stem), 0, reader.next_producer_id)
+        return reader.blocks
+
+    def _current(self, segments: list[Path]) -> tuple[Path, MetadataPosition]:
+        at = self.position
+        for segment in segments:
+            if at is not None and int(segment.stem) == at.segment:
+                # Read a segment that lost its end again: blocks count once.
+                return segment, at if at.byte <= segment.stat().st_size else _beginning_of(segment)
+        later = [each for each in segments if at is None or int(each.stem) > at.segment] or segments
+        return later[0], _beginning_of(later[0])
+
+
+def _beginning_of(segment: Path) -> MetadataPosition:
+    return MetadataPosition(int(segment.stem), 0, _start_of(segment))
+
+
+def _read_frames(reader: _BlockReader, chunk: bytes) -> int:
+    at = 0
+    while (size := _frame_bytes(chunk, at)) and at + size <= len(chunk):
+        frame = chunk[at : at + size]
+        if _MAY_BE_BLOCK in frame:
+            reader.read(frame)
+        at += size
+    return at
+
+
+def _frame_bytes(chunk: bytes, at: int) -> int:
+    """Return the length of the batch at an offset; 0 if it is incomplete."""
+    if len(chunk) < at + _LENGTH_END:
+        return 0
+    length = int(_LENGTH.unpack_from(chunk, at + _LENGTH_AT)[0])
+    if length == 0:
+        # The space is allocated but not written yet.
+        return 0
+    if not _MIN_BYTES <= length + _LENGTH_END <= _MAX_BYTES:
+        msg = f"no batch of {length} bytes"
+        raise ValueError(msg)
+    return length + _LENGTH_END

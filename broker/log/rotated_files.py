@@ -1,5 +1,6 @@
 """Finds the files that a log was rotated into: renamed, compressed, or copied before truncation."""
 
+import glob
 import gzip
 import hashlib
 import re
@@ -64,7 +65,7 @@ def rotated_files(path: Path) -> list[Path]:
     """Return the rotated files of a log, oldest first; one that is being compressed counts once."""
     found = {
         each.name: each
-        for each in path.parent.glob(f"{_glob_quoted(path.name)}*")
+        for each in path.parent.glob(f"{glob.escape(path.name)}*")
         if _ROTATED_SUFFIX.fullmatch(each.name[len(path.name) :])
     }
     whole = [each for name, each in found.items() if not (name.endswith(".gz") and name[:-3] in found)]
@@ -78,7 +79,3 @@ def rotated_files(path: Path) -> list[Path]:
             # Renamed or deleted just now.
             continue
     return [each for _, _, each in sorted(aged)]
-
-
-def _glob_quoted(name: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", name)

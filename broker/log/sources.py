@@ -11,11 +11,7 @@ from wire.heartbeat import FilePosition, Position
 
 @dataclass
 class SourceCounters:
-    """Counters of a source of lines, since start.
-
-    `oversized_lines` counts lines that were truncated. `lost_files` counts rotated files, and gaps in a topic, that
-    were deleted before they were read.
-    """
+    """Counters since start; `lost_files` are files, or gaps in a topic, that were deleted before they were read."""
 
     lines: int = 0
     rotations: int = 0
@@ -26,12 +22,10 @@ class SourceCounters:
 
 @dataclass(frozen=True)
 class LineBatch:
-    """Lines in order.
+    """Lines in order, without delimiters, of a `stream` such as a partition.
 
     Attributes:
-        stream: Where they were read, such as a partition.
         broker_id: The only broker that may have written them; None if the lines name it.
-        lines: Without delimiters.
         repeated: Whether a crashed run may already have sent their events.
         after_loss: Whether lines before them were lost.
     """
@@ -48,16 +42,14 @@ class Source(Protocol):
 
     kind: str
     """`file` or `topic`, for the heartbeat."""
+    brokers: list[int]
+    """Ids of the brokers that are known before their lines arrive."""
 
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
         """Resume at `position`; lines before `sent_up_to` are marked as repeated."""
 
     def read(self) -> list[LineBatch]:
         """Return new lines, if any; may block for some 100 ms."""
-
-    @property
-    def brokers(self) -> list[int]:
-        """Ids of the brokers that are known before their lines arrive."""
 
     @property
     def position(self) -> Position | None:
@@ -76,16 +68,13 @@ class Source(Protocol):
 
 
 class FileSource:
-    """The file that the class in one broker writes.
-
-    The file need not exist yet. `from_end` starts at its end without a saved position.
-    """
+    """The file that the class in one broker writes; it may appear later. `from_end` holds without a saved position."""
 
     kind = "file"
 
     def __init__(self, path: Path, broker_id: int, *, from_end: bool = False) -> None:
         self._path = path
-        self._broker_id = broker_id
+        self.brokers = [broker_id]
         self._from_end = from_end
         self._file = LogFile(path)
         self._sent_up_to: FilePosition | None = None
@@ -93,7 +82,7 @@ class FileSource:
         self._losses_reported = 0
 
     def __repr__(self) -> str:
-        return f"FileSource({str(self._path)!r}, broker_id={self._broker_id})"
+        return f"FileSource({str(self._path)!r}, broker_id={self.brokers[0]})"
 
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
         """Open the file."""
@@ -115,12 +104,7 @@ class FileSource:
         repeated = self._repeated(lines, begin)
         lost, self._losses_reported = self._file.lost_files > self._losses_reported, self._file.lost_files
         batches = [(lines[:repeated], True), (lines[repeated:], False)]
-        return [LineBatch("file", self._broker_id, part, again, lost) for part, again in batches if part]
-
-    @property
-    def brokers(self) -> list[int]:
-        """The one broker."""
-        return [self._broker_id]
+        return [LineBatch("file", self.brokers[0], part, again, lost) for part, again in batches if part]
 
     @property
     def position(self) -> FilePosition | None:

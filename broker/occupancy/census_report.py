@@ -19,10 +19,9 @@ _ALTER = ("kafka-configs.sh", "--bootstrap-server")
 
 @dataclass(frozen=True)
 class Forecast:
-    """Forecast of a broker's entries at one rate.
+    """Forecast of a broker's entries at one rate: `rate_pids` in `rate_seconds`, with a standard error as a share.
 
-    The rate was counted from `rate_pids` producer ids in `rate_seconds`; `rate_error` is its standard error as a
-    share. Entries go up and down by `swing` from check to check around `settles_at`.
+    Entries go up and down by `swing` from check to check around `settles_at`.
     """
 
     pids_per_hour: float
@@ -41,10 +40,9 @@ class Forecast:
 
 @dataclass(frozen=True)
 class BrokerOutlook:
-    """One broker, now and later.
+    """One broker, now and later: `led_pids` are of partitions that it leads, `held_pids` of all its replicas.
 
-    `led_pids` are of partitions that it leads, `held_pids` of all its replicas. Entries with an open transaction do
-    not expire. The forecast with the highest rate comes first: plan by it.
+    The forecast with the highest rate comes first: plan by it.
     """
 
     broker_id: int
@@ -66,10 +64,7 @@ class BrokerOutlook:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Another expiration.
-
-    `lost` are the producers that would lose their deduplication.
-    """
+    """Another expiration. `lost` are the producers that would lose their deduplication."""
 
     expiration_ms: int
     freed: tuple[Freed, ...]

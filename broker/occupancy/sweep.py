@@ -1,17 +1,17 @@
-"""Takes a census: asks every broker, rate limited, for the producers of each replica it holds.
+"""Takes a census: asks every broker, followers too, for the producers of each replica it holds.
 
-Each request names its broker, so followers answer, too, with the producers of their replicas. Needs READ on
-the topics and DESCRIBE_CONFIGS on the cluster. The answer for a partition is not paged, whatever its size.
+Needs READ on the topics and DESCRIBE_CONFIGS on the cluster.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from broker.kafka.client import with_retries
+from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import REQUESTS_PER_SECOND, ProducersAdmin, ask_producers
 from lifecycle.expiry import CHECK_INTERVAL_MS
 from lifecycle.occupancy import Placement, ReplicaProducers
@@ -25,10 +25,9 @@ _OF_ONE_BROKER = "DYNAMIC_BROKER_CONFIG"
 
 @dataclass(frozen=True)
 class BrokerExpiration:
-    """Expiration settings of a broker.
+    """Expiration settings of a broker, which its own `producer.id.expiration.ms` may override (`is_own`).
 
-    `transactional_id_ms` applies to coordinators, not producers (KIP-854). `is_own` tells that
-    `producer.id.expiration.ms` is set on this broker, which overrides a cluster-wide value.
+    `transactional_id_ms` applies to coordinators, not producers (KIP-854).
     """
 
     broker_id: int
@@ -96,10 +95,9 @@ def sweep(
     progress: Callable[[float, float], None] = lambda _done, _total: None,
     wait: Callable[[float], None] = time.sleep,
 ) -> Sweep:
-    """Ask all brokers for all their replicas, one request at a time.
+    """Ask all of these brokers for all their replicas, one request at a time.
 
-    Replicas on brokers that are not in `brokers` are skipped. `progress` is called with the replicas asked for and
-    their total.
+    `progress` is called with the replicas asked for and their total.
     """
     found = Sweep()
     leaders = {(each.topic, each.partition): each.leader for each in partitions}
@@ -132,3 +130,19 @@ def _replica(broker_id: int, topic: str, partition: int, is_leader: bool, produc
         np.fromiter((producer.last_timestamp for producer in producers), np.int64, count),
         np.fromiter((producer.current_txn_start_offset >= 0 for producer in producers), np.bool_, count),
     )
+
+
+def last_batches(
+    kafka: KafkaConfig, report: Callable[[float, float], None] = lambda _done, _total: None
+) -> tuple[dict[int, int], Sequence[Unanswered]]:
+    """Return the time of each producer id's last batch (ms since the epoch), and partitions without an answer."""
+    newest: dict[int, int] = {}
+    with ProducersAdmin(kafka.kafka_python()) as admin:
+        brokers = list(with_retries(admin.brokers))
+        # A leader has all entries of its followers.
+        led = [replace(each, replicas=(each.leader,)) for each in placements(admin) if each.leader is not None]
+        swept = sweep(admin, led, brokers, progress=report)
+    for replica in swept.replicas:
+        for pid, last in zip(replica.producer_ids.tolist(), replica.last_timestamps_ms.tolist(), strict=True):
+            newest[pid] = max(last, newest.get(pid, last))
+    return newest, swept.unanswered

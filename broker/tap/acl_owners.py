@@ -29,13 +29,7 @@ class OwnerReason(str, Enum):
 
 @dataclass(frozen=True)
 class Writers:
-    """A set of principals.
-
-    Attributes:
-        names: Who may write or, with `everybody`, who may not.
-        everybody: Whether all except `names` may write.
-        doubt: Why no ACL determines this; None if one does.
-    """
+    """A set of principals: `names` or, with `everybody`, all except them; `doubt` tells why no ACL determines this."""
 
     names: frozenset[str] = frozenset()
     everybody: bool = False
@@ -64,10 +58,7 @@ class Writers:
 
 @dataclass(frozen=True)
 class Owner:
-    """The owner of a producer id.
-
-    `principal` is None if the owner is not certain; `reason` tells why, and `candidates` are the possible owners.
-    """
+    """The owner of a producer id. `principal` is None if it is not certain, for a `reason`, among `candidates`."""
 
     principal: str | None = None
     reason: OwnerReason | None = None
@@ -75,10 +66,7 @@ class Owner:
 
 
 class AclRules:
-    """The ACLs of a cluster at one time.
-
-    `allows_without_acl` tells whether everybody may write a resource that no ACL matches.
-    """
+    """The ACLs of a cluster at one time; `allows_without_acl` holds for resources that no ACL matches."""
 
     def __init__(self, acls: Iterable[Acl], *, allows_without_acl: bool) -> None:
         self._without_acl = Writers(everybody=allows_without_acl, doubt=OwnerReason.NO_ACL)
@@ -104,10 +92,7 @@ class AclRules:
 
 
 class AclHistory:
-    """The ACLs of the last rounds, because batches found in a round were written since the round before.
-
-    While ACLs change, old and new ones count together.
-    """
+    """The ACLs of the last rounds, old and new: a batch was written since the round before the one that found it."""
 
     def __init__(self, *, allows_without_acl: bool) -> None:
         self._allows_without_acl = allows_without_acl
@@ -133,10 +118,7 @@ class AclHistory:
         }
 
     def owner(self, topic: str, transactional_id: str | None) -> Owner:
-        """Return the owner of a producer id that was seen on a topic, with its transactional id if it has one.
-
-        The owner must be allowed to write both.
-        """
+        """Return the owner of a producer id, who must be allowed to write its topic and its transactional id."""
         owner = self._cached.get((topic, transactional_id))
         if owner is None:
             writers = self._writers(AclResource.TOPIC, topic)

@@ -1,22 +1,25 @@
-"""Asks the brokers which producer ids existed before a watch began.
+"""Asks the brokers which producer ids existed before a watch began, or before a stream forgot them.
 
-A tap that begins to watch, or has missed lines, can't tell old ids from new. It reads on and asks: an id that no broker
-held at the time of the question is new. Until the answer is complete, or if there is none, the tap learns by waiting:
-it marks all events of the first window as `learning`. A stream that forgot ids requests a question, too
-(`wire.learning_request`). That answer only tells which ids are new, because other streams may remember the rest.
+A tap that begins to watch, or has missed lines, can't tell old ids from new: an id that no broker held at the time of
+the question is new. Until the answer is complete, the tap marks all events of the first window as `learning`.
 """
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+import zlib
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import msgspec
 
 from broker.errors import BrokerError
 from broker.kafka.producers import ProducersAdmin, held_ids
-from broker.tap.answer_file import load_answers, save_answers
 from broker.tap.broker_watch import BrokerWatch
 from broker.tap.known_ids import KnownIdAnswers, KnownIds, Watched
 from broker.tap.once import Once
+from broker.tap.position_file import write_atomically
 
 _RETRY_S = 30.0
 _REQUESTED_EVERY_S = 60.0
@@ -47,10 +50,7 @@ def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
 
 
 class Asking:
-    """Asks in its own thread, one question at a time.
-
-    `learn_ms` is how long a watch learns without an answer. `file` keeps the answers for the next run.
-    """
+    """Asks in its own thread, one question at a time. `file` keeps the answers for the next run."""
 
     def __init__(
         self,
@@ -80,10 +80,7 @@ class Asking:
     def step(
         self, brokers: Mapping[str, BrokerWatch], now_s: float, stop: threading.Event, requested_ms: int = 0
     ) -> None:
-        """Ask for watches that have begun, and give them the answers.
-
-        `requested_ms` is when the last stream began to learn that still does; 0 if none does.
-        """
+        """Give watches their answers, and ask for new watches and for a stream that learns since `requested_ms`."""
         self._forget(brokers, requested_ms)
         if self._thread is not None and not self._thread.is_alive():
             self._thread.join()
@@ -92,8 +89,10 @@ class Asking:
         for stream, each in brokers.items():
             each.answers = KnownIdAnswers(stream, self._known.get(stream), self._requested)
         if self._thread is None and now_s >= self._retry_at:
-            self._is_requested = requested_ms > self._answered_ms() and now_s >= self._request_at
-            if self._is_requested or any(self._is_unasked(*each) for each in brokers.items()):
+            answered_ms = self._requested[0].requested_ms if self._requested else 0
+            self._is_requested = requested_ms > answered_ms and now_s >= self._request_at
+            learning = {stream for stream, each in brokers.items() if each.learning.lasts(self._learn_ms)}
+            if self._is_requested or learning - self._known.keys():
                 self._start(brokers, requested_ms, stop)
 
     def _forget(self, brokers: Mapping[str, BrokerWatch], requested_ms: int) -> None:
@@ -115,12 +114,6 @@ class Asking:
         }
         self._thread = threading.Thread(target=self._run, args=(watched, requested_ms, stop), daemon=True)
         self._thread.start()
-
-    def _answered_ms(self) -> int:
-        return self._requested[0].requested_ms if self._requested else 0
-
-    def _is_unasked(self, stream: str, broker: BrokerWatch) -> bool:
-        return stream not in self._known and broker.learning.lasts(self._learn_ms)
 
     def _covers(self, known: KnownIds, stream: str, broker: BrokerWatch) -> bool:
         watched, watch = known.watched.get(stream), broker.learning
@@ -164,3 +157,54 @@ class Asking:
         else:
             return
         self._warn_once(text)
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """An answer for the watches `streams`, without its ids, which follow the first line of the file."""
+
+    streams: list[str]
+    watched: dict[str, Watched]
+    answered_at_ms: int
+    count: int
+    crc32: int
+    requested: bool = False
+    requested_ms: int = 0
+
+
+def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequence[KnownIds] = ()) -> None:
+    """Save the answers for watches and for requests of streams atomically; if that fails, the next run asks again."""
+    distinct = list({id(each): each for each in (*requested, *answers.values())}.values())
+    head = [
+        _Kept(
+            [stream for stream, answer in answers.items() if answer is each],
+            each.watched,
+            each.answered_at_ms,
+            len(each),
+            zlib.crc32(each.ids),
+            any(each is other for other in requested),
+            each.requested_ms,
+        )
+        for each in distinct
+    ]
+    with suppress(OSError):
+        write_atomically(file, [msgspec.json.encode(head) + b"\n", *(each.ids for each in distinct)])
+
+
+def load_answers(file: Path) -> tuple[dict[str, KnownIds], tuple[KnownIds, ...]]:
+    """Load the answers; none if the file is missing or damaged: a wrong id would charge an old producer."""
+    found: dict[str, KnownIds] = {}
+    requested: list[KnownIds] = []
+    try:
+        with file.open("rb") as content:
+            for kept in msgspec.json.decode(content.readline(), type=list[_Kept]):
+                ids = array("q")
+                ids.frombytes(content.read(kept.count * ids.itemsize))
+                if len(ids) != kept.count or zlib.crc32(ids) != kept.crc32:
+                    return {}, ()
+                answer = KnownIds(kept.watched, ids, kept.answered_at_ms, kept.requested_ms)
+                found |= dict.fromkeys(kept.streams, answer)
+                if kept.requested:
+                    requested.append(answer)
+    except (OSError, ValueError):
+        return {}, ()
+    return found, tuple(requested)

@@ -5,48 +5,35 @@ from collections.abc import Callable
 from pathlib import Path
 
 from broker.errors import MetadataLogError
-from broker.log.metadata_follower import MetadataFollower, MetadataPosition
+from broker.log.metadata_blocks import MetadataFollower
 from broker.tap.once import Once
 from broker.tap.watches import Watches
 from wire.records import ProducerIdBlock
 
 LOOK_S = 10.0
-"""Interval of reads of the log."""
 
 
 class BlockWatch:
-    """Follows a metadata log.
-
-    Without `folder`, the class in the tap's broker names it. Without `broker_id`, the blocks of all brokers are
-    reported.
-    """
+    """Follows a metadata log, by default the one that the class names, for the blocks of one broker or of all."""
 
     def __init__(self, folder: Path | None, broker_id: int | None, warn: Callable[[str], None]) -> None:
         self._folder, self._broker_id, self._warn_once = folder, broker_id, Once(warn)
-        self._follower = MetadataFollower()
+        self.follower = MetadataFollower()
         self._look_at = -math.inf
-
-    @property
-    def position(self) -> MetadataPosition | None:
-        """After the last batch read."""
-        return self._follower.position
-
-    def restore(self, position: MetadataPosition | None) -> None:
-        """Resume where the last run ended."""
-        self._follower = MetadataFollower(position)
 
     def read(self, watches: Watches, now_s: float) -> list[ProducerIdBlock]:
         """Return new blocks, at most every `LOOK_S`."""
-        folder = self._folder or self._folder_of_class(watches)
+        state = None if self._broker_id is None else watches.of(self._broker_id).state
+        folder = self._folder or (Path(state.metadata_log) if state and state.metadata_log else None)
         if folder is None or now_s < self._look_at:
             return []
         try:
-            found = self._follower.read(folder)
+            found = self.follower.read(folder)
         except MetadataLogError as error:
             self._look_at = now_s + LOOK_S
             self._warn_once(f"blocks of producer ids are not seen: {error}")
             return []
-        if not self._follower.is_behind:
+        if not self.follower.is_behind:
             self._look_at = now_s + LOOK_S
         ours = [each for each in found if self._broker_id in (None, each.broker_id)]
         for block in ours:
@@ -56,9 +43,3 @@ class BlockWatch:
             ProducerIdBlock(each.allocated_at_ms, each.broker_id, each.broker_epoch, each.first, each.length)
             for each in ours
         ]
-
-    def _folder_of_class(self, watches: Watches) -> Path | None:
-        if self._broker_id is None:
-            return None
-        state = watches.of(self._broker_id).state
-        return Path(state.metadata_log) if state and state.metadata_log else None

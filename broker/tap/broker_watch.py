@@ -1,6 +1,7 @@
 """The watch over one broker: turns its lines into records with learning marks. Pure."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -9,11 +10,32 @@ from broker.tap.known_ids import NO_ANSWERS
 from broker.tap.learning import LearningTime
 from broker.tap.line_order import LineOrder, Place
 from broker.tap.once import Once
-from broker.tap.tap_counters import LineCounters
 from wire.broker_lines import LINE_FORMAT, BatchLine, ClassState, InitLine, Line, StopLine
 from wire.records import ProduceEvent, ProducerInit
 
 _TAKEN_OUT = "the class was taken out of the broker, so its producers are not seen: load it again (metric.reporters)"
+
+
+@dataclass
+class LineCounters:
+    """Counters of a broker's lines since start; the class itself counts the last five, since the start of its run.
+
+    `own_topics` counts batches of the tap's own topic, `duplicates` lines that a shipper delivered again,
+    `ambiguous_inits` answers whose request is not certain, and `forgotten_ticks` ticks for which the class's memory was
+    too small, so that it wrote repeats.
+    """
+
+    events: int = 0
+    inits: int = 0
+    id_blocks: int = 0
+    own_topics: int = 0
+    duplicates: int = 0
+    lost_lines: int = 0
+    dropped_lines: int = 0
+    dropped_inits: int = 0
+    ambiguous_inits: int = 0
+    class_errors: int = 0
+    forgotten_ticks: int = 0
 
 
 class SavedWatch(msgspec.Struct, frozen=True):
@@ -25,20 +47,15 @@ class SavedWatch(msgspec.Struct, frozen=True):
 
 
 class BrokerWatch:
-    """Reads the lines of one broker in order.
-
-    A watch learns for `learn_ms`; 0 marks no event as learning. Batches of `own_topic` make no events.
-    """
+    """Reads the lines of one broker in order, learning for `learn_ms`. Batches of `own_topic` make no events."""
 
     def __init__(
         self, broker_id: int, *, learn_ms: int = 0, own_topic: str = "", warn: Callable[[str], None] = lambda _: None
     ) -> None:
         self.broker_id = broker_id
         self.stream = ""
-        """Where its lines were read last."""
         self.learning = LearningTime()
         self.answers = NO_ANSWERS
-        """The answers of the brokers."""
         self.counters = LineCounters()
         self.state: ClassState | None = None
         """The last state that the class reported; None before the first."""
@@ -53,10 +70,7 @@ class BrokerWatch:
         return self.learning.newest_ms if self.learning.newest_ms >= 0 else None
 
     def take(self, line: Line, *, repeated: bool = False) -> ProduceEvent | ProducerInit | None:
-        """Process the next line; return its record, if any.
-
-        A crashed run may already have sent the record of a line that is `repeated`.
-        """
+        """Process the next line; return its record, if any. A crashed run may have sent that of a `repeated` line."""
         place = self._order.follow(line)
         if place is Place.DUPLICATE:
             self.counters.duplicates += 1

@@ -66,7 +66,7 @@ class Heartbeats:
                 self._on_heartbeat(heartbeat)
 
     def _silence(self, watch: BrokerWatch, source: Source, cluster_brokers: list[int]) -> str | None:
-        """Return a problem if a running broker writes no lines; None if it does, is down or is behind."""
+        """Return a problem if a running broker writes no lines, unless the tap is behind."""
         newest_ms = max(watch.newest_line_ms or 0, self._began_ms)
         if (
             watch.broker_id not in cluster_brokers

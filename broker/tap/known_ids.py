@@ -20,10 +20,7 @@ _PIECE = 50_000
 class Watched(NamedTuple):
     """The position in a broker's lines at the time of the question.
 
-    Attributes:
-        since_ms: See `LearningTime.since_ms`.
-        asked_at_ms: Time of its newest line, or when the requesting stream began to learn. It is at most the tap's own
-        time, because a broker's clock may be ahead.
+    `asked_at_ms` is the time of its newest line, or when the requesting stream began to learn, but never ahead of us.
     """
 
     since_ms: int
@@ -36,8 +33,7 @@ class KnownIds:
     Args:
         watched: By watch, how far its lines had been read when the brokers were asked.
         ids: Sorted, without repeats.
-        answered_at_ms: When the last broker had answered. An old id of an earlier line may be missing, because its
-        topic may have been deleted.
+        answered_at_ms: When the last broker had answered. An earlier line's topic may be deleted, and its id missing.
         requested_ms: When the stream of the newest answered request began to learn; 0 for none.
     """
 
@@ -50,10 +46,7 @@ class KnownIds:
         self.requested_ms = requested_ms
 
     def before(self, requested_ms: int) -> "KnownIds":
-        """Return the answer, dated before a request that came after its question.
-
-        Hosts' clocks differ: if one is ahead, a question from before a loss looks later than the loss.
-        """
+        """Return the answer, dated before a later request: if a host's clock is ahead, an old question looks newer."""
         if self.requested_ms >= requested_ms:
             return self
         watched = {
@@ -107,13 +100,7 @@ def _drained(pieces: deque[mmap]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class KnownIdAnswers:
-    """The brokers' answers for the lines of one broker.
-
-    Attributes:
-        stream: Name of the watch over that broker.
-        of_watch: The answer for that watch; None if there is none, or it no longer learns.
-        requested: Answers to requests of streams (`wire.learning_request`), newest first.
-    """
+    """The brokers' answers for the watch `stream`: for itself, and for requests of streams, newest first."""
 
     stream: str = ""
     of_watch: KnownIds | None = None

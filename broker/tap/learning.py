@@ -1,8 +1,6 @@
 """Tracks how long a broker has been watched without a gap. Pure: no clock.
 
-Producer ids that appear in the first window of a watch may be old, so the tap marks their events `learning`, and the
-stream does not charge them. A watch restarts after lost lines. Silence isn't a gap: the class in the broker numbers its
-lines, so missing lines are detected.
+Producer ids in the first window of a watch may be old, so the tap marks their events `learning`.
 """
 
 import msgspec
@@ -14,10 +12,8 @@ _OUT_OF_ORDER_MS = 1_000
 class LearningTime(msgspec.Struct):
     """The watch over one broker, saved with its position.
 
-    Attributes:
-        since_ms: Broker time of its first line, in milliseconds since the epoch; -1 before the first.
-        newest_ms: Broker time up to which it was watched; -1 before the first line.
-        lost: Whether lines after the newest one were lost.
+    Broker times: `since_ms` of its first line, `newest_ms` up to which it was watched; -1 before the first line. `lost`
+    tells whether lines after the newest one were lost.
 
     Examples:
         >>> watch = LearningTime()

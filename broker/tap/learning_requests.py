@@ -1,7 +1,6 @@
 """Reads the compacted topic `pid-quota-requests`, in which streams request that all taps ask the brokers.
 
-Without the topic, or the right to use it, streams learn by waiting. Anyone who can write it can make taps ask at most
-once a minute.
+Without the topic, or the right to use it, streams learn by waiting. Its writers make taps ask once a minute at most.
 """
 
 import logging
@@ -16,8 +15,8 @@ from broker.errors import BrokerError
 from broker.kafka.tail import BAD_VALUE_ERRORS, TopicReader
 from broker.kafka.topics import ensure_topic
 from broker.tap.once import Once
-from wire.learning_request import LearningRequest
-from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
+from wire.records import LearningRequest
+from wire.topics import LEARNING_REQUESTS
 
 _TIMEOUT_S = 5.0
 _REOPEN_S = 60.0
@@ -48,7 +47,7 @@ class LearningRequests(Closing):
                 self._take(self._topic.poll())
             elif now_s >= self._open_at:
                 self._open_at = now_s + _REOPEN_S
-                ensure_topic(self._config, LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, _TIMEOUT_S)
+                ensure_topic(self._config, LEARNING_REQUESTS, _TIMEOUT_S)
                 self._topic = TopicReader(self._config, LEARNING_REQUESTS, _TIMEOUT_S)
                 self._take(self._topic.read_to_end())
         except BrokerError as error:
@@ -76,11 +75,7 @@ class LearningRequests(Closing):
 
 
 class _Requests:
-    """The newest request that is due.
-
-    Its answer covers all earlier ones, so nothing is stored per stream, and no number of forged requests hides that of
-    a stream.
-    """
+    """The newest request that is due; its answer covers all earlier ones, so no forged request hides a stream's."""
 
     def __init__(self) -> None:
         self._newest_ms = self._until_ms = 0
@@ -88,7 +83,6 @@ class _Requests:
         """When requests from clocks ahead of ours are due, and when they end."""
 
     def add(self, request: LearningRequest, now_ms: float) -> None:
-        """Add a request, unless it is over."""
         # Streams count whole seconds. A request from a clock that is ahead waits until our clock gets there: an earlier
         # answer must not count for ids that were lost later.
         due_ms = -(-request.learns_from_ms // 1000) * 1000

@@ -27,9 +27,7 @@ class LineOrder(msgspec.Struct):
     Attributes:
         run: Run of the class; empty while unknown.
         next: Number of the next line; 0 while unknown.
-        newest_ms: Newest time of a line of this run.
         dropped_lines: The class's count of dropped lines in this run; -1 while unknown.
-        is_shut_down: Whether the last line was that of a broker that shuts down.
         gaps: First and last missing number of each gap in this run.
     """
 
@@ -50,8 +48,11 @@ class LineOrder(msgspec.Struct):
         elif line.number > self.next:
             self.gaps = [*self.gaps[1 - _MAX_GAPS :], (self.next, line.number - 1)]
             place = Place.AFTER_LOSS
+        elif self._is_missing(line.number):
+            self._fill(line.number)
+            return Place.LATE
         else:
-            return self._again(line.number)
+            return Place.DUPLICATE
         self.run = run or self.run
         self.next = line.number + 1
         self.newest_ms = max(self.newest_ms, line.timestamp_ms)
@@ -88,14 +89,10 @@ class LineOrder(msgspec.Struct):
     def _is_missing(self, number: int) -> bool:
         return any(first <= number <= last for first, last in self.gaps)
 
-    def _again(self, number: int) -> Place:
-        """Return whether a line with an earlier number is late or a duplicate."""
-        if not self._is_missing(number):
-            return Place.DUPLICATE
+    def _fill(self, number: int) -> None:
         parts = [
             part
             for first, last in self.gaps
             for part in ([(first, number - 1), (number + 1, last)] if first <= number <= last else [(first, last)])
         ]
         self.gaps = [(first, last) for first, last in parts if first <= last]
-        return Place.LATE

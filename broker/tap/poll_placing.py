@@ -1,24 +1,98 @@
 """Finds the owners of polled producer ids by an owners file, then by the cluster's ACLs."""
 
+import csv
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import translate
+from pathlib import Path
 
-from broker.errors import ClusterRequestError
+import yaml
+
+from broker.errors import ClusterRequestError, OwnersFileError
 from broker.kafka.acls import Acls
 from broker.tap.acl_owners import AclHistory, Owner, OwnerReason
-from broker.tap.poll_owners import OwnerPatterns
 
 _EXAMPLES = 3
 _NO_ENTRY = Owner()
+_FIELDS = frozenset({"topic", "transactional_id", "principal"})
+
+
+@dataclass(frozen=True)
+class OwnerRule:
+    """One entry of the file; exactly one of the two patterns is set."""
+
+    principal: str
+    topic: re.Pattern[str] | None = None
+    transactional_id: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True)
+class OwnerPatterns:
+    """The entries of an owners file; the first match wins, transactional ids before topics.
+
+    YAML is a list of `transactional_id: billing-*` or `topic: orders.*`, each with `principal: User:billing`; CSV has
+    these three columns. `*` stands for any text, `?` for one character.
+    """
+
+    rules: Sequence[OwnerRule]
+
+    @classmethod
+    def load(cls, file: Path) -> "OwnerPatterns":
+        """Read a .yaml, .yml or .csv file."""
+        try:
+            text = file.read_text(encoding="utf-8")
+            entries = list(csv.DictReader(text.splitlines())) if file.suffix == ".csv" else yaml.safe_load(text)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            msg = f"can't read owners file {file} ({error}): check the path and the syntax"
+            raise OwnersFileError(msg) from error
+        if not isinstance(entries, list):
+            msg = f"owners file {file} is not a list of entries: begin each with '- ', such as '- topic: orders'"
+            raise OwnersFileError(msg)
+        return cls([_rule(entry, f"{file}, entry {number}") for number, entry in enumerate(entries, start=1)])
+
+    @property
+    def by_transactional_id(self) -> bool:
+        """Whether any entry matches transactional ids."""
+        return any(rule.transactional_id for rule in self.rules)
+
+    def of(self, topic: str, transactional_id: str | None) -> str | None:
+        """Return the principal of a producer seen on a topic; None if no entry matches."""
+        if transactional_id is not None:
+            for rule in self.rules:
+                if rule.transactional_id and rule.transactional_id.match(transactional_id):
+                    return rule.principal
+        for rule in self.rules:
+            if rule.topic and rule.topic.match(topic):
+                return rule.principal
+        return None
+
+
+def _rule(entry: object, where: str) -> OwnerRule:
+    given = {name: text for name, text in entry.items() if text} if isinstance(entry, dict) else {}
+    strange = sorted(str(name) for name in given if name not in _FIELDS)
+    if strange or "principal" not in given or ("topic" in given) == ("transactional_id" in given):
+        msg = (
+            f"{where} holds {', '.join(strange or sorted(map(str, given))) or 'nothing'}: "
+            f"write principal and one of topic and transactional_id"
+        )
+        raise OwnersFileError(msg)
+    principal = str(given["principal"])
+    if ":" not in principal:
+        msg = f"{where} has the principal {principal!r}: write it with its type, 'User:{principal}'"
+        raise OwnersFileError(msg)
+    topic, transactional_id = given.get("topic"), given.get("transactional_id")
+    return OwnerRule(
+        principal,
+        topic=re.compile(translate(str(topic))) if topic else None,
+        transactional_id=re.compile(translate(str(transactional_id))) if transactional_id else None,
+    )
 
 
 @dataclass(frozen=True)
 class UnattributedTopic:
-    """A topic of producer ids without an owner.
-
-    `principals` are some of those that may write it; `more_principals` counts the rest.
-    """
+    """A topic of producer ids without an owner, with some of the principals that may write it."""
 
     topic: str
     producer_ids: int
@@ -28,10 +102,7 @@ class UnattributedTopic:
 
 @dataclass(frozen=True)
 class Unattributed:
-    """Producer ids without an owner for one reason.
-
-    `topics` are those with most of them; `more_topics` counts the rest.
-    """
+    """Producer ids without an owner for one reason, with the topics that have most of them."""
 
     reason: OwnerReason
     producer_ids: int
@@ -41,11 +112,7 @@ class Unattributed:
 
 @dataclass(frozen=True)
 class PollPlacement:
-    """Numbers of producer ids in a round with and without an owner.
-
-    Each producer id counts once. An owner comes from an entry of the file, or from ACLs if only one principal may
-    write there.
-    """
+    """Numbers of producer ids in a round with and without an owner; each id counts once."""
 
     producer_ids: int
     by_file: int

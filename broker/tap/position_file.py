@@ -8,20 +8,13 @@ import msgspec
 from typing_extensions import Buffer
 
 from broker.errors import TapError
-from broker.log.metadata_follower import MetadataPosition
+from broker.log.metadata_blocks import MetadataPosition
 from broker.tap.broker_watch import SavedWatch
 from wire.heartbeat import Position
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """Content of a position file.
-
-    Attributes:
-        position: Kafka has acknowledged everything before it.
-        sent_up_to: Nothing after it was sent; a crashed run may have sent records up to it.
-        watches: By broker id.
-        blocks: Position in the metadata log.
-    """
+    """The position before which Kafka has acknowledged everything, and up to where a crashed run may have sent."""
 
     position: Position
     sent_up_to: Position | None = None

@@ -1,9 +1,7 @@
 """Polls brokers for the producer ids of their partitions: for managed clusters that expose no logs.
 
-It sees no principals. It writes produce events for producer ids whose owner a file or the cluster's ACLs determine;
-without either, it only counts. Brokers remember a producer id for a day after its last batch, so ids found at the first
-poll count as old; an event is made only when an id appears later or has a new batch, dated by the poll. Activity
-between two polls on a leader that has died is missed.
+It makes an event of an id that appears after the first poll or has a new batch, if a file or ACLs tell its owner.
+Activity between two polls on a leader that has died is missed.
 """
 
 import threading
@@ -12,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any
 
 from broker.errors import BrokerUnreachableError, TapDeliveryError
 from broker.kafka.acls import Acls
@@ -20,7 +17,6 @@ from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import (
     NO_LEADER,
     REQUESTS_PER_SECOND,
-    PartitionProducers,
     ProducersAdmin,
     TopicPartition,
     ask_producers,
@@ -39,10 +35,7 @@ _FLUSH_TIMEOUT_S = 15.0
 
 @dataclass(frozen=True)
 class ActiveProducer:
-    """An entry of a partition's producer state.
-
-    The producer sets the time of its last batch. `broker_id` is the leader that reported it.
-    """
+    """A partition's entry for a producer, reported by its leader `broker_id`; the producer sets `last_timestamp_ms`."""
 
     topic: str
     partition: int
@@ -52,26 +45,10 @@ class ActiveProducer:
     in_transaction: bool
     broker_id: int
 
-    @classmethod
-    def of(cls, broker_id: int, where: PartitionProducers, entry: Any) -> "ActiveProducer":
-        """Convert an entry of a broker's answer."""
-        return cls(
-            where.topic,
-            where.partition,
-            entry.producer_id,
-            entry.producer_epoch,
-            entry.last_timestamp,
-            entry.current_txn_start_offset >= 0,
-            broker_id,
-        )
-
 
 @dataclass(frozen=True)
 class LedProducers:
-    """Producer ids that a broker holds for the partitions of a topic it leads.
-
-    A producer id counts once per partition, since each entry takes memory.
-    """
+    """Producer ids that a broker holds for the partitions of a topic it leads; one counts once per partition."""
 
     broker_id: int
     topic: str
@@ -81,11 +58,7 @@ class LedProducers:
 
 @dataclass
 class PollCounters:
-    """Counters since start.
-
-    Partitions without an answer are retried in the next round. Events are `unowned`, and dropped, if their owner is
-    unknown.
-    """
+    """Counters since start. Events are `unowned`, and dropped, if their owner is unknown."""
 
     polls: int = 0
     requests: int = 0
@@ -102,11 +75,7 @@ class _Sighting:
 
 
 class ProducerPoll:
-    """Polls all brokers in rounds until it is stopped.
-
-    Without `owners` it sends no events. `report` is called with the counts of each round, `report_placement` with
-    the number of ids that have an owner.
-    """
+    """Polls all brokers in rounds until it is stopped; without `owners` it sends no events."""
 
     def __init__(
         self,
@@ -198,9 +167,12 @@ class ProducerPoll:
         if placement is not None:
             self._report_placement(placement)
         for each in self._news(latest, late):
-            event = self._event(owners, each, named.get(each.producer_id))
-            if event is not None:
-                output.send(event, stop.is_set)
+            transactional_id = named.get(each.producer_id)
+            principal = owners.of(each.topic, transactional_id).principal
+            if principal is None:
+                self.counters.unowned += 1
+            else:
+                output.send(self._event(principal, each, transactional_id), stop.is_set)
         output.send_events(stop.is_set)
         left = output.flush(_FLUSH_TIMEOUT_S)
         if left:
@@ -224,17 +196,26 @@ class ProducerPoll:
         for answer in ask_producers(admin, wanted, stop.wait, self._requests_per_second):
             self.counters.requests += answer.is_sent
             self._failed([(each.topic, each.partition) for each in answer.partitions if each.problem])
-            self._answer([(each.topic, each.partition) for each in answer.partitions if not each.problem])
-            for each in answer.partitions:
-                found += (ActiveProducer.of(answer.broker_id, each, entry) for entry in each.producers)
+            answered = {(each.topic, each.partition) for each in answer.partitions if not each.problem}
+            self._answered_late |= self._unanswered & answered
+            self._unanswered -= answered
+            self._answered |= answered
+            found += (
+                ActiveProducer(
+                    each.topic,
+                    each.partition,
+                    entry.producer_id,
+                    entry.producer_epoch,
+                    entry.last_timestamp,
+                    entry.current_txn_start_offset >= 0,
+                    answer.broker_id,
+                )
+                for each in answer.partitions
+                for entry in each.producers
+            )
             if stop.is_set():
                 return found, False
         return found, self.counters.failed_partitions == failed_before
-
-    def _answer(self, portion: list[TopicPartition]) -> None:
-        self._answered_late |= self._unanswered.intersection(portion)
-        self._unanswered.difference_update(portion)
-        self._answered.update(portion)
 
     def _failed(self, portion: list[TopicPartition]) -> None:
         self.counters.failed_partitions += len(portion)
@@ -255,11 +236,7 @@ class ProducerPoll:
                 seen.last_timestamp_ms, seen.reported_at = each.last_timestamp_ms, now
                 yield each
 
-    def _event(self, owners: PollOwners, seen: ActiveProducer, transactional_id: str | None) -> ProduceEvent | None:
-        principal = owners.of(seen.topic, transactional_id).principal
-        if principal is None:
-            self.counters.unowned += 1
-            return None
+    def _event(self, principal: str, seen: ActiveProducer, transactional_id: str | None) -> ProduceEvent:
         self.counters.events += 1
         return ProduceEvent(
             timestamp_ms=int(self._clock() * 1000),
@@ -274,7 +251,6 @@ class ProducerPoll:
 
 
 def _latest(found: Sequence[ActiveProducer]) -> dict[int, ActiveProducer]:
-    """Return the entry with the newest batch of each producer id."""
     latest: dict[int, ActiveProducer] = {}
     for each in found:
         if each.producer_id not in latest or each.last_timestamp_ms > latest[each.producer_id].last_timestamp_ms:

@@ -1,35 +1,32 @@
 """The tap: reads the lines of brokers' classes and writes who produced with which producer id to `produce-events`.
 
-One tap per broker, on the broker's machine, or one for many brokers that ship their lines to a topic. Delivery is at
-least once: the position is committed only after Kafka has acknowledged all records before it. After a crash the tap
-rereads the lines since the last commit (a second at most) and marks their events `repeated`; they change nothing
-downstream, because a producer id counts once.
+Delivery is at least once: the position is committed after Kafka has acknowledged all records before it. After a crash
+the tap rereads the lines since then and marks their events `repeated`, which changes nothing downstream.
 """
 
 import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from broker.kafka.topics import await_topic
-from broker.log.sources import Source
+from broker.log.sources import Source, SourceCounters
 from broker.tap.asking import AskBrokers, Asking
 from broker.tap.block_watch import BlockWatch
+from broker.tap.broker_watch import LineCounters
 from broker.tap.heartbeats import Heartbeats
 from broker.tap.learning_requests import LearningRequests
 from broker.tap.position_file import Checkpoint, load_checkpoint, save_checkpoint
-from broker.tap.tap_counters import TapCounters
 from broker.tap.tap_output import TapOutput
 from broker.tap.watches import Watches
 from wire.heartbeat import TapHeartbeat
 from wire.topics import PRODUCE_EVENTS, TAP_STATUS
 
 HEARTBEAT_S = 10.0
-"""Interval of heartbeats."""
 
 _POLL_S = 0.1
 _SAVE_INTERVAL_S = 1.0
@@ -37,12 +34,17 @@ _ROUND_FLUSH_TIMEOUT_S = 1.0
 _FLUSH_TIMEOUT_S = 15.0
 
 
-class SourceTap:
-    """Follows one source until it is stopped.
+@dataclass
+class TapCounters(SourceCounters, LineCounters):
+    """All counters of a tap, over all brokers it reads. `bad_lines` are truncated, damaged or of another writer."""
 
-    Without `position_file` the position is not kept. Producer ids are marked `learning` for `learn_seconds` after a
-    broker is first watched; 0 disables it. Without `metadata_log` the class in the broker of a file names the
-    folder. Without `ask` the tap learns by waiting.
+    bad_lines: int = 0
+
+
+class SourceTap:
+    """Follows one source until it is stopped; without `ask` it learns by waiting, with `learn_seconds` of 0 not at all.
+
+    Without `metadata_log` the class in the broker of a file names the folder.
     """
 
     def __init__(
@@ -63,7 +65,6 @@ class SourceTap:
         self._kafka_config = dict(kafka_config)
         self._topic = topic
         self._position_file = position_file
-        self._clock = time.monotonic
         learn_ms = round(learn_seconds * 1000)
         answer_file = position_file and position_file.with_name(position_file.name + ".known-ids")
         self._asking = Asking(ask, learn_ms, answer_file, warn, wall_clock) if ask and learn_ms else None
@@ -73,7 +74,8 @@ class SourceTap:
         here = source.brokers[0] if source.kind == "file" else None
         self._blocks = BlockWatch(metadata_log, here, warn)
         self._committed: Checkpoint | None = None
-        self._idle_rounds = 0
+        self.idle_rounds = 0
+        """Consecutive rounds without new lines and with all events delivered."""
 
     @property
     def counters(self) -> TapCounters:
@@ -81,19 +83,13 @@ class SourceTap:
         of_lines = asdict(self._watches.counters)
         return TapCounters(**of_lines, **asdict(self._source.counters), bad_lines=self._watches.bad_lines)
 
-    @property
-    def idle_rounds(self) -> int:
-        """Consecutive rounds without new lines and with all events delivered."""
-        return self._idle_rounds
-
     def run(self, stop: threading.Event) -> None:
         """Follow the source until `stop` is set; then deliver what was read and commit the position.
 
         Raises:
             BrokerUnreachableError: If no broker answers at the start.
             TopicMissingError: If one of our topics does not exist.
-            TapError: If the source or the position file can't be read, or the lines are of another broker.
-            TapDeliveryError: If Kafka refused an event; the next run resends it from the committed position.
+            TapError: If source or position file can't be read, lines are of another broker, or Kafka refused an event.
         """
         for topic in (self._topic, TAP_STATUS):
             await_topic(self._kafka_config, topic)
@@ -120,17 +116,19 @@ class SourceTap:
         if self._asking is not None:
             self._asking.load()
         self._watches.restore(saved.watches)
-        self._blocks.restore(saved.blocks)
+        self._blocks.follower.position = saved.blocks
         self._source.open(saved.position, saved.sent_up_to)
 
     def _follow(self, output: TapOutput, stop: threading.Event) -> None:
         self._commit(output, stop, _ROUND_FLUSH_TIMEOUT_S)
         saved_at = heartbeat_at = -math.inf
         while not stop.is_set():
-            self._ask(stop)
+            if self._asking is not None:
+                now = time.monotonic()
+                self._asking.step(self._watches.by_name, now, stop, self._requests.newest_ms(now))
             is_idle = not self._read(output, stop)
             output.check()
-            now = self._clock()
+            now = time.monotonic()
             if now - heartbeat_at >= HEARTBEAT_S:
                 self._send_heartbeats(output, stopped=False)
                 heartbeat_at = now
@@ -138,16 +136,11 @@ class SourceTap:
                 # A broker may be restarting, so unacknowledged records may be acknowledged in the next round.
                 settled = self._commit(output, stop, _ROUND_FLUSH_TIMEOUT_S) == 0
                 saved_at = now
-                self._idle_rounds = self._idle_rounds + 1 if settled and is_idle else 0
+                self.idle_rounds = self.idle_rounds + 1 if settled and is_idle else 0
             if is_idle:
                 stop.wait(_POLL_S)
             else:
-                self._idle_rounds = 0
-
-    def _ask(self, stop: threading.Event) -> None:
-        if self._asking is not None:
-            requested_ms = self._requests.newest_ms(self._clock())
-            self._asking.step(self._watches.by_name, self._clock(), stop, requested_ms)
+                self.idle_rounds = 0
 
     def _read(self, output: TapOutput, stop: threading.Event) -> bool:
         """Send the records of new lines; return whether there were any."""
@@ -157,7 +150,7 @@ class SourceTap:
         for batch in batches:
             for record in self._watches.take(batch):
                 output.send(record, stop.is_set)
-        for block in self._blocks.read(self._watches, self._clock()):
+        for block in self._blocks.read(self._watches, time.monotonic()):
             output.send(block, stop.is_set)
         output.send_events(stop.is_set)
         return bool(batches)
@@ -185,7 +178,7 @@ class SourceTap:
         position = self._source.position
         if left or self._position_file is None or position is None:
             return left
-        checkpoint = Checkpoint(position, None, self._watches.saved(), self._blocks.position)
+        checkpoint = Checkpoint(position, None, self._watches.saved(), self._blocks.follower.position)
         if checkpoint != self._committed:
             save_checkpoint(self._position_file, checkpoint)
             self._committed = checkpoint

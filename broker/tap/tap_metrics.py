@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -18,8 +18,6 @@ _COUNTERS = {
     "lost_lines": "Numbered lines of a broker that never arrived.",
     "dropped_lines": "Lines that the class in a broker could not write since the broker loaded it.",
 }
-
-
 SILENT_S = 60
 MAX_BYTES, MAX_RECORDS = 10_000_000, 10_000
 """Maximum lag of a ready tap: a tenth of the limit of the alert `PidQuotaTapBehind`."""
@@ -73,29 +71,25 @@ class TapMetrics(Collector):
                 counter.add_metric([str(each.broker_id)], each.counters.get(name, 0))
             yield counter
         text = "Bytes of a broker's file of lines that the tap has not read yet."
-        yield _gauge("tap_behind_bytes", text, _values(heartbeats, "behind_bytes"))
+        yield _gauge("tap_behind_bytes", text, {each.broker_id: each.behind_bytes for each in heartbeats})
         text = "Records of the topic of lines that the tap has not read yet."
-        yield _gauge("tap_behind_records", text, _values(heartbeats, "lag_records"))
-        lines = [(each.broker_id, each.newest_line_ms / 1000) for each in heartbeats if each.newest_line_ms is not None]
+        yield _gauge("tap_behind_records", text, {each.broker_id: each.lag_records for each in heartbeats})
+        lines = {each.broker_id: each.newest_line_ms / 1000 for each in heartbeats if each.newest_line_ms is not None}
         text = "Unix time of the newest line of the class in a broker, which writes one every 10 s."
         yield _gauge("tap_newest_line_timestamp_seconds", text, lines)
         text = "1 if the class in a broker is not loaded or can't see the batches, 0 if it tells of them."
-        yield _gauge("tap_class_problem", text, [(each.broker_id, int(bool(each.problem))) for each in heartbeats])
-        heard = [(each.broker_id, each.timestamp_ms / 1000) for each in heartbeats]
+        yield _gauge("tap_class_problem", text, {each.broker_id: int(bool(each.problem)) for each in heartbeats})
+        heard = {each.broker_id: each.timestamp_ms / 1000 for each in heartbeats}
         yield _gauge("tap_heartbeat_timestamp_seconds", "Unix time of the tap's last heartbeat for a broker.", heard)
-        watched = [(each.broker_id, 1) for each in heartbeats]
+        watched = dict.fromkeys(heard, 1)
         yield _gauge("tap_watches", "1 for each broker that the tap watches.", watched)
         text = "1 for each broker of the cluster, as the tap last saw it."
-        yield _gauge("cluster_broker", text, [(each, 1) for each in cluster])
+        yield _gauge("cluster_broker", text, dict.fromkeys(cluster, 1))
 
 
-def _values(heartbeats: list[TapHeartbeat], name: str) -> list[tuple[int, float]]:
-    values = [(each.broker_id, getattr(each, name)) for each in heartbeats]
-    return [(broker_id, value) for broker_id, value in values if value is not None]
-
-
-def _gauge(name: str, text: str, values: Sequence[tuple[int, float]]) -> Metric:
+def _gauge(name: str, text: str, values: Mapping[int, float | None]) -> Metric:
     family = GaugeMetricFamily(f"pid_quota_{name}", text, labels=["broker"])
-    for broker_id, value in values:
-        family.add_metric([str(broker_id)], value)
+    for broker_id, value in values.items():
+        if value is not None:
+            family.add_metric([str(broker_id)], value)
     return family

@@ -1,6 +1,6 @@
 """Produces the tap's records to their topics and tracks delivery."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 
@@ -29,33 +29,23 @@ PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
     # Errors only: a loading coordinator on a new broker needs no warning.
     "log_level": 3,
 }
-"""Settings of every producer of produce events."""
 
 
-class GatheredEvents:
-    """Events of a round. Not thread-safe."""
-
-    def __init__(self) -> None:
-        self._by_principal: dict[str, list[ProduceEvent]] = {}
-
-    def add(self, event: ProduceEvent) -> None:
-        """Add an event."""
-        self._by_principal.setdefault(event.principal, []).append(event)
-
-    def take(self) -> Iterator[ProduceEvent | EventRecord]:
-        """Yield the records of all events, in order for each principal, and clear them."""
-        gathered, self._by_principal = self._by_principal, {}
-        for events in gathered.values():
-            # A record is of one broker.
-            for _, of_broker in groupby(events, attrgetter("broker_id")):
-                yield from pack_events(of_broker)
+def pack_round(events: Iterable[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:
+    """Yield the records of the events of a round, in order for each principal."""
+    by_principal: dict[str, list[ProduceEvent]] = {}
+    for event in events:
+        by_principal.setdefault(event.principal, []).append(event)
+    for of_principal in by_principal.values():
+        # A record is of one broker.
+        for _, of_broker in groupby(of_principal, attrgetter("broker_id")):
+            yield from pack_events(of_broker)
 
 
 class TapOutput:
     """One producer for all topics."""
 
     def __init__(self, config: Mapping[str, str], events_topic: str) -> None:
-        """Connect on the first record."""
         self._servers = config["bootstrap.servers"]
         self._producer = Producer({**config, **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
         self._topics: dict[type[msgspec.Struct], str] = {
@@ -64,7 +54,7 @@ class TapOutput:
             ProducerInit: PRODUCER_INITS,
             ProducerIdBlock: PRODUCER_ID_BLOCKS,
         }
-        self._events = GatheredEvents()
+        self._events: list[ProduceEvent] = []
         self._encode = msgspec.json.Encoder().encode
         self._error: KafkaError | None = None
         self._refused_by: str | None = None
@@ -73,13 +63,14 @@ class TapOutput:
     def send(self, record: Record, stopped: Callable[[], bool]) -> None:
         """Produce a record, but gather a produce event until `send_events`; blocks while Kafka is slower."""
         if record.__class__ is ProduceEvent:
-            self._events.add(record)
+            self._events.append(record)
         else:
             self._produce(record, stopped)
 
     def send_events(self, stopped: Callable[[], bool]) -> None:
         """Produce the events gathered since the last call."""
-        for record in self._events.take():
+        events, self._events = self._events, []
+        for record in pack_round(events):
             self._produce(record, stopped)
 
     def send_status(self, key: bytes, heartbeat: msgspec.Struct) -> None:

@@ -28,10 +28,7 @@ class WatchState(str, Enum):
 
 @dataclass(frozen=True)
 class WatchedBroker:
-    """A broker and its tap.
-
-    `heartbeat` is the newest; None if there is none.
-    """
+    """A broker and its tap. `heartbeat` is the newest; None if there is none."""
 
     broker_id: int
     watch: WatchState
@@ -74,10 +71,7 @@ class DatedHeartbeat:
 def watch_states(
     brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float = STALE_SECONDS
 ) -> list[WatchedBroker]:
-    """Return the state of each broker that is up or known from a heartbeat.
-
-    A tap counts as dead if its heartbeat is older than `stale_s`.
-    """
+    """Return the state of each broker that is up or known from a heartbeat; one older than `stale_s` is stale."""
     alive = set(brokers)
     return [
         _watch_state(broker_id, broker_id in alive, heartbeats.get(broker_id), now_ms, stale_s)
@@ -110,14 +104,14 @@ def _watch_state(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms:
     if last is None:
         return WatchedBroker(broker_id, WatchState.NEVER, alive)
     age_s = max(0.0, (now_ms - last.timestamp_ms) / 1000)
-    running = WatchState.STALE if age_s > stale_s else _state(last)
-    return WatchedBroker(broker_id, WatchState.STOPPED if last.stopped else running, alive, last, age_s)
-
-
-def _state(of_tap: TapHeartbeat) -> WatchState:
-    if of_tap.lacks_file:
-        return WatchState.NO_FILE
-    return WatchState.BLIND if of_tap.problem else WatchState.WATCHED
+    found = {
+        WatchState.STOPPED: last.stopped,
+        WatchState.STALE: age_s > stale_s,
+        WatchState.NO_FILE: last.lacks_file,
+        WatchState.BLIND: bool(last.problem),
+    }
+    watch = next((state for state, is_so in found.items() if is_so), WatchState.WATCHED)
+    return WatchedBroker(broker_id, watch, alive, last, age_s)
 
 
 def _lines(count: int) -> str:

@@ -2,13 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import astuple
 
 from broker.errors import TapError
 from broker.kafka.tail import BAD_VALUE_ERRORS
 from broker.log.sources import LineBatch
-from broker.tap.broker_watch import BrokerWatch, SavedWatch
-from broker.tap.tap_counters import LineCounters
+from broker.tap.broker_watch import BrokerWatch, LineCounters, SavedWatch
 from wire.broker_lines import MAX_LINE_BYTES, Line, decode_line
 from wire.records import ProduceEvent, ProducerInit
 
@@ -21,7 +20,6 @@ class Watches:
 
     def __init__(self, *, learn_ms: int, own_topic: str, warn: Callable[[str], None] = lambda _: None) -> None:
         self.by_name: dict[str, BrokerWatch] = {}
-        """Watches by the broker's id, as text."""
         self.bad_lines = 0
         self.bad_samples: deque[str] = deque(maxlen=_BAD_SAMPLES)
         self._by_id: dict[int, BrokerWatch] = {}
@@ -30,10 +28,8 @@ class Watches:
     @property
     def counters(self) -> LineCounters:
         """Sums over all brokers."""
-        each = [watch.counters for watch in list(self._by_id.values())]
-        return LineCounters(
-            **{field.name: sum(getattr(of, field.name) for of in each) for field in fields(LineCounters)}
-        )
+        each = [astuple(watch.counters) for watch in list(self._by_id.values())]
+        return LineCounters(*map(sum, zip(*each, strict=True)))
 
     def of(self, broker_id: int) -> BrokerWatch:
         """Return the watch over a broker, new if there is none yet."""

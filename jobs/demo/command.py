@@ -3,7 +3,6 @@
 Spark takes longest to start, so its process comes first, and most imports after it.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -20,9 +19,10 @@ import typer
 from rich.console import Console
 
 from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child, prepare_folder
-from jobs.errors import DemoError
+from jobs.demo.story import DECISIONS, decisions_table, next_commands, story
+from jobs.errors import JobError
 from jobs.options import JsonOption
-from jobs.output.tables_out import to_json
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.services.stopping import until_interrupted
 from jvm.jar_sets import ensure_jars
@@ -64,7 +64,8 @@ def demo(
     folder = Path(tempfile.mkdtemp(prefix="pid-quota-demo-"))
     useless = False
     try:
-        with _stream(folder, tables_text) as stream:
+        places = [tables_text, str(folder / CHECKPOINT), str(folder / ADDRESS_FILE)]
+        with Child("stream", ["-m", "jobs.demo.early_stream", *places], folder / "stream.log") as stream:
             console.print(
                 f"[{time.monotonic() - begin:5.1f} s] starting Spark, which takes some 10 s, and Apache Kafka",
                 markup=False,
@@ -83,7 +84,7 @@ def demo(
 
                 result = run(view, folder, tables_text, seconds, stream=stream, open_console=open_console)
                 if as_json:
-                    typer.echo(_as_json(result, tables_text))
+                    _print_json(result, tables_text)
                 else:
                     _report(view, result, tables_text)
                 useless = result.as_expected
@@ -97,31 +98,23 @@ def demo(
     if not result.as_expected:
         throttled = ", ".join(sorted(result.throttled)) or "nobody"
         msg = f"expected mallory alone to be throttled, but these were: {throttled}. Try --seconds 180"
-        raise DemoError(msg)
+        raise JobError(msg)
 
 
-def _stream(folder: Path, tables: str) -> Child:
-    places = [tables, str(folder / CHECKPOINT), str(folder / ADDRESS_FILE)]
-    return Child("stream", ["-m", "jobs.demo.early_stream", *places], folder / "stream.log")
-
-
-def _as_json(result: "Result", tables: str) -> str:
-    from jobs.demo.story import DECISIONS
+def _print_json(result: "Result", tables: str) -> None:
     from tables.query.sql_query import query
 
-    decisions = json.loads(to_json(query(tables, DECISIONS, _now())))
-    record = {**asdict(result), "throttled": sorted(result.throttled), "decisions": decisions}
-    return json.dumps(record, ensure_ascii=False, indent=2, default=datetime.isoformat)
+    decisions = query(tables, DECISIONS, datetime.now(timezone.utc)).records()
+    print_json({**asdict(result), "throttled": sorted(result.throttled), "decisions": decisions}, indent=2)
 
 
 def _report(view: "DemoView", result: "Result", tables: str) -> None:
     from jobs.demo.demo_run import DEFAULT_QUOTA, DRAIN_S
     from jobs.demo.demo_view import principals_table
-    from jobs.demo.story import DECISIONS, decisions_table, next_commands, story
     from tables.query.sql_query import query
 
     view.show(principals_table(result.principals, "Principals"))
-    view.show(decisions_table(query(tables, DECISIONS, _now())))
+    view.show(decisions_table(query(tables, DECISIONS, datetime.now(timezone.utc))))
     if not result.drained:
         view.print_line(f"The stream had not caught up {DRAIN_S:g} s after the traffic: the numbers are not final.")
     for sentence in story(result, DEFAULT_QUOTA):
@@ -145,7 +138,3 @@ def _program() -> str:
         return "pid-quota"
     program = Path(sys.executable).with_name("pid-quota")
     return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else str(program)
-
-
-def _now() -> datetime:
-    return datetime.now(timezone.utc)

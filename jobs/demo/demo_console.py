@@ -3,7 +3,6 @@
 A thread instead of a process: it answers before anything else runs, and can't outlive the demo.
 """
 
-import socket
 import threading
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -31,10 +30,7 @@ class DemoConsole:
     """Serves the console from `open` to the end of a `with` block."""
 
     def __init__(self, tables: str, port: int = PORT) -> None:
-        """Prepare the console."""
-        self._tables = tables
-        self._wanted = port
-        self._port = 0
+        self._tables, self._wanted, self._port = tables, port, 0
         self._end: Callable[[], None] = lambda: None
 
     def __enter__(self) -> "DemoConsole":
@@ -42,7 +38,11 @@ class DemoConsole:
 
     def open(self) -> None:
         """Serve from now on; there must be tables."""
-        listener = self._listener()
+        try:
+            listener = listening(_HOST, self._wanted)
+        except typer.BadParameter:
+            # The port is taken.
+            listener = listening(_HOST, 0)
         self._port = listener.getsockname()[1]
         access = Access(names=own_names(_HOST), cookie=f"pid_quota_demo_{self._port}")
         running = server(application(ConsoleData(self._tables), access, fresh_s=_FRESH_S, refresh_s=_REFRESH_S))
@@ -72,10 +72,3 @@ class DemoConsole:
             'http://127.0.0.1:0/#/principal?name=User%3Amallory&hours=0.1'
         """
         return f"{self.address}#/principal?{urlencode({'name': principal, 'hours': _SPAN_HOURS})}"
-
-    def _listener(self) -> socket.socket:
-        try:
-            return listening(_HOST, self._wanted)
-        except typer.BadParameter:
-            # The port is taken.
-            return listening(_HOST, 0)

@@ -18,7 +18,7 @@ from jobs.demo.clients import ORDERS, Clients, Traffic
 from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
 from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child
 from jobs.demo.watching import Slowing, Watching
-from jobs.errors import DemoError
+from jobs.errors import JobError
 from jobs.stream.stream_progress import StreamProgress
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
@@ -37,16 +37,11 @@ _DRAIN_PAUSE_S = 2.0
 
 @dataclass(frozen=True)
 class Result:
-    """Outcome of the demo.
+    """Outcome of the demo; for `first_decision_s` and `slowing` see `Watching`.
 
     Attributes:
-        principals: The last state of each principal.
         throttled: Principals with a THROTTLE decision.
-        alice: What alice did.
-        mallory: What mallory did.
         seconds: Length of the traffic.
-        first_decision_s: Seconds of traffic until the first decision was in the table, None if there was none.
-        slowing: When the enforcer throttled mallory, None if it did not.
         drained: Whether the stream caught up with the traffic in time.
     """
 
@@ -85,7 +80,11 @@ def run(
             stack.callback(stream.stop)
             _write_address(folder, broker.admin_servers)
             # Step 3. Traffic: the stream finds in its first batch what was produced while it started.
-            view.stage(addresses(broker.admin_servers, broker.bootstrap_servers))
+            view.stage(
+                f"Kafka answers at {broker.admin_servers}: while this runs, `occupancy --bootstrap-servers "
+                f"{broker.admin_servers}` and other commands need no login there; users log in at "
+                f"{broker.bootstrap_servers}"
+            )
             view.stage("alice keeps 3 producers, mallory makes one per message")
             progress = StreamProgress(folder / CHECKPOINT, broker.admin_config(), PRODUCE_EVENTS)
             with Clients(broker.client_config("alice"), broker.client_config("mallory")) as clients:
@@ -104,7 +103,7 @@ def run(
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
     return Result(
-        read_principals(tables, _now()),
+        read_principals(tables, datetime.now(timezone.utc)),
         watching.throttled(),
         clients.alice,
         clients.mallory,
@@ -115,23 +114,9 @@ def run(
     )
 
 
-def addresses(admin_servers: str, user_servers: str) -> str:
-    """Return a line with Kafka's addresses: commands reach it without a login, users with SASL.
-
-    Examples:
-        >>> addresses("127.0.0.1:9094", "127.0.0.1:9092")
-        'Kafka answers at 127.0.0.1:9094: while this runs, `occupancy --bootstrap-servers 127.0.0.1:9094` and other \
-commands need no login there; users log in at 127.0.0.1:9092'
-    """
-    return (
-        f"Kafka answers at {admin_servers}: while this runs, `occupancy --bootstrap-servers {admin_servers}` and other "
-        f"commands need no login there; users log in at {user_servers}"
-    )
-
-
 def _prepare(view: DemoView, tables: str, open_console: Callable[[], None]) -> None:
     create_missing(tables)
-    set_quota(tables, QuotaEntry(None, DEFAULT_QUOTA, _now(), "pid-quota demo"))
+    set_quota(tables, QuotaEntry(None, DEFAULT_QUOTA, datetime.now(timezone.utc), "pid-quota demo"))
     open_console()
     view.stage(f"tables in {tables}, default quota {DEFAULT_QUOTA:g} new producer ids per hour")
 
@@ -170,7 +155,7 @@ def _until(
         _require_alive(children)
         if time.monotonic() > give_up_at:
             msg = f"the stream made no batch within {within_s:g} s. Look at its log"
-            raise DemoError(msg)
+            raise JobError(msg)
         watching.look()
         time.sleep(_LOOK_EVERY_S)
 
@@ -192,7 +177,3 @@ def _await_drain(progress: StreamProgress, children: list[Child]) -> bool:
 def _require_alive(children: list[Child]) -> None:
     for child in children:
         child.require_alive()
-
-
-def _now() -> datetime:
-    return datetime.now(timezone.utc)

@@ -57,9 +57,7 @@ class DemoView:
     def __init__(
         self, console: Console, clock: Callable[[], float] = time.monotonic, begin: float | None = None
     ) -> None:
-        """Start the clock."""
-        self._console = console
-        self._clock = clock
+        self._console, self._clock = console, clock
         self._begin = clock() if begin is None else begin
         self._last_plain_line = self._begin
         self._live: Live | None = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.errors import DemoError
+from jobs.errors import JobError
 from jobs.output.terminal import one_line
 from jvm.process import end, start_watched
 
@@ -29,23 +29,20 @@ def prepare_folder(folder: Path) -> None:
         if folder.is_dir() and any(folder.iterdir()):
             if not (folder / MARKER).is_file():
                 msg = f"{folder} is not empty and was not made by the demo. Choose another folder with --tables"
-                raise DemoError(msg)
+                raise JobError(msg)
             shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MARKER).write_text("`pid-quota demo` made this folder and will replace it.\n", encoding="utf-8")
     except OSError as error:
         msg = f"tables path {folder} is not writable ({error.strerror}). Choose another folder with --tables"
-        raise DemoError(msg) from error
+        raise JobError(msg) from error
 
 
 class Child:
     """A child process that runs within a `with` block."""
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
-        """Prepare the process."""
-        self._name = name
-        self._command = [sys.executable, *arguments]
-        self._log = log
+        self._name, self._command, self._log = name, [sys.executable, *arguments], log
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "Child":
@@ -67,4 +64,4 @@ class Child:
         if code is not None:
             last = one_line(self._log.read_text(encoding="utf-8", errors="replace").strip()[-_QUOTED_CHARS:])
             msg = f"the {self._name} ended with exit code {code}: {last or 'no output'}. Its log: {self._log}"
-            raise DemoError(msg)
+            raise JobError(msg)

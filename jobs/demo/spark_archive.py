@@ -44,7 +44,10 @@ def make() -> None:
         create_missing(str(folder / "tables"))
         with LocalBroker(folder / "broker") as broker:
             ensure_topics(broker.admin_config(), partitions=1)
-            _send_an_event(broker)
+            producer = Producer(broker.admin_config() | {"log_level": 0})
+            now_ms = time.time_ns() // 1_000_000
+            producer.produce(PRODUCE_EVENTS, f'{{"timestamp_ms":{now_ms},"principal":"User:alice","producer_id":1}}')
+            producer.flush(_TIMEOUT_S)
             (folder / "address").write_text(broker.admin_servers, encoding="ascii")
             places = [str(folder / each) for each in ("tables", "checkpoint", "address")]
             options = ["--trigger", "available-now", "--note-classes", str(archive.own)]
@@ -54,13 +57,6 @@ def make() -> None:
         archive.keep()
     else:
         print(f"not done (exit code {code}), so the demo starts more slowly: {printed.strip()[-400:]}", file=sys.stderr)
-
-
-def _send_an_event(broker: LocalBroker) -> None:
-    producer = Producer(broker.admin_config() | {"log_level": 0})
-    now_ms = time.time_ns() // 1_000_000
-    producer.produce(PRODUCE_EVENTS, f'{{"timestamp_ms":{now_ms},"principal":"User:alice","producer_id":1}}')
-    producer.flush(_TIMEOUT_S)
 
 
 def _jars() -> Iterator[str]:

@@ -51,14 +51,13 @@ def next_commands(program: str, tables: str) -> Iterator[str]:
 
 def decisions_table(answer: Answer) -> TextTable:
     """Return the decisions, each with its time; a renewal of a throttle differs from its start."""
-    columns = ("decided", "principal", "decision", "refused so far", "until")
     throttled: set[str] = set()
     rows = []
     for row in answer.records():
         principal, is_throttle = row["principal"], row["action"] == "THROTTLE"
         what = ("throttle renewed" if principal in throttled else "throttle") if is_throttle else "release"
         (throttled.add if is_throttle else throttled.discard)(principal)
-        times = (f"{row[name]:%H:%M:%S} UTC" for name in ("decided_at", "throttled_until"))
-        decided, until = times
+        decided, until = (f"{row[name]:%H:%M:%S} UTC" for name in ("decided_at", "throttled_until"))
         rows.append((decided, principal, what, row["refused_pids"], until))
+    columns = ("decided", "principal", "decision", "refused so far", "until")
     return TextTable(columns, rows, title="Decisions", right=("refused so far",))

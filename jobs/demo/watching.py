@@ -27,12 +27,7 @@ class Slowing:
         return self.delivered / self.after_s
 
     def after(self, delivered: int, seconds: float) -> float:
-        """Return mallory's new producer ids a second since then, given messages and seconds of traffic in total.
-
-        Examples:
-            >>> Slowing(20.0, 100).after(116, 60.0)
-            0.4
-        """
+        """Return mallory's new producer ids a second since then, given messages and seconds of traffic in total."""
         return (delivered - self.delivered) / max(1.0, seconds - self.after_s)
 
 
@@ -78,7 +73,9 @@ class Watching:
             self.slowing = Slowing(self.seconds, self._clients.mallory.delivered)
             self._view.stage("the enforcer holds mallory back: the broker hands her no new producer id")
         if not self.has_begun:
-            self._view.update([], self._waiting())
+            mallory, alice = self._clients.mallory.producers, self._clients.alice.producers
+            made = f"mallory has made {mallory} producers, alice {alice}"
+            self._view.update([], f"Spark is starting, so nothing is counted yet: {made}")
         elif time.monotonic() >= self._next_read:
             self._next_read = time.monotonic() + _READ_EVERY_S
             self._view.update(read_principals(self._tables, _now()), f"{self.seconds:.0f} s of traffic")
@@ -86,10 +83,6 @@ class Watching:
     def throttled(self) -> frozenset[str]:
         """Return the principals with a THROTTLE decision."""
         return frozenset(row[0] for row in query(self._tables, _THROTTLED, _now()).rows)
-
-    def _waiting(self) -> str:
-        made = f"mallory has made {self._clients.mallory.producers} producers, alice {self._clients.alice.producers}"
-        return f"Spark is starting, so nothing is counted yet: {made}"
 
     def _has_new(self, table: str) -> bool:
         """Whether the table has a new version: a look into its folder costs less than a query."""

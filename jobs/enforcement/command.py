@@ -3,7 +3,7 @@
 import json
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
@@ -96,7 +96,7 @@ def enforce(
     options = EnforcerOptions(
         lever=lever,
         narrow=narrow,
-        never=frozenset([*(never or ()), *_own_names(kafka)]),
+        never=frozenset([*(never or ()), *filter(None, [kafka.client().get("sasl.username")])]),
         shared_client_ids=frozenset(shared_client_id or ()),
         max_entities=max_entities,
         max_principals=max_principals,
@@ -109,7 +109,12 @@ def enforce(
         listeners = [show, metrics.observe]
         if url is not None:
             listeners.append(stack.enter_context(_webhook(url, tables, show, dry_run=dry_run)).enqueue)
-        job = EnforceJob(kafka, tables, options, not dry_run, poll_seconds, _to_all(listeners))
+
+        def notify(notice: Notice) -> None:
+            for listener in listeners:
+                listener(notice)
+
+        job = EnforceJob(kafka, tables, options, not dry_run, poll_seconds, notify)
         if wants_release:
             name = release_principal and full_name(release_principal)
             release_now(stop, stack, job, name, round(pause_seconds * 1000))
@@ -126,14 +131,6 @@ def _webhook(url: str, tables: str, show: Callable[[Notice], None], *, dry_run: 
         dry_run=dry_run,
         looks_like=lambda principals: looks_like(tables, principals, datetime.now(timezone.utc)),
     )
-
-
-def _to_all(listeners: Sequence[Callable[[Notice], None]]) -> Callable[[Notice], None]:
-    def notify(notice: Notice) -> None:
-        for listener in listeners:
-            listener(notice)
-
-    return notify
 
 
 def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
@@ -155,8 +152,3 @@ def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
             raise
 
     return notify
-
-
-def _own_names(kafka: KafkaConfig) -> list[str]:
-    name = kafka.client().get("sasl.username")
-    return [name] if name else []

@@ -23,10 +23,8 @@ from broker.enforcement.ports import DecisionSource, EnforcerPorts
 from broker.enforcement.reconcile import Enforcer
 from broker.enforcement.release import Release
 from broker.enforcement.store.event_addresses import EventAddresses
-from broker.enforcement.store.lease_topic import LeaseTopic
-from broker.enforcement.store.leases_of_others import kept_leases, leases_of_others
-from broker.enforcement.store.rows import DECISIONS
-from broker.enforcement.store.tables import ActionTable, DecisionTable, follow_writes, require_readable
+from broker.enforcement.store.lease_topic import LeaseTopic, kept_leases, leases_of_others
+from broker.enforcement.store.tables import DECISIONS, ActionTable, DecisionTable, follow_writes, require_readable
 from broker.enforcement.stream_watch import StreamWatch
 from broker.errors import EnforcerLockError
 from broker.kafka.config import KafkaConfig

@@ -1,14 +1,12 @@
 """The shared parts of the commands that follow rows: options, start times, lines."""
 
-import json
 import re
-import sys
 from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any
 
 import typer
 
-from jobs.output.tables_out import json_value
+from jobs.output.json_out import print_json
 from jobs.output.terminal import printable
 
 FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Continue with new rows until Ctrl-C.")]
@@ -51,7 +49,7 @@ def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
 
 def emit(text: str, record: dict[str, Any], *, as_json: bool) -> None:
     """Print a line and flush it: somebody may be watching the pipe."""
-    line = json.dumps(json_value(record), ensure_ascii=False) if as_json else text
-    if not as_json or sys.stdout.isatty():
-        line = printable(line).plain
-    print(line, flush=True)
+    if as_json:
+        print_json(record)
+    else:
+        print(printable(text).plain, flush=True)

@@ -1,7 +1,7 @@
 """`pid-quota blocks`: audits the blocks of producer ids that brokers received, and how fast they use them (KIP-730)."""
 
-import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.errors import BlocksError
+from jobs.errors import JobError
 from jobs.options import JsonOption, OptionalTables
+from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
 from jobs.output.terminal import output, printable
 from jobs.output.text_tables import TextTable
@@ -55,15 +56,19 @@ def blocks(
     now = datetime.now(timezone.utc)
     history = read_history(tables, now, *_logged(metadata_log))
     if pid is not None:
-        _show_issuer(history, pid, None if tables is None else _asker(tables, pid, now), as_json)
+        asker = None
+        if tables is not None:
+            with suppress(TableNotFoundError):
+                asker = next(iter(query(tables, _ASKER.format(pid=pid), now).records()), None)
+        _show_issuer(history, pid, asker, as_json)
         return
     broken = find_violations(history.blocks)
     if as_json:
-        typer.echo(json.dumps(_as_dict(history, broken), indent=2))
+        print_json(_as_dict(history, broken), indent=2)
     else:
         if history.blocks:
             output().print(TextTable(_COLUMNS, map(_cells, history.brokers())))
-        for line in [*_summary(history), *_result(history, broken)]:
+        for line in _lines(history, broken):
             output().print(printable(line))
     if broken:
         raise typer.Exit(1)
@@ -79,25 +84,13 @@ def _logged(metadata_log: Path | None) -> tuple[tuple[Block, ...], int | None]:
     return found.blocks, None if found.skipped_batches else found.complete_from
 
 
-# One producer id
-
-
-def _asker(tables: str, pid: int, now: datetime) -> dict[str, Any] | None:
-    try:
-        return next(iter(query(tables, _ASKER.format(pid=pid), now).records()), None)
-    except TableNotFoundError:
-        return None
-
-
 def _show_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_json: bool) -> None:
     block = holder(history.blocks, pid)
     if block is None:
-        raise BlocksError(_unknown(history, pid))
+        raise JobError(_unknown(history, pid))
     found = fate(pid, block, history.blocks, history.newest_issued) if asker is None else Fate.HANDED_OUT
     if as_json:
-        asked = None if asker is None else asker | {"answered_at": asker["answered_at"].isoformat()}
-        record = {"producer_id": pid, "fate": found.value, **_block_dict(block), "handed_out": asked}
-        typer.echo(json.dumps(record, indent=2))
+        print_json({"producer_id": pid, "fate": found.value, **_block_dict(block), "handed_out": asker}, indent=2)
         return
     text = (
         f"producer id {pid} {_FATES[found].format(broker=block.broker_id)}: block {block.first} to {block.end - 1}, "
@@ -121,17 +114,15 @@ def _unknown(history: History, pid: int) -> str:
     return f"{text}: a client made it up, or no tap has reported it"
 
 
-# All of them
-
-
 def _cells(broker: BrokerBlocks) -> tuple[object, ...]:
     last = None if broker.last_block_at_ms is None else to_time(broker.last_block_at_ms)
     counts = (broker.broker_id, broker.blocks, broker.producer_ids, f"{broker.pids_per_hour:,.0f}", broker.restarts)
     return (*counts, broker.lost_pids, last)
 
 
-def _summary(history: History) -> Iterator[str]:
+def _lines(history: History, broken: Sequence[Violation]) -> Iterator[str]:
     if not history.blocks:
+        yield "no block is known yet, so KIP-730 can't be checked. Run a tap on the brokers"
         return
     yield f"next producer id: {history.end} or above; all brokers take {history.pids_per_hour:,.0f} an hour"
     if history.hours_left is not None:
@@ -143,11 +134,7 @@ def _summary(history: History) -> Iterator[str]:
     for forged in history.made_up:
         yield f"forged_pid: {forged.producer_id}, which no controller allocated, is used by {forged.principal}"
 
-
-def _result(history: History, broken: Sequence[Violation]) -> Iterator[str]:
-    if not history.blocks:
-        yield "no block is known yet, so KIP-730 can't be checked. Run a tap on the brokers"
-    elif not broken:
+    if not broken:
         yield "KIP-730 holds: no overlap, start >= last end, epoch not stale"
     for violation in broken:
         block = violation.block
@@ -176,7 +163,7 @@ def _as_dict(history: History, broken: Sequence[Violation]) -> dict[str, Any]:
 def _broker_dict(broker: BrokerBlocks) -> dict[str, Any]:
     record = asdict(broker)
     last_ms = record.pop("last_block_at_ms")
-    return record | {"last_block_at": None if last_ms is None else to_time(last_ms).isoformat()}
+    return record | {"last_block_at": None if last_ms is None else to_time(last_ms)}
 
 
 def _block_dict(block: Block) -> dict[str, Any]:
@@ -185,7 +172,7 @@ def _block_dict(block: Block) -> dict[str, Any]:
         "broker_epoch": block.broker_epoch,
         "first_producer_id": block.first,
         "length": block.length,
-        "allocated_at": to_time(block.allocated_at_ms).isoformat(),
+        "allocated_at": to_time(block.allocated_at_ms),
     }
 
 

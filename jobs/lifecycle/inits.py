@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.options import CsvOption, JsonOption, PrincipalOption, TablesOption
 from jobs.output.tables_out import form, show
 from tables.query.sql_query import query
 from tables.store.values import Answer
@@ -25,7 +25,7 @@ LIMIT {limit}
 
 def inits(
     tables: TablesOption,
-    principal: Annotated[str | None, typer.Option(help="Show only this principal, such as User:alice.")] = None,
+    principal: PrincipalOption = None,
     last: Annotated[
         int | None, typer.Option(min=1, help="Show the last answers one by one instead of the outcome of a day.")
     ] = None,

@@ -1,20 +1,20 @@
 """`pid-quota why`: diagnoses why a principal's clients keep asking for producer ids, and how to fix it."""
 
-import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from jobs.errors import WhyError
-from jobs.lifecycle.similar_names import similar
+from jobs.errors import JobError
 from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption, full_name
 from jobs.output.human import counted, plural, size, time_of
+from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
 from jobs.output.staleness import warn_if_known_stale
 from jobs.output.terminal import output, printable
@@ -31,6 +31,7 @@ from tables.query.sql_query import query
 
 _FOR_ITS_OWNER = "docs/throttled.md"
 _IF_WANTED = "to let it pass: `pid-quota quotas --suggest-for {}` prints the command that sets such a quota"
+_MAX_SIMILAR = 5
 _KNOWN = "SELECT 1 FROM {} WHERE principal = :principal LIMIT 1"
 _NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"
 
@@ -54,36 +55,37 @@ def why(
     rows = clients_of(tables, name, now, last_ms)
     warn_if_known_stale(tables, now)
     if not rows and not _is_known(tables, name, now):
-        raise WhyError(_unknown_text(tables, name, now))
+        raise JobError(_unknown_text(tables, name, now))
     refused, asked = refused_from(tables, name, now), asked_from(tables, name, now)
     leases, held = open_leases(tables, name, now), held_entries(tables, name, now)
     if as_json:
         clients = [_client_dict(row) | {"addresses": asked.get(row.row["client"], {})} for row in rows]
-        enforced = [lease | {"until": lease["until"].isoformat()} for lease in leases]
-        swept = held and dict(held) | {"swept_at": held["swept_at"].isoformat()}
-        found = {"principal": name, "refused_from": refused, "enforced": enforced, "held": swept, "clients": clients}
-        typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
+        found = {"principal": name, "refused_from": refused, "enforced": leases, "held": held, "clients": clients}
+        print_json(found, indent=2)
         return
     output().print(printable(_headline(name, rows[0].row if rows else None)))
+    lines = []
     if held is not None:
-        output().print(printable(_held_text(held)), soft_wrap=True)
+        entries, heap = plural(held["entries"], "entry", "entries"), size(held["estimated_bytes"])
+        what = f"{entries} (producer ids times partitions times replicas), about {heap} of heap"
+        lines.append(f"  held by brokers: {what}, swept {time_of(held['swept_at'])}")
     if refused:
-        output().print(printable(f"  refused in its last throttle, by address: {counted(refused)}"), soft_wrap=True)
-    for lease in leases:
-        output().print(printable(_lease_text(lease)), soft_wrap=True)
+        lines.append(f"  refused in its last throttle, by address: {counted(refused)}")
+    lines += map(_lease_text, leases)
     if leases:
-        output().print(printable(f"  what the owner of its clients sees, and can do: {_FOR_ITS_OWNER}"), soft_wrap=True)
+        lines.append(f"  what the owner of its clients sees, and can do: {_FOR_ITS_OWNER}")
     if rows and rows[0].row["throttled_now"] and rows[0].diagnosis.is_harmless:
-        output().print(printable(f"  {_IF_WANTED.format(shlex.quote(name))}"), soft_wrap=True)
+        lines.append(f"  {_IF_WANTED.format(shlex.quote(name))}")
     for each in rows:
-        for line in _report(each, asked.get(each.row["client"], {})):
-            output().print(printable(line), soft_wrap=True)
+        lines += _report(each, asked.get(each.row["client"], {}))
+    for line in lines:
+        output().print(printable(line), soft_wrap=True)
 
 
 def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int, int]:
     """Ask the brokers when each producer id was last used; report partitions without an answer on standard error."""
     from broker.kafka.config import KafkaConfig
-    from broker.occupancy.last_batches import last_batches
+    from broker.occupancy.sweep import last_batches
 
     with progress_bar("asking the brokers") as report:
         found, unanswered = last_batches(KafkaConfig.load(bootstrap_servers, kafka_config), report)
@@ -102,7 +104,9 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     life = row["median_life_seconds"]
     parts.append("no second one from any address" if life is None else f"the next one after {_duration(life)} (median)")
     if lives is not None:
-        parts.append(f"{lives.kept_share:.0%} {_in_use_when(lives)}")
+        last_wrote = f"in use when the client last wrote, {_duration(lives.silent_seconds)} ago"
+        is_recent = lives.silent_seconds < PAUSE_MS / 1000
+        parts.append(f"{lives.kept_share:.0%} {'still in use' if is_recent else last_wrote}")
         if lives.kept_share < 1:
             parts.append(f"the others were for {_duration(lives.used_seconds)} (median)")
     if row["steps"] > 1:
@@ -118,12 +122,6 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     if row["returns"]:
         parts.append(f"{plural(row['returns'], 'time')} a transactional id was taken back from another instance")
     return ", ".join(parts)
-
-
-def _in_use_when(lives: Lives) -> str:
-    if lives.silent_seconds < PAUSE_MS / 1000:
-        return "still in use"
-    return f"in use when the client last wrote, {_duration(lives.silent_seconds)} ago"
 
 
 def _is_known(tables: str, name: str, now: datetime) -> bool:
@@ -144,6 +142,20 @@ def _unknown_text(tables: str, name: str, now: datetime) -> str:
     )
 
 
+def similar(name: str, known: Sequence[str]) -> list[str]:
+    """Return the known names that are most similar to a wrong one.
+
+    Examples:
+        >>> similar("alcie", ["User:alice", "User:bob"]), similar("zzz", ["User:bob"])
+        (['User:alice'], [])
+    """
+    plain = {each.rpartition(":")[2].lower(): each for each in reversed(known)}
+    wanted = name.rpartition(":")[2].lower()
+    close = [plain[each] for each in get_close_matches(wanted, plain, _MAX_SIMILAR)]
+    holding = [each for each in known if wanted and wanted in each.lower()]
+    return list(dict.fromkeys([*close, *holding]))[:_MAX_SIMILAR]
+
+
 def _headline(name: str, row: Mapping[str, Any] | None) -> str:
     if row is None:
         return f"{name}: {Churn.HEALTHY.value}, no new producer ids in the last 24 hours"
@@ -151,12 +163,6 @@ def _headline(name: str, row: Mapping[str, Any] | None) -> str:
         return f"{name}: not throttled in the last 24 hours"
     now = ", throttled now" if row["throttled_now"] else ""
     return f"{name}: {plural(row['throttles'], 'throttle')} in the last 24 hours{now}"
-
-
-def _held_text(held: Mapping[str, Any]) -> str:
-    entries, heap = plural(held["entries"], "entry", "entries"), size(held["estimated_bytes"])
-    counted_as = "producer ids times partitions times replicas"
-    return f"  held by brokers: {entries} ({counted_as}), about {heap} of heap, swept {time_of(held['swept_at'])}"
 
 
 def _lease_text(lease: Mapping[str, Any]) -> str:
@@ -176,24 +182,20 @@ def _report(client: DiagnosedClient, addresses: Mapping[str, int]) -> Iterator[s
         yield f"  what decides: {decides}"
     for kind in diagnosis.fitting:
         if kind is not Churn.HEALTHY:
-            yield from _fix(kind, "" if kind is diagnosis.kind else f" if {kind.value}")
-
-
-def _fix(kind: Churn, when: str) -> Iterator[str]:
-    fix = FIXES[kind]
-    yield f"  fix{when}: {fix.summary}"
-    if kind not in HARMLESS and not when:
-        yield f"  Java: {fix.java}"
-        yield f"  Python: {fix.python}"
-        yield f"  librdkafka: {fix.librdkafka}"
+            fix, is_certain = FIXES[kind], kind is diagnosis.kind
+            yield f"  fix{'' if is_certain else f' if {kind.value}'}: {fix.summary}"
+            if kind not in HARMLESS and is_certain:
+                yield f"  Java: {fix.java}"
+                yield f"  Python: {fix.python}"
+                yield f"  librdkafka: {fix.librdkafka}"
 
 
 def _client_dict(client: DiagnosedClient) -> dict[str, Any]:
     diagnosis = client.diagnosis
-    row = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in client.row.items()}
-    return row | {
+    return dict(client.row) | {
         "kind": diagnosis.kind.value,
         "could_be": [each.value for each in diagnosis.could_be],
+        "unlikely": [each.value for each in diagnosis.unlikely],
         "what_decides": what_decides(diagnosis, with_lives=client.lives is not None) or None,
         "lives": None if client.lives is None else asdict(client.lives),
         "fix": asdict(FIXES[diagnosis.kind]),

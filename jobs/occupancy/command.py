@@ -1,6 +1,5 @@
 """`pid-quota occupancy`: shows and forecasts the producer state in brokers' memory, and tries out changes."""
 
-import json
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +10,9 @@ from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import REQUESTS_PER_SECOND
 from broker.occupancy.census import take_census
 from broker.occupancy.census_report import make_report
-from jobs.occupancy.printing import print_report, report_dict
-from jobs.occupancy.textfile import write_metrics_file
+from jobs.occupancy.printing import print_report, report_dict, write_metrics_file
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, OptionalTables
+from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
 from jobs.output.terminal import output
 from lifecycle.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
@@ -59,7 +58,13 @@ def occupancy(
     as_json: JsonOption = False,
 ) -> None:
     """Show the producer state in brokers' memory by topic and principal, forecast it, and try out changes (KIP-854)."""
-    _require_long_enough(expiration_ms, delivery_timeout_ms or [DEFAULT_DELIVERY_TIMEOUT_MS])
+    longest_ms = max(delivery_timeout_ms or [DEFAULT_DELIVERY_TIMEOUT_MS])
+    if expiration_ms is not None and expiration_ms < longest_ms:
+        msg = (
+            f"--expiration-ms {expiration_ms} is below delivery.timeout.ms {longest_ms}: a producer that retries for "
+            f"so long would be forgotten meanwhile, and its retry be stored twice. Give {longest_ms} or more"
+        )
+        raise typer.BadParameter(msg)
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     now = datetime.now(timezone.utc)
     with progress_bar("asking the brokers") as progress:
@@ -76,19 +81,9 @@ def occupancy(
     if metrics_file is not None:
         write_metrics_file(metrics_file, report, now)
     if as_json:
-        typer.echo(json.dumps(report_dict(report), indent=2))
+        print_json(report_dict(report), indent=2)
     else:
         print_report(output(), report, top=top, limit=max_pids_per_broker)
-
-
-def _require_long_enough(expiration_ms: int | None, delivery_timeouts_ms: list[int]) -> None:
-    longest_ms = max(delivery_timeouts_ms)
-    if expiration_ms is not None and expiration_ms < longest_ms:
-        msg = (
-            f"--expiration-ms {expiration_ms} is below delivery.timeout.ms {longest_ms}: a producer that retries for "
-            f"so long would be forgotten meanwhile, and its retry be stored twice. Give {longest_ms} or more"
-        )
-        raise typer.BadParameter(msg)
 
 
 def _earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:

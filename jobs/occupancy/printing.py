@@ -1,13 +1,17 @@
-"""Prints a census report as text or JSON."""
+"""Writes a census report as text, JSON or metrics."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 from rich.console import Console
 
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast, WhatIf
+from jobs.errors import JobError
 from jobs.output.human import plural, size
 from jobs.output.terminal import printable
 from jobs.output.text_tables import TextTable
@@ -17,6 +21,10 @@ from lifecycle.occupancy_rate import IDLE
 from tables.times import to_time
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+_METRICS = {
+    "seconds_to_limit": "Seconds until a broker holds more producer ids than it may.",
+    "held_pids": "Producer ids that a broker holds, one for each partition.",
+}
 _MORE_UNANSWERED = 5
 # A swing worth mentioning, as a share of what a broker settles at.
 _MUCH = 0.05
@@ -24,73 +32,86 @@ _MUCH = 0.05
 
 def print_report(console: Console, report: CensusReport, *, top: int, limit: int | None) -> None:
     """Print a report."""
-    census = report.taken.census
-    console.print(_occupancy_table(report, top))
-    _lines(console, _after_occupancy(report, top))
-    console.print(_principals_table(report, top))
-    _lines(console, _after_principals(report, top))
-    console.print(_brokers_table(report, limit))
-    _lines(console, _after_brokers(report, limit))
+    parts = [_by_topic(report, top), _by_principal(report, top), _by_broker(report, limit)]
     if report.failovers:
-        console.print(_failover_table(report.failovers, limit))
-        _lines(console, _after_failovers(report.failovers))
+        parts.append(_after_a_death(report.failovers, limit))
     if report.what_if is not None:
-        console.print(_freed_table(report.what_if, census))
-        console.print(_lost_table(report.what_if))
-        _lines(console, _after_what_if(report.what_if))
+        parts.append(_with_other_expiration(report.what_if, report.taken.census))
+    for part in chain.from_iterable(parts):
+        console.print(printable(part) if isinstance(part, str) else part)
 
 
 def report_dict(report: CensusReport) -> dict[str, Any]:
-    """Return a report in the types of JSON."""
+    """Return a report as dictionaries and lists."""
     census = report.taken.census
+    brokers = [asdict(each) for each in report.brokers]
+    what_if = report.what_if and {
+        **asdict(report.what_if),
+        "lost": [asdict(each) | {"silent": each.silent} for each in report.what_if.lost],
+    }
     return {
-        "taken_at": to_time(report.taken.census.taken_at_ms).isoformat(),
+        "taken_at": to_time(census.taken_at_ms),
         "requests": report.taken.requests,
         "principals_known": report.taken.is_tapped,
         "unanswered": [asdict(each) for each in report.taken.unanswered],
         "down": [{"broker_id": each, "reason": reason} for each, reason in report.taken.down.items()],
-        "brokers": [_broker_dict(each) for each in report.brokers],
+        "brokers": [each | each["forecasts"][0] | {"forecasts": each["forecasts"]} for each in brokers],
         "bytes_per_entry": census.bytes_per_entry,
         "occupancy": [asdict(each) | {"estimated_bytes": census.bytes_of(each.held_pids)} for each in report.occupancy],
         "principals": [asdict(each) | {"estimated_bytes": census.bytes_of(each.entries)} for each in report.held],
         "failovers": [asdict(each) for each in report.failovers],
-        "what_if": None if report.what_if is None else _what_if_dict(report.what_if),
+        "what_if": what_if,
     }
 
 
-def _lines(console: Console, lines: Iterable[str]) -> None:
-    for line in lines:
-        console.print(printable(line))
+def occupancy_registry(seconds_to_limit: Mapping[int, float], held_pids: Mapping[int, int]) -> CollectorRegistry:
+    """Return the metrics of a census, by broker."""
+    registry = CollectorRegistry()
+    for (name, text), values in zip(_METRICS.items(), (seconds_to_limit, held_pids), strict=True):
+        gauge = Gauge(f"pid_quota_occupancy_{name}", text, ["broker"], registry=registry)
+        for broker_id, value in values.items():
+            gauge.labels(broker_id).set(value)
+    return registry
+
+
+def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
+    """Write metrics for node_exporter's textfile collector: a census is occasional, so there is no server to scrape."""
+    # A broker that will not reach its limit has no seconds to it.
+    reached = {each.broker_id: each.worst.limit_reached_at for each in report.brokers}
+    seconds = {number: max(0.0, (at - now).total_seconds()) for number, at in reached.items() if at is not None}
+    registry = occupancy_registry(seconds, {each.broker_id: each.held_pids for each in report.brokers})
+    try:
+        write_to_textfile(str(file), registry)
+    except OSError as error:
+        msg = f"can't write {file} ({error.strerror}): name a file in node_exporter's textfile folder"
+        raise JobError(msg) from error
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
     """Return a table whose counts have separators; ids of brokers stay as they are."""
-    cells = ([_cell(name, value) for name, value in zip(columns, row, strict=False)] for row in rows)
+    ids = ("broker", "if it dies")
+    cells = (
+        [
+            f"{value:,}" if isinstance(value, int) and name not in ids else value
+            for name, value in zip(columns, row, strict=False)
+        ]
+        for row in rows
+    )
     return TextTable(columns, cells, title=title, right=set(columns[1:]) - {"principal"})
 
 
-def _cell(column: str, value: object) -> object:
-    return _count(value) if isinstance(value, int) and column not in ("broker", "if it dies") else value
-
-
-# What is held
-
-
-def _occupancy_table(report: CensusReport, top: int) -> TextTable:
+def _by_topic(report: CensusReport, top: int) -> Iterator[TextTable | str]:
     columns = ("topic", "principal", "broker", "led_pids", "held_pids", "in transaction", "about")
     rows = []
     for row in report.occupancy[:top]:
         counts = (row.led_pids, row.held_pids, row.open_transactions)
         heap = size(report.taken.census.bytes_of(row.held_pids))
         rows.append((row.topic, row.principal, row.broker_id, *counts, heap))
-    return _table("held now", columns, rows)
-
-
-def _after_occupancy(report: CensusReport, top: int) -> Iterator[str]:
+    yield _table("held now", columns, rows)
     rest = report.occupancy[top:]
     if rest:
-        held = _count(sum(row.held_pids for row in rest))
-        yield f"and {plural(len(rest), 'more row')} with {held} held_pids: see --top, --json"
+        held = sum(row.held_pids for row in rest)
+        yield f"and {plural(len(rest), 'more row')} with {held:,} held_pids: see --top, --json"
     if not report.taken.is_tapped:
         yield "no topic produce-events, so the owners are unknown. Start `pid-quota tap`, which creates it"
     missing = report.taken.unanswered
@@ -101,40 +122,25 @@ def _after_occupancy(report: CensusReport, top: int) -> Iterator[str]:
     yield ""
 
 
-def _principals_table(report: CensusReport, top: int) -> TextTable:
-    heap = report.taken.census.bytes_of
-    rows = ((each.principal, each.producer_ids, each.entries, size(heap(each.entries))) for each in report.held[:top])
-    return _table("by principal, all brokers", ("principal", "producer ids", "entries", "about"), rows)
-
-
-def _after_principals(report: CensusReport, top: int) -> Iterator[str]:
-    rest = report.held[top:]
+def _by_principal(report: CensusReport, top: int) -> Iterator[TextTable | str]:
+    census = report.taken.census
+    shown, rest = report.held[:top], report.held[top:]
+    rows = ((each.principal, each.producer_ids, each.entries, size(census.bytes_of(each.entries))) for each in shown)
+    yield _table("by principal, all brokers", ("principal", "producer ids", "entries", "about"), rows)
     if rest:
-        entries = _count(sum(each.entries for each in rest))
-        yield f"and {plural(len(rest), 'more principal')} with {entries} entries: see --top, --json"
-    heap = report.taken.census.bytes_per_entry
+        entries = sum(each.entries for each in rest)
+        yield f"and {plural(len(rest), 'more principal')} with {entries:,} entries: see --top, --json"
+    heap = census.bytes_per_entry
     yield f"an entry is one producer id on one replica of one partition, about {heap} bytes (docs/kip-854.md)"
     yield ""
 
 
-def _brokers_table(report: CensusReport, limit: int | None) -> TextTable:
+def _by_broker(report: CensusReport, limit: int | None) -> Iterator[TextTable | str]:
     columns = ["broker", "led_pids", "held_pids", "in transaction", "about", "expiration", "new/h", "in 1 h", "in 24 h"]
-    columns += ["settles at"] if limit is None else ["settles at", f"reaches {_count(limit)}"]
+    columns += ["settles at"] if limit is None else ["settles at", f"reaches {limit:,}"]
     rows = [_broker_cells(report.taken.census, each, limit) for each in report.brokers]
     rows += [(broker_id, "DOWN") for broker_id in report.taken.down]
-    return _table("brokers, at the higher of today's rate and lately's", columns, rows)
-
-
-def _broker_cells(census: Census, broker: BrokerOutlook, limit: int | None) -> tuple[object, ...]:
-    counts = (broker.broker_id, broker.led_pids, broker.held_pids, broker.open_transactions)
-    now = (*counts, size(broker.estimated_bytes), _duration(broker.expiration_ms))
-    worst = broker.worst
-    held = (_held(census, each) for each in (worst.pids_in_1h, worst.pids_in_24h, worst.settles_at))
-    later = (f"{worst.pids_per_hour:,.0f}", *held)
-    return (*now, *later) if limit is None else (*now, *later, _moment(worst.limit_reached_at))
-
-
-def _after_brokers(report: CensusReport, limit: int | None) -> Iterator[str]:
+    yield _table("brokers, at the higher of today's rate and lately's", columns, rows)
     for broker_id, reason in report.taken.down.items():
         yield f"NO ANSWER: broker {broker_id}, its producer ids are unknown: {reason}"
     for each in report.brokers:
@@ -147,8 +153,17 @@ def _after_brokers(report: CensusReport, limit: int | None) -> Iterator[str]:
     for each in report.brokers:
         reached = each.worst.limit_reached_at
         if limit is not None and reached is not None and reached <= taken_at:
-            yield f"ALERT broker {each.broker_id} holds {_count(each.held_pids)}, the limit is {_count(limit)}"
+            yield f"ALERT broker {each.broker_id} holds {each.held_pids:,}, the limit is {limit:,}"
     yield ""
+
+
+def _broker_cells(census: Census, broker: BrokerOutlook, limit: int | None) -> tuple[object, ...]:
+    counts = (broker.broker_id, broker.led_pids, broker.held_pids, broker.open_transactions)
+    now = (*counts, size(broker.estimated_bytes), _duration(broker.expiration_ms))
+    worst = broker.worst
+    held = (_held(census, each) for each in (worst.pids_in_1h, worst.pids_in_24h, worst.settles_at))
+    later = (f"{worst.pids_per_hour:,.0f}", *held)
+    return (*now, *later) if limit is None else (*now, *later, _moment(worst.limit_reached_at))
 
 
 def _rates(census: Census, broker: BrokerOutlook, limit: int | None) -> Iterator[str]:
@@ -156,7 +171,7 @@ def _rates(census: Census, broker: BrokerOutlook, limit: int | None) -> Iterator
     worst, today = broker.worst, broker.forecasts[-1]
     yield f"broker {broker.broker_id}: {_rate(worst)}{'' if worst is today else ', faster than today, if it continues'}"
     if worst is not today:
-        reached = "" if limit is None else f", reaches {_count(limit)}: {_moment(today.limit_reached_at)}"
+        reached = "" if limit is None else f", reaches {limit:,}: {_moment(today.limit_reached_at)}"
         held = [_held(census, each) for each in (today.pids_in_1h, today.pids_in_24h, today.settles_at)]
         yield (
             f"broker {broker.broker_id}, at today's {_rate(today)}: {held[0]} in 1 h, "
@@ -166,29 +181,24 @@ def _rates(census: Census, broker: BrokerOutlook, limit: int | None) -> Iterator
         yield f"broker {broker.broker_id}: idle times do not show a flood younger than an hour: keep sweeps, --tables"
     if worst.swing > _MUCH * worst.settles_at:
         low, high = (round(worst.settles_at + sign * worst.swing / 2) for sign in (-1, 1))
-        yield f"broker {broker.broker_id}: goes up and down from check to check, {_count(low)} to {_count(high)}"
+        yield f"broker {broker.broker_id}: goes up and down from check to check, {low:,} to {high:,}"
 
 
 def _rate(forecast: Forecast) -> str:
-    counted = f"{_count(forecast.rate_pids)} in {_rough_duration(forecast.rate_seconds)}"
+    counted = f"{forecast.rate_pids:,} in {_rough_duration(forecast.rate_seconds)}"
     sure = "" if forecast.rate_error is None else f", ± {forecast.rate_error:.0%}"
     return f"{forecast.pids_per_hour:,.0f} an hour by {forecast.rate_source} ({counted}{sure})"
 
 
-# What a death would do
-
-
-def _failover_table(deaths: Sequence[Failover], limit: int | None) -> TextTable:
-    columns = ("if it dies", "broker", "led_pids now", "led_pids then", "held_pids then")
-    pairs = [(death.dead, each) for death in deaths for each in death.survivors]
-    rows = [(dead, each.broker_id, each.led_before, each.led_pids, each.held_pids) for dead, each in pairs]
-    if limit is None:
-        return _table("failover", columns, rows)
-    judged = [(*row, "OVER" if each.held_pids >= limit else "ok") for row, (_, each) in zip(rows, pairs, strict=True)]
-    return _table("failover", (*columns, "limit"), judged)
-
-
-def _after_failovers(deaths: Sequence[Failover]) -> Iterator[str]:
+def _after_a_death(deaths: Sequence[Failover], limit: int | None) -> Iterator[TextTable | str]:
+    columns = ["if it dies", "broker", "led_pids now", "led_pids then", "held_pids then"]
+    columns += [] if limit is None else ["limit"]
+    rows: list[tuple[object, ...]] = []
+    for death in deaths:
+        for each in death.survivors:
+            row = (death.dead, each.broker_id, each.led_before, each.led_pids, each.held_pids)
+            rows.append(row if limit is None else (*row, "OVER" if each.held_pids >= limit else "ok"))
+    yield _table("failover", columns, rows)
     for death in deaths:
         if death.leaderless:
             topic, partition = death.leaderless[0]
@@ -198,27 +208,18 @@ def _after_failovers(deaths: Sequence[Failover]) -> Iterator[str]:
     yield ""
 
 
-# What another expiration would do
-
-
-def _freed_table(what_if: WhatIf, census: Census) -> TextTable:
-    title = f"with producer.id.expiration.ms={what_if.expiration_ms} ({_duration(what_if.expiration_ms)})"
+def _with_other_expiration(what_if: WhatIf, census: Census) -> Iterator[TextTable | str]:
+    limit = _duration(what_if.expiration_ms)
+    title = f"with producer.id.expiration.ms={what_if.expiration_ms} ({limit})"
     columns = ("broker", "held_pids now", "freed", "about", "kept by open transactions")
     rows = []
     for each in what_if.freed:
         heap = size(census.bytes_of(each.freed_pids))
         rows.append((each.broker_id, each.held_pids, each.freed_pids, heap, each.kept_open))
-    return _table(title, columns, rows)
-
-
-def _lost_table(what_if: WhatIf) -> TextTable:
-    columns = ("principal", "producers", "alive", "long-lived", "silent")
-    rows = ((each.principal, each.producers, each.alive, each.long_lived, each.silent) for each in what_if.lost)
-    return _table("producers that would lose dedup", columns, rows)
-
-
-def _after_what_if(what_if: WhatIf) -> Iterator[str]:
-    limit = _duration(what_if.expiration_ms)
+    yield _table(title, columns, rows)
+    lost = ((each.principal, each.producers, each.alive, each.long_lived, each.silent) for each in what_if.lost)
+    names = ("principal", "producers", "alive", "long-lived", "silent")
+    yield _table("producers that would lose dedup", names, lost)
     yield f"alive: in use elsewhere within {limit}. long-lived: had produced for longer than {limit} before its pause."
     yield "silent: paused or gone, which brokers can't distinguish."
     yield "Transactional producers lose nothing between transactions."
@@ -228,19 +229,12 @@ def _after_what_if(what_if: WhatIf) -> Iterator[str]:
     yield from what_if.commands
 
 
-# Figures
-
-
 def _moment(at: datetime | None) -> str:
     return "never" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def _held(census: Census, entries: int) -> str:
-    return f"{_count(entries)} ({size(census.bytes_of(entries))})"
-
-
-def _count(number: int) -> str:
-    return f"{number:,}"
+    return f"{entries:,} ({size(census.bytes_of(entries))})"
 
 
 def _rough_duration(seconds: float) -> str:
@@ -263,20 +257,3 @@ def _duration(ms: int) -> str:
         ('1 d', '90 min', '1500 ms')
     """
     return next((f"{ms // factor} {unit}" for unit, factor in _UNITS_MS if ms and ms % factor == 0), f"{ms} ms")
-
-
-# JSON
-
-
-def _broker_dict(outlook: BrokerOutlook) -> dict[str, Any]:
-    forecasts = [_forecast_dict(each) for each in outlook.forecasts]
-    return asdict(outlook) | forecasts[0] | {"forecasts": forecasts}
-
-
-def _forecast_dict(forecast: Forecast) -> dict[str, Any]:
-    reached = forecast.limit_reached_at
-    return asdict(forecast) | {"limit_reached_at": None if reached is None else reached.isoformat()}
-
-
-def _what_if_dict(what_if: WhatIf) -> dict[str, Any]:
-    return asdict(what_if) | {"lost": [asdict(each) | {"silent": each.silent} for each in what_if.lost]}

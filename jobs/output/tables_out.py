@@ -3,15 +3,13 @@
 import csv
 import io
 import json
-import math
-import sys
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
 from typing import Any, Literal
 
 import typer
 
-from jobs.output.terminal import output, printable
+from jobs.output.json_out import json_value, print_exactly, print_json
+from jobs.output.terminal import output
 from jobs.output.text_tables import TextTable
 from tables.store.values import Answer
 
@@ -32,24 +30,21 @@ def form(*, as_json: bool, as_csv: bool) -> Form:
 
 def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
     """Print the rows; as a table, with the values of some columns written in a form of their own."""
+    made = formats or {}
     if wanted == "table":
-        output().print(to_table(answer, formats))
-        return
-    # CSV ends in a line break already.
-    text = to_json(answer) + "\n" if wanted == "json" else to_csv(answer)
-    # `typer.echo` would remove colour codes, which may be part of a name, from a pipe.
-    print(_harmless(text) if sys.stdout.isatty() else text, end="", flush=True)
-
-
-def _harmless(text: str) -> str:
-    """Escape control characters, which would control the terminal; a pipe gets the text unchanged."""
-    return "\n".join(printable(line).plain for line in text.split("\n"))
-
-
-def to_json(answer: Answer) -> str:
-    """Return the rows as a JSON array of objects; times in ISO 8601, bytes in hex, NaN and infinity as null."""
-    records = [{name: json_value(value) for name, value in record.items()} for record in answer.records()]
-    return json.dumps(records, ensure_ascii=False, allow_nan=False, indent=2)
+        rows = (
+            [
+                made[name](value) if name in made and value is not None else value
+                for name, value in zip(answer.columns, row, strict=True)
+            ]
+            for row in answer.rows
+        )
+        output().print(TextTable(answer.columns, rows, right=made))
+    elif wanted == "json":
+        print_json(answer.records(), indent=2)
+    else:
+        # CSV ends in a line break already.
+        print_exactly(to_csv(answer), end="")
 
 
 def to_csv(answer: Answer) -> str:
@@ -64,36 +59,6 @@ def to_csv(answer: Answer) -> str:
     writer.writerow(answer.columns)
     writer.writerows([_cell(value) for value in row] for row in answer.rows)
     return text.getvalue()
-
-
-def to_table(answer: Answer, formats: Formats | None = None) -> TextTable:
-    """Return the rows as a table for people."""
-    made = formats or {}
-    rows = (
-        [
-            made[name](value) if name in made and value is not None else value
-            for name, value in zip(answer.columns, row, strict=True)
-        ]
-        for row in answer.rows
-    )
-    return TextTable(answer.columns, rows, right=made)
-
-
-def json_value(value: Any) -> Any:
-    """Return a value in the types of JSON: times in UTC as ISO 8601, bytes in hex, NaN and infinity as null."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, datetime):
-        return (value.astimezone(timezone.utc) if value.tzinfo else value).isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, Mapping):
-        return {str(key): json_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [json_value(item) for item in value]
-    return str(value)
 
 
 def _cell(value: Any) -> Any:

@@ -138,14 +138,7 @@ def one_line(message: str) -> str:
 
 
 def missing_extra(error: BaseException, arguments: Sequence[str]) -> str:
-    """Return a sentence that says what to install; empty if the error is another one.
-
-    Examples:
-        >>> missing_extra(ModuleNotFoundError(name="duckdb"), ["sql"])
-        "this command needs duckdb, which is not installed: pip install 'pid-quota[tables]'"
-        >>> missing_extra(ModuleNotFoundError(name="duckling"), ["sql"])
-        ''
-    """
+    """Return a sentence that says what to install; empty if the error is another one."""
     module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if module not in OF_TABLES:
         return ""

@@ -27,14 +27,9 @@ _MAX_FOLDED = 6
 
 
 class TextTable:
-    """A table that fits itself to the console.
+    """A table that fits itself to the console; the most important column is the first.
 
-    Args:
-        columns: Names, the most important first.
-        rows: A value per column, None for nothing; columns at the end may be missing.
-        title: A line above it.
-        right: Columns aligned to the right, as those with numbers only are.
-        gap: Blanks between columns.
+    A row may miss columns at its end. Columns in `right` are aligned to the right, as those with numbers only are.
     """
 
     def __init__(
@@ -64,7 +59,10 @@ class _Column:
         self.width = max(cell_len(cell.plain) for cell in (self.name, *self.cells))
         self.is_empty = all(cell.plain in _EMPTY for cell in self.cells)
         self.is_prose = any(" " in cell.plain for cell in self.cells)
-        self.is_right = is_right or _is_numeric(values)
+        numbers = [value for value in values if value is not None]
+        self.is_right = is_right or (
+            bool(numbers) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in numbers)
+        )
 
     def padded(self, cell: Text, width: int) -> Text:
         padding = Text(" " * (width - cell_len(cell.plain)))
@@ -195,8 +193,3 @@ def _wrapped(console: Console, text: Text, width: int) -> list[Text]:
     for line in lines:
         line.rstrip()
     return lines or [Text()]
-
-
-def _is_numeric(values: Sequence[object]) -> bool:
-    numbers = [value for value in values if value is not None]
-    return bool(numbers) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers)

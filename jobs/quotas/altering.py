@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
-from jobs.errors import QuotaCommandError
+from jobs.errors import JobError
 from quota.allowance import BURST, RATE, Allowance
 from tables.errors import NoSuchQuotaError
 from tables.quotas.quota_entry import QuotaEntry, entity_words
@@ -11,20 +11,9 @@ from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quota
 
 
 def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str) -> Allowance:
-    """Set numbers of a quota; return what it allows then.
+    """Set numbers of a quota, such as `producer_ids_rate=10,producer_ids_burst=600`; return what it allows then.
 
-    Args:
-        tables: Folder of path tables, or `catalog.schema`; the tables must exist, since a missing folder is probably
-            a mistyped `--tables`.
-        entity_name: Bare user name, None for the default.
-        text: Such as `producer_ids_rate=10,producer_ids_burst=600`.
-        now: Of the change.
-        who: Makes it.
-
-    Raises:
-        QuotaCommandError: If the text names something else, or twice.
-        InvalidQuotaError: If a number is out of range, or there is a burst and no rate.
-        TableError: If the table is missing, or can't be read or written.
+    The tables must exist, since a missing folder is probably a mistyped `--tables`. No name means the default.
     """
     numbers: dict[str, float] = {}
     for part in text.split(","):
@@ -36,7 +25,7 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
         except ValueError:
             given = f"{value!r} is not a number" if equals else "there is no value"
             msg = f"--add-config {text!r}: {given}. For example, write {name}=50"
-            raise QuotaCommandError(msg) from None
+            raise JobError(msg) from None
     before = _in_force(tables, entity_name)
     kept = {} if before is None else {RATE: before.producer_ids_rate, BURST: before.producer_ids_burst}
     allowance = Allowance.of(kept | numbers)
@@ -69,8 +58,8 @@ def _known(key: str, seen: dict[str, float]) -> str:
     name = key.strip()
     if name not in (RATE, BURST):
         msg = f"quota {name!r} is unknown. Quotas here have {RATE} and {BURST}"
-        raise QuotaCommandError(msg)
+        raise JobError(msg)
     if name in seen:
         msg = f"{name} appears twice. Give it once"
-        raise QuotaCommandError(msg)
+        raise JobError(msg)
     return name

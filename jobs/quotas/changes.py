@@ -26,7 +26,7 @@ class Change:
     after: Allowance | None
 
     @property
-    def kind(self) -> str:
+    def action(self) -> str:
         """add, change or remove."""
         if self.before is None:
             return "add"
@@ -35,14 +35,14 @@ class Change:
     def line(self) -> str:
         """Return the change as a line of a diff."""
         numbers = " -> ".join(str(each) for each in (self.before, self.after) if each is not None)
-        return f"{_SIGNS[self.kind]} {entity_words(self.entity_name)}: {numbers}"
+        return f"{_SIGNS[self.action]} {entity_words(self.entity_name)}: {numbers}"
 
     def record(self) -> dict[str, Any]:
         """Return the change in the types of JSON."""
         sides = {"before": self.before, "after": self.after}
         rates = {side: each and each.producer_ids_rate for side, each in sides.items()}
         bursts = {f"{side}_burst": each and each.producer_ids_burst for side, each in sides.items()}
-        return {"change": self.kind, "entity_name": self.entity_name} | rates | bursts
+        return {"change": self.action, "entity_name": self.entity_name} | rates | bursts
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,7 @@ class Plan:
 
     @classmethod
     def of(cls, entries: Iterable[QuotaEntry], wanted: Mapping[str | None, Allowance], *, prune: bool) -> "Plan":
-        """Compare the table with a file.
-
-        Args:
-            entries: The quotas in force.
-            wanted: Those of the file.
-            prune: Whether to remove the quotas that the file lacks.
-        """
+        """Compare the quotas in force with those of a file; `prune` removes the quotas that the file lacks."""
         before = {entry.entity_name: entry.allowance for entry in entries}
         names = sorted({**before, **wanted} if prune else wanted, key=lambda name: (name is not None, name or ""))
         every = [Change(name, before.get(name), wanted.get(name)) for name in names]
@@ -82,8 +76,8 @@ class Plan:
     def lines(self, *, dry_run: bool) -> Iterator[str]:
         """Yield the changes, and a summary."""
         yield from (change.line() for change in self.changes)
-        counts = {kind: sum(change.kind == kind for change in self.changes) for kind in _SIGNS}
-        words = (f"to {kind}" if dry_run else kind.removesuffix("e") + "ed" for kind in counts)
+        counts = {action: sum(change.action == action for change in self.changes) for action in _SIGNS}
+        words = (f"to {action}" if dry_run else action.removesuffix("e") + "ed" for action in counts)
         done = ", ".join(f"{count} {word}" for count, word in zip(counts.values(), words, strict=True))
         yield f"{'dry run, nothing is set: ' if dry_run else ''}{done}, {self.unchanged} unchanged"
         if self.kept:

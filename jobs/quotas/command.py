@@ -1,7 +1,6 @@
 """`pid-quota quotas`: sets, deletes and describes quotas, with the options of `kafka-configs.sh`."""
 
 import getpass
-import json
 import shlex
 from datetime import datetime, timezone
 from pathlib import Path
@@ -9,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.errors import QuotaCommandError, SuggestError
+from jobs.errors import JobError
 from jobs.options import CsvOption, JsonOption, TablesOption, full_name
 from jobs.output.human import plural
+from jobs.output.json_out import print_json
 from jobs.output.tables_out import Form, form, show
 from jobs.output.terminal import one_line, output, printable
 from jobs.output.text_tables import TextTable
@@ -93,7 +93,10 @@ def quotas(
         typer.echo(one_line(_suggested_command(tables, suggest_for)))
         return
     if export_file is not None:
-        _export(tables, export_file, as_json)
+        entries = _validated(tables)
+        write_quotas(export_file, entries)
+        count = len(entries)
+        _print_done(as_json, {"done": "exported", "entities": count}, f"exported: {plural(count, 'quota')}")
         return
     if import_file is not None:
         _import(tables, import_file, now, who, as_json, prune=prune, dry_run=dry_run)
@@ -111,9 +114,8 @@ def quotas(
     if add_config is not None:
         _print_change(as_json, "set", entity_name, altering.add(tables, entity_name, add_config, now, who))
     else:
-        _print_change(
-            as_json, "deleted", entity_name, altering.delete(tables, entity_name, delete_config or "", now, who)
-        )
+        left = altering.delete(tables, entity_name, delete_config or "", now, who)
+        _print_change(as_json, "deleted", entity_name, left)
 
 
 def _suggested_command(tables: str, principal: str) -> str:
@@ -123,7 +125,7 @@ def _suggested_command(tables: str, principal: str) -> str:
     allowance = next((each.allowance for each in found if each.principal == name), None)
     if allowance is None:
         msg = f"{name} has no window with new producer ids yet. Check the name with `pid-quota top --tables {tables}`"
-        raise SuggestError(msg)
+        raise JobError(msg)
     numbers = f"{RATE}={allowance.producer_ids_rate:.15g},{BURST}={allowance.burst:.15g}"
     entity = ("--entity-type", "users", "--entity-name", entity_name_of(name))
     return shlex.join(("pid-quota", "quotas", "--tables", tables, "--alter", "--add-config", numbers, *entity))
@@ -137,31 +139,20 @@ def _validated(tables: str) -> list[QuotaEntry]:
     return entries
 
 
-def _export(tables: str, file: Path, as_json: bool) -> None:
-    entries = _validated(tables)
-    write_quotas(file, entries)
-    _print_done(as_json, {"done": "exported", "entities": len(entries)}, f"exported: {plural(len(entries), 'quota')}")
-
-
 def _import(tables: str, file: Path, now: datetime, who: str, as_json: bool, *, prune: bool, dry_run: bool) -> None:
     plan = Plan.of(_validated(tables), read_quotas(file), prune=prune)
-    if not dry_run:
-        _apply(tables, plan, now, who)
+    if plan.changes and not dry_run:
+        wanted = [(change.entity_name, change.after) for change in plan.changes]
+        entries = [QuotaEntry.of(name, allowance, now, who) for name, allowance in wanted if allowance is not None]
+        set_quotas(tables, entries, [name for name, allowance in wanted if allowance is None])
     _print_done(as_json, {"done": "dry run" if dry_run else "set", **plan.record()}, *plan.lines(dry_run=dry_run))
     if dry_run and plan.changes:
         raise typer.Exit(WOULD_CHANGE)
 
 
-def _apply(tables: str, plan: Plan, now: datetime, who: str) -> None:
-    wanted = [(change.entity_name, change.after) for change in plan.changes]
-    entries = [QuotaEntry.of(name, allowance, now, who) for name, allowance in wanted if allowance is not None]
-    if wanted:
-        set_quotas(tables, entries, [name for name, allowance in wanted if allowance is None])
-
-
 def _print_done(as_json: bool, record: dict[str, Any], *lines: str) -> None:
     if as_json:
-        typer.echo(json.dumps(record, ensure_ascii=False))
+        print_json(record)
         return
     for line in lines:
         output().print(printable(line), soft_wrap=True)
@@ -192,51 +183,28 @@ def _describe(tables: str, entity_name: str | None, entity_default: bool, form_w
         default = next((entry.allowance for entry in entries if entry.entity_name is None), None)
         falls_to = "none holds" if default is None or entity_default else f"the default holds: {default} per window"
         msg = f"{entity_words(entity_name)} has no quota ({falls_to}). Set one with --alter --add-config {RATE}=50"
-        raise QuotaCommandError(msg)
+        raise JobError(msg)
     if form_wanted != "table":
-        records = [_record(entry) for entry in wanted]
-        show(Answer(_COLUMNS, tuple(tuple(record[name] for name in _COLUMNS) for record in records)), form_wanted)
+        show(Answer(_COLUMNS, tuple(("user", each.entity_name, *_values(each)) for each in wanted)), form_wanted)
         return
-    rows = [
-        (
-            entity_words(each.entity_name),
-            each.producer_ids_rate,
-            each.producer_ids_burst,
-            each.updated_at,
-            each.updated_by,
-        )
-        for each in wanted
-    ]
+    rows = [(entity_words(each.entity_name), *_values(each)) for each in wanted]
     output().print(TextTable(("entity", RATE, "burst", *_COLUMNS[4:]), rows) if rows else "no quotas are set")
 
 
-def _record(entry: QuotaEntry) -> dict[str, object]:
-    return {
-        "entity_type": "user",
-        "entity_name": entry.entity_name,
-        RATE: entry.producer_ids_rate,
-        BURST: entry.producer_ids_burst,
-        "updated_at": entry.updated_at.isoformat(),
-        "updated_by": entry.updated_by,
-    }
+def _values(entry: QuotaEntry) -> tuple[object, ...]:
+    return entry.producer_ids_rate, entry.producer_ids_burst, entry.updated_at, entry.updated_by
 
 
 def _print_change(as_json: bool, done: str, entity_name: str | None, allowance: Allowance | None) -> None:
     numbers = {RATE: allowance and allowance.producer_ids_rate, BURST: allowance and allowance.producer_ids_burst}
-    if as_json:
-        record = {"done": done, "entity_type": "user", "entity_name": entity_name, **numbers}
-        typer.echo(json.dumps(record, ensure_ascii=False))
-        return
     what = RATE if done == "set" or allowance is None else BURST
-    left = "; left:" if what == BURST else " ="
-    output().print(printable(f"{done}: {what} of {entity_words(entity_name)}{_now_words(left, allowance)}"))
-
-
-def _now_words(before: str, allowance: Allowance | None) -> str:
-    if allowance is None:
-        return ""
-    burst = "" if allowance.producer_ids_burst is None else f", {allowance.producer_ids_burst:.15g} at once"
-    return f"{before} {allowance.producer_ids_rate:.15g} new producer ids per window{burst}"
+    line = f"{done}: {what} of {entity_words(entity_name)}"
+    if allowance is not None:
+        line += "; left:" if what == BURST else " ="
+        line += f" {allowance.producer_ids_rate:.15g} new producer ids per window"
+        if allowance.producer_ids_burst is not None:
+            line += f", {allowance.producer_ids_burst:.15g} at once"
+    _print_done(as_json, {"done": done, "entity_type": "user", "entity_name": entity_name, **numbers}, line)
 
 
 def _fail(message: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from jobs.errors import QuotaCommandError
+from jobs.errors import JobError
 from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
 from tables.quotas.quota_entry import QuotaEntry
@@ -25,32 +25,28 @@ _SUFFIXES = (".csv", ".yaml", ".yml", ".json")
 def read_quotas(file: Path) -> dict[str | None, Allowance]:
     """Read and validate a file of quotas, by bare user name; None is the default.
 
-    Args:
-        file: `.csv` with the columns `entity_name`, `producer_ids_rate` and, if any quota has one,
-            `producer_ids_burst`; or `.yaml`, `.yml`, `.json` with a list of entries of those names. An empty name is
-            the default, an empty burst is none.
-
-    Raises:
-        QuotaCommandError: If the file can't be read, or an entry is invalid or a duplicate.
+    A `.csv` has the columns `entity_name`, `producer_ids_rate` and, if any quota has one, `producer_ids_burst`; a
+    `.yaml`, `.yml` or `.json` has a list of entries of those names. An empty name is the default;
+    an empty burst is none.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"--import {file} can't be read ({error}). Give a readable file in UTF-8"
-        raise QuotaCommandError(msg) from error
+        raise JobError(msg) from error
     if file.suffix not in _SUFFIXES:
         msg = f"--import {file} has no known file type. Name it .csv, .yaml or .json"
-        raise QuotaCommandError(msg)
+        raise JobError(msg)
     quotas: dict[str | None, Allowance] = {}
     for place, entry in (_parse_csv if file.suffix == ".csv" else _parse_yaml)(file, text):
         entity_name, allowance = _quota(file, place, entry)
         if entity_name in quotas:
             msg = f"--import {file}, {place}: {entity_name or 'the default'} appears twice. Keep one of them"
-            raise QuotaCommandError(msg)
+            raise JobError(msg)
         quotas[entity_name] = allowance
     if not quotas:
         msg = f"--import {file} holds no quota. Give each as {_NAME} and {RATE}"
-        raise QuotaCommandError(msg)
+        raise JobError(msg)
     return quotas
 
 
@@ -59,7 +55,7 @@ def write_quotas(file: Path, entries: Iterable[QuotaEntry]) -> None:
     rows = [_row(entry) for entry in entries]
     if file.suffix not in _SUFFIXES:
         msg = f"--export {file} has no known file type. Name it .csv, .yaml or .json"
-        raise QuotaCommandError(msg)
+        raise JobError(msg)
     if file.suffix == ".csv":
         lines = io.StringIO()
         columns = [_NAME, RATE, *([BURST] if any(BURST in row for row in rows) else [])]
@@ -75,7 +71,7 @@ def write_quotas(file: Path, entries: Iterable[QuotaEntry]) -> None:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         msg = f"--export {file} can't be written ({error.strerror}): choose another file"
-        raise QuotaCommandError(msg) from error
+        raise JobError(msg) from error
 
 
 def _row(entry: QuotaEntry) -> dict[str, Any]:
@@ -88,7 +84,7 @@ def _parse_csv(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     named = set(reader.fieldnames or ())
     if not {_NAME, RATE} <= named <= {_NAME, RATE, BURST, *_ALSO}:
         msg = f"--import {file} has the columns {reader.fieldnames}. The first line has to be {_NAME},{RATE},{BURST}"
-        raise QuotaCommandError(msg)
+        raise JobError(msg)
     return [(f"line {reader.line_num}", row) for row in reader]
 
 
@@ -102,7 +98,7 @@ class _OnceEach(yaml.SafeLoader):
             if key.value in seen:
                 place = f"{self.name}, line {key.start_mark.line + 1}"
                 msg = f"{place}: {key.value} appears twice in an entry. Nothing was set; keep one of them"
-                raise QuotaCommandError(msg)
+                raise JobError(msg)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -114,10 +110,10 @@ def _parse_yaml(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
         content = loader.get_single_data()
     except yaml.YAMLError as error:
         msg = f"--import {file} is not valid YAML: {' '.join(str(error).split())}. Compare `quotas --describe --json`"
-        raise QuotaCommandError(msg) from error
+        raise JobError(msg) from error
     if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
         msg = f"--import {file} is not a list of entries. Write '- {{{_NAME}: user1, {RATE}: 50}}' per line"
-        raise QuotaCommandError(msg)
+        raise JobError(msg)
     return [(f"entry {number}", entry) for number, entry in enumerate(content, start=1)]
 
 
@@ -136,7 +132,7 @@ def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, A
         except (ValueError, InvalidQuotaError) as error:
             wrong = error
     msg = f"--import {file}, {place}: {wrong}. Nothing was set; correct it and import the file again"
-    raise QuotaCommandError(msg) from (wrong if isinstance(wrong, Exception) else None)
+    raise JobError(msg) from (wrong if isinstance(wrong, Exception) else None)
 
 
 def _number(value: object) -> object:

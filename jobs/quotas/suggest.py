@@ -1,16 +1,16 @@
 """`pid-quota suggest-quotas`: suggests a quota per principal from its history, and replays the topic under it."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jobs.errors import SuggestError
+from jobs.errors import JobError
 from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption
-from jobs.output.tables_out import to_json, to_table
+from jobs.output.tables_out import show
 from jobs.output.terminal import output, printable
 from jobs.quotas.replay import replay
 from lifecycle.churn import Churn
@@ -45,19 +45,17 @@ def suggest_quotas(
     found = suggestions(tables, percentile=percentile, headroom=headroom, at_least=at_least)
     if not found:
         msg = f"{tables} has no window with new producer ids yet: let the stream run past its learning time first"
-        raise SuggestError(msg)
+        raise JobError(msg)
     if bootstrap_servers is not None:
         with open_store(tables) as store:
             settings = store.settings()
         refused = replay(as_entries(found), bootstrap_servers, kafka_config, settings, learn_seconds)
-        found = _with_refusals(found, refused)
+        found = [replace(each, refused=refused.get(each.principal, RefusalCounts(0, 0))) for each in found]
     if csv_file is not None:
         write_csv(csv_file, found)
-    answer = _answer(found)
+    show(_answer(found), "json" if as_json else "table")
     if as_json:
-        typer.echo(to_json(answer))
         return
-    output().print(to_table(answer))
     for each in found:
         if each.looks_like is not None:
             output().print(printable(_warning(each)), soft_wrap=True)
@@ -76,7 +74,7 @@ def write_csv(file: Path, found: Sequence[Suggestion]) -> None:
             )
     except OSError as error:
         msg = f"--csv {file} can't be written ({error.strerror}): choose another file"
-        raise SuggestError(msg) from error
+        raise JobError(msg) from error
 
 
 def _warning(suggestion: Suggestion) -> str:
@@ -88,26 +86,9 @@ def _warning(suggestion: Suggestion) -> str:
     )
 
 
-def _with_refusals(found: Sequence[Suggestion], refused: Mapping[str, RefusalCounts]) -> list[Suggestion]:
-    nothing = RefusalCounts(0, 0)
-    return [replace(each, refused=refused.get(each.principal, nothing)) for each in found]
-
-
 def _answer(found: Sequence[Suggestion]) -> Answer:
-    columns = (
-        *(
-            "principal",
-            "windows",
-            "most_pids",
-            "quota_now",
-            "burst_now",
-            "suggested",
-            "burst",
-            "would_refuse_pids",
-            "would_throttle",
-        ),
-        *("looks_like", "once_mended"),
-    )
+    now = ("principal", "windows", "most_pids", "quota_now", "burst_now")
+    suggested = ("suggested", "burst", "would_refuse_pids", "would_throttle", "looks_like", "once_mended")
     rows = tuple(
         (
             each.principal,
@@ -124,4 +105,4 @@ def _answer(found: Sequence[Suggestion]) -> Answer:
         )
         for each in found
     )
-    return Answer(columns, rows)
+    return Answer((*now, *suggested), rows)

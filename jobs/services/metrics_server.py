@@ -17,7 +17,7 @@ from prometheus_client import (
 from prometheus_client.registry import Collector
 
 from jobs import __version__
-from jobs.errors import MetricsError
+from jobs.errors import JobError
 from jobs.options import LOOPBACK
 
 _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -32,17 +32,8 @@ def serving(
 
     `/healthz` answers 200 while the process runs; `/readyz` too, or 503 with the reason if it does not do its work.
 
-    Args:
-        collector: Called at each scrape, from the server's threads.
-        port: Port to listen on; 0 takes a free one, None serves nothing.
-        host: Address to listen on.
-        unready: Says why the process does not do its work; empty if it does. Called as the collector is.
-
-    Yields:
-        The port; 0 if nothing is served.
-
-    Raises:
-        MetricsError: If the address can't be bound.
+    The server's threads call the collector at each scrape, and `unready`, which returns that reason. Port 0 takes a
+    free one, None serves nothing. Yields the port; 0 if nothing is served.
     """
     if port is None:
         yield 0
@@ -57,7 +48,7 @@ def serving(
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
         msg = f"metrics can't be served at {host}:{port} ({error.strerror}): choose another --metrics-port"
-        raise MetricsError(msg) from error
+        raise JobError(msg) from error
     server.set_app(_with_probes(make_wsgi_app(registry), unready))
     print(f"metrics at http://{host}:{server.server_port}/metrics", file=sys.stderr, flush=True)
     try:

@@ -1,6 +1,5 @@
 """`pid-quota broker-jar`: writes the jar that brokers load."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs.options import JsonOption
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jvm.broker_jar import JAR_NAME, broker_jar
 from wire.broker_lines import REPORTER_CLASS
@@ -28,7 +28,7 @@ def write_broker_jar(
     reporters = f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"
     if as_json:
         written = {"jar": str(folder / JAR_NAME), "metric.reporters": reporters}
-        typer.echo(json.dumps(written | {"authorizer.class.name": HOLD_AUTHORIZER}))
+        print_json(written | {"authorizer.class.name": HOLD_AUTHORIZER})
         return
     output().print(printable(f"wrote {folder / JAR_NAME}; in server.properties of each broker:"))
     output().print(f"  metric.reporters={reporters}", markup=False)

@@ -1,6 +1,5 @@
 """`pid-quota topics`: creates and describes our topics, and grants each role its rights."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
@@ -17,6 +16,7 @@ from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, TopicOutcome, Topi
 from broker.kafka.topics import DEFAULT_PARTITIONS
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
 from jobs.output.human import plural
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.setup.principals import (
     EnforcerPrincipal,
@@ -111,7 +111,7 @@ def show_grants(plan: Sequence[Grant], as_json: bool) -> None:
     """Print the rights, and what was done about each."""
     for each in plan:
         if as_json:
-            typer.echo(json.dumps({"principal": each.principal, "right": each.right.words, "action": each.action}))
+            print_json({"principal": each.principal, "right": each.right.words, "action": each.action})
         else:
             output().print(printable(f"{each.action} {each.words}"))
     if not as_json and any(each.action == "skipped" for each in plan):
@@ -121,7 +121,7 @@ def show_grants(plan: Sequence[Grant], as_json: bool) -> None:
 def _show(outcomes: Sequence[TopicOutcome], as_json: bool) -> None:
     for outcome in outcomes:
         if as_json:
-            typer.echo(json.dumps(asdict(outcome)))
+            print_json(asdict(outcome))
             continue
         wrong = "; ".join(f"{each.setting} is {each.found}, not {each.wanted}" for each in outcome.differences)
         output().print(

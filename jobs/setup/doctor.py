@@ -1,6 +1,5 @@
 """`pid-quota doctor`: checks a deployment, and says what mends it."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -21,7 +20,7 @@ from broker.doctor.cluster_checks import (
 from broker.doctor.enforcer_checks import check_enforcer, enforcers
 from broker.doctor.findings import Finding, Verdict, guarded, ok, warning, wrong
 from broker.doctor.tap_checks import check_clocks, check_taps
-from broker.enforcement.store.leases_of_others import kept_leases
+from broker.enforcement.store.lease_topic import kept_leases
 from broker.errors import TopicMissingError
 from broker.kafka.acls import AUTHORIZER
 from broker.kafka.client import KafkaAdmin
@@ -34,6 +33,7 @@ from broker.kafka.topics import admin_client
 from broker.tap.tap_status import DatedHeartbeat, read_dated_heartbeats, watch_states
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, OptionalTables
 from jobs.output.human import plural
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output
 from jobs.output.text_tables import TextTable
 from tables.errors import TablesError
@@ -72,7 +72,7 @@ def doctor(
         for finding in _findings(stack, kafka, tables, roles):
             findings.append(finding)
             if as_json:
-                typer.echo(json.dumps(asdict(finding)))
+                print_json(asdict(finding))
     failed = sum(each.verdict is Verdict.WRONG for each in findings)
     if not as_json:
         _show(findings, failed)

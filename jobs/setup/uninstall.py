@@ -1,6 +1,5 @@
 """`pid-quota uninstall`: removes what pid-quota made on the cluster."""
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Annotated
@@ -18,7 +17,7 @@ from broker.doctor.removal import (
     require_no_enforcer,
     topic_steps,
 )
-from broker.enforcement.store.leases_of_others import kept_leases
+from broker.enforcement.store.lease_topic import kept_leases
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
 from broker.kafka.grants import Grants
@@ -28,6 +27,7 @@ from broker.kafka.roles import Role
 from broker.kafka.topic_setup import TopicSetup
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
 from jobs.output.human import plural
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.setup.principals import (
     EnforcerPrincipal,
@@ -68,14 +68,14 @@ def uninstall(
             removed += 1
             action = "removed" if apply else "would remove"
             if as_json:
-                typer.echo(json.dumps({"action": action, "what": step.what}))
+                print_json({"action": action, "what": step.what})
             else:
                 output().print(printable(f"{action} {step.what}"))
         lines = broker_lines(
             settings_of_brokers(stack.enter_context(KafkaAdmin(kafka.kafka_python()))), REPORTER_CLASS, HOLD_AUTHORIZER
         )
     if as_json:
-        typer.echo(json.dumps({"by_hand": lines}))
+        print_json({"by_hand": lines})
         return
     for line in lines:
         output().print(printable(f"by hand: {line}"))

@@ -26,84 +26,26 @@ from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
 from tables.schema.specs import SinkName
 from wire.topics import PRODUCE_EVENTS
 
-CheckpointOption = Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")]
-KafkaSecret = Annotated[
-    str | None,
-    typer.Option(metavar="SCOPE/KEY", help="Client settings from a Databricks secret, instead of --kafka-config."),
-]
-LearnSeconds = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        help="After the first start, charge only PIDs that a tap knows to be new, for so long. [default: the window]",
-    ),
-]
-NewCheckpoint = Annotated[
-    bool,
-    typer.Option(
-        "--new-checkpoint/--no-new-checkpoint",
-        help="Resume where an earlier stream's rows end, with a new checkpoint.",
-        show_default=False,
-    ),
-]
-NewTables = Annotated[
-    bool,
-    typer.Option(
-        "--new-tables", help="Continue although the tables of this checkpoint are gone; their quotas are lost."
-    ),
-]
-MaxPrincipals = Annotated[
-    int, typer.Option(min=1, help="Principals to track individually; others share ledgers and are never throttled.")
-]
-MaxUnchargedBytes = Annotated[
-    int,
-    typer.Option(
-        min=1024,
-        help="Most bytes of a principal's filter of uncharged PIDs; beyond it, the principal is not throttled.",
-    ),
-]
-Master = Annotated[
-    str,
-    typer.Option(help="Spark master, such as spark://host:7077; local[*] takes the cores that this process may use."),
-]
-PyFiles = Annotated[str, typer.Option(help="Wheel of pid-quota, for workers that do not have it installed.")]
-
-Sink = Annotated[
-    SinkName | None,
-    typer.Option(help="Writer of the tables. [default: deltalake in a local folder, else delta-spark]"),
-]
-
-MetricsTop = Annotated[
-    int, typer.Option(min=1, help="Principals with their own metrics; all others are summed as 'other'.")
-]
-
-StateBuckets = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        show_default="24 in a new checkpoint",
-        help="Number of state buckets; 0 keeps a state per principal. A checkpoint keeps its number.",
-    ),
-]
-MaxOffsets = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        show_default=f"{EVENTS_PER_SECOND} events per second of the trigger, {MIN_EVENTS} to {MAX_EVENTS}",
-        help="Limit of records per micro-batch.",
-    ),
-]
-
 
 def stream(
     bootstrap_servers: BootstrapServers,
     tables: TablesOption,
-    checkpoint: CheckpointOption,
+    checkpoint: Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")],
     topic: TopicOption = PRODUCE_EVENTS,
     trigger: Annotated[str, typer.Option(help="Interval of micro-batches, or available-now.")] = "5 seconds",
     kafka_config: KafkaConfigFile = None,
-    kafka_secret: KafkaSecret = None,
-    learn_seconds: LearnSeconds = None,
+    kafka_secret: Annotated[
+        str | None,
+        typer.Option(metavar="SCOPE/KEY", help="Client settings from a Databricks secret, instead of --kafka-config."),
+    ] = None,
+    learn_seconds: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="After the first start, charge only PIDs that a tap knows to be new, for so long. "
+            "[default: the window]",
+        ),
+    ] = None,
     scope: Annotated[
         Scope, typer.Option(help="One budget per principal, or one per principal and broker.")
     ] = "cluster",
@@ -116,18 +58,62 @@ def stream(
     metrics_interval_seconds: Annotated[
         float, typer.Option(help="Interval of an active principal's metrics rows.")
     ] = 60.0,
-    max_offsets_per_trigger: MaxOffsets = None,
-    max_principals: MaxPrincipals = 50_000,
-    max_uncharged_bytes: MaxUnchargedBytes = QuotaConfig.max_uncharged_bytes,
-    new_checkpoint: NewCheckpoint = False,
-    new_tables: NewTables = False,
-    master: Master = "local[*]",
-    py_files: PyFiles = "",
-    sink: Sink = None,
-    state_buckets: StateBuckets = None,
+    max_offsets_per_trigger: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            show_default=f"{EVENTS_PER_SECOND} events per second of the trigger, {MIN_EVENTS} to {MAX_EVENTS}",
+            help="Limit of records per micro-batch.",
+        ),
+    ] = None,
+    max_principals: Annotated[
+        int, typer.Option(min=1, help="Principals to track individually; others share ledgers and are never throttled.")
+    ] = 50_000,
+    max_uncharged_bytes: Annotated[
+        int,
+        typer.Option(
+            min=1024,
+            help="Most bytes of a principal's filter of uncharged PIDs; beyond it, the principal is not throttled.",
+        ),
+    ] = QuotaConfig.max_uncharged_bytes,
+    new_checkpoint: Annotated[
+        bool,
+        typer.Option(
+            "--new-checkpoint/--no-new-checkpoint",
+            help="Resume where an earlier stream's rows end, with a new checkpoint.",
+            show_default=False,
+        ),
+    ] = False,
+    new_tables: Annotated[
+        bool,
+        typer.Option(
+            "--new-tables", help="Continue although the tables of this checkpoint are gone; their quotas are lost."
+        ),
+    ] = False,
+    master: Annotated[
+        str,
+        typer.Option(
+            help="Spark master, such as spark://host:7077; local[*] takes the cores that this process may use."
+        ),
+    ] = "local[*]",
+    py_files: Annotated[str, typer.Option(help="Wheel of pid-quota, for workers that do not have it installed.")] = "",
+    sink: Annotated[
+        SinkName | None,
+        typer.Option(help="Writer of the tables. [default: deltalake in a local folder, else delta-spark]"),
+    ] = None,
+    state_buckets: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            show_default="24 in a new checkpoint",
+            help="Number of state buckets; 0 keeps a state per principal. A checkpoint keeps its number.",
+        ),
+    ] = None,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
-    metrics_top: MetricsTop = 100,
+    metrics_top: Annotated[
+        int, typer.Option(min=1, help="Principals with their own metrics; all others are summed as 'other'.")
+    ] = 100,
 ) -> None:
     """Run the stream: produce events from Kafka to decisions and metrics in Delta tables."""
     require_spark()

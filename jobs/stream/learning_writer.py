@@ -1,15 +1,15 @@
 """Writes a stream's requests to learn anew to the topic that taps follow (`broker.tap.learning_requests`)."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
 from broker.errors import BrokerError
 from broker.kafka.topics import ensure_topic
-from wire.learning_request import LearningRequest
-from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
+from wire.records import LearningRequest
+from wire.topics import LEARNING_REQUESTS
 
 _TIMEOUT_S = 5.0
 _UNREQUESTED = "can't request of the taps to ask the brokers (%s): this stream learns by waiting. Grant WRITE on %s"
@@ -17,19 +17,14 @@ _UNREQUESTED = "can't request of the taps to ask the brokers (%s): this stream l
 _log = logging.getLogger(__name__)
 
 
-def request_writer(config: Mapping[str, str]) -> Callable[[str, LearningRequest], None]:
-    """Return a function that writes a stream's request under its id; what can't be written is logged.
+def write_request(config: Mapping[str, str], stream: str, request: LearningRequest) -> None:
+    """Write a stream's request under its id; log a request that can't be written.
 
-    Args:
-        config: confluent-kafka settings of a user with WRITE on the topic, and CREATE if it is missing.
+    The user of `config` needs WRITE on the topic, and CREATE if it is missing.
     """
-
-    def write(stream: str, request: LearningRequest) -> None:
-        reason = _write(config, stream, request)
-        if reason:
-            _log.warning(_UNREQUESTED, reason, LEARNING_REQUESTS)
-
-    return write
+    reason = _write(config, stream, request)
+    if reason:
+        _log.warning(_UNREQUESTED, reason, LEARNING_REQUESTS)
 
 
 def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> str:
@@ -42,7 +37,7 @@ def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> 
 
     try:
         # A record for a missing topic would wait until it times out.
-        ensure_topic(config, LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, _TIMEOUT_S)
+        ensure_topic(config, LEARNING_REQUESTS, _TIMEOUT_S)
     except BrokerError as error:
         return str(error)
     # Not idempotent: a stream has no producer id.

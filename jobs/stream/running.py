@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.errors import TopicMissingError
@@ -16,7 +17,7 @@ from jobs.options import LOOPBACK
 from jobs.output.progress import print_status
 from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
-from jobs.stream.learning_writer import request_writer
+from jobs.stream.learning_writer import write_request
 from jobs.stream.stream_metrics import StreamMetrics
 from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
@@ -60,11 +61,7 @@ class Launch:
     Attributes:
         learn_seconds: Length of the learning time if this is the first start; 0 for none.
         new_tables: Whether a running stream may continue with other tables.
-        master: Spark master, if this process starts the session.
-        py_files: Wheel for its workers.
-        metrics_port: Where metrics are served to Prometheus; None for nowhere.
-        metrics_host: At which address.
-        metrics_top: Principals with metrics of their own.
+        metrics_port: None serves no metrics.
         java_options: More options of the JVM that this process starts.
     """
 
@@ -91,7 +88,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
         options,
         learn_from_ms=learn_from_ms,
         learn_until_ms=learn_until_ms,
-        request_learning=request_writer(kafka.client()),
+        request_learning=partial(write_request, kafka.client()),
         events_per_record=events_per_record(kafka.client(), options.topic),
     )
     reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]

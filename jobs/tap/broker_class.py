@@ -1,6 +1,5 @@
 """`pid-quota tap load-class` and `unload-class`: load the class that the tap reads into running brokers."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -9,18 +8,15 @@ import typer
 
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
-from broker.kafka.reporters import ReportersChange, switch_class
+from broker.kafka.reporters import switch_class
 from jobs.errors import JobError
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 
 _IdsOption = Annotated[
     str | None, typer.Option(help="Change only these brokers, as 1,2,3. [default: all running brokers]")
 ]
-
-
-class BrokerClassError(JobError):
-    """Raised when a broker's reporters can't be changed."""
 
 
 def load_class(
@@ -47,29 +43,21 @@ def unload_class(
 
 
 def _switch(servers: str, config: Path | None, ids: str | None, as_json: bool, *, on: bool) -> None:
-    wanted = None if ids is None else _numbers(ids)
+    try:
+        wanted = None if ids is None else [int(part) for part in ids.split(",")]
+    except ValueError as error:
+        msg = f"{ids!r} is not a list of node ids, such as 1,2,3"
+        raise typer.BadParameter(msg, param_hint="--broker-ids") from error
     with KafkaAdmin(KafkaConfig.load(servers, config).kafka_python()).connect() as admin:
         changes = switch_class(admin, on=on, broker_ids=wanted)
     for change in changes:
         if as_json:
-            typer.echo(json.dumps(asdict(change)))
+            print_json(asdict(change))
         else:
-            output().print(printable(f"broker {change.broker_id}: {_outcome(change)}"))
+            already = "" if change.is_changed else " already"
+            outcome = change.problem or f"metric.reporters={','.join(change.reporters)}{already}"
+            output().print(printable(f"broker {change.broker_id}: {outcome}"))
     failed = [str(change.broker_id) for change in changes if change.problem]
     if failed:
         msg = f"brokers {', '.join(failed)} were not changed: see above"
-        raise BrokerClassError(msg)
-
-
-def _outcome(change: ReportersChange) -> str:
-    if change.problem:
-        return change.problem
-    return f"metric.reporters={','.join(change.reporters)}{'' if change.is_changed else ' already'}"
-
-
-def _numbers(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError as error:
-        msg = f"{text!r} is not a list of node ids, such as 1,2,3"
-        raise typer.BadParameter(msg, param_hint="--broker-ids") from error
+        raise JobError(msg)

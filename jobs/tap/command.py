@@ -1,6 +1,5 @@
 """`pid-quota tap`: turns the lines of a broker's class into produce events until it is stopped."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +19,7 @@ from broker.tap.asking import ask_brokers
 from broker.tap.source_tap import SourceTap
 from broker.tap.tap_metrics import TapMetrics
 from jobs.options import LOOPBACK, SERVERS, JsonOption, KafkaConfigFile, MetricsHost, MetricsPort, TopicOption
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output
 from jobs.services.metrics_server import serving
 from jobs.services.stopping import stopped_by_signals
@@ -108,7 +108,7 @@ def tap(
         running.run(stop)
     counters = asdict(running.counters)
     if as_json:
-        typer.echo(json.dumps(counters))
+        print_json(counters)
     else:
         output().print(", ".join(f"{name} {count}" for name, count in counters.items()))
 

@@ -1,6 +1,5 @@
 """`pid-quota tap poll`: polls brokers for the producer ids they hold, where their logs can't be read."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,11 +9,11 @@ import typer
 
 from broker.kafka.config import KafkaConfig
 from broker.tap.acl_owners import OwnerReason
-from broker.tap.poll_owners import OwnerPatterns
-from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
+from broker.tap.poll_placing import OwnerPatterns, PollOwners, PollPlacement, UnattributedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, TopicOption
 from jobs.output.human import plural
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.services.stopping import stopped_by_signals
 from wire.topics import PRODUCE_EVENTS
@@ -64,7 +63,7 @@ def poll_producers(
         output().print(_SUPER_USERS, markup=False)
     poll.run(stop)
     if as_json:
-        typer.echo(json.dumps(asdict(poll.counters)))
+        print_json(asdict(poll.counters))
     else:
         output().print(", ".join(f"{name} {count}" for name, count in asdict(poll.counters).items()), markup=False)
 
@@ -72,7 +71,7 @@ def poll_producers(
 def _show(counts: Sequence[LedProducers], as_json: bool) -> None:
     for each in counts:
         if as_json:
-            typer.echo(json.dumps(asdict(each)))
+            print_json(asdict(each))
         else:
             counts_of_it = f"{plural(each.producers, 'producer id')}, {each.in_transaction} in a transaction"
             output().print(printable(f"broker {each.broker_id}, {each.topic}: {counts_of_it}"))
@@ -80,19 +79,16 @@ def _show(counts: Sequence[LedProducers], as_json: bool) -> None:
 
 def _show_placement(placement: PollPlacement, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(asdict(placement)))
+        print_json(asdict(placement))
         return
     placed, of = placement.by_acls + placement.by_file, placement.producer_ids
     share = f" ({placed / of:.1%})" if of else ""
     how = f"{placement.by_acls} by ACLs, {placement.by_file} by the file"
     output().print(f"owners: {placed} of {plural(of, 'producer id')}{share}: {how}", markup=False)
     for each in placement.unattributed:
-        output().print(printable(f"  {each.producer_ids} without: {_REASONS[each.reason]}: {_examples(each)}"))
-
-
-def _examples(unattributed: Unattributed) -> str:
-    more = [plural(unattributed.more_topics, "more topic")] if unattributed.more_topics else []
-    return ", ".join([*map(_example, unattributed.topics), *more])
+        more = [plural(each.more_topics, "more topic")] if each.more_topics else []
+        examples = ", ".join([*map(_example, each.topics), *more])
+        output().print(printable(f"  {each.producer_ids} without: {_REASONS[each.reason]}: {examples}"))
 
 
 def _example(topic: UnattributedTopic) -> str:

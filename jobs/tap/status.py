@@ -1,8 +1,7 @@
 """`pid-quota tap status`: shows which brokers a tap watches, and which are blind spots."""
 
-import json
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -11,6 +10,7 @@ from broker.errors import TopicMissingError
 from broker.kafka.config import KafkaConfig
 from broker.tap.tap_status import STALE_SECONDS, WatchedBroker, read_heartbeats, running_brokers, watch_states
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.output.text_tables import TextTable
 
@@ -36,21 +36,26 @@ def status(
     watches = watch_states(brokers, heartbeats, int(time.time() * 1000), stale_seconds)
     blind = [watch.broker_id for watch in watches if watch.is_blind_spot]
     if as_json:
-        typer.echo(json.dumps({"brokers": [_as_dict(watch) for watch in watches], "unwatched": blind}))
+        records = [
+            {
+                "broker_id": watch.broker_id,
+                "watch": watch.watch.value,
+                "running": watch.alive,
+                "age_seconds": watch.age_s,
+                "heartbeat": msgspec.to_builtins(watch.heartbeat),
+            }
+            for watch in watches
+        ]
+        print_json({"brokers": records, "unwatched": blind})
     else:
         output().print(TextTable(_COLUMNS, map(_cells, watches)))
-        output().print(_summary(blind), markup=False)
+        text = f"no tap watches broker {', '.join(map(str, blind))}: start `pid-quota tap` there"
+        output().print(text if blind else "every running broker is watched", markup=False)
         for watch in watches:
             for line in watch.remarks():
                 output().print(printable(f"broker {watch.broker_id}: {line}"), markup=False)
     if blind:
         raise typer.Exit(1)
-
-
-def _summary(blind: list[int]) -> str:
-    if not blind:
-        return "every running broker is watched"
-    return f"no tap watches broker {', '.join(map(str, blind))}: start `pid-quota tap` there"
 
 
 def _cells(watch: WatchedBroker) -> list[object]:
@@ -61,14 +66,3 @@ def _cells(watch: WatchedBroker) -> list[object]:
         cells += [f"{watch.age_s:.0f} s", known.host, known.source, unread]
         cells += [known.counters.get("events", 0), known.class_version, known.kafka_version]
     return cells
-
-
-def _as_dict(watch: WatchedBroker) -> dict[str, Any]:
-    heartbeat = None if watch.heartbeat is None else json.loads(msgspec.json.encode(watch.heartbeat))
-    return {
-        "broker_id": watch.broker_id,
-        "watch": watch.watch.value,
-        "running": watch.alive,
-        "age_seconds": watch.age_s,
-        "heartbeat": heartbeat,
-    }

@@ -61,18 +61,6 @@ class TopApp(App[None]):
         limit: int = 1000,
         stale_seconds: float = STALE_AFTER_S,
     ) -> None:
-        """Initialize the screen.
-
-        Args:
-            tables: Folder of the tables, or `catalog.schema`.
-            clock: The present.
-            seconds: Interval between reads of the tables.
-            sort: Sort order, a key of `SORTS`.
-            text: Shows only principals whose name contains it.
-            principal: Shown in detail at the start.
-            limit: Maximum number of rows.
-            stale_seconds: Silence after which to warn.
-        """
         super().__init__()
         self.tables, self.clock, self.seconds = tables, clock, seconds
         self.sort, self.text, self._principal, self._limit = sort, text, principal, limit
@@ -207,7 +195,6 @@ class DetailScreen(Screen[None]):
     app: TopApp
 
     def __init__(self, principal: str) -> None:
-        """Take the principal."""
         super().__init__()
         self._principal = principal
 

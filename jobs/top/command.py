@@ -1,15 +1,15 @@
 """`pid-quota top`: shows the principals live in a terminal, from the tables alone, without a JVM."""
 
-import json
 import sys
 from datetime import datetime, timezone
 from typing import Annotated, Literal
 
 import typer
 
-from jobs.options import CsvOption, JsonOption, TablesOption, full_name
+from jobs.options import CsvOption, JsonOption, StaleSeconds, TablesOption, full_name
+from jobs.output.json_out import print_json
 from jobs.output.staleness import warn_if_stale
-from jobs.output.tables_out import Form, form, show, to_json
+from jobs.output.tables_out import Form, form, show
 from jobs.output.terminal import output
 from jobs.top.screen import detail_view, rows_table, summary
 from tables.query.freshness import STALE_AFTER_S
@@ -31,9 +31,7 @@ def top(
     principal: Annotated[str | None, typer.Option(help="Show this principal in detail, such as User:mallory.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most principals to show.")] = 1000,
     seconds: Annotated[float, typer.Option(min=0.2, help="Interval between reads of the tables.")] = 2.0,
-    stale_seconds: Annotated[
-        float, typer.Option(min=1, help="Warn if the newest row is older than this.")
-    ] = STALE_AFTER_S,
+    stale_seconds: StaleSeconds = STALE_AFTER_S,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
@@ -75,28 +73,21 @@ def _print_once(
             raise typer.BadParameter(msg)
         detail = read_detail(tables, principal, now)
         warn_if_stale(tables, now, stale_seconds)
-        typer.echo(_detail_json(detail)) if wanted == "json" else console.print(detail_view(detail))
+        if wanted == "json":
+            print_json({name: getattr(detail, name) for name in Detail.__dataclass_fields__}, indent=2)
+        else:
+            console.print(detail_view(detail))
         return
     rows = read_rows(tables, now)
     diagnoses = read_diagnoses(tables, now)
     freshness = warn_if_stale(tables, now, stale_seconds)
     shown = [row.diagnosed(diagnoses) for row in arranged(rows, sort, text)[:limit]]
     if wanted != "table":
-        show(_answer(shown), wanted)
+        columns = tuple(TopRow.__dataclass_fields__)
+        show(Answer(columns, tuple(tuple(getattr(row, name) for name in columns) for row in shown)), wanted)
         return
     console.print(summary(rows, freshness), markup=False)
     console.print(rows_table(shown))
-
-
-def _answer(rows: list[TopRow]) -> Answer:
-    columns = tuple(TopRow.__dataclass_fields__)
-    return Answer(columns, tuple(tuple(getattr(row, name) for name in columns) for row in rows))
-
-
-def _detail_json(detail: Detail) -> str:
-    columns = tuple(Detail.__dataclass_fields__)
-    (record,) = json.loads(to_json(Answer(columns, (tuple(getattr(detail, name) for name in columns),))))
-    return json.dumps(record, ensure_ascii=False, indent=2)
 
 
 def _now() -> datetime:

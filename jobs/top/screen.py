@@ -51,28 +51,27 @@ _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 def cells(row: TopRow) -> tuple[Text, ...]:
     """Return a row's cells, in the order of `COLUMNS`, padded to their widths."""
-    made = zip(COLUMNS, plain_cells(row), strict=True)
-    return tuple(_padded(cell, column) for column, cell in made)
+    padded = []
+    for column, cell in zip(COLUMNS, plain_cells(row), strict=True):
+        blanks = Text(" " * (column.width - len(cell)))
+        padded.append(blanks + cell if column.is_right else cell + blanks)
+    return tuple(padded)
 
 
 def plain_cells(row: TopRow) -> tuple[Text, ...]:
     """Return a row's cells, in the order of `COLUMNS`."""
     until = row.throttled_until
     quota = "-" if row.quota is None else number(row.quota)
-    texts = {
-        "new/quota": f"{number(row.new_pids)}/{quota}",
-        "tokens": "-" if row.tokens is None else number(row.tokens),
-        "until": "" if until is None else f"{until:%H:%M:%S}",
-        "refused": number(row.refused_pids),
-        "active": number(row.active_pids),
-    }
-    made = {column.name: Text(texts.get(column.name, "")) for column in COLUMNS}
-    made["principal"] = _styled(printable(row.name), "bold red" if until else "")
-    made["used"] = bar(row.used_share) if row.quota else made["used"]
-    made["why"] = printable(why(row))
-    for name in ("until", "refused") if row.refused_pids else ("until",):
-        made[name].stylize("red")
-    return tuple(made[column.name] for column in COLUMNS)
+    return (
+        _styled(printable(row.name), "bold red" if until else ""),
+        Text(f"{number(row.new_pids)}/{quota}"),
+        bar(row.used_share) if row.quota else Text(),
+        Text("-" if row.tokens is None else number(row.tokens)),
+        Text("" if until is None else f"{until:%H:%M:%S}", "red"),
+        Text(number(row.refused_pids), "red" if row.refused_pids else ""),
+        Text(number(row.active_pids)),
+        printable(why(row)),
+    )
 
 
 def why(row: TopRow) -> str:
@@ -217,11 +216,6 @@ def _clients(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     for row in rows:
         made = plural(row["new_pids"], "new PID")
         yield f"  {row['client']}: {row['kind']}, {made} from {plural(row['hosts'], 'address', 'addresses')}"
-
-
-def _padded(cell: Text, column: Column) -> Text:
-    blanks = Text(" " * (column.width - len(cell)))
-    return blanks + cell if column.is_right else cell + blanks
 
 
 def _styled(text: Text, style: str) -> Text:

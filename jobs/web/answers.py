@@ -13,9 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jobs.web import history_pages, quota_pages
+from jobs.web import quota_pages
 from jobs.web.editing import user_fault
-from jobs.web.pages import SPANS_HOURS, ConsoleData
+from jobs.web.pages import HISTORY_SPANS_HOURS, SPANS_HOURS, ConsoleData
 from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
 
@@ -31,7 +31,7 @@ def _principal(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> di
 
 
 def _history(page: Callable[[ConsoleData, datetime, float, str], dict[str, Any]]) -> _Page:
-    return lambda data, now, query: page(data, now, _hours(query, history_pages.SPANS_HOURS), query.get("name", ""))
+    return lambda data, now, query: page(data, now, _hours(query, HISTORY_SPANS_HOURS), query.get("name", ""))
 
 
 def _what_if(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
@@ -80,8 +80,8 @@ QUERIES: dict[str, _Page] = {
     "headroom": lambda data, now, _: data.headroom(now),
     "occupancy": lambda data, now, _: data.occupancy(now),
     "principal": _principal,
-    "decisions": _history(history_pages.decisions),
-    "leases": _history(history_pages.leases),
+    "decisions": _history(ConsoleData.decisions),
+    "leases": _history(ConsoleData.leases),
     "quotas": lambda data, now, _: quota_pages.quotas(data, now),
     "what-if": _what_if,
 }
@@ -121,11 +121,8 @@ class Answers:
                 page = QUERIES[name](self.data, self.clock(), query) | {"refresh_ms": round(1000 * self.refresh_s)}
                 body = json.dumps(page, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
                 found = (time.monotonic(), body)
-                self._keep(key, found)
+                self.kept.pop(key, None)
+                self.kept[key] = found
+                for old in list(self.kept)[:-_ANSWERS]:
+                    self.kept.pop(old, None)
         return found[1]
-
-    def _keep(self, key: str, answer: tuple[float, bytes]) -> None:
-        self.kept.pop(key, None)
-        self.kept[key] = answer
-        for old in list(self.kept)[:-_ANSWERS]:
-            self.kept.pop(old, None)

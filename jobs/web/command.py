@@ -3,6 +3,7 @@
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from importlib import import_module, resources
@@ -14,18 +15,30 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from jobs.options import TablesOption, one_secret
+from jobs.options import StaleSeconds, TablesOption, one_secret
 from jobs.output.terminal import OUR_ERRORS, one_line
 from jobs.web.answers import QUERIES, Answers
-from jobs.web.databricks_app import APP_FRESH_S, APP_PORT, APP_REFRESH_S, ForwardedUser, require_app
 from jobs.web.editing import Editing
 from jobs.web.editors import Editors, editor_line
 from jobs.web.pages import ConsoleData
-from jobs.web.security import MIN_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
+from jobs.web.security import (
+    APP_FRESH_S,
+    APP_PORT,
+    APP_REFRESH_S,
+    MIN_TOKEN_LENGTH,
+    Access,
+    ForwardedUser,
+    Guard,
+    ip_of,
+    is_loopback,
+    own_names,
+    refusal,
+    require_app,
+)
 from tables.query.freshness import STALE_AFTER_S
 
 if TYPE_CHECKING:
@@ -88,9 +101,7 @@ def console(
             help="Ask for a password, print NAME's line, and exit.",
         ),
     ] = None,
-    stale_seconds: Annotated[
-        float, typer.Option(min=1, help="Warn if the newest row is older than this.")
-    ] = STALE_AFTER_S,
+    stale_seconds: StaleSeconds = STALE_AFTER_S,
 ) -> None:
     """Show the tables in the browser: who makes producer ids, who is throttled, and how near the others are."""
     if databricks_app:
@@ -104,25 +115,20 @@ def console(
         msg = "--editors does not go with --databricks-app, which only reads: edit with `pid-quota quotas`"
         raise typer.BadParameter(msg)
     who_edits = None if editors is None else Editors.load(editors)
-    if databricks_app:
-        _serve_app(data, host, port)
-        return
     with listening(host, port) as listener:
         bound = listener.getsockname()[1]
+        if databricks_app:
+            typer.echo(f"pid-quota console: a Databricks App on port {bound}, reads {tables}")
+            _serve(application(data, ForwardedUser(), fresh_s=APP_FRESH_S, refresh_s=APP_REFRESH_S), listener)
+            return
         made = None if token is not None or is_loopback(host) else secrets.token_urlsafe(32)
         access = Access(token or made, own_names(host, allow_host or ()), f"pid_quota_console_{bound}")
         # Import them now: loading takes a second or two.
         for library in ("deltalake", "duckdb", "pyarrow"):
             import_module(library)
-        typer.echo(f"pid-quota console: {_address(host, bound)}{_with_token(access, made)}  (Ctrl-C ends it)")
+        shown = f" with the token of {VARIABLE}" if token else "" if made is None else f"?token={made}"
+        typer.echo(f"pid-quota console: {_address(host, bound)}{shown}  (Ctrl-C ends it)")
         _serve(application(data, access, editors=who_edits), listener)
-
-
-def _serve_app(data: ConsoleData, host: str, port: int) -> None:
-    with listening(host, port) as listener:
-        typer.echo(f"pid-quota console: a Databricks App on port {listener.getsockname()[1]}, reads {data.tables}")
-        app = application(data, ForwardedUser(), fresh_s=APP_FRESH_S, refresh_s=APP_REFRESH_S)
-        _serve(app, listener)
 
 
 def application(
@@ -133,57 +139,41 @@ def application(
     refresh_s: float = REFRESH_S,
     editors: Editors | None = None,
 ) -> Guard:
-    """Return the application.
-
-    Args:
-        data: Reads the tables.
-        access: Decides who may see it.
-        clock: The present; the system clock by default.
-        fresh_s: Seconds for which answers are cached.
-        refresh_s: Seconds between refreshes of a page.
-        editors: May edit quotas; None if nobody may.
-    """
+    """Return the application; without editors it only reads."""
     clock = clock or (lambda: datetime.now(timezone.utc))
     static = resources.files("jobs.web").joinpath("static")
     answers = Answers(data, clock, fresh_s, refresh_s)
-    editing = Editing(data, editors, clock, f"{access.cookie}_editor", answers.forget)
+    own = [Route("/api/session", lambda _request: JSONResponse({"can_edit": False, "user": None}))]
+    if editors is not None:
+        own = Editing(data, editors, clock, f"{access.cookie}_editor", answers.forget).routes()
+    writes = frozenset(route.path for route in own if "POST" in (route.methods or ()))
+    index = static.joinpath("index.html").read_text(encoding="utf-8")
     routes = [
-        Route("/", _page(static.joinpath("index.html").read_text(encoding="utf-8"))),
+        Route("/", lambda _request: HTMLResponse(index)),
         *(Route(f"/api/{name}", answers.endpoint(name)) for name in QUERIES),
-        *editing.routes(),
+        *own,
         Mount("/static", StaticFiles(packages=[("jobs.web", "static")])),
     ]
-    handlers: Any = {HTTPException: _http_error, Exception: _bug} | dict.fromkeys(OUR_ERRORS, _our_error)
-    app = Starlette(routes=routes, exception_handlers=handlers)
+    app = Starlette(
+        routes=routes, exception_handlers=dict.fromkeys((HTTPException, Exception, *OUR_ERRORS), _error_answer)
+    )
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
     page = static.joinpath("signin.html").read_text(encoding="utf-8")
-    return Guard(app, access, page, editing.paths())
+    return Guard(app, access, page, writes)
 
 
-def _page(html: str) -> Callable[[Request], Any]:
-    async def page(_request: Request) -> Response:
-        return Response(html, media_type="text/html")
-
-    return page
-
-
-async def _our_error(_request: Request, error: Exception) -> Response:
-    return _error_line(503, str(error))
-
-
-async def _http_error(_request: Request, error: HTTPException) -> Response:
-    detail = "there is no such page. Start at /" if error.status_code == 404 else error.detail
-    return _error_line(error.status_code, detail)
-
-
-async def _bug(_request: Request, error: Exception) -> Response:
-    return _error_line(500, f"{type(error).__name__}. This is a bug: see the console's own output and report it")
-
-
-def _error_line(status: int, message: str) -> Response:
+async def _error_answer(_request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        status, message = error.status_code, error.detail
+    elif isinstance(error, OUR_ERRORS):
+        status, message = 503, str(error)
+    else:
+        status, message = 500, f"{type(error).__name__}. This is a bug: see the console's own output and report it"
+    if status == 404:
+        message = "there is no such page. Start at /"
     # Our messages consist of an error and a remedy.
-    error, _, remedy = one_line(message).partition(". ")
-    return refusal(status, error, remedy or "See `pid-quota console --help`.")
+    problem, _, remedy = one_line(message).partition(". ")
+    return refusal(status, problem, remedy or "See `pid-quota console --help`.")
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -203,14 +193,9 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def _address(host: str, port: int) -> str:
-    shown = socket.gethostname() if is_everywhere(host) else host
+    address = ip_of(host)
+    shown = socket.gethostname() if address is not None and address.is_unspecified else host
     return f"http://[{shown}]:{port}/" if ":" in shown else f"http://{shown}:{port}/"
-
-
-def _with_token(access: Access, made: str | None) -> str:
-    if made is not None:
-        return f"?token={made}"
-    return f" with the token of {VARIABLE}" if access.token is not None else ""
 
 
 def server(app: Guard, room: "Room | None" = None) -> "uvicorn.Server":
@@ -234,8 +219,6 @@ def server(app: Guard, room: "Room | None" = None) -> "uvicorn.Server":
 
 
 def _serve(app: Guard, listener: socket.socket) -> None:
-    try:
+    # The user ends it by Ctrl-C.
+    with suppress(KeyboardInterrupt):
         server(app).run(sockets=[listener])
-    except KeyboardInterrupt:
-        # The user ends it this way.
-        return

@@ -1,4 +1,4 @@
-"""Edits quotas in the console: sign in, what a change would refuse, apply. Only with `--editors`."""
+"""Edits quotas in the console: sign in and apply changes. Only with `--editors`."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from starlette.routing import Route
 from jobs.output.terminal import printable
 from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
-from jobs.web.security import cookie, refusal
+from jobs.web.security import refusal
 from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
 from quota.principals import MAX_PRINCIPAL_BYTES
@@ -48,10 +48,10 @@ class QuotaEdit:
 
 @dataclass
 class Editing:
-    """The routes that write."""
+    """The routes of a console that writes."""
 
     data: ConsoleData
-    editors: Editors | None
+    editors: Editors
     clock: Callable[[], datetime]
     cookie: str
     changed: Callable[[], None]
@@ -59,34 +59,27 @@ class Editing:
 
     def routes(self) -> list[Route]:
         """Return the routes."""
-        reading = [Route("/api/session", self._session)]
-        if self.editors is None:
-            return reading
         return [
-            *reading,
+            Route("/api/session", self._session),
             Route("/api/sign-in", self._sign_in, methods=["POST"]),
             Route("/api/sign-out", self._sign_out, methods=["POST"]),
             Route("/api/quotas/apply", self._apply, methods=["POST"]),
         ]
 
-    def paths(self) -> frozenset[str]:
-        """Return the paths that take a POST."""
-        return frozenset(route.path for route in self.routes() if "POST" in (route.methods or ()))
-
     async def _session(self, request: Request) -> Response:
-        return JSONResponse({"can_edit": self.editors is not None, "user": self._user(request)})
+        return JSONResponse({"can_edit": True, "user": self.editors.user(self._secret(request))})
 
     async def _sign_in(self, request: Request) -> Response:
-        editors, body = self._required(), await _json(request)
+        body = await _json(request)
         name, password = body.get("name"), body.get("password")
         if not isinstance(name, str) or not isinstance(password, str):
             raise HTTPException(400, "name or password is missing. Give both")
-        wait_s = editors.wait_s(request.client.host if request.client else "")
+        wait_s = self.editors.wait_s(request.client.host if request.client else "")
         if wait_s > 0:
-            answer = refusal(429, "too many attempts", f"Wait {wait_s / 60:.0f} min, then try again.")
-            answer.headers["Retry-After"] = str(int(wait_s) + 1)
-            return answer
-        secret = await run_in_threadpool(editors.sign_in, name, password)
+            refused = refusal(429, "too many attempts", f"Wait {wait_s / 60:.0f} min, then try again.")
+            refused.headers["Retry-After"] = str(int(wait_s) + 1)
+            return refused
+        secret = await run_in_threadpool(self.editors.sign_in, name, password)
         if secret is None:
             return refusal(403, "name or password is wrong", "Try again, or ask who runs this console.")
         signed_in = JSONResponse({"user": name})
@@ -94,13 +87,13 @@ class Editing:
         return signed_in
 
     async def _sign_out(self, request: Request) -> Response:
-        self._required().sign_out(self._secret(request))
+        self.editors.sign_out(self._secret(request))
         answer = JSONResponse({"user": None})
         answer.delete_cookie(self.cookie, httponly=True, samesite="strict", path="/")
         return answer
 
     async def _apply(self, request: Request) -> Response:
-        user = self._user(request)
+        user = self.editors.user(self._secret(request))
         if user is None:
             return refusal(403, "nobody is signed in, or the session has ended", "Sign in; the draft is kept.")
         changes = changes_of(await _json(request))
@@ -121,22 +114,12 @@ class Editing:
                     delete_quota(self.data.tables, each.entity_name)
         self.changed()
         for each in changes:
-            line = (
-                f"{now.isoformat()} {user} changed {entity_words(each.entity_name)}: "
-                f"{_words(each.was)} -> {_words(each.then)}"
-            )
+            was, then = ("no quota" if side is None else str(side) for side in (each.was, each.then))
+            line = f"{now.isoformat()} {user} changed {entity_words(each.entity_name)}: {was} -> {then}"
             typer.echo(printable(line).plain)
 
-    def _required(self) -> Editors:
-        if self.editors is None:
-            raise HTTPException(405, "this console only reads. Start it with --editors")
-        return self.editors
-
-    def _user(self, request: Request) -> str | None:
-        return None if self.editors is None else self.editors.user(self._secret(request))
-
     def _secret(self, request: Request) -> str:
-        return cookie(request.headers, self.cookie)
+        return request.cookies.get(self.cookie, "")
 
 
 async def _json(request: Request) -> dict[str, Any]:
@@ -213,7 +196,3 @@ def _require_unchanged(tables: str, changes: list[QuotaEdit]) -> None:
             now = "has no quota any more" if entry is None else f"was set to {entry.allowance} by {entry.updated_by}"
             msg = f"{entity_words(each.entity_name)} {now} meanwhile. Nothing was changed: look again, then apply"
             raise HTTPException(409, msg)
-
-
-def _words(allowance: Allowance | None) -> str:
-    return "no quota" if allowance is None else str(allowance)

@@ -1,7 +1,6 @@
 """Editors of quotas in the console: passwords by scrypt, sessions, and a limit on attempts."""
 
 import base64
-import binascii
 import hashlib
 import hmac
 import secrets
@@ -45,30 +44,6 @@ def _hash(password: str, salt: bytes) -> bytes:
 
 
 @dataclass
-class _Attempts:
-    """Limits attempts per address and in all."""
-
-    clock: Callable[[], float]
-    of_address: dict[str, deque[float]] = field(default_factory=dict)
-    of_all: deque[float] = field(default_factory=deque)
-
-    def wait_s(self, address: str) -> float:
-        """Count an attempt; return the seconds to wait if there were too many, in which case it does not count."""
-        now = self.clock()
-        mine = self.of_address.setdefault(address, deque())
-        for times, most in ((mine, _OF_AN_ADDRESS), (self.of_all, _OF_ALL)):
-            while times and times[0] <= now - _WITHIN_S:
-                times.popleft()
-            if len(times) >= most:
-                return times[0] + _WITHIN_S - now
-        mine.append(now)
-        self.of_all.append(now)
-        for stale in list(self.of_address)[:-_MAX_ADDRESSES]:
-            del self.of_address[stale]
-        return 0.0
-
-
-@dataclass
 class _Session:
     name: str
     ends: float
@@ -88,10 +63,8 @@ class Editors:
     clock: Callable[[], float] = time.monotonic
     _sessions: dict[str, _Session] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
-    _attempts: _Attempts = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._attempts = _Attempts(self.clock)
+    _attempts_by_address: dict[str, deque[float]] = field(default_factory=dict, repr=False)
+    _attempts: deque[float] = field(default_factory=deque, repr=False)
 
     @classmethod
     def load(cls, file: Path) -> "Editors":
@@ -106,18 +79,34 @@ class Editors:
             raise typer.BadParameter(msg)
         hashes = {}
         for number, line in enumerate(lines, start=1):
-            if line.strip() and not line.startswith("#"):
-                name, salt, hashed = _parts(file, number, line.strip())
-                hashes[name] = (salt, hashed)
+            if not line.strip() or line.startswith("#"):
+                continue
+            try:
+                name, salt, hashed = line.strip().split(":")
+                hashes[name] = (base64.b64decode(salt, validate=True), base64.b64decode(hashed, validate=True))
+            except ValueError as error:
+                msg = f"--editors {file}, line {number} is not what --new-editor prints. Create it again"
+                raise typer.BadParameter(msg) from error
         if not hashes:
             msg = f"--editors {file} names nobody. Add a line with: pid-quota console --new-editor NAME"
             raise typer.BadParameter(msg)
         return cls(hashes)
 
     def wait_s(self, address: str) -> float:
-        """Count an attempt from an address; return the seconds to wait if there were too many."""
+        """Count an attempt from an address; if there were too many, return the seconds to wait, and do not count it."""
+        now = self.clock()
         with self._lock:
-            return self._attempts.wait_s(address)
+            mine = self._attempts_by_address.setdefault(address, deque())
+            for times, most in ((mine, _OF_AN_ADDRESS), (self._attempts, _OF_ALL)):
+                while times and times[0] <= now - _WITHIN_S:
+                    times.popleft()
+                if len(times) >= most:
+                    return times[0] + _WITHIN_S - now
+            mine.append(now)
+            self._attempts.append(now)
+            for stale in list(self._attempts_by_address)[:-_MAX_ADDRESSES]:
+                del self._attempts_by_address[stale]
+        return 0.0
 
     def sign_in(self, name: str, password: str) -> str | None:
         """Return a new session's secret; None if the password is wrong. Takes as long for an unknown name."""
@@ -157,12 +146,3 @@ class Editors:
 def _key(secret: str) -> str:
     # Look up by the hash, so that the time reveals nothing about the secret.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _parts(file: Path, number: int, line: str) -> tuple[str, bytes, bytes]:
-    try:
-        name, salt, hashed = line.split(":")
-        return name, base64.b64decode(salt, validate=True), base64.b64decode(hashed, validate=True)
-    except (ValueError, binascii.Error) as error:
-        msg = f"--editors {file}, line {number} is not what --new-editor prints. Create it again"
-        raise typer.BadParameter(msg) from error

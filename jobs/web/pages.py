@@ -1,13 +1,12 @@
 """The web console's pages as JSON values: a method per page, which opens the tables once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs.lifecycle.similar_names import similar
-from jobs.lifecycle.why import evidence_text
-from jobs.output.tables_out import json_value
+from jobs.lifecycle.why import evidence_text, similar
+from jobs.output.json_out import json_value
 from jobs.web import queries as web_sql
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
 from jobs.web.timelines import (
@@ -29,11 +28,14 @@ from tables.query.held_entries import HELD
 from tables.query.sql_query import opened
 from tables.query.throttle_causes import looks_like
 from tables.store.base import Relations
-from tables.store.values import RowFilter
+from tables.store.values import ALL_ROWS, RowFilter
 from tables.times import to_ms
 
 SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)
 """Time spans of a principal's page."""
+HISTORY_SPANS_HOURS = (24, 168, 720, 8760)
+"""Time spans of the pages of all decisions and all leases."""
+_HISTORY_LISTED = 1_000
 
 _LISTED = 2_000
 _DAY_HOURS = 25
@@ -70,21 +72,23 @@ class ConsoleData:
         """Return the overview: totals, new producer ids over time, who is throttled, and the stream's health."""
         since = now - timedelta(hours=OVERVIEW_HOURS)
         rows = {
-            "producer_id_metrics": _later_than("window_end", since),
+            "producer_id_metrics": later_than("window_end", since),
             "throttle_decisions": _recent_decisions(now),
             "quarantined_events": RowFilter(columns=("record_timestamp",)),
-            "tap_status": _later_than("seen_at", now - timedelta(hours=_DAY_HOURS)),
+            "tap_status": later_than("seen_at", now - timedelta(hours=_DAY_HOURS)),
         }
         with opened(self.tables, now, rows) as relations:
             intervals = relations.ask(web_sql.INTERVALS, {"since_ms": to_ms(since)}).records()
             (health,) = relations.ask("SELECT * FROM stream_health").records()
+            throttled = relations.ask(web_sql.THROTTLED).records()
+            causes = looks_like(self.tables, {row["principal"] for row in throttled}, now)
             page = {
                 "totals": relations.ask(web_sql.TOTALS).records()[0],
                 "per_minute": per_minute(intervals, now),
                 "intervals": _columns(thinned(intervals), ("at_ms", "admitted_pids", "refused_pids")),
                 "interval_seconds": interval_ms(intervals) / 1000,
                 "step_seconds": step_of(intervals) / 1000,
-                "throttled": self._with_causes(relations.ask(web_sql.THROTTLED).records(), now),
+                "throttled": [row | {"looks_like": causes.get(row["principal"])} for row in throttled],
                 "health": health,
                 "taps": relations.ask("SELECT * FROM tap_coverage").records(),
             }
@@ -109,34 +113,21 @@ class ConsoleData:
             return self.framed(now, relations, page)
 
     def principal(self, now: datetime, name: str, hours: float = 24, broker_id: int | None = None) -> dict[str, Any]:
-        """Return one principal over time.
-
-        Args:
-            now: The present.
-            name: Such as `User:alice`.
-            hours: How far to look back.
-            broker_id: Broker of the ledger, in scope `broker`; None takes the one nearest to its quota.
-        """
-        since, early = now - timedelta(hours=hours), now - timedelta(days=2)
+        """Return one principal over time; in scope `broker`, on one broker: by default the nearest to its quota."""
+        since = now - timedelta(hours=hours)
         mine = {"principal": name}
-        who = "principal = :principal"
         rows = {
-            "producer_id_metrics": RowFilter(
-                f"{who} AND window_end > :since", mine | {"since": since}, newer_than=("window_end", since)
-            ),
-            "throttle_decisions": RowFilter(
-                f"{who} AND throttled_until > :since", mine | {"since": since}, newer_than=("throttled_until", since)
-            ),
-            "enforcement_actions": RowFilter(who, mine),
+            "producer_id_metrics": later_than("window_end", since, name),
+            "throttle_decisions": later_than("throttled_until", since, name),
+            "enforcement_actions": RowFilter("principal = :principal", mine),
             # Two days suffice to distinguish nearly all new ids from first ones.
-            "producer_inits": RowFilter(
-                f"{who} AND answered_at > :early", mine | {"early": early}, newer_than=("answered_at", early)
-            ),
+            "producer_inits": later_than("answered_at", now - timedelta(days=2), name),
         }
         step_ms = round(hours * 3_600_000 / POINTS)
         with opened(self.tables, now, rows) as relations:
             ledgers = relations.ask(web_sql.LEDGERS, mine).records()
-            chosen = _chosen(ledgers, broker_id)
+            brokers = [row["broker_id"] for row in ledgers]
+            chosen = broker_id if broker_id in brokers else next(iter(brokers), None)
             whose = mine | {"broker_id": -1 if chosen is None else chosen}
             timeline = relations.ask(web_sql.TIMELINE, whose | {"step_ms": step_ms})
             times, lines = timeline.records(), [name for name in timeline.columns if name not in _COUNTS]
@@ -146,7 +137,7 @@ class ConsoleData:
                 "hours": hours,
                 "since_ms": to_ms(since),
                 "broker_id": chosen,
-                "brokers": sorted(row["broker_id"] for row in ledgers if row["broker_id"] is not None),
+                "brokers": sorted(each for each in brokers if each is not None),
                 "now_row": next((row for row in ledgers if row["broker_id"] == chosen), None),
                 "timeline": _columns(lines_of(times, now, relations.settings().window_seconds * 1000, step_ms), lines),
                 "counts": _columns(times, ("at_ms", *_COUNTS)),
@@ -162,7 +153,7 @@ class ConsoleData:
 
     def occupancy(self, now: datetime) -> dict[str, Any]:
         """Return what brokers hold of producers, and the effect of losing each broker."""
-        rows = {"producer_occupancy": _later_than("swept_at", now - timedelta(days=7))}
+        rows = {"producer_occupancy": later_than("swept_at", now - timedelta(days=7))}
         with opened(self.tables, now, rows) as relations:
             held = relations.ask(web_sql.OCCUPANCY).records()
             page = {
@@ -174,9 +165,30 @@ class ConsoleData:
             }
             return self.framed(now, relations, page)
 
-    def _with_causes(self, throttled: list[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
-        causes = looks_like(self.tables, {row["principal"] for row in throttled}, now)
-        return [row | {"looks_like": causes.get(row["principal"])} for row in throttled]
+    def decisions(self, now: datetime, hours: float, name: str) -> dict[str, Any]:
+        """Return the decisions of a time span, the newest first."""
+        rows = {"throttle_decisions": later_than("decided_at", now - timedelta(hours=hours), name)}
+        with opened(self.tables, now, rows) as relations:
+            found = relations.ask(web_sql.ALL_DECISIONS).records()
+            shown, complete = found[:_HISTORY_LISTED], len(found) <= _HISTORY_LISTED
+            return self.framed(now, relations, {"name": name, "hours": hours, "decisions": shown, "complete": complete})
+
+    def leases(self, now: datetime, hours: float, name: str) -> dict[str, Any]:
+        """Return the leases in force or changed in a time span, and each step of the enforcer."""
+        since = {"since_ms": to_ms(now - timedelta(hours=hours))}
+        # A lease in force may be older than the span.
+        rows = RowFilter("principal = :principal", {"principal": name}) if name else ALL_ROWS
+        with opened(self.tables, now, {"enforcement_actions": rows}) as relations:
+            found = relations.ask(web_sql.ALL_LEASES, since).records()
+            steps = relations.ask(web_sql.ACTIONS, since).records()
+            page = {
+                "name": name,
+                "hours": hours,
+                "leases": found[:_HISTORY_LISTED],
+                "steps": steps[:_HISTORY_LISTED],
+                "complete": max(len(found), len(steps)) <= _HISTORY_LISTED,
+            }
+            return self.framed(now, relations, page)
 
     def framed(self, now: datetime, relations: Relations, page: Mapping[str, Any]) -> dict[str, Any]:
         """Return a page as JSON values, with what all pages have."""
@@ -192,12 +204,8 @@ class ConsoleData:
         return plain
 
     def _similar(self, now: datetime, since: datetime, name: str) -> list[str]:
-        rows = {
-            "producer_id_metrics": RowFilter(
-                "window_end > :since", {"since": since}, ("principal",), newer_than=("window_end", since)
-            )
-        }
-        with opened(self.tables, now, rows) as relations:
+        rows = replace(later_than("window_end", since), columns=("principal",))
+        with opened(self.tables, now, {"producer_id_metrics": rows}) as relations:
             known = [row["principal"] for row in relations.ask(web_sql.NAMES).records()]
         return similar(name, known)
 
@@ -210,8 +218,14 @@ class ConsoleData:
 _COUNTS = ("admitted_pids", "refused_pids", "late_pids")
 
 
-def _later_than(column: str, since: datetime) -> RowFilter:
-    return RowFilter(f"{column} > :since_{column}", {f"since_{column}": since}, newer_than=(column, since))
+def later_than(column: str, since: datetime, principal: str = "") -> RowFilter:
+    """Select the rows after a time, of all principals or one."""
+    # The filters of a page share their parameters.
+    condition, values = f"{column} > :since_{column}", {f"since_{column}": since}
+    if not principal:
+        return RowFilter(condition, values, newer_than=(column, since))
+    whose = "principal = :principal AND "
+    return RowFilter(whose + condition, {"principal": principal, **values}, newer_than=(column, since))
 
 
 def _recent_decisions(now: datetime) -> RowFilter:
@@ -223,7 +237,7 @@ def _recent_decisions(now: datetime) -> RowFilter:
 
 def _last_day(now: datetime) -> dict[str, RowFilter]:
     return {
-        "producer_id_metrics": _later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
+        "producer_id_metrics": later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
         "throttle_decisions": _recent_decisions(now),
     }
 
@@ -243,11 +257,6 @@ def _with_diagnosis(row: Mapping[str, Any]) -> dict[str, Any]:
             if kind is not Churn.HEALTHY
         ],
     }
-
-
-def _chosen(ledgers: Sequence[Mapping[str, Any]], broker_id: int | None) -> int | None:
-    brokers = [row["broker_id"] for row in ledgers]
-    return broker_id if broker_id in brokers else next(iter(brokers), None)
 
 
 def _columns(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.web import queries as web_sql
-from jobs.web.pages import ConsoleData
+from jobs.web.pages import ConsoleData, later_than
 from quota.allowance import Allowance
 from quota.principals import entity_name
 from quota.suggestion import Excess, excess
@@ -15,7 +15,6 @@ from tables.query.sql_query import opened
 from tables.query.suggestions import Suggestion, history_of, suggest
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import validated_quotas
-from tables.store.base import Relations
 from tables.store.values import RowFilter
 
 HISTORY_DAYS = 7
@@ -27,7 +26,7 @@ def quotas(data: ConsoleData, now: datetime) -> dict[str, Any]:
     entries, faults = _in_force(data.tables)
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
     with opened(data.tables, now, _week(now)) as relations:
-        history = _history(relations)
+        history = history_of(relations.ask(web_sql.NEW_PIDS).rows)
         found = suggest(history, quotas_now, relations.ask(web_sql.CLIENTS).records())
         suggested = {entity_name(each.principal): each for each in found}
         by_name = {entity_name(principal): counts for principal, counts in history.items()}
@@ -53,7 +52,8 @@ def what_if(data: ConsoleData, now: datetime, name: str | None, allowance: Allow
     entries, _ = _in_force(data.tables)
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
     with opened(data.tables, now, _week(now)) as relations:
-        by_name = {entity_name(principal): counts for principal, counts in _history(relations).items()}
+        history = history_of(relations.ask(web_sql.NEW_PIDS).rows)
+    by_name = {entity_name(principal): counts for principal, counts in history.items()}
     then = {key: value for key, value in quotas_now.items() if key != name}
     then |= {} if allowance is None else {name: allowance}
     return {
@@ -75,15 +75,10 @@ def _in_force(tables: str) -> tuple[list[QuotaEntry], list[str]]:
 
 
 def _week(now: datetime) -> dict[str, RowFilter]:
-    since, early = now - timedelta(days=HISTORY_DAYS), now - timedelta(days=2)
     return {
-        "producer_id_metrics": RowFilter("window_end > :since", {"since": since}, newer_than=("window_end", since)),
-        "producer_inits": RowFilter("answered_at > :early", {"early": early}, newer_than=("answered_at", early)),
+        "producer_id_metrics": later_than("window_end", now - timedelta(days=HISTORY_DAYS)),
+        "producer_inits": later_than("answered_at", now - timedelta(days=2)),
     }
-
-
-def _history(relations: Relations) -> dict[str, dict[int, int]]:
-    return history_of(relations.ask(web_sql.NEW_PIDS).rows)
 
 
 def _excess(

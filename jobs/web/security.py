@@ -1,20 +1,28 @@
-"""Access to the web console: token, host names, and security headers."""
+"""Access to the web console: token or the sign-in of a Databricks App, host names, and security headers."""
 
 import hmac
 import ipaddress
 import json
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import ClassVar
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import quote, urlsplit
 
+import typer
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MIN_TOKEN_LENGTH = 16
+APP_FRESH_S, APP_REFRESH_S = 30.0, 60.0
+"""Longer than for path tables: every query costs warehouse time."""
+APP_PORT = "DATABRICKS_APP_PORT"
+"""Set by Databricks Apps."""
+_APP_NAME = "DATABRICKS_APP_NAME"
+_USER = ("x-forwarded-email", "x-forwarded-user")
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -55,34 +63,22 @@ class Access:
 
         Guards against DNS rebinding: a foreign page whose own name resolves to us could read us through the visitor's
         browser. That takes a name, so addresses are accepted.
-
-
-        Examples:
-            >>> access = Access(names=frozenset({"localhost"}))
-            >>> [access.is_ours(host) for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "evil.example", "")]
-            [True, True, True, False, False]
         """
-        name = host_name(host).lower()
-        if name in self.names:
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+        bare = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        return bare.lower() in self.names or ip_of(bare) is not None
 
     def user(self, _headers: Headers) -> str:
         """Return the user; empty, since a token names nobody."""
         return ""
 
-    def allows(self, headers: Headers) -> bool:
+    def allows(self, request: HTTPConnection) -> bool:
         """Return whether a request presents the token, in its cookie or as `Authorization: Bearer`."""
         if self.token is None:
             return True
-        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.matches(shown.strip()):
             return True
-        return hmac.compare_digest(_bytes(cookie(headers, self.cookie)), _bytes(self.session()))
+        return hmac.compare_digest(_bytes(request.cookies.get(self.cookie, "")), _bytes(self.session()))
 
     def matches(self, shown: str) -> bool:
         """Compare a token with ours in constant time."""
@@ -93,41 +89,52 @@ class Access:
         return hmac.new(_bytes(self.token or ""), b"pid-quota console cookie", "sha256").hexdigest()
 
 
-def cookie(headers: Headers, name: str) -> str:
-    """Return the value of a request's cookie; empty without it."""
+@dataclass(frozen=True)
+class ForwardedUser(Access):
+    """Trusts the App's proxy, which sets the user headers and can't be bypassed."""
+
+    missing: ClassVar[tuple[str, str]] = (
+        "no user is named",
+        "Open the console by its address in the workspace: Databricks Apps signs visitors in.",
+    )
+
+    def is_ours(self, _host: str) -> bool:
+        """Accept any host name: the platform assigns it, and DNS rebinding gets no user headers."""
+        return True
+
+    def user(self, headers: Headers) -> str:
+        """Return the user of the proxy's headers; empty if there is none."""
+        shown = next(filter(None, map(headers.get, _USER)), "")
+        # The proxy sends UTF-8, and Starlette decodes headers as Latin-1.
+        return shown.encode("latin-1").decode("utf-8", "replace")
+
+    def allows(self, request: HTTPConnection) -> bool:
+        """Return whether a user is named."""
+        return bool(self.user(request.headers))
+
+
+def require_app() -> None:
+    """Raise unless the proxy of Databricks Apps is in front: elsewhere anybody could forge the user header."""
+    if not os.environ.get(_APP_NAME):
+        msg = (
+            "--databricks-app trusts a header that only the proxy of Databricks Apps may set, and "
+            f"{_APP_NAME} is not set here: leave it out, and visitors show a token"
+        )
+        raise typer.BadParameter(msg)
+
+
+def ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an IP address; None if the host is a name."""
     try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return "" if morsel is None else morsel.value
-
-
-def host_name(host: str) -> str:
-    """Return a Host header without its port and brackets.
-
-    Examples:
-        >>> host_name("[::1]:8080"), host_name("a.example:80"), host_name("10.0.0.1")
-        ('::1', 'a.example', '10.0.0.1')
-    """
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 def is_loopback(host: str) -> bool:
     """Return whether an address to listen on is reachable from this machine only."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def is_everywhere(host: str) -> bool:
-    """Return whether an address to listen on means all interfaces."""
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False
+    address = ip_of(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def is_own_page(headers: Headers) -> bool:
@@ -162,11 +169,8 @@ class Guard:
     They only read, except for POST on the paths of `writes`, from our own pages.
     """
 
-    def __init__(self, app: ASGIApp, access: Access, sign_in_page: str, writes: frozenset[str] = frozenset()) -> None:
-        self.app = app
-        self.access = access
-        self.sign_in_page = sign_in_page
-        self.writes = writes
+    def __init__(self, app: ASGIApp, access: Access, sign_in_page: str, writes: frozenset[str]) -> None:
+        self.app, self.access, self.sign_in_page, self.writes = app, access, sign_in_page, writes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -181,8 +185,7 @@ class Guard:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers[name] = value
+                headers.update(_HEADERS)
                 if user := self.access.user(Headers(scope=scope)):
                     headers["X-Console-User"] = quote(user, safe="@")
                 headers.setdefault("Cache-Control", "no-cache" if scope["path"].startswith(_OPEN) else "no-store")
@@ -192,36 +195,32 @@ class Guard:
         await answer(scope, receive, send_guarded)
 
     def _refuse(self, scope: Scope) -> Response | None:
-        headers = Headers(scope=scope)
+        request = HTTPConnection(scope)
         writes = scope["method"] == "POST" and scope["path"] in self.writes
         if scope["method"] not in ("GET", "HEAD") and not writes:
             answer = refusal(405, f"{scope['method']} is not for a page that only reads", "Use GET or HEAD.")
             answer.headers["Allow"] = "GET, HEAD"
             return answer
-        if not self.access.is_ours(headers.get("host", "")):
+        if not self.access.is_ours(request.headers.get("host", "")):
             return refusal(
                 421,
                 "this console does not answer to that host name",
                 "Use its address, or start it with --allow-host and the name.",
             )
-        if writes and not is_own_page(headers):
+        if writes and not is_own_page(request.headers):
             return refusal(403, "this request is not from a page of this console", "Use the console's own pages.")
         if scope["path"].startswith(_OPEN):
             return None
-        shown = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
-        if scope["path"] == "/" and shown and self.access.matches(shown):
-            return self._signed_in()
-        if self.access.allows(headers):
+        if scope["path"] == "/" and self.access.matches(request.query_params.get("token", "")):
+            # Redirect, to remove the token from the address bar.
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(self.access.cookie, self.access.session(), httponly=True, samesite="strict", path="/")
+            return answer
+        if self.access.allows(request):
             return None
         if scope["path"] == "/" and self.access.token is not None:
             return HTMLResponse(self.sign_in_page, 401)
         return refusal(401, *self.access.missing)
-
-    def _signed_in(self) -> Response:
-        # Redirect, to remove the token from the address bar.
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(self.access.cookie, self.access.session(), httponly=True, samesite="strict", path="/")
-        return answer
 
 
 def _bytes(text: str) -> bytes:

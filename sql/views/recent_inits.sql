@@ -1,6 +1,7 @@
 -- The answers to INIT_PRODUCER_ID of the last 24 hours. `client` is the client id with `#` for what is generated: UUIDs,
 -- the names of Kubernetes pods, hexadecimal numbers, and a number at the end (Java's `producer-17`). If a principal has
--- 20 such clients or more with 1 to 4 new producer ids each, these count as one client, `*`, and so do all but the 50
+-- 20 such clients or more with 1 to 4 new producer ids each, or clients of this size with more than 24 ids together,
+-- these count as one client, `*`, and so do all but the 50
 -- with most new producer ids.
 SELECT
     answered_at,
@@ -17,11 +18,16 @@ SELECT
     outcome,
     is_new_pid,
     unix_millis(answered_at) AS at_ms,
-    CASE WHEN (family_pids BETWEEN 1 AND 4 AND rare_families >= 20) OR place > 50 THEN '*' ELSE family END AS client
+    CASE
+        WHEN (family_pids BETWEEN 1 AND 4 AND (rare_families >= 20 OR rare_pids > 24)) OR place > 50 THEN '*'
+        ELSE family
+    END AS client
 FROM (
     SELECT *,
         sum(CASE WHEN nth = 1 AND family_pids BETWEEN 1 AND 4 THEN 1 ELSE 0 END) OVER (PARTITION BY principal)
             AS rare_families,
+        sum(CASE WHEN nth = 1 AND family_pids BETWEEN 1 AND 4 THEN family_pids ELSE 0 END)
+            OVER (PARTITION BY principal) AS rare_pids,
         dense_rank() OVER (PARTITION BY principal ORDER BY family_pids DESC, family) AS place
     FROM (
         SELECT *,

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from broker.local.local_broker import LocalBroker
-from tests.kits.fault_kit import new_topic, send, traffic
+from tests.kits.fault_kit import send, topic_of, traffic
 from tests.kits.stream_command_kit import LIMIT_S, StreamCommand, processes_below
 
 pytestmark = pytest.mark.slow
@@ -23,8 +23,7 @@ TRACE = re.compile(r"^\s+at |^Traceback|^\s+File |^Caused by|^\s+\.\.\. \d+ more
 
 @pytest.fixture
 def stream(broker: LocalBroker, tmp_path: Path) -> StreamCommand:
-    topic = new_topic(broker)
-    send(broker, topic, traffic(100))
+    topic = topic_of(broker, 100)
     return StreamCommand.on(broker, topic, tmp_path)
 
 
@@ -122,8 +121,7 @@ def test_of_two_live_streams_on_copies_of_a_checkpoint_one_ends_and_no_row_is_lo
 
 def test_a_broker_that_is_gone_is_said_now_and_then_and_ends_idle_streams(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
-        topic = new_topic(broker)
-        send(broker, topic, traffic(100))
+        topic = topic_of(broker, 100)
         stream = StreamCommand.on(broker, topic, tmp_path)
         with stream.running("--trigger", "1 second") as process:
             stream.wait_for_batches(1, process)

@@ -60,9 +60,9 @@ def quotas(broker: LocalBroker) -> Iterator[ClientQuotas]:
         wait_until(lambda: client.describe_all() == {}, "the quotas are as before")
 
 
-def set_quota(quotas: ClientQuotas, entity: QuotaEntity, value: float | None, key: str = REQUEST_PERCENTAGE) -> None:
-    assert quotas.alter([QuotaChange(entity, key, value)]) == {entity: None}
-    wait_until(lambda: quotas.describe(entity).get(key) == value, f"{entity} has {value}")
+def set_quota(quotas: ClientQuotas, entity: QuotaEntity, value: float | None) -> None:
+    assert quotas.alter([QuotaChange(entity, REQUEST_PERCENTAGE, value)]) == {entity: None}
+    wait_until(lambda: quotas.describe(entity).get(REQUEST_PERCENTAGE) == value, f"{entity} has {value}")
 
 
 def set_default_of_users(broker: LocalBroker, value: float | None) -> None:
@@ -81,8 +81,9 @@ def wait_for(quotas: ClientQuotas, entity: QuotaEntity, expected: dict[str, floa
     wait_until(lambda: quotas.describe(entity) == expected, f"{entity} has {expected}")
 
 
-def throttled(quotas: ClientQuotas, process: EnforcerProcess) -> None:
-    """Wait until mallory is throttled, and the enforcer has written that down: its next step is to look again."""
+def throttle(quotas: ClientQuotas, tables: Path, process: EnforcerProcess, seconds: float) -> None:
+    """Decide about mallory; wait until she is throttled, and the enforcer has written that down and looks again."""
+    decide(tables, "User:mallory", seconds=seconds)
     process.wait_for("throttled")
     assert quotas.describe(MALLORY) == THROTTLED
 
@@ -104,8 +105,7 @@ def enforcer(broker: LocalBroker, tables: Path) -> Iterator[EnforcerProcess]:
 def test_a_lease_ends_in_time_although_a_table_is_torn(
     quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess, table: str
 ) -> None:
-    decide(tables, "User:mallory", seconds=10)
-    throttled(quotas, enforcer)
+    throttle(quotas, tables, enforcer, 10)
 
     tear(tables, table)
 
@@ -119,8 +119,7 @@ def test_a_lease_ends_in_time_although_a_table_is_torn(
 def test_a_lease_ends_in_time_after_a_restart_on_a_torn_table(
     broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess, table: str
 ) -> None:
-    decide(tables, "User:mallory", seconds=10)
-    throttled(quotas, enforcer)
+    throttle(quotas, tables, enforcer, 10)
     enforcer.end(signal.SIGKILL)
     tear(tables, table)
 
@@ -131,8 +130,7 @@ def test_a_lease_ends_in_time_after_a_restart_on_a_torn_table(
 def test_sigterm_restores_although_the_table_of_actions_is_torn(
     quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
 ) -> None:
-    decide(tables, "User:mallory", seconds=600)
-    throttled(quotas, enforcer)
+    throttle(quotas, tables, enforcer, 600)
     tear(tables, "enforcement_actions")
     enforcer.wait_for("trying again", "enforcement_actions")
 
@@ -145,8 +143,7 @@ def test_sigterm_restores_although_the_table_of_actions_is_torn(
 def test_a_folder_that_is_gone_ends_no_enforcer_and_keeps_no_lease(
     quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
 ) -> None:
-    decide(tables, "User:mallory", seconds=10)
-    throttled(quotas, enforcer)
+    throttle(quotas, tables, enforcer, 10)
 
     tables.rename(tables.with_name("elsewhere"))
 
@@ -160,8 +157,7 @@ def test_a_folder_that_is_gone_ends_no_enforcer_and_keeps_no_lease(
 def test_the_value_before_is_restored_by_a_start_that_finds_no_tables(
     broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
 ) -> None:
-    decide(tables, "User:mallory", seconds=12)
-    throttled(quotas, enforcer)
+    throttle(quotas, tables, enforcer, 12)
     enforcer.end(signal.SIGKILL)
     tables.rename(tables.with_name("elsewhere"))
 
@@ -171,28 +167,25 @@ def test_the_value_before_is_restored_by_a_start_that_finds_no_tables(
     assert not tables.exists()
 
 
+@pytest.mark.parametrize(
+    ("order", "is_killed"),
+    [(["--release-all"], False), pytest.param(["--release", "mallory"], True, marks=pytest.mark.slow)],
+    ids=["beside an enforcer", "without one"],
+)
 def test_the_kill_switch_needs_no_tables(
-    broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
+    broker: LocalBroker,
+    quotas: ClientQuotas,
+    tables: Path,
+    enforcer: EnforcerProcess,
+    order: list[str],
+    is_killed: bool,
 ) -> None:
-    decide(tables, "User:mallory", seconds=600)
-    throttled(quotas, enforcer)
+    throttle(quotas, tables, enforcer, 600)
+    if is_killed:
+        enforcer.end(signal.SIGKILL)
     tables.rename(tables.with_name("elsewhere"))
 
-    # While one runs, and when none does.
-    release(broker, tables, "--release-all")
-    wait_for(quotas, MALLORY, BEFORE)
-
-
-@pytest.mark.slow
-def test_the_kill_switch_restores_without_tables_and_without_an_enforcer(
-    broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
-) -> None:
-    decide(tables, "User:mallory", seconds=600)
-    throttled(quotas, enforcer)
-    enforcer.end(signal.SIGKILL)
-    tables.rename(tables.with_name("elsewhere"))
-
-    release(broker, tables, "--release", "mallory")
+    release(broker, tables, *order)
 
     wait_for(quotas, MALLORY, BEFORE)
 
@@ -200,8 +193,7 @@ def test_the_kill_switch_restores_without_tables_and_without_an_enforcer(
 def test_rows_that_a_table_could_not_take_come_when_it_can(
     quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
 ) -> None:
-    decide(tables, "User:mallory", seconds=10)
-    throttled(quotas, enforcer)
+    throttle(quotas, tables, enforcer, 10)
     elsewhere = tables.with_name("elsewhere")
     tables.rename(elsewhere)
     wait_for(quotas, MALLORY, BEFORE)
@@ -212,26 +204,29 @@ def test_rows_that_a_table_could_not_take_come_when_it_can(
     assert enforcer.end() == (0, "")
 
 
+def program_of(folder: Path, *lines: str) -> list[str]:
+    """`pid-quota` behind some lines of Python."""
+    (folder / "program.py").write_text("\n".join([*lines, "from jobs.cli import main", "main()", ""]))
+    return [str(folder / "program.py")]
+
+
 def test_no_error_gets_out_of_the_enforcer_before_the_quotas_are_restored(
     broker: LocalBroker, quotas: ClientQuotas, tables: Path, tmp_path: Path
 ) -> None:
     # Given an enforcer with a mistake in it that nobody thought of, once it has throttled somebody.
     flag = tmp_path / "break"
-    (tmp_path / "broken.py").write_text(
-        "import pathlib, sys\n"
-        "from broker.enforcement.stream_watch import StreamWatch\n"
-        "check = StreamWatch.check\n"
-        "def broken(self, now_ms):\n"
-        f"    if pathlib.Path({str(flag)!r}).exists(): raise IndexError('list index out of range')\n"
-        "    check(self, now_ms)\n"
-        "StreamWatch.check = broken\n"
-        "from jobs.cli import main\n"
-        "main()\n"
+    program = program_of(
+        tmp_path,
+        "import pathlib",
+        "from broker.enforcement.stream_watch import StreamWatch",
+        "check = StreamWatch.check",
+        "def broken(self, now_ms):",
+        f"    if pathlib.Path({str(flag)!r}).exists(): raise IndexError('list index out of range')",
+        "    check(self, now_ms)",
+        "StreamWatch.check = broken",
     )
-    program = [str(tmp_path / "broken.py")]
     with killed_after(broker, tables, "--apply", "--no-narrow", program=program) as process:
-        decide(tables, "User:mallory", seconds=600)
-        throttled(quotas, process)
+        throttle(quotas, tables, process, 600)
 
         flag.touch()
 
@@ -247,19 +242,13 @@ def test_a_clock_that_is_set_back_a_day_makes_no_lease_longer(
 ) -> None:
     # Given an enforcer whose machine's clock is set back during a lease.
     flag = tmp_path / "back"
-    (tmp_path / "clock.py").write_text(
-        "import os, time\n"
-        "now = time.time\n"
-        f"time.time = lambda: now() - 86_400 * os.path.exists({str(flag)!r})\n"
-        "from jobs.cli import main\n"
-        "main()\n"
-    )
-    process = EnforcerProcess(broker, tables, "--apply", "--no-narrow", program=[str(tmp_path / "clock.py")])
+    clock = f"time.time = lambda: now() - 86_400 * os.path.exists({str(flag)!r})"
+    program = program_of(tmp_path, "import os, time", "now = time.time", clock)
+    process = EnforcerProcess(broker, tables, "--apply", "--no-narrow", program=program)
     process.start()
     try:
         process.wait_for("lock", "holding")
-        decide(tables, "User:mallory", seconds=20)
-        throttled(quotas, process)
+        throttle(quotas, tables, process, 20)
 
         flag.touch()
 
@@ -368,8 +357,7 @@ def test_a_lease_ends_in_time_although_its_topic_is_deleted_and_no_broker_makes_
 def test_a_quota_that_slows_the_enforcer_itself_keeps_no_lease(
     broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
 ) -> None:
-    decide(tables, "User:mallory", seconds=10)
-    throttled(quotas, enforcer)
+    throttle(quotas, tables, enforcer, 10)
     set_default_of_users(broker, 0.005)
     try:
         wait_for(quotas, MALLORY, BEFORE)
@@ -384,12 +372,16 @@ def test_rows_that_name_nobody_or_no_time_keep_nobody_from_being_throttled(
     for column in ("principal", "decided_at", "throttled_until", "action", "decision_id"):
         row: dict[str, Any] = {"principal": "User:nobody"} | {column: None}
         decide(tables, **row)
-    decide(tables, "User:mallory", seconds=10)
-
-    throttled(quotas, enforcer)
+    throttle(quotas, tables, enforcer, 10)
     enforcer.wait_for("alert", "rows of throttle_decisions that are incomplete")
     wait_for(quotas, MALLORY, BEFORE)
     assert enforcer.end() == (0, "")
+
+
+def add_partitions(broker: LocalBroker) -> None:
+    admin = AdminClient({**broker.admin_config()})
+    admin.create_partitions([NewPartitions(ENFORCER_TOPIC, 3)])[ENFORCER_TOPIC].result()
+    wait_until(lambda: len(admin.list_topics(ENFORCER_TOPIC).topics[ENFORCER_TOPIC].partitions) == 3, "3 partitions")
 
 
 @pytest.mark.slow
@@ -397,11 +389,7 @@ def test_a_topic_of_the_lock_with_more_partitions_is_refused(jars: Path, tmp_pat
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
         with enforcing(broker, tables, "--apply"):
             pass
-        admin = AdminClient({**broker.admin_config()})
-        admin.create_partitions([NewPartitions(ENFORCER_TOPIC, 3)])[ENFORCER_TOPIC].result()
-        wait_until(
-            lambda: len(admin.list_topics(ENFORCER_TOPIC).topics[ENFORCER_TOPIC].partitions) == 3, "3 partitions"
-        )
+        add_partitions(broker)
 
         process = EnforcerProcess(broker, tables, "--apply")
         process.start()
@@ -423,8 +411,7 @@ def test_partitions_that_are_added_while_enforcers_run_make_no_second_holder(
             first.wait_for("lock", "holding")
             second.start()
             second.wait_for("lock", "waiting")
-            admin = AdminClient({**broker.admin_config()})
-            admin.create_partitions([NewPartitions(ENFORCER_TOPIC, 3)])[ENFORCER_TOPIC].result()
+            add_partitions(broker)
             # A third one makes the group share its partitions out anew.
             with_three = EnforcerProcess(broker, tables, "--apply")
             with_three.start()

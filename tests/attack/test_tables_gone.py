@@ -12,7 +12,7 @@ from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tables.schema.ddl import row_schema
 from tables.store.path_tables import create_missing
-from tests.kits.fault_kit import new_topic, send, traffic
+from tests.kits.fault_kit import send, topic_of, traffic
 from tests.kits.stream_command_kit import StreamCommand
 
 pytestmark = pytest.mark.slow
@@ -21,8 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def stream(broker: LocalBroker, tmp_path: Path) -> StreamCommand:
     """A stream with a default quota of 20 that has done a batch."""
-    topic = new_topic(broker)
-    send(broker, topic, traffic(600))
+    topic = topic_of(broker, 600)
     stream = StreamCommand.on(broker, topic, tmp_path)
     create_missing(str(stream.tables))
     set_quota(str(stream.tables), QuotaEntry(None, 20.0, pa.scalar(0, pa.timestamp("us", "UTC")).as_py(), "test"))

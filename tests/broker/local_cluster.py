@@ -13,7 +13,7 @@ from typing import TypeVar
 from broker.errors import PortTakenError
 from broker.local.local_broker import DEFAULT_USERS, PORT_ATTEMPTS
 from broker.local.server_files import HOST, Ports, server_properties_of, write_log_settings, write_server_properties
-from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
+from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id, sasl_plain
 from jvm.broker_jar import broker_jar
 from jvm.jar_sets import ensure_jars, kafka_classpath
 
@@ -31,17 +31,15 @@ class LocalCluster:
         users: Mapping[str, str] = DEFAULT_USERS,
         *,
         jars: Path | None = None,
-        super_users: Sequence[str] = ("admin",),
         holders: Collection[int] = (),
         **server_properties: object,
     ) -> None:
         """Nothing starts before the context is entered."""
         self._folder = data_folder.resolve()
         self._users = dict(users)
-        self._super_users = tuple(super_users)
         self._jars = jars
         self._holders = frozenset(holders)
-        self._extra = {**_REPLICATED, **as_properties(server_properties)}
+        self._extra = {**_REPLICATED, **server_properties}
         self._servers = {node: ServerProcess(self._folder / f"node-{node}") for node in range(1, _NODES + 1)}
         self._cluster_id = new_cluster_id()
         self._ports: dict[int, Ports] = {}
@@ -151,7 +149,6 @@ class LocalCluster:
             server.properties,
             self._ports[node_id],
             self._users,
-            self._super_users,
             server_properties_of(self._extra, holds=node_id in self._holders),
             node_id=node_id,
             controllers={node: ports.controller for node, ports in self._ports.items()},

@@ -16,7 +16,7 @@ from jobs.lifecycle.why import ask_last_batches
 from lifecycle.churn import Churn, diagnosis_text
 from lifecycle.churn_evidence import ChurnEvidence
 from tables.query.churn_clients import DiagnosedClient, clients_of, diagnosis_of
-from tests.kits.broker_kit import file_tap, new_topic, read_events, running, wait_until_idle
+from tests.kits.broker_kit import broker_tap, new_topic, read_events, running, wait_until_idle
 from tests.kits.churn_kit import SECONDS, labelled_clients, running_clients, write_inits
 from wire.topics import PRODUCER_INITS
 
@@ -40,7 +40,7 @@ def test_real_clients_of_every_kind_are_diagnosed_from_one_address_and_from_seve
 ) -> None:
     ensure_topics(own.admin_config())
     clients = labelled_clients()
-    with running(file_tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"), from_end=True)) as tap:
+    with running(broker_tap(own, topic=new_topic(own, "events"), from_end=True)) as tap:
         wait_until_idle(tap)
         with running_clients(clients, own, new_topic(own, "work", partitions=4)):
             time.sleep(SECONDS)

@@ -13,7 +13,7 @@ from broker.local.local_broker import LocalBroker
 from broker.log.metadata_blocks import read_metadata_blocks
 from lifecycle.producer_id_blocks import find_violations
 from tests.kits.broker_kit import (
-    file_tap,
+    broker_tap,
     frozen,
     new_topic,
     produce,
@@ -167,7 +167,7 @@ def bump_by_an_error(own: LocalBroker, producer: Producer, topic: str) -> None:
 def test_the_answers_to_real_producers_are_told_and_classified(own: LocalBroker, tmp_path: Path) -> None:
     ensure_topics(own.admin_config())
     settings, orders, mark = own.client_config("alice"), new_topic(own, "orders"), uuid.uuid4().hex[:8]
-    tap = file_tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"), from_end=True)
+    tap = broker_tap(own, topic=new_topic(own, "events"), from_end=True)
     with running(tap):
         wait_until_idle(tap)
         produce(settings, orders, client_id=f"plain-{mark}")
@@ -211,7 +211,7 @@ def test_the_answers_to_real_producers_are_told_and_classified(own: LocalBroker,
 def test_a_tap_reports_the_blocks_of_the_metadata_log(own: LocalBroker, tmp_path: Path) -> None:
     ensure_topics(own.admin_config())
     folder = own.log_file.parent / "data"
-    tap = file_tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"), metadata_log=folder)
+    tap = broker_tap(own, topic=new_topic(own, "events"), metadata_log=folder)
     with running(tap):
         wait_until(lambda: tap.counters.id_blocks >= 1, "the first block")
         with InitClient(own.admin_servers) as client:

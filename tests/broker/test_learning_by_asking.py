@@ -2,6 +2,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,12 @@ from broker.tap.asking import ask_brokers
 from broker.tap.known_ids import KnownIds
 from broker.tap.learning_requests import LearningRequests
 from broker.tap.source_tap import SourceTap
-from jobs.stream.learning_writer import request_writer
+from jobs.stream.learning_writer import write_request
 from tests.broker.local_cluster import LocalCluster
-from tests.kits.broker_kit import LIMIT_S, file_tap, new_topic, read_events, running, wait_until, wait_until_idle
+from tests.kits.broker_kit import LIMIT_S, broker_tap, new_topic, read_events, running, wait_until, wait_until_idle
 from tests.kits.cluster_kit import replicated_topic
-from wire.learning_request import LearningRequest
-from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
+from wire.records import LearningRequest
+from wire.topics import LEARNING_REQUESTS
 
 HOUR_S = 3600.0
 LEARNED, CHARGED = (True, False), (False, True)
@@ -34,8 +35,8 @@ PARTITIONS = 3
 def new_requests(broker: LocalBroker) -> Iterator[Callable[[str, LearningRequest], None]]:
     """Writes requests, of which none are there."""
     admin = AdminClient({**broker.admin_config()})
-    ensure_topic(broker.admin_config(), LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS)
-    yield request_writer(broker.admin_config())
+    ensure_topic(broker.admin_config(), LEARNING_REQUESTS)
+    yield partial(write_request, broker.admin_config())
     admin.delete_topics([LEARNING_REQUESTS])[LEARNING_REQUESTS].result(LIMIT_S)
     wait_until(lambda: LEARNING_REQUESTS not in admin.list_topics(timeout=LIMIT_S).topics, "no requests")
 
@@ -64,10 +65,8 @@ def send_until_seen(broker: LocalBroker, events_topic: str, topic: str, *produce
 
 
 def asking_tap(broker: LocalBroker, events_topic: str, said: list[str], position_file: Path | None = None) -> SourceTap:
-    return file_tap(
-        broker.log_file,
-        broker.broker_id,
-        broker.admin_config(),
+    return broker_tap(
+        broker,
         topic=events_topic,
         from_end=True,
         learn_seconds=HOUR_S,

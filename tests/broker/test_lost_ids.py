@@ -6,7 +6,15 @@ import pytest
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
-from tests.kits.broker_kit import file_tap, new_topic, produce, read_events, restart, running, wait_until_idle
+from tests.kits.broker_kit import (
+    broker_tap,
+    new_topic,
+    produce,
+    read_events,
+    restart,
+    running,
+    wait_until_idle,
+)
 from tests.kits.churn_kit import write_inits
 from wire.topics import PRODUCER_INITS
 
@@ -15,7 +23,7 @@ METADATA_LOG = "__cluster_metadata-0"
 
 def produce_under_a_tap(broker: LocalBroker, topic: str, producers: int, events: str) -> list[int]:
     """Returns all ids that alice got so far, as taps saw it."""
-    with running(file_tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
+    with running(broker_tap(broker, topic=events, from_end=True)) as tap:
         wait_until_idle(tap)
         for _ in range(producers):
             produce(broker.client_config("alice"), topic)

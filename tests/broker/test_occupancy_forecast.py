@@ -13,7 +13,7 @@ from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from lifecycle.forecast import Outlook
 from lifecycle.occupancy_rate import Rates, rates_of
-from tests.kits.broker_kit import file_tap, new_topic, running, wait_until_idle
+from tests.kits.broker_kit import broker_tap, new_topic, running, wait_until_idle
 from tests.kits.occupancy_kit import census_of
 
 LIVING = 15
@@ -29,7 +29,7 @@ def flooded(jars: Path, folder: Path, expiration_ms: int) -> Iterator[LocalBroke
     ) as broker:
         ensure_topics(broker.admin_config())
         topic, events = new_topic(broker, "orders", partitions=3), new_topic(broker, "events")
-        with running(file_tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
+        with running(broker_tap(broker, topic=events, from_end=True)) as tap:
             wait_until_idle(tap)
             stop = threading.Event()
             clients = [threading.Thread(target=client, args=(broker, topic, stop)) for client in (living, flood)]

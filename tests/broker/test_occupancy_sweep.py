@@ -28,7 +28,7 @@ from lifecycle.expiration_change import freed_by
 from tables.query.sql_query import query
 from tests.kits.broker_kit import (
     LIMIT_S,
-    file_tap,
+    broker_tap,
     new_topic,
     produce,
     running,
@@ -195,7 +195,7 @@ def test_the_command_names_owners_that_a_tap_has_seen_and_keeps_the_sweep(
 ) -> None:
     ensure_topics(broker.admin_config())
     topic, events = new_topic(broker, "orders"), new_topic(broker, "events")
-    with running(file_tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
+    with running(broker_tap(broker, topic=events, from_end=True)) as tap:
         wait_until_idle(tap)
         for user, producers in (("alice", 2), ("mallory", 5)):
             for _ in range(producers):

@@ -20,8 +20,7 @@ from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from broker.tap.acl_owners import AclRules, OwnerReason
-from broker.tap.poll_owners import OwnerPatterns
-from broker.tap.poll_placing import PollOwners, PollPlacement
+from broker.tap.poll_placing import OwnerPatterns, PollOwners, PollPlacement
 from tests.broker.test_producer_poll import next_rounds, poll_of, polling
 from tests.kits.broker_kit import (
     LIMIT_S,

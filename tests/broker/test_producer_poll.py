@@ -12,8 +12,7 @@ from confluent_kafka import Producer
 from broker.kafka import producers
 from broker.kafka.config import KafkaConfig
 from broker.local.local_broker import LocalBroker
-from broker.tap.poll_owners import OwnerPatterns
-from broker.tap.poll_placing import PollOwners
+from broker.tap.poll_placing import OwnerPatterns, PollOwners
 from broker.tap.producer_poll import LedProducers, ProducerPoll
 from tests.kits.broker_kit import LIMIT_S, new_topic, produce, read_events, transactional_producer, wait_until
 

@@ -11,6 +11,7 @@ from broker.tap.learning import LearningTime
 from broker.tap.position_file import load_checkpoint
 from broker.tap.source_tap import SourceTap
 from tests.kits.broker_kit import (
+    broker_tap,
     end_offset,
     file_tap,
     new_topic,
@@ -28,7 +29,7 @@ from wire.topics import PRODUCE_EVENTS
 
 @pytest.fixture
 def tap(broker: LocalBroker, events_topic: str) -> SourceTap:
-    return file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic=events_topic, from_end=True)
+    return broker_tap(broker, topic=events_topic, from_end=True)
 
 
 def test_each_producer_id_is_an_event_of_the_user_who_used_it(
@@ -107,7 +108,7 @@ def test_no_client_id_hides_its_owner(client_id: str, broker: LocalBroker, tap: 
 def test_with_all_clients_stopped_the_events_stand_still(broker: LocalBroker, tmp_path: Path) -> None:
     ensure_topics(broker.admin_config())
     position_file = tmp_path / "position"
-    tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), position_file=position_file)
+    tap = broker_tap(broker, position_file=position_file)
     with running(tap):
         produce(broker.client_config("alice"), new_topic(broker, "orders"), messages=3)
         wait_until(lambda: tap.counters.events >= 1, "an event of the client")
@@ -138,14 +139,7 @@ def test_a_topic_of_any_name_makes_no_events_of_its_own(broker: LocalBroker, tap
 
 def test_a_tap_goes_on_where_the_last_one_ended(broker: LocalBroker, events_topic: str, tmp_path: Path) -> None:
     def next_tap() -> SourceTap:
-        return file_tap(
-            broker.log_file,
-            broker.broker_id,
-            broker.admin_config(),
-            topic=events_topic,
-            from_end=True,
-            position_file=tmp_path / "position",
-        )
+        return broker_tap(broker, topic=events_topic, from_end=True, position_file=tmp_path / "position")
 
     orders = new_topic(broker, "orders")
     with running(next_tap()) as first:
@@ -174,7 +168,7 @@ def test_batches_that_the_broker_replays_after_a_crash_are_no_events(jars: Path,
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
         ensure_topics(broker.admin_config())
         orders = new_topic(broker, "orders")
-        tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config())
+        tap = broker_tap(broker)
         with running(tap):
             for _ in range(3):
                 produce(broker.client_config("alice"), orders)
@@ -195,9 +189,7 @@ def test_an_event_that_kafka_refuses_ends_the_tap_and_is_sent_again(broker: Loca
 
     def next_tap(topic: str) -> SourceTap:
         position_file = tmp_path / "position"
-        return file_tap(
-            broker.log_file, 1, broker.admin_config(), topic=topic, from_end=True, position_file=position_file
-        )
+        return broker_tap(broker, topic=topic, from_end=True, position_file=position_file)
 
     def run_until_refused() -> None:
         ended = threading.Event()
@@ -219,7 +211,7 @@ def test_an_event_that_kafka_refuses_ends_the_tap_and_is_sent_again(broker: Loca
 
 def test_a_missing_topic_is_named(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.kafka.topics._NEW_TOPIC_S", 0.1)
-    tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic="no-such-topic")
+    tap = broker_tap(broker, topic="no-such-topic")
 
     with pytest.raises(TopicMissingError, match=r"'no-such-topic' does not exist on 127\.0\.0\.1"), running(tap):
         pass
@@ -239,15 +231,7 @@ def test_since_when_a_broker_is_watched_is_kept_over_a_restart(
     position_file = tmp_path / "position"
 
     def produced() -> None:
-        tap = file_tap(
-            broker.log_file,
-            1,
-            broker.admin_config(),
-            topic=events_topic,
-            from_end=True,
-            position_file=position_file,
-            learn_seconds=3600,
-        )
+        tap = broker_tap(broker, topic=events_topic, from_end=True, position_file=position_file, learn_seconds=3600)
         with running(tap):
             wait_until_idle(tap)
             produce(broker.client_config("alice"), new_topic(broker, "orders"))
@@ -273,14 +257,7 @@ def test_an_empty_position_file_of_a_machine_that_went_down_ends_no_tap(
 ) -> None:
     position_file = tmp_path / "position"
     position_file.touch()
-    tap = file_tap(
-        broker.log_file,
-        broker.broker_id,
-        broker.admin_config(),
-        topic=events_topic,
-        from_end=True,
-        position_file=position_file,
-    )
+    tap = broker_tap(broker, topic=events_topic, from_end=True, position_file=position_file)
     with running(tap):
         wait_until_idle(tap)
 
@@ -295,7 +272,7 @@ def test_a_broker_that_shut_down_is_watched_on_and_one_that_was_killed_is_watche
         position_file = tmp_path / "position"
 
         def since_ms() -> int:
-            tap = file_tap(broker.log_file, 1, broker.admin_config(), position_file=position_file, learn_seconds=3600)
+            tap = broker_tap(broker, position_file=position_file, learn_seconds=3600)
             with running(tap):
                 produce(broker.client_config("alice"), orders)
                 wait_until(lambda: tap.counters.events >= 1, "the event")

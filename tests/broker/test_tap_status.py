@@ -6,7 +6,7 @@ import pytest
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
-from tests.kits.broker_kit import file_tap, new_topic, running, wait_until_idle
+from tests.kits.broker_kit import broker_tap, new_topic, running, wait_until_idle
 
 
 def test_status_says_which_broker_nobody_watches(
@@ -16,7 +16,7 @@ def test_status_says_which_broker_nobody_watches(
     servers = ["--bootstrap-servers", broker.admin_servers]
     events = new_topic(broker, "events")
 
-    with running(file_tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
+    with running(broker_tap(broker, topic=events, from_end=True)) as tap:
         wait_until_idle(tap)
         while_watched = run(["tap", "status", *servers])
         watched = capsys.readouterr().out

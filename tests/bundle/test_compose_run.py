@@ -59,7 +59,6 @@ def compose(podman: Podman) -> Compose:
 
 
 def asked(compose: Compose, url: str, **headers: str) -> Any:
-    """The JSON at an address, as a container sees it."""
     code = "import json, sys, urllib.request as u\n"
     code += "print(u.urlopen(u.Request(sys.argv[1], headers=json.loads(sys.argv[2]))).read().decode())"
     return json.loads(compose.exec("console", "python", "-c", code, url, json.dumps(headers)))

@@ -9,8 +9,8 @@ import pytest
 from jobs.web.editors import Editors, editor_line
 from tests.kits import browser_kit
 from tests.kits.browser_kit import PHONE, Browser
-from tests.kits.console_kit import NOON, NOW, append, demo_tables, serving, wait_for
-from tests.unit.jobs.table_rows import metrics
+from tests.kits.console_kit import NOW, demo_tables, serving, wait_for
+from tests.unit.jobs.table_rows import NOON, append, metrics
 
 pytestmark = browser_kit.NEEDS_CHROMIUM
 
@@ -24,9 +24,7 @@ ENTER, RIGHT, LEFT = "\ue007", "\ue014", "\ue012"
 def page(browser: Browser, tables: str) -> Iterator[Browser]:
     """The overview on a wide, light screen, freshly loaded; answers are not kept."""
     with serving(tables, fresh_s=0) as address:
-        browser.look()
-        browser.open(f"{address}/#/")
-        browser.complaints()
+        browser.fresh(f"{address}/#/")
         yield browser
 
 
@@ -40,8 +38,7 @@ class TestStale:
     )
     def test_each_page_says_since_when_nothing_is_known(self, browser: Browser, tables: str, fragment: str) -> None:
         with serving(tables, now=LATER) as address:
-            browser.look()
-            browser.open(f"{address}/{fragment}")
+            browser.fresh(f"{address}/{fragment}")
             (banner,) = browser.words("#stale")
             assert banner.startswith("No rows since 12:00, 36 min: is the stream running?")
             assert "pid-quota tap status" in banner
@@ -110,12 +107,11 @@ class TestSorting:
 class TestLive:
     def test_new_rows_come_without_a_reload_but_not_behind_other_tabs(self, browser: Browser, tmp_path: Path) -> None:
         with serving(demo_tables(tmp_path), fresh_s=0) as address:
-            browser.look()
-            browser.open(f"{address}/#/headroom")
+            browser.fresh(f"{address}/#/headroom")
             asked = "return performance.getEntriesByType('resource').length"
             browser.hide(True)
             before = browser.driver.execute_script(asked)
-            append(str(tmp_path), "producer_id_metrics", [metrics("User:newcomer", NOON, new_pids_window=9)])
+            append(tmp_path, "producer_id_metrics", metrics("User:newcomer", NOON, new_pids_window=9))
             assert "User:newcomer" not in principals(browser)
             assert browser.driver.execute_script(asked) == before
             browser.hide(False)
@@ -165,9 +161,7 @@ class TestEditing:
         file.write_text(editor_line("ada", SECRET) + "\n", encoding="utf-8")
         file.chmod(0o600)
         with serving(demo_tables("./tables"), fresh_s=0, editors=Editors.load(file)) as address:
-            browser.look()
-            browser.open(f"{address}/#/quotas")
-            browser.complaints()
+            browser.fresh(f"{address}/#/quotas")
             yield browser
 
     def sign_in(self, page: Browser, password: str = SECRET) -> None:

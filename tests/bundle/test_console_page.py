@@ -38,10 +38,7 @@ def console(tables: str) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser, console: str) -> Browser:
-    """The overview on a wide, light screen, freshly loaded."""
-    browser.look()
-    browser.open(f"{console}/#/")
-    browser.complaints()
+    browser.fresh(f"{console}/#/")
     return browser
 
 
@@ -117,8 +114,7 @@ class TestContent:
 
     def test_without_occupancy_the_page_says_how_to_fill_it(self, browser: Browser, tmp_path: Path) -> None:
         with serving(str(tmp_path)) as address:
-            browser.look()
-            browser.open(f"{address}/#/occupancy")
+            browser.fresh(f"{address}/#/occupancy")
             assert "pid-quota occupancy --bootstrap-servers" in browser.text()
             browser.go("#/")
             assert "makes the tables, and so does the stream" in browser.text()

@@ -12,14 +12,12 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
-from quota.config import QuotaConfig
 from tables.query.sql_query import query
 from tables.schema.specs import TABLES
-from tables.schema.views import SETTINGS, needed_views, views
 from tables.store.path_tables import create_missing, table_path
 from tests.kits.console_kit import NOW, demo_tables
 from tests.kits.databricks_kit import ROOT, load_bundle
-from tests.kits.spark_kit import own_views
+from tests.kits.spark_kit import make_views, own_views, plain
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
@@ -95,13 +93,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
 def spark(spark: SparkSession, tables: str) -> Iterator[SparkSession]:
     """A session with the tables and views of the same moment under their names."""
     with own_views(spark) as session:
-        for name in TABLES:
-            session.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
-        session.sql(
-            f"SELECT timestamp'{NOON:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms"
-        ).createOrReplaceTempView(SETTINGS)
-        for name in needed_views(" ".join(views())):
-            session.sql(views()[name]).createOrReplaceTempView(name)
+        make_views(session, tables, NOON)
         yield session
 
 
@@ -110,7 +102,6 @@ def fields_of(widget: dict[str, Any]) -> set[str]:
 
 
 def named_in(node: object) -> set[str]:
-    """All fields that the encodings of a widget name."""
     if isinstance(node, dict):
         own = {node["fieldName"]} if "fieldName" in node else set()
         return own.union(*(named_in(value) for value in node.values()))
@@ -125,19 +116,8 @@ def test_each_query_answers_with_rows(tables: str, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_spark_answers_each_query_as_duckdb_does(spark: SparkSession, tables: str, name: str) -> None:
-    by_spark = [comparable(row.asDict()) for row in spark.sql(QUERIES[name]).collect()]
-    assert by_spark == [comparable(record) for record in query(tables, QUERIES[name], NOON).records()]
-
-
-def comparable(record: dict[str, Any]) -> dict[str, object]:
-    """A record with numbers and times in one form; engines differ in theirs."""
-    return {name: _plain(value) for name, value in record.items()}
-
-
-def _plain(value: Any) -> object:
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.astimezone(timezone.utc)).timestamp()
-    return value if value is None or isinstance(value, bool | str) else round(float(value), 6)
+    by_spark = spark.sql(QUERIES[name]).toArrow().to_pylist()
+    assert plain(by_spark) == plain(query(tables, QUERIES[name], NOON).records())
 
 
 @pytest.mark.parametrize("name", WIDGETS)

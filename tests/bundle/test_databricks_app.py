@@ -77,7 +77,6 @@ def workspace() -> Iterator[str]:
 
 
 def environment(workspace: str, port: int) -> dict[str, str]:
-    """Return the variables that Databricks Apps and the bundle set."""
     warehouse = {each["name"]: each["sql_warehouse"]["id"] for each in APP["resources"]}
     of_bundle = {
         each["name"]: each["value"] if "value" in each else warehouse[each["value_from"]]

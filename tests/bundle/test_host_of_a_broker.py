@@ -9,11 +9,11 @@ import pytest
 
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import end_offset, wait_until
+from tests.kits.wheel_kit import build_wheel
 from wire.topics import TAP_STATUS
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 MAX_MB = 60
 
 
@@ -21,9 +21,7 @@ MAX_MB = 60
 def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of commands of an environment with `pid-quota[tap]` alone."""
     folder = tmp_path_factory.mktemp("host")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
+    wheel = build_wheel(folder)
     commands = folder / "venv" / "bin"
     subprocess.run([sys.executable, "-m", "venv", str(commands.parent)], check=True)
     pip = [str(commands / "python"), "-m", "pip", "--disable-pip-version-check"]

@@ -71,7 +71,6 @@ class Workspace:
         return list(TopologicalSorter(graph).static_order())
 
     def run(self, job: str, task: str, **environment: str) -> tuple[int, str]:
-        """Run a task to its end; gives the exit code and what it printed."""
         return run_to_end(self.command("task_run.py", *self.parameters(job, task), **environment), LIMIT_S)
 
     def command(self, program: str, *arguments: str, **environment: str) -> list[str]:
@@ -95,7 +94,6 @@ class Workspace:
         return answer
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """Read a table beside whoever writes it."""
         table = DeltaTable(str(self.runtime.root / "warehouse" / "pid_quota.db" / name))
         rows: list[dict[str, Any]] = table.to_pyarrow_table().to_pylist()
         return rows
@@ -158,7 +156,6 @@ class Stream:
 
 
 def below(pid: int) -> list[int]:
-    """The processes that a process started, and theirs."""
     own = [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
     return own + [pid for child in own for pid in below(child)]
 
@@ -298,37 +295,27 @@ def test_another_library_called_streaming_before_ours_is_named_in_one_line(
     assert f"'streaming' found first is {runtime_packages}/streaming/__init__.py (of mosaicml-streaming)" in printed
 
 
+NOWHERE = {"--tables": "spark_catalog.nowhere"}
+
+
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("job", "task", "changed", "said"),
     [
-        ({"--kafka-secret": "pid-quota-prod/other"}, "error: secret pid-quota-prod/other can't be read: .* put-secret"),
-        ({"--topic": "elsewhere"}, "error: topic 'elsewhere' does not exist on .* start `pid-quota tap`"),
-        ({"--tables": "spark_catalog.nowhere"}, "error: the catalog has no such schema: .* `databricks bundle deploy`"),
+        ("stream", "stream", {"--kafka-secret": "pid-quota-prod/other"}, "secret pid-quota-prod/other .* put-secret"),
+        ("stream", "stream", {"--topic": "elsewhere"}, "topic 'elsewhere' does not exist on .* start `pid-quota tap`"),
+        ("stream", "stream", NOWHERE, "error: the catalog has no such schema: .* `databricks bundle deploy`"),
+        ("maintenance", "tables", NOWHERE, "nowhere.*`databricks bundle deploy`"),
+        ("maintenance", "maintain", NOWHERE, "nowhere.*`databricks bundle deploy`"),
     ],
-    ids=["secret", "topic", "schema"],
+    ids=["secret", "topic", "schema", "tables", "maintain"],
 )
 def test_a_missing_object_is_named_in_one_line_with_the_task_that_makes_it(
-    workspace: Workspace, changed: dict[str, str], said: str
+    workspace: Workspace, job: str, task: str, changed: dict[str, str], said: str
 ) -> None:
-    code, printed = run_changed(workspace, "stream", "stream", changed)
+    package, point, *parameters = workspace.parameters(job, task)
+    parameters += [part for pair in changed.items() for part in pair]
+    code, printed = run_to_end(workspace.command("task_run.py", package, point, *parameters), LIMIT_S)
     assert code == 1
     (line,) = [line for line in printed.splitlines() if line.startswith("error: ")]
     assert re.search(said, line)
     assert "Traceback" not in printed
-
-
-@pytest.mark.parametrize("task", ["tables", "maintain"])
-def test_upkeep_names_a_missing_schema_in_one_line(workspace: Workspace, task: str) -> None:
-    code, printed = run_changed(workspace, "maintenance", task, {"--tables": "spark_catalog.nowhere"})
-    assert code == 1
-    (line,) = [line for line in printed.splitlines() if line.startswith("error: ")]
-    assert "nowhere" in line
-    assert "`databricks bundle deploy`" in line
-    assert "Traceback" not in printed
-
-
-def run_changed(workspace: Workspace, job: str, task: str, changed: dict[str, str]) -> tuple[int, str]:
-    package, point, *parameters = workspace.parameters(job, task)
-    for name, value in changed.items():
-        parameters += [name, value]
-    return run_to_end(workspace.command("task_run.py", package, point, *parameters), LIMIT_S)

@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from broker.enforcement.metrics import EnforcerMetrics
 from broker.enforcement.notices import Notice
 from broker.tap.tap_metrics import TapMetrics
-from jobs.occupancy.textfile import occupancy_registry
+from jobs.occupancy.printing import occupancy_registry
 from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from broker.local.local_broker import LocalBroker
+from tests.kits.broker_kit import new_topic
 from tests.kits.databricks_kit import ROOT, SPARK_OF_RUNTIME, load_bundle
 from tests.kits.runtime_kit import Runtime
-from tests.kits.runtime_stream_kit import assert_said, new_topic, prepared_statements
+from tests.kits.runtime_stream_kit import assert_said, prepared_statements
 from tests.kits.runtime_venv_kit import Cluster
 
 PYSPARK = "4.0.1"
@@ -24,7 +25,7 @@ def test_the_stream_runs_on_the_spark_of_the_cluster_s_runtime(
     runtime_cluster: Cluster, broker: LocalBroker, tmp_path: Path
 ) -> None:
     runtime = Runtime(tmp_path / "runtime", runtime_cluster.jars, runtime_cluster.python, packages=()).prepared()
-    topic = new_topic(broker)
+    topic = new_topic(broker, "produce-events", 2)
     script = ROOT / "tests" / "bundle" / "runtime_run.py"
     arguments = (broker.admin_servers, topic, str(tmp_path / "checkpoint"), prepared_statements(tmp_path))
 

@@ -18,9 +18,10 @@ import pytest
 from broker.local.local_broker import LocalBroker
 from jvm.jar_sets import spark_jars
 from jvm.process import start_watched
+from tests.kits.broker_kit import new_topic
 from tests.kits.databricks_kit import ROOT
 from tests.kits.runtime_kit import LIMIT_S, Runtime
-from tests.kits.runtime_stream_kit import assert_said, new_topic, prepared_statements
+from tests.kits.runtime_stream_kit import assert_said, prepared_statements
 
 
 @contextmanager
@@ -65,7 +66,7 @@ def answers(port: int) -> bool:
 @pytest.mark.slow
 def test_the_stream_runs_over_spark_connect(jars: Path, broker: LocalBroker, tmp_path: Path) -> None:
     runtime = Runtime(tmp_path / "runtime", tuple(spark_jars(jars))).prepared()
-    topic = new_topic(broker)
+    topic = new_topic(broker, "produce-events", 2)
     script = ROOT / "tests" / "bundle" / "runtime_run.py"
     arguments = (broker.admin_servers, topic, str(tmp_path / "checkpoint"), prepared_statements(tmp_path))
 

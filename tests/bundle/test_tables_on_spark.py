@@ -1,9 +1,8 @@
 """Spark and `deltalake` on the same tables: Spark appends to tables made without a JVM, and runs the same views."""
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -11,15 +10,30 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from quota.config import QuotaConfig
 from tables.query.sql_query import query
 from tables.schema.ddl import spark_ddl
 from tables.schema.specs import TABLES
-from tables.schema.views import SETTINGS, view_statements, views
+from tables.schema.views import views
 from tables.store.path_tables import create_missing, open_table, table_path
-from tests.kits.spark_kit import own_views
+from tests.kits.console_kit import demo_tables
+from tests.kits.kip_kit import append_kip_tables, block_row, failed_init, init
+from tests.kits.spark_kit import make_views, own_views, plain
+from tests.unit.jobs.table_rows import (
+    NOON,
+    Row,
+    append,
+    decision,
+    metrics,
+    quarantined,
+    seconds,
+    tap_report,
+)
 
-NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+NOW = NOON + timedelta(hours=2)
+
+
+def later(count: float) -> datetime:
+    return NOON + seconds(count)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +48,7 @@ def tables(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def append(spark: SparkSession, tables: str, name: str, *rows: tuple[object, ...]) -> None:
+def append_by_spark(spark: SparkSession, tables: str, name: str, *rows: tuple[object, ...]) -> None:
     frame = spark.createDataFrame(list(rows), spark_ddl(name))
     frame.coalesce(1).write.format("delta").mode("append").save(table_path(tables, name))
 
@@ -52,7 +66,7 @@ def test_spark_sees_the_columns_that_its_ddl_says(spark: SparkSession, tables: s
 
 def test_deltalake_reads_rows_that_spark_appends(spark: SparkSession, tables: str) -> None:
     decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, NOON, -1.0, 1.0, 20.0, None, "default", NOON, 3, [1, 2])
-    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, {"10.0.0.7": 2}, "over_quota", 7))
+    append_by_spark(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, {"10.0.0.7": 2}, "over_quota", 7))
     (row,) = open_table(tables, "throttle_decisions").to_pyarrow_table().to_pylist()
     assert (row["decided_at"], row["sample_pids"], row["client_ids"]) == (NOON, [1, 2], [("rdkafka", 3)])
     assert row["addresses"] == [("10.0.0.7", 2)]
@@ -62,66 +76,69 @@ def test_deltalake_reads_rows_that_spark_appends(spark: SparkSession, tables: st
 def test_the_constraints_hold_for_spark_too(spark: SparkSession, tables: str, row: tuple[object, ...]) -> None:
     # pyspark hands on errors of classes that it does not know, such as Delta's, as py4j's.
     with pytest.raises((PySparkException, Py4JJavaError), match="DELTA_VIOLATE_CONSTRAINT"):
-        append(spark, tables, "producer_id_quotas", row)
+        append_by_spark(spark, tables, "producer_id_quotas", row)
 
 
 def test_spark_writes_a_quota_that_the_constraints_allow(spark: SparkSession, tables: str) -> None:
-    append(spark, tables, "producer_id_quotas", quota(5.0))
+    append_by_spark(spark, tables, "producer_id_quotas", quota(5.0))
     assert DeltaTable(table_path(tables, "producer_id_quotas")).to_pyarrow_table().num_rows == 1
 
 
-@pytest.fixture
-def filled(spark: SparkSession, tables: str) -> str:
-    """Tables with some rows of everything that the views look at."""
-    until = NOON.replace(minute=5)
-    decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, until, -1.0, 1.0, 20.0, None, "default", NOON, 3, [1, 2])
-    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, {"10.0.0.7": 2}, "over_quota", 7))
-    counts = (21, 9, 2, 21, 1, 100, "enforcing", False)
-    rows = [
-        (principal, None, NOON, NOON, 1.5, tokens, 0, None, 30, 20.0, None, "default", *counts, batch)
-        for principal, tokens, batch in (("User:m", -1.0, 7), ("User:m", -0.5, 6), ("User:a", 3.0, 7))
+def inits() -> list[Row]:
+    name = "job-0b5a9dcb-8f9a-4a1c-9c55-1b9e5f7d2a01"
+    plain_ones = [
+        init(later(7 * n + n % 4), n, principal="User:m", client_id=f"producer-{n}", client_host=f"10.0.0.{n % 3}")
+        for n in range(60)
     ]
-    append(spark, tables, "producer_id_metrics", *rows)
-    report = (NOON, NOON, "host", "tap", "file", 9, 5, 0, NOON, None, False, 7)
-    append(spark, tables, "tap_status", (1, *report), (2, NOON, *[None] * 10, 7))
-    append(spark, tables, "quarantined_events", (b"x", "not_json", "produce-events", 0, 1, NOON, 7))
-    lease = ("User:m", "lease", 1, "id", "m", None, None, "request_percentage", None, 0.01, until, "why", "host/1")
-    append(spark, tables, "enforcement_actions", (NOON, 1, "applying", *lease), (NOON, 2, "in_force", *lease))
-    for name in TABLES:
-        spark.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
+    steady = [init(later(900 * n), 100 + n, client_id=name) for n in range(6)]
+    pay = {"principal": "User:t", "client_id": "pay", "transactional_id": "pay"}
+    bump = {**pay, "producer_id": 200, "producer_epoch": 0}
+    bumps = [init(later(second), 200, **bump, result_producer_epoch=1) for second in (6, 7)]
+    transactional = [init(later(5), 200, **pay), *bumps, init(later(8), 201, **pay)]
+    fenced = failed_init(later(9), "PRODUCER_FENCED", **bump)
+    return [*plain_ones, *steady, *transactional, fenced, plain_ones[3] | {"repeated": True, "batch_id": 9}]
+
+
+def blocks() -> list[Row]:
+    """Some overlap, begin too low, or are of an epoch that was over; one failed, and one is there twice."""
+    given = [(0, 1, 5), (1000, 2, 6), (1500, 1, 5), (3000, 2, 4)]
+    rows = [
+        block_row(first, later(60 * minute), broker_id=broker_id, broker_epoch=epoch)
+        for minute, (first, broker_id, epoch) in enumerate(given)
+    ]
+    return [*rows, rows[0] | {"first_producer_id": -1, "length": 0}, rows[0] | {"batch_id": 1}]
+
+
+def intervals() -> list[Row]:
+    counts = [{"refused_pids": 7 if n % 3 else 0, "new_pids_window": 40 + n, "active_pids": n} for n in range(16)]
+    return [
+        metrics(principal, later(450 * (n + 1)), broker_id=broker_id, admitted_pids=5, quota=60.0, tokens=-0.5, **each)
+        for n, each in enumerate(counts)
+        for principal, broker_id in (("User:m", None), ("User:b", 1), ("User:b", 2))
+    ]
+
+
+@pytest.fixture(scope="module")
+def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The demo's tables, and some rows more of what each view tells apart."""
+    tables = demo_tables(tmp_path_factory.mktemp("filled"))
+    append_kip_tables(
+        tables,
+        inits=inits(),
+        blocks=blocks(),
+        decisions=[decision("User:m", later(7000), throttled_until=later(9000))],
+    )
+    append(tables, "producer_id_metrics", *intervals())
+    append(tables, "quarantined_events", quarantined(NOW))
+    append(tables, "tap_status", tap_report(9, None, seen_at=NOON))
+    make_views(spark, tables, NOW)
     return tables
 
 
 @pytest.mark.slow
-def test_spark_runs_sql_views_sql_and_answers_as_duckdb_does(spark: SparkSession, filled: str) -> None:
-    now = NOON.replace(minute=1)
-    settings = f"SELECT timestamp'{now:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms"
-    for statement in view_statements(QuotaConfig().window_ms):
-        name = statement.split()[4]
-        if name == SETTINGS:
-            # The only thing that is not as it is shipped: the time stands still.
-            spark.sql(statement.replace("OR REPLACE VIEW", "OR REPLACE TEMPORARY VIEW"))
-            spark.sql(settings).createOrReplaceTempView(SETTINGS)
-        else:
-            spark.sql(statement.replace("OR REPLACE VIEW", "OR REPLACE TEMPORARY VIEW"))
-
-    for name in views():
-        by_spark = spark.table(name).toArrow().to_pylist()
-        by_duckdb = query(filled, f"TABLE {name}", now).records()
-        assert comparable(by_spark) == comparable(by_duckdb), name
-
-
-def comparable(records: list[dict[str, Any]]) -> list[dict[str, object]]:
-    """Return records without the order of rows and the form of maps and decimals, which differ by engine."""
-    plain = [{name: plain_value(value) for name, value in record.items()} for record in records]
-    return sorted(plain, key=str)
-
-
-def plain_value(value: Any) -> object:
-    if isinstance(value, list) and value and isinstance(value[0], tuple):
-        return dict(value)
-    if isinstance(value, datetime):
-        return value.timestamp()
-    if isinstance(value, bool | str | list | dict) or value is None:
-        return value
-    return round(float(value), 6)
+@pytest.mark.parametrize("view", views())
+def test_spark_answers_as_duckdb_does(spark: SparkSession, filled: str, view: str) -> None:
+    by_spark = spark.table(view).toArrow().to_pylist()
+    by_duckdb = query(filled, f"TABLE {view}", NOW).records()
+    assert by_duckdb
+    assert sorted(plain(by_spark), key=str) == sorted(plain(by_duckdb), key=str)

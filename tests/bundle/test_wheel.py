@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from email.message import Message
 from pathlib import Path
@@ -16,9 +15,9 @@ import pytest
 from jobs.output.terminal import OF_TABLES
 from jvm.broker_jar import JAR_NAME, build_broker_jar
 from tables.store.path_tables import create_missing
+from tests.kits.wheel_kit import ROOT, build_wheel, venv_with_dependencies
 from wire.broker_lines import REPORTER_CLASS
 
-ROOT = Path(__file__).parents[2]
 PACKAGES = {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jobs", "sql", "jvm"}
 
 
@@ -41,23 +40,22 @@ def wheel(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, folder)
     shutil.copy(jar, folder / "jvm")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", cwd=folder)
-    (built,) = (folder / "dist").glob("pid_quota-*.whl")
-    return built
+    return build_wheel(folder / "dist", folder)
 
 
 @pytest.fixture(scope="module")
 def fresh(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with the wheel itself; its dependencies come from ours, without a download."""
     folder = tmp_path_factory.mktemp("fresh")
-    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
-    python = folder / "venv" / "bin" / "python"
+    python = venv_with_dependencies(folder / "venv")
     run(python, "-m", "pip", "install", "--no-deps", "--no-index", "--disable-pip-version-check", wheel, cwd=folder)
-    # A folder named in a .pth file is put on the path, but the .pth files in it are not read: so our editable
-    # install, which is one, stays out, and the wheel has to bring every module itself.
-    (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
-    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     return folder
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as content:
+        return set(content.namelist())
 
 
 def metadata(wheel: Path) -> Message:
@@ -96,9 +94,7 @@ def test_a_tap_imports_nothing_that_only_tables_need(module: str, tmp_path: Path
     assert not set(run(sys.executable, "-c", code, cwd=ROOT).split()) & OF_TABLES
 
 
-def test_data_files_are_in_the_wheel(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as content:
-        names = set(content.namelist())
+def test_data_files_are_in_the_wheel(names: set[str]) -> None:
     data = [
         path for folder in ("sql", "jvm", "broker", "jobs") for path in (ROOT / folder).rglob("*") if path.is_file()
     ]
@@ -111,11 +107,6 @@ def test_data_files_are_in_the_wheel(wheel: Path) -> None:
         "jvm/broker/pidquota/Reporter.java",
     } <= expected
     assert expected <= names
-
-
-def test_the_wheel_holds_the_jar_for_brokers(wheel: Path, jar: Path) -> None:
-    with zipfile.ZipFile(wheel) as content:
-        assert content.read(f"jvm/{JAR_NAME}") == jar.read_bytes()
 
 
 def test_make_puts_the_jar_beside_its_source_before_it_builds_the_wheel() -> None:
@@ -136,16 +127,12 @@ def test_a_host_without_java_writes_the_jar_for_brokers(fresh: Path, jar: Path, 
     assert f"metric.reporters=org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}\n" in told.stdout
 
 
-def test_nothing_but_our_packages_is_in_the_wheel(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as content:
-        top = {name.partition("/")[0] for name in content.namelist() if ".dist-info/" not in name}
-    assert top == PACKAGES
+def test_nothing_but_our_packages_is_in_the_wheel(names: set[str]) -> None:
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == PACKAGES
 
 
-def test_the_wheel_says_that_every_package_is_typed(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as content:
-        marked = {name.partition("/")[0] for name in content.namelist() if name.endswith("/py.typed")}
-    assert marked == PACKAGES
+def test_the_wheel_says_that_every_package_is_typed(wheel: Path, names: set[str]) -> None:
+    assert {name.partition("/")[0] for name in names if name.endswith("/py.typed")} == PACKAGES
     assert "Typing :: Typed" in metadata(wheel).get_all("Classifier", [])
 
 

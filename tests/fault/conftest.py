@@ -4,15 +4,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
-from tests.kits.fault_kit import Stream, new_topic, send, traffic
+from tests.kits.fault_kit import Stream, topic_of
 
 
 @pytest.fixture(scope="session")
 def topic(broker: LocalBroker) -> str:
     """A topic of 3,000 events, five batches."""
-    name = new_topic(broker)
-    send(broker, name, traffic(3000))
-    return name
+    return topic_of(broker, 3000)
 
 
 @pytest.fixture(scope="session")

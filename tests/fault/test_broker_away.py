@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
-from tests.kits.fault_kit import CONFIG, Stream, new_topic, send, traffic
+from tests.kits.fault_kit import CONFIG, Stream, send, topic_of, traffic
 from tests.kits.stream_command_kit import LIMIT_S, StreamCommand
 
 pytestmark = pytest.mark.slow
@@ -37,8 +37,7 @@ def test_a_broker_that_is_away_for_three_minutes_costs_no_row_and_doubles_none(
     spark: SparkSession, jars: Path, tmp_path: Path
 ) -> None:
     with LocalBroker(tmp_path / "kafka", jars=jars) as mortal, ExitStack() as stack:
-        topic = new_topic(mortal)
-        send(mortal, topic, traffic(1200))
+        topic = topic_of(mortal, 1200)
         stream = Stream(tmp_path / "stream", mortal.admin_servers, topic).prepared()
         command = StreamCommand(stream.root, mortal.admin_servers, topic, OPTIONS)
         process = stack.enter_context(command.running())
@@ -57,7 +56,4 @@ def test_a_broker_that_is_away_for_three_minutes_costs_no_row_and_doubles_none(
 
         code, said = command.run()
         assert code == 0, said
-        undisturbed = Stream(tmp_path / "undisturbed", mortal.admin_servers, topic).prepared()
-        undisturbed.run(spark)
-        assert stream.meaning() == undisturbed.meaning()
-        assert stream.state(spark) == undisturbed.state(spark)
+        stream.assert_as_undisturbed(spark)

@@ -12,24 +12,24 @@ from pyspark.sql import SparkSession
 from broker.kafka.offsets import ExtentReader
 from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.data_loss import load_loss_record
+from tests.kits.broker_kit import make_topic, new_topic, wait_until
 from tests.kits.fault_kit import (
     Stream,
     bad_offsets,
     committed,
     drive,
-    new_topic,
     running_driver,
     said_losses,
     send,
+    topic_of,
     traffic,
-    wait_until,
 )
 
 
 @pytest.fixture
 def reading(spark: SparkSession, broker: LocalBroker, tmp_path: Path) -> Stream:
     """A stream that has read the 600 records of a topic of one partition."""
-    topic = new_topic(broker, partitions=1)
+    topic = new_topic(broker, "produce-events")
     send(broker, topic, traffic(600))
     stream = Stream(tmp_path, broker.admin_servers, topic).prepared()
     stream.run(spark, extent(broker, stream))
@@ -77,7 +77,7 @@ def test_a_topic_made_again_is_said_and_the_stream_goes_on_with_the_new_one(
     client = admin(broker)
     client.delete_topics([reading.topic])[reading.topic].result()
     wait_until(lambda: reading.topic not in admin(broker).list_topics(timeout=10).topics, "the topic is gone")
-    new_topic(broker, partitions=1, name=reading.topic)
+    make_topic(broker, reading.topic)
     send(broker, reading.topic, traffic(200, first=600))
 
     reading.run(spark, extent(broker, reading))
@@ -112,8 +112,7 @@ def test_a_broker_killed_and_restarted_under_a_running_stream_costs_nothing(
     spark: SparkSession, jars: Path, tmp_path: Path
 ) -> None:
     with LocalBroker(tmp_path / "kafka", jars=jars) as mortal:
-        topic = new_topic(mortal)
-        send(mortal, topic, traffic(1200))
+        topic = topic_of(mortal, 1200)
         stream = Stream(tmp_path / "stream", mortal.admin_servers, topic, 300).prepared()
         with running_driver(stream, tmp_path / "log", trigger="1 second") as process:
             wait_until(lambda: committed(stream) >= 2, "two batches", process)
@@ -122,8 +121,4 @@ def test_a_broker_killed_and_restarted_under_a_running_stream_costs_nothing(
             send(mortal, topic, traffic(1200, first=1200))
             wait_until(lambda: committed(stream) >= 8, "all batches", process)
         assert drive(stream, tmp_path / "log") == 0
-        undisturbed = Stream(tmp_path / "undisturbed", mortal.admin_servers, topic).prepared()
-        undisturbed.run(spark)
-
-        assert stream.meaning() == undisturbed.meaning()
-        assert stream.state(spark) == undisturbed.state(spark)
+        stream.assert_as_undisturbed(spark)

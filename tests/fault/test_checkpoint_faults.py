@@ -16,14 +16,13 @@ from streaming.errors import CheckpointDamagedError, CheckpointError
 from streaming.failures import as_stream_error
 from tables.store.engines import SparkEngine
 from tables.store.open import open_store
-from tests.kits.fault_kit import Stream, bad_offsets, new_topic, send, traffic
+from tests.kits.fault_kit import Stream, bad_offsets, send, topic_of, traffic
 
 
 @pytest.fixture(scope="module")
 def finished(spark: SparkSession, broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Stream:
     """A stream that has done two batches; `half` beside its checkpoint is a backup from between them."""
-    topic = new_topic(broker)
-    send(broker, topic, traffic(600))
+    topic = topic_of(broker, 600)
     stream = Stream(tmp_path_factory.mktemp("finished"), broker.admin_servers, topic).prepared()
     stream.run(spark)
     shutil.copytree(stream.checkpoint, stream.root / "half")
@@ -47,8 +46,7 @@ def refusal(spark: SparkSession, stream: Stream, **changes: Any) -> str:
 def test_a_lost_checkpoint_is_refused_and_a_new_one_goes_on_where_the_rows_end(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path
 ) -> None:
-    topic = new_topic(broker)
-    send(broker, topic, traffic(600))
+    topic = topic_of(broker, 600)
     stopped = Stream(tmp_path, broker.admin_servers, topic).prepared()
     stopped.run(spark)
     before = stopped.everything()

@@ -2,11 +2,11 @@
 
 import secrets
 import signal
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,18 +15,9 @@ from pyspark.sql import SparkSession
 from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 from tables.schema.specs import SinkName
-from tests.kits.fault_kit import (
-    SINK,
-    Stream,
-    committed,
-    drive,
-    kill,
-    new_topic,
-    running_driver,
-    send,
-    traffic,
-    wait_until,
-)
+from tests.kits.broker_kit import new_topic, wait_until
+from tests.kits.fault_kit import SINK, Stream, committed, drive, running_driver, send, traffic
+from tests.kits.process_kit import kill_group, repeating
 
 STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end")
 
@@ -58,8 +49,7 @@ def test_killed_at_each_step_of_the_commit_it_writes_the_rows_and_keeps_the_stat
 
     assert committed(stream) == len(STEPS) + 1
     assert all(undisturbed.everything().values())
-    assert stream.everything() == undisturbed.everything()
-    assert stream.state(spark) == undisturbed.state(spark)
+    stream.assert_equal(spark, undisturbed)
 
 
 def is_past(stream: Stream, batches: int) -> bool:
@@ -71,32 +61,17 @@ def is_past(stream: Stream, batches: int) -> bool:
 def test_killed_at_random_under_load_it_means_the_same_as_an_undisturbed_run(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path, sink: SinkName | None, kills: int
 ) -> None:
-    topic, chance = new_topic(broker), secrets.SystemRandom()
+    topic, chance = new_topic(broker, "produce-events", 2), secrets.SystemRandom()
     stream = Stream(tmp_path / "killed", broker.admin_servers, topic, 5000, sink).prepared()
-    done = threading.Event()
+    begins = count(0, 200)
 
-    def load() -> None:
-        for first in range(0, 10_000_000, 200):
-            send(broker, topic, traffic(200, first))
-            if done.wait(0.2):
-                return
-
-    sender = threading.Thread(target=load)
-    sender.start()
-    try:
+    with repeating(lambda: send(broker, topic, traffic(200, next(begins))), pause_s=0.2):
         for _ in range(kills):
             with running_driver(stream, tmp_path / "log", trigger="500 milliseconds") as process:
                 wait_until(partial(is_past, stream, committed(stream)), "a batch", process)
                 # Not to wait for anything: the moment of the kill is what is random.
                 time.sleep(chance.uniform(0, 3))
-                kill(process)
-    finally:
-        done.set()
-        sender.join()
+                kill_group(process)
     assert drive(replace(stream, batch=50_000), tmp_path / "log") == 0
 
-    undisturbed = Stream(tmp_path / "undisturbed", broker.admin_servers, topic, 50_000).prepared()
-    undisturbed.run(spark)
-    assert all(undisturbed.meaning().values())
-    assert stream.meaning() == undisturbed.meaning()
-    assert stream.state(spark) == undisturbed.state(spark)
+    stream.assert_as_undisturbed(spark)

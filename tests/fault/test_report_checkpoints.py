@@ -15,7 +15,8 @@ from streaming.failures import as_stream_error
 from streaming.reports import report_queries
 from streaming.reports.report_queries import REPORTS, start_reports
 from tables.schema.specs import SinkName
-from tests.kits.fault_kit import Stream, new_topic, send
+from tests.kits.broker_kit import new_topic
+from tests.kits.fault_kit import Stream, send
 from wire.topics import PRODUCER_ID_BLOCKS
 
 BLOCKS = REPORTS[PRODUCER_ID_BLOCKS]
@@ -46,7 +47,7 @@ def reading(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path, sink: SinkName, monkeypatch: pytest.MonkeyPatch
 ) -> Stream:
     """A stream whose report query has read ten reports in two batches, from a topic of its own."""
-    topic = new_topic(broker)
+    topic = new_topic(broker, "produce-events", 2)
     monkeypatch.setattr(report_queries, "REPORTS", {topic: replace(BLOCKS, topic=topic)})
     stream = Stream(tmp_path / "stream", broker.admin_servers, topic, sink=sink).prepared()
     for first in (0, 5):

@@ -1,9 +1,8 @@
 """Tables that can't be written for a while: the stream ends, and a new start goes on as if nothing had been."""
 
 import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -27,6 +26,7 @@ from tables.schema.ddl import row_schema, spark_ddl
 from tables.schema.specs import SinkName
 from tables.store.path_tables import create_missing, open_table
 from tests.kits.fault_kit import Stream, set_quota
+from tests.kits.process_kit import repeating
 
 METRICS = "producer_id_metrics"
 
@@ -56,52 +56,41 @@ def ends(spark: SparkSession, stream: Stream) -> StreamFailedError:
     return error
 
 
-def assert_equal(spark: SparkSession, stream: Stream, undisturbed: Stream) -> None:
-    assert stream.meaning() == undisturbed.meaning()
-    assert stream.state(spark) == undisturbed.state(spark)
+def ends_by_its_sink(spark: SparkSession, stream: Stream) -> StreamFailedError:
+    with pytest.MonkeyPatch.context() as broken:
+        opened = pipeline.open_sink
+        broken.setattr(pipeline, "open_sink", lambda *asked: FailingSink(opened(*asked)))
+        return ends(spark, stream)
 
 
 def test_an_exception_in_one_sink_leaves_no_row_twice_and_none_out(
-    spark: SparkSession, stream: Stream, undisturbed: Stream, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, stream: Stream, undisturbed: Stream
 ) -> None:
-    with monkeypatch.context() as broken:
-        opened = pipeline.open_sink
-        broken.setattr(pipeline, "open_sink", lambda *asked: FailingSink(opened(*asked)))
-        assert "a sink that fails" in str(ends(spark, stream))
+    assert "a sink that fails" in str(ends_by_its_sink(spark, stream))
     assert {row["batch_id"] for row in stream.rows(METRICS)} == {0, 1}
     assert {row["batch_id"] for row in stream.rows("quarantined_events")} == {0}
 
     stream.run(spark)
 
-    assert stream.everything() == undisturbed.everything()
-    assert stream.state(spark) == undisturbed.state(spark)
+    stream.assert_equal(spark, undisturbed)
 
 
 @pytest.mark.slow
 def test_optimize_and_quota_changes_of_others_meanwhile_disturb_nothing(
     spark: SparkSession, stream: Stream, undisturbed: Stream
 ) -> None:
-    done = threading.Event()
     rounds: list[int] = []
 
     def disturb() -> None:
-        while not done.is_set():
-            # A compaction that loses the race against an append says so and is tried again.
-            try:
-                DeltaTable(f"{stream.tables}/{METRICS}").optimize.compact()
-            except DeltaError:
-                continue
+        # A compaction that loses the race against an append says so and is tried again.
+        with suppress(DeltaError):
+            DeltaTable(f"{stream.tables}/{METRICS}").optimize.compact()
             # A user who sends nothing: the quotas of all others stay the same.
             set_quota(stream.tables, 7 + len(rounds), "nobody")
             rounds.append(1)
 
-    others = threading.Thread(target=disturb)
-    others.start()
-    try:
+    with repeating(disturb):
         stream.run(spark)
-    finally:
-        done.set()
-        others.join()
 
     assert len(rounds) > 1
     assert stream.everything() == undisturbed.everything()
@@ -191,15 +180,11 @@ def test_a_batch_that_another_stream_wrote_with_this_id_ends_the_stream(
 def test_a_stream_may_change_its_writer_between_two_batches(
     spark: SparkSession, stream: Stream, undisturbed: Stream, tmp_path: Path
 ) -> None:
-    with pytest.MonkeyPatch.context() as broken:
-        opened = pipeline.open_sink
-        broken.setattr(pipeline, "open_sink", lambda *asked: FailingSink(opened(*asked)))
-        ends(spark, replace(stream, sink="deltalake"))
+    ends_by_its_sink(spark, replace(stream, sink="deltalake"))
 
     replace(stream, sink="delta-spark").run(spark)
 
-    assert stream.everything() == undisturbed.everything()
-    assert stream.state(spark) == undisturbed.state(spark)
+    stream.assert_equal(spark, undisturbed)
 
 
 @contextmanager
@@ -239,7 +224,7 @@ def test_a_full_disk_ends_the_stream_and_freed_space_lets_it_go_on(
         ballast.unlink()
         stream.run(spark)
 
-        assert_equal(spark, stream, undisturbed)
+        stream.assert_as_undisturbed(spark)
 
 
 def test_tables_that_become_read_only_end_the_stream_and_it_goes_on_when_they_can_be_written(
@@ -256,4 +241,4 @@ def test_tables_that_become_read_only_end_the_stream_and_it_goes_on_when_they_ca
         subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
         stream.run(spark)
 
-        assert_equal(spark, stream, undisturbed)
+        stream.assert_as_undisturbed(spark)

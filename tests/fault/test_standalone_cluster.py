@@ -5,9 +5,8 @@ import re
 import signal
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +14,11 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.kits.fault_kit import LIMIT_S, Stream, committed, kill, wait_until
+from tests.kits.broker_kit import LIMIT_S, wait_until
+from tests.kits.fault_kit import Stream, committed
+from tests.kits.process_kit import in_group
+from tests.kits.wheel_kit import build_wheel, venv_with_dependencies
 
-ROOT = Path(__file__).parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 DEPLOY = "org.apache.spark.deploy"
 
@@ -37,18 +38,9 @@ class Cluster:
         os.killpg(self.workers[number].pid, signal.SIGKILL)
 
 
-@contextmanager
-def spark_process(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def spark_process(log: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
-    with log.open("wb") as file:
-        command = [str(SPARK_CLASS), *arguments]
-        process = subprocess.Popen(command, env=environment, stdout=file, stderr=file, start_new_session=True)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(LIMIT_S)
+    return in_group([str(SPARK_CLASS), *arguments], log, environment)
 
 
 def said(log: Path, pattern: str) -> Callable[[], bool]:
@@ -59,14 +51,7 @@ def said(log: Path, pattern: str) -> Callable[[], bool]:
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The wheel, and a Python that has what it depends on but not the wheel itself."""
     folder = tmp_path_factory.mktemp("shipped")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
-    (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
-    # A folder named so is put on the path, but its own .pth files, our editable install among them, are not read.
-    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    (wheel,) = folder.glob("*.whl")
-    return wheel, folder / "venv" / "bin" / "python"
+    return build_wheel(folder), venv_with_dependencies(folder / "venv")
 
 
 @pytest.fixture
@@ -115,24 +100,11 @@ def test_the_job_runs_on_a_cluster_and_a_worker_killed_in_mid_batch_costs_nothin
 ) -> None:
     log = tmp_path / "job.log"
     places = {"PYSPARK_PYTHON": str(cluster.python), "SPARK_LOCAL_IP": "127.0.0.1", "PID_QUOTA_JARS": str(jars)}
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            job(cluster, stream),
-            env={**os.environ, **places},
-            stdout=file,
-            stderr=file,
-            cwd=tmp_path,
-            start_new_session=True,
-        )
-    try:
+    with in_group(job(cluster, stream), log, {**os.environ, **places}, tmp_path) as process:
         begun = stream.checkpoint / "offsets" / "1"
         wait_until(lambda: committed(stream) == 1 and begun.exists(), "the second batch under way", process)
         cluster.kill_worker(0)
         assert process.wait(LIMIT_S) == 0, log.read_text(errors="replace")[-3000:]
-    finally:
-        if process.poll() is None:
-            kill(process)
 
     assert re.search(r"Lost executor|worker lost|Worker shutting down", log.read_text(errors="replace"))
-    assert stream.everything() == undisturbed.everything()
-    assert stream.state(spark) == undisturbed.state(spark)
+    stream.assert_equal(spark, undisturbed)

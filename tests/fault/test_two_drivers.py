@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from pyspark.sql import SparkSession
 from broker.local.local_broker import LocalBroker
 from streaming.errors import CheckpointError
 from streaming.failures import as_stream_error
-from tests.kits.fault_kit import Stream, bad_offsets, drive, new_topic, running_driver, send, traffic, wait_until
+from tests.kits.broker_kit import new_topic, wait_until
+from tests.kits.fault_kit import Stream, bad_offsets, drive, running_driver, send, traffic
 
 PART = 60
 
@@ -20,9 +20,8 @@ PART = 60
 def test_one_of_two_drivers_ends_with_one_line_and_nothing_is_lost_or_doubled(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path
 ) -> None:
-    topic = new_topic(broker)
+    topic = new_topic(broker, "produce-events", 2)
     shared = Stream(tmp_path / "shared", broker.admin_servers, topic, batch=PART).prepared()
-    alone = replace(shared, root=tmp_path / "alone").prepared()
     logs = [tmp_path / "one.log", tmp_path / "two.log"]
     begins = itertools.count(0, PART)
 
@@ -39,11 +38,10 @@ def test_one_of_two_drivers_ends_with_one_line_and_nothing_is_lost_or_doubled(
         wait_until(lambda: after_more_traffic(lambda: any(driver.poll() is not None for driver in drivers)), "one ends")
         ended = [log for driver, log in zip(drivers, logs, strict=True) if driver.poll() is not None]
     assert drive(shared, tmp_path / "rest.log") == 0
-    alone.run(spark)
 
     error = as_stream_error(Exception(ended[0].read_text(encoding="utf-8")), str(shared.checkpoint))
     assert isinstance(error, CheckpointError), ended[0].read_text(encoding="utf-8")[-3000:]
     assert "\n" not in str(error)
-    assert shared.meaning() == alone.meaning()
+    shared.assert_as_undisturbed(spark)
     bad = bad_offsets(shared)
     assert len(bad) == len(set(bad)) > 0

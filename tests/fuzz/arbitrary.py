@@ -55,7 +55,6 @@ def value(random: Random) -> bytes:
 
 
 def event(random: Random) -> bytes:
-    """Return the text of an object with the fields of an event."""
     fields = [
         ("timestamp_ms", str(NOW_MS - random.randrange(1000))), ("principal", '"User:a"'), ("producer_id", "4711"),
     ]  # fmt: skip
@@ -77,7 +76,6 @@ def event(random: Random) -> bytes:
 
 
 def _several(random: Random) -> list[tuple[str, str]]:
-    """Return what makes of an event a record of several, mostly of lists that fit together."""
     size = random.randrange(1, 4)
     columns = {"producer_ids": 4711, "after_ms": -3, "group": 0}
     texts = [

@@ -82,7 +82,6 @@ class Ids:
         self._by_id: dict[str, object] = {}
 
     def wrong(self, decision: object, decision_id: str) -> list[str]:
-        """What is wrong with an id of a decision."""
         other = self._by_decision.setdefault(decision, decision_id)
         of_other = self._by_id.setdefault(decision_id, decision)
         same, own = other == decision_id, of_other == decision

@@ -196,7 +196,6 @@ class _Maker:
         return ahead if writing.random() < self.ahead_odds else ahead_ms
 
     def _loses(self, records: tuple[Record, ...]) -> str:
-        """Whose ledger is lost, if any."""
         event = self.writing.choice(records).event
         return event.principal if event and self.writing.random() < self.lost_odds else ""
 

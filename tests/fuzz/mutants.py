@@ -5,9 +5,6 @@ Run it with `.venv/bin/python tests/fuzz/mutants.py [NAME ...]`; it ends with 1 
 
 import secrets
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -26,7 +23,7 @@ from quota.timeline import Timeline
 from state.broker_ledgers import BrokerLedgers
 from state.budget import Budget
 from state.codec import decode, encode
-from state.events import CORRECTION, LEARNING
+from state.events import CORRECTION, LEARNING, Deployment
 from state.ledger import Ledger
 from state.ledger_batch import LedgerBatch
 from state.memory import Memory
@@ -38,16 +35,16 @@ from streaming.decode.forwarded import Forwarded, ForwardedTick, PartitionMemory
 from streaming.operator import group_events
 from streaming.operator.ledger_group import LedgerGroup
 from streaming.operator.ledger_operator import Operator
+from tests.fuzz.mutation import Mutants
 from tests.fuzz.run import run
 
 MOST = 2000
-Mutant = Callable[[], Any]
+MUTANTS = Mutants()
 IS_RELIABLE = vars(forwarded_module)["_is_reliable"]
 
 
-def a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored() -> Any:
-    put = LedgerGroup.put
-
+@MUTANTS.of(LedgerGroup, "put")
+def a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored(put: Any) -> Any:
     def told(state: Any) -> object:
         return state.clock_tick, state.limit, state.interval.number, state.interval.admitted
 
@@ -59,75 +56,72 @@ def a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored() -> Any:
                 return
         put(self, principal, held)
 
-    return patch.object(LedgerGroup, "put", forgetful)
+    return forgetful
 
 
-def late_pids_pass_the_cap() -> Any:
-    store = Uncharged.store
-
-    def roomy(self: Uncharged, pid_hash: int, quantum: int, current: int) -> bool:
+@MUTANTS.of(Uncharged, "store")
+def late_pids_pass_the_cap(store: Any) -> Any:
+    def roomy(self: Uncharged, pid_hash: int, quantum: int, current: int) -> Any:
         if quantum < current:
             return self._seen.store(pid_hash, quantum)
         return store(self, pid_hash, quantum, current)
 
-    return patch.object(Uncharged, "store", roomy)
+    return roomy
 
 
-def a_ledger_is_forgotten_by_the_newest_time_of_any_partition() -> Any:
-    after = EventTimes.after
-
+@MUTANTS.of(EventTimes, "after")
+def a_ledger_is_forgotten_by_the_newest_time_of_any_partition(after: Any) -> Any:
     def of_any(self: EventTimes, latest: Any) -> EventTimes:
         times = after(self, latest)
         newest = max(times.max_event_time_ms.values(), default=0)
         return EventTimes(dict.fromkeys(range(3), newest))
 
-    return patch.object(EventTimes, "after", of_any)
+    return of_any
 
 
-def a_refused_pid_is_stored() -> Any:
-    observe = vars(LedgerBatch)["_observe"]
-
+@MUTANTS.of(LedgerBatch, "_observe")
+def a_refused_pid_is_stored(observe: Any) -> Any:
     def storing(self: LedgerBatch, event: Any, tick: int) -> None:
         observe(self, event, tick)
         if self._seen.find(event.pid_hash) is None:
             self._seen.store(event.pid_hash, self._timeline.quantum(tick))
 
-    return patch.object(LedgerBatch, "_observe", storing)
+    return storing
 
 
-def tokens_come_back_within_a_tick() -> Any:
-    take = Budget.take
-
-    def generous(self: Budget, tick: int) -> bool:
+@MUTANTS.of(Budget, "take")
+def tokens_come_back_within_a_tick(take: Any) -> Any:
+    def generous(self: Budget, tick: int) -> Any:
         bucket, terms = self._bucket, self._terms
         if bucket and terms and bucket.tick == tick:
             bucket.units = min(terms.burst_units, bucket.units + terms.refill_per_ms)
         return take(self, tick)
 
-    return patch.object(Budget, "take", generous)
+    return generous
 
 
-def a_renewal_is_charged() -> Any:
-    observe = vars(LedgerBatch)["_observe"]
-
+@MUTANTS.of(LedgerBatch, "_observe")
+def a_renewal_is_charged(observe: Any) -> Any:
     def charging(self: LedgerBatch, event: Any, tick: int) -> None:
         if self._seen.find(event.pid_hash) is not None:
             self._budget.take(tick)
         observe(self, event, tick)
 
-    return patch.object(LedgerBatch, "_observe", charging)
+    return charging
 
 
-def memory_of_an_attempt_that_was_lost_is_used() -> Any:
+@MUTANTS.of(Forwarded, "of")
+def memory_of_an_attempt_that_was_lost_is_used(_: Any) -> Any:
     def trusting(self: Forwarded, attempt: Any, topic: str, partition: int, first: int, last: int) -> PartitionMemory:
         known = self._partitions.setdefault((topic, partition), PartitionMemory(attempt, first))
         known.attempt, known.next_offset = attempt, last + 1
         return known
 
-    return patch.object(Forwarded, "of", trusting)
+    return trusting
 
 
-def memory_is_used_after_another_worker_read_on() -> Any:
+@MUTANTS.of(Forwarded, "of")
+def memory_is_used_after_another_worker_read_on(_: Any) -> Any:
     def gapless(self: Forwarded, attempt: Any, topic: str, partition: int, first: int, last: int) -> PartitionMemory:
         known = self._partitions.get((topic, partition))
         if known is None or not IS_RELIABLE(known, attempt):
@@ -135,35 +129,35 @@ def memory_is_used_after_another_worker_read_on() -> Any:
         known.attempt, known.next_offset = attempt, last + 1
         return known
 
-    return patch.object(Forwarded, "of", gapless)
+    return gapless
 
 
-def memory_outlives_a_change_of_quotas() -> Any:
+@MUTANTS.of(forwarded_module, "_is_reliable")
+def memory_outlives_a_change_of_quotas(_: Any) -> Any:
     def unasked(known: PartitionMemory, attempt: Any) -> bool:
         same_run = known.attempt.run_id == attempt.run_id
         return bool(same_run and (known.attempt.batch_id < attempt.batch_id or known.attempt == attempt))
 
-    return patch.object(forwarded_module, "_is_reliable", unasked)
+    return unasked
 
 
-def a_learning_mark_is_ignored() -> Any:
-    kinds = vars(packing)["_kinds"]
-    return patch.object(packing, "_kinds", lambda events: np.where(kinds(events) == LEARNING, 0, kinds(events)))
+@MUTANTS.of(packing, "_kinds")
+def a_learning_mark_is_ignored(kinds: Any) -> Any:
+    return lambda events: np.where(kinds(events) == LEARNING, 0, kinds(events))
 
 
-def what_no_broker_held_is_learned() -> Any:
-    is_learning = Memory.is_learning
-    return patch.object(Memory, "is_learning", lambda self, tick, _kind=0: is_learning(self, tick))
+@MUTANTS.of(Memory, "is_learning")
+def what_no_broker_held_is_learned(is_learning: Any) -> Any:
+    return lambda self, tick, _kind=0: is_learning(self, tick)
 
 
-def what_no_broker_held_before_the_learning_time_is_charged() -> Any:
-    is_learning = Memory.is_learning
-    return patch.object(
-        Memory, "is_learning", lambda self, tick, kind=0: kind <= LEARNING and is_learning(self, tick, kind)
-    )
+@MUTANTS.of(Memory, "is_learning")
+def what_no_broker_held_before_the_learning_time_is_charged(is_learning: Any) -> Any:
+    return lambda self, tick, kind=0: kind <= LEARNING and is_learning(self, tick, kind)
 
 
-def a_refusal_of_one_kind_refuses_all_kinds_of_its_tick() -> Any:
+@MUTANTS.of(Refusals, "add")
+def a_refusal_of_one_kind_refuses_all_kinds_of_its_tick(add: Any) -> Any:
     class AnyKind(int):
         """Is any kind that is charged."""
 
@@ -175,111 +169,100 @@ def a_refusal_of_one_kind_refuses_all_kinds_of_its_tick() -> Any:
         def __hash__(self) -> int:
             return 0
 
-    add = Refusals.add
-
     def careless(self: Refusals, event: Any, tick: int) -> None:
         add(self, event, tick)
         vars(self)["kind"] = AnyKind()
 
-    return patch.object(Refusals, "add", careless)
+    return careless
 
 
-def a_correction_is_charged() -> Any:
-    kinds = vars(packing)["_kinds"]
-    return patch.object(packing, "_kinds", lambda events: np.where(kinds(events) == CORRECTION, 0, kinds(events)))
+@MUTANTS.of(packing, "_kinds")
+def a_correction_is_charged(kinds: Any) -> Any:
+    return lambda events: np.where(kinds(events) == CORRECTION, 0, kinds(events))
 
 
-def a_throttle_is_renewed_a_tick_early() -> Any:
-    due = Episode.renewal_is_due
-    return patch.object(
-        Episode, "renewal_is_due", lambda self, tick, config, timeline: due(self, tick + 1, config, timeline)
-    )
+@MUTANTS.of(Episode, "renewal_is_due")
+def a_throttle_is_renewed_a_tick_early(due: Any) -> Any:
+    return lambda self, tick, config, timeline: due(self, tick + 1, config, timeline)
 
 
-def a_quota_refills_the_time_before_it() -> Any:
+@MUTANTS.of(Budget, "apply")
+def a_quota_refills_the_time_before_it(_: Any) -> Any:
     def at_once(self: Budget, limit: Any, _tick: int = 0) -> None:
         rate = limit.producer_ids_rate
         self._terms = None if rate is None else BucketTerms.of(rate, self._config)
 
-    return patch.object(Budget, "apply", at_once)
+    return at_once
 
 
-def what_expired_keeps_its_rate() -> Any:
-    expire = vars(LedgerBatch)["_expire"]
-
+@MUTANTS.of(LedgerBatch, "_expire")
+def what_expired_keeps_its_rate(expire: Any) -> Any:
     def keeping(self: LedgerBatch) -> None:
         rate = self._state.rate
         expire(self)
         self._state.rate = rate
 
-    return patch.object(LedgerBatch, "_expire", keeping)
+    return keeping
 
 
-def repeats_of_another_tick_are_dropped_in_a_block() -> Any:
-    repeats = forwarded_module.repeats_in_block
-
+@MUTANTS.of(packing, "repeats_in_block")
+def repeats_of_another_tick_are_dropped_in_a_block(repeats: Any) -> Any:
     def coarser(seen: Any, late_ticks: int) -> Any:
         return repeats(forwarded_module.EventColumns(seen.owner, seen.pid, seen.tick // 2 * 2, seen.how), late_ticks)
 
-    return patch.object(packing, "repeats_in_block", coarser)
+    return coarser
 
 
-def a_client_id_has_one_address() -> Any:
-    clients = vars(packing)["_clients"]
-
+@MUTANTS.of(packing, "_clients")
+def a_client_id_has_one_address(clients: Any) -> Any:
     def merged(groups: Any) -> Any:
         named, codes = clients(groups)
         address_of = dict(named)
         return [(client_id, address_of[client_id]) for client_id, _ in named], codes
 
-    return patch.object(packing, "_clients", merged)
+    return merged
 
 
-def a_throttle_is_measured_from_its_event() -> Any:
-    add = Refusals.add
-
+@MUTANTS.of(Refusals, "add")
+def a_throttle_is_measured_from_its_event(add: Any) -> Any:
     def shifted(self: Refusals, event: Any, tick: int) -> None:
         recovers_ms, since_ms = self._budget.recovers_ms, event.now_ms - self._timeline.tick_start_ms(tick)
         with patch.object(self._budget, "recovers_ms", lambda at: recovers_ms(at) + since_ms):
             add(self, event, tick)
 
-    return patch.object(Refusals, "add", shifted)
+    return shifted
 
 
-def a_throttled_broker_takes_a_quota_at_its_own_first_event() -> Any:
-    reached_by = vars(BrokerLedgers)["_reached_by"]
-
+@MUTANTS.of(BrokerLedgers, "_reached_by")
+def a_throttled_broker_takes_a_quota_at_its_own_first_event(reached_by: Any) -> Any:
     def without_own(self: BrokerLedgers, limit: Any, events: Any) -> Any:
         own = {broker: self._ledgers.pop(broker) for broker in set(events.broker_ids) & self._ledgers.keys()}
         batches = reached_by(self, limit, events)
         self._ledgers |= own
         return batches
 
-    return patch.object(BrokerLedgers, "_reached_by", without_own)
+    return without_own
 
 
-def an_older_event_on_another_broker_leaves_what_was_forwarded() -> Any:
-    repeats = ForwardedTick.repeats
-
+@MUTANTS.of(ForwardedTick, "repeats")
+def an_older_event_on_another_broker_leaves_what_was_forwarded(repeats: Any) -> Any:
     def stubborn(self: ForwardedTick, pid: int, tick: int, how: int, *, is_late: bool) -> bool:
         is_older = tick < self.tick and not is_late
         return not is_older and repeats(self, pid, tick, how, is_late=is_late)
 
-    return patch.object(ForwardedTick, "repeats", stubborn)
+    return stubborn
 
 
-def the_client_counted_is_always_the_first_ones() -> Any:
-    add_refused = Episode.add_refused
-
+@MUTANTS.of(Episode, "add_refused")
+def the_client_counted_is_always_the_first_ones(add_refused: Any) -> Any:
     def careless(self: Episode, pid: int, client: Any, weight: float) -> None:
         add_refused(self, pid, (next(iter(self.client_ids), client[0]), client[1]), weight)
 
-    return patch.object(Episode, "add_refused", careless)
+    return careless
 
 
-def events_of_a_record_are_all_dated_as_the_first() -> Any:
-    events_of = vars(preaggregate)["decode"]
-
+@MUTANTS.of(preaggregate, "decode")
+def events_of_a_record_are_all_dated_as_the_first(events_of: Any) -> Any:
     def flat(*arguments: Any) -> Any:
         decoded = events_of(*arguments)
         events = decoded.events
@@ -287,17 +270,16 @@ def events_of_a_record_are_all_dated_as_the_first() -> Any:
         times = events.timestamps_ms[first][np.cumsum(np.diff(events.record(), prepend=-1) != 0) - 1]
         return replace(decoded, events=replace(events, timestamps_ms=times))
 
-    return patch.object(preaggregate, "decode", flat)
+    return flat
 
 
-def a_raised_rate_brings_tokens_too() -> Any:
-    apply = Budget.apply
-
-    def generous(self: Budget, limit: Limit, tick: int = 0) -> bool:
+@MUTANTS.of(Budget, "apply")
+def a_raised_rate_brings_tokens_too(apply: Any) -> Any:
+    def generous(self: Budget, limit: Limit, tick: int = 0) -> Any:
         named = structs.replace(limit, producer_ids_burst=limit.producer_ids_burst or _default_burst(self, limit))
         return apply(self, named, tick)
 
-    return patch.object(Budget, "apply", generous)
+    return generous
 
 
 def _default_burst(budget: Budget, limit: Limit) -> float | None:
@@ -305,24 +287,22 @@ def _default_burst(budget: Budget, limit: Limit) -> float | None:
     return None if rate is None else rate * vars(budget)["_config"].burst_windows
 
 
-def a_burst_is_forgotten_with_the_batch() -> Any:
-    to_bytes = Memory.to_bytes
-
+@MUTANTS.of(Memory, "to_bytes")
+def a_burst_is_forgotten_with_the_batch(to_bytes: Any) -> Any:
     def forgetful(self: Memory) -> bytes:
         stored = decode(to_bytes(self))
         stored.limit = structs.replace(stored.limit, producer_ids_burst=None)
         return encode(stored)
 
-    return patch.object(Memory, "to_bytes", forgetful)
+    return forgetful
 
 
-def a_bucket_of_its_own_burst_holds_the_default_one() -> Any:
-    of = BucketTerms.of
-
-    def plain(rate: float, config: Any, burst: float | None = None) -> BucketTerms:
+@MUTANTS.of(BucketTerms, "of")
+def a_bucket_of_its_own_burst_holds_the_default_one(of: Any) -> Any:
+    def plain(rate: float, config: Any, burst: float | None = None) -> Any:
         return of(rate, config)
 
-    return patch.object(BucketTerms, "of", plain)
+    return plain
 
 
 def _unclamped(self: TokenBucket, terms: BucketTerms, tick: int, timeline: Timeline) -> int:
@@ -330,32 +310,32 @@ def _unclamped(self: TokenBucket, terms: BucketTerms, tick: int, timeline: Timel
     return min(self.units + elapsed_ms * terms.refill_per_ms, max(self.units, terms.burst_units))
 
 
-def a_changed_quota_reaches_who_is_silent_up_to_a_quantum_ahead_of_events() -> Any:
+@MUTANTS.of(Operator, "_now_ms")
+def a_changed_quota_reaches_who_is_silent_up_to_a_quantum_ahead_of_events(_: Any) -> Any:
     def ahead(self: Operator, partition: int) -> int:
         newest_ms = self.batch.event_times().max_event_time_ms.get(partition, 0)
         return min(newest_ms + self.deployment.config.quantum_ms, self.batch.begin_ms() or newest_ms)
 
-    return patch.object(Operator, "_now_ms", ahead)
+    return ahead
 
 
-def a_changed_quota_reaches_who_is_silent_by_the_events_of_another_partition() -> Any:
-    now = vars(Operator)["_now_ms"]
-
+@MUTANTS.of(Operator, "_now_ms")
+def a_changed_quota_reaches_who_is_silent_by_the_events_of_another_partition(now: Any) -> Any:
     def of_the_newest(self: Operator, partition: int) -> int:
         times = self.batch.event_times().max_event_time_ms
         return int(now(self, max(times, key=lambda each: times[each], default=partition)))
 
-    return patch.object(Operator, "_now_ms", of_the_newest)
+    return of_the_newest
 
 
-SIMPLE: dict[str, Mutant] = {
+MUTANTS |= {
     "pids_are_salted_but_not_mixed": lambda: patch.object(
         group_events, "hash_pids", lambda pids, salt: [pid ^ salt for pid in pids]
     ),
     "a_release_comes_a_tick_early": lambda: patch.object(
         Episode, "is_over", lambda self, tick, timeline: timeline.tick_start_ms(tick + 1) > self.throttled_until_ms
     ),
-    "a_late_event_is_charged": lambda: patch.object(LedgerBatch, "_late_bound", lambda _: 0),
+    "a_late_event_is_charged": lambda: patch.object(Deployment, "is_late", lambda *_: False),
     "a_raised_quota_leaves_the_throttle_in_force": lambda: patch.object(Refusals, "shorten", lambda *_: None),
     "any_other_quota_ends_a_throttle_sooner": lambda: patch.object(Limit, "allows_less_than", lambda *_: True),
     "a_decision_id_depends_on_the_batch_and_not_on_the_episode": lambda: patch.object(
@@ -374,65 +354,7 @@ SIMPLE: dict[str, Mutant] = {
         ledger_group_module, "_NEXT_BATCH_MS", 10**9
     ),
 }
-MUTANTS: dict[str, Mutant] = SIMPLE | {
-    each.__name__: each
-    for each in (
-        a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored,
-        late_pids_pass_the_cap,
-        a_ledger_is_forgotten_by_the_newest_time_of_any_partition,
-        a_refused_pid_is_stored,
-        tokens_come_back_within_a_tick,
-        a_renewal_is_charged,
-        memory_of_an_attempt_that_was_lost_is_used,
-        memory_is_used_after_another_worker_read_on,
-        memory_outlives_a_change_of_quotas,
-        a_learning_mark_is_ignored,
-        what_no_broker_held_is_learned,
-        what_no_broker_held_before_the_learning_time_is_charged,
-        a_refusal_of_one_kind_refuses_all_kinds_of_its_tick,
-        a_correction_is_charged,
-        a_throttle_is_renewed_a_tick_early,
-        a_quota_refills_the_time_before_it,
-        what_expired_keeps_its_rate,
-        repeats_of_another_tick_are_dropped_in_a_block,
-        a_client_id_has_one_address,
-        a_throttle_is_measured_from_its_event,
-        a_throttled_broker_takes_a_quota_at_its_own_first_event,
-        an_older_event_on_another_broker_leaves_what_was_forwarded,
-        the_client_counted_is_always_the_first_ones,
-        events_of_a_record_are_all_dated_as_the_first,
-        a_raised_rate_brings_tokens_too,
-        a_burst_is_forgotten_with_the_batch,
-        a_bucket_of_its_own_burst_holds_the_default_one,
-        a_changed_quota_reaches_who_is_silent_up_to_a_quantum_ahead_of_events,
-        a_changed_quota_reaches_who_is_silent_by_the_events_of_another_partition,
-    )
-}
-
-
-@contextmanager
-def broken(mutant: Mutant) -> Iterator[None]:
-    with mutant():
-        yield
-
-
-def needed(mutant: Mutant, most: int = MOST) -> int | None:
-    """Return how many histories it takes to see a mutant, None if so many are not enough."""
-    with broken(mutant):
-        return next((seed + 1 for seed in range(most) if run([seed]).mismatches), None)
-
-
-def main() -> int:
-    missed = 0
-    for key, mutant in MUTANTS.items():
-        name = key.replace("_", " ")
-        if len(sys.argv) > 1 and not any(each in name for each in sys.argv[1:]):
-            continue
-        began, found = time.monotonic(), needed(mutant)
-        missed += found is None
-        print(f"{name}: {found or f'NOT in {MOST}'} histories, {time.monotonic() - began:.0f} s", flush=True)
-    return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(MUTANTS.main(lambda seed: run([seed]).mismatches, MOST))

@@ -173,7 +173,6 @@ class Ledger:
         self.fresh()
 
     def learn(self, until_ms: int) -> None:
-        """After a loss: for a window what is not known may be old."""
         self.learn_until = until_ms
 
     def fresh(self) -> None:
@@ -226,7 +225,6 @@ class Ledger:
             self.write_row(max(self.clock, self.interval * self.rules.interval_ticks))
 
     def told(self) -> object:
-        """What a metrics row is about, the quota left out."""
         stored = sum(len(pids) for pids in self.stored.values())
         refused = [len(self.refused)]
         refused += [sum(len(each) for each in counts.values()) for counts in (self.refused_in, self.throttled_in)]
@@ -332,7 +330,6 @@ class Ledger:
         return self.burst_of(self.quota)
 
     def in_force(self) -> tuple[Fraction | None, Fraction | None]:
-        """The rate and the burst that rows name."""
         return (None, None) if self.quota is None else (self.quota.rate, self.burst())
 
     def tokens_at(self, tick: int) -> Fraction:

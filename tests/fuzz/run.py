@@ -1,4 +1,4 @@
-"""`make fuzz`: runs histories in several processes, and prints each failing one, shrunk, as a test."""
+"""`make fuzz`: runs histories in several processes, and prints each failing one, shrunk, as Python code."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from dataclasses import replace
 from tests.fuzz.check import differences
 from tests.fuzz.generate import history
 from tests.fuzz.history import Counts, History
-from tests.fuzz.shrink import as_test, shrunk
+from tests.fuzz.shrink import shrunk
 
 PROCESSES = 2
 CHUNK = 50
@@ -21,7 +21,6 @@ SHOWN = 3
 
 
 def wrong(one: History, counts: Counts | None = None) -> list[str]:
-    """Return what is wrong with a history; an exception is wrong as well."""
     try:
         return differences(one, counts)
     except Exception:
@@ -47,12 +46,11 @@ def run(seeds: list[int]) -> Counts:
 
 
 def told(seed: int) -> str:
-    """Return a failing history as small as it gets: what is wrong, and a test."""
+    """Return a failing history as small as it gets: what is wrong, and its code."""
     one = history(seed)
     lines = wrong(one)
     small = shrunk(one, lambda each: kind(wrong(each)) == kind(lines), most=1500)
-    name = f"history_{seed}".replace("-", "_")
-    return f"--- history {seed}\n{lines[0]}\n--- shrunk\n" + "\n".join([*wrong(small), as_test(small, name)])
+    return f"--- history {seed}\n{lines[0]}\n--- shrunk\n" + "\n".join([*wrong(small), repr(small)])
 
 
 def kind(lines: list[str]) -> str:

@@ -1,12 +1,11 @@
-"""Makes a failing history small, and prints it as a test."""
+"""Makes a failing history small."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
-from fractions import Fraction
 from typing import Any
 
 from tests.fuzz.history import Batch, History, Record
-from tests.fuzz.rules_oracle import Event, Rules
+from tests.fuzz.rules_oracle import Rules
 
 Fails = Callable[[History], bool]
 Changes = dict[str, Any]
@@ -100,49 +99,3 @@ def _simpler(record: Record) -> Iterator[Record]:
     for change in (*PLAIN_EVENT, *pids):
         if replace(event, **change) != event:
             yield replace(record, event=replace(event, **change))
-
-
-def as_test(history: History, name: str) -> str:
-    """Return a test that runs a history."""
-    lines = [f"def test_{name}() -> None:", f"    rules = {_call(history.rules)}", "    batches = ("]
-    for batch in history.batches:
-        lines.append("        Batch(")
-        lines.append("            (")
-        lines += [f"                {_record(record)}," for record in batch.records]
-        lines.append("            ),")
-        lines += [
-            f"            {each.name}={getattr(batch, each.name)!r},"
-            for each in fields(Batch)[1:]
-            if getattr(batch, each.name) != each.default
-        ]
-        lines.append("        ),")
-    others = "".join(
-        f", {each.name}={getattr(history, each.name)!r}"
-        for each in fields(History)[2:]
-        if getattr(history, each.name) != each.default
-    )
-    return "\n".join([*lines, "    )", f"    assert differences(History(rules, batches{others})) == []"])
-
-
-def _record(record: Record) -> str:
-    event = "None" if record.event is None else _call(record.event)
-    others = "".join(
-        f", {each.name}={getattr(record, each.name)!r}"
-        for each in fields(Record)[2:]
-        if getattr(record, each.name) != each.default
-    )
-    return f"Record({record.partition}, {event}{others})"
-
-
-def _call(value: Event | Rules) -> str:
-    """Return a dataclass as it is written, without what has its default."""
-    given = [
-        f"{each.name}={_plain(getattr(value, each.name))}"
-        for each in fields(value)
-        if getattr(value, each.name) != each.default
-    ]
-    return f"{type(value).__name__}({', '.join(given)})"
-
-
-def _plain(value: object) -> str:
-    return f"Fraction({value.numerator}, {value.denominator})" if isinstance(value, Fraction) else repr(value)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from quota.config import QuotaConfig
@@ -17,25 +16,12 @@ from streaming.operator.rows import by_kind, table_rows, unpack_rows
 from tests.fuzz.arbitrary import NOW_MS, huge, value
 from tests.fuzz.history import Chance
 from tests.kits.batch_kit import operator_of, pre_aggregate_of
-from tests.kits.exploded_kit import table_of
+from tests.kits.exploded_kit import block_of, table_of
 from tests.kits.group_state_kit import State
 
 CONTRACT = Contract(300_000)
 GOOD = b'{"timestamp_ms": 1790000000000, "principal": "User:good", "producer_id": 1}'
 FIXED, NEW = 6000, 2000
-
-
-def block(values: Sequence[bytes | None]) -> pa.Table:
-    size = len(values)
-    return pa.table(
-        {
-            "value": pa.array(values, pa.binary()),
-            "topic": ["produce-events"] * size,
-            "partition": pa.array([0] * size, pa.int32()),
-            "offset": pa.array(range(size), pa.int64()),
-            "record_ms": pa.array([NOW_MS] * size, pa.int64()),
-        }
-    )
 
 
 def taken(events: Exploded) -> list[dict[str, Any]]:
@@ -47,9 +33,12 @@ def taken(events: Exploded) -> list[dict[str, Any]]:
 def differing(each: bytes) -> str:
     """How a value is read in a block and alone, if not alike."""
     values = [GOOD, each, GOOD]
-    if _parse_block(block(values)["value"].combine_chunks()) is None:
+    if _parse_block(block_of(values, NOW_MS)["value"].combine_chunks()) is None:
         return ""
-    together, alone = decode(block(values), CONTRACT), _decode_one_by_one(block(values), CONTRACT, None)
+    together, alone = (
+        decode(block_of(values, NOW_MS), CONTRACT),
+        _decode_one_by_one(block_of(values, NOW_MS), CONTRACT, None),
+    )
     if taken(together.events) == taken(alone.events) and len(together.quarantined) == len(alone.quarantined):
         return ""
     reasons = [[bad.reason for bad in read.quarantined] for read in (together, alone)]
@@ -59,7 +48,7 @@ def differing(each: bytes) -> str:
 def through(values: Sequence[bytes | None], scope: Scope = "cluster") -> dict[str, list[Any]]:
     """All rows that come of records, as columns of their tables, too."""
     deployment = Deployment(QuotaConfig(), salt=3, scope=scope)
-    batches = block(values).drop_columns("topic").to_batches()
+    batches = block_of(values, NOW_MS).drop_columns("topic").to_batches()
     pre_aggregated = [batch.to_pandas() for batch in pre_aggregate_of(deployment)(iter(batches))]
     if not pre_aggregated:
         return {}
@@ -85,7 +74,7 @@ def test_each_record_is_an_event_or_quarantined_and_none_raises(seed: int, scope
     for _ in range(40):
         values = [value(random) for _ in range(random.randint(1, 40))]
         contract = Contract(300_000, needs_broker=scope == "broker")
-        taken_ones = {row["offset"] for row in table_of(decode(block(values), contract).events).to_pylist()}
+        taken_ones = {row["offset"] for row in table_of(decode(block_of(values, NOW_MS), contract).events).to_pylist()}
 
         rows = through(values, scope)
 
@@ -99,7 +88,7 @@ def test_huge_and_deep_values_are_quarantined_or_taken_and_none_raises() -> None
     for _ in range(30):
         odd = huge(random)
         for values in ([odd], [GOOD, odd, GOOD], [b"bad", odd]):
-            read = decode(block(values), CONTRACT)
+            read = decode(block_of(values, NOW_MS), CONTRACT)
             assert len(read.events) + len(read.quarantined) == len(values), odd[:100]
             through(values)
         assert differing(odd) == ""

@@ -1,14 +1,10 @@
 """A stream with a limit of principals, and checks that other principals keep their service."""
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
 
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import set_quota
 from tests.kits.spark_kit import stored_ledgers
 from tests.kits.stream_kit import START_MS, Stream, event
 
-QUOTA_SET_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 BATCH_COLUMNS = {"batch_id", "state_bytes"}
 
 
@@ -30,9 +26,6 @@ class LimitedStream(Stream):
             for progress in query.recentProgress
         ]
 
-    def quota(self, rate: float, name: str | None = None) -> None:
-        set_quota(self.tables, QuotaEntry(name, rate, QUOTA_SET_AT, "test"))
-
     def said_of(self, *principals: str) -> list[dict[str, object]]:
         """All decisions and metrics of some principals, but for what depends on batches."""
         rows = [row for table in ("throttle_decisions", "producer_id_metrics") for row in self.rows(table)]
@@ -41,16 +34,15 @@ class LimitedStream(Stream):
         return sorted(plain, key=lambda row: (str(row["principal"]), "action" not in row, str(row)))
 
     def state_rows(self) -> list[str]:
-        """The principals in the state, read from the checkpoint."""
         return sorted(stored_ledgers(self.spark, self.root / "checkpoint"))
 
 
 OTHERS = ("User:alice", "User:bob", "User:carol")
 
 
-def others(batch: int, quantum_ms: int = 20_000) -> list[bytes]:
+def others(batch: int) -> list[bytes]:
     """A batch of three principals: one steady, one growing slowly, one beyond its quota of 10."""
-    at_ms = batch * quantum_ms
+    at_ms = batch * 20_000
     steady = [event(pid, "User:alice", at_ms + pid) for pid in range(5)]
     growing = [event(1000 + batch, "User:bob", at_ms)]
     flooding = [event(2000 + 8 * batch + number, "User:carol", at_ms + number) for number in range(8)]

@@ -1,6 +1,7 @@
-"""The pre-aggregation and operator of one task, with batch metadata from the test instead of a checkpoint."""
+"""The pre-aggregation and operator of one task, with batch metadata from the test; the options of a stream."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from quota.limits import Quotas
 from state.events import Deployment
@@ -12,6 +13,7 @@ from streaming.decode.forwarded import Attempt, Forwarded, WorkerMemory
 from streaming.decode.packing import Packing
 from streaming.decode.preaggregate import PreAggregate
 from streaming.operator.ledger_operator import Operator
+from streaming.pipeline import StreamOptions
 
 
 @dataclass(frozen=True)
@@ -56,17 +58,19 @@ class KnownMemory(WorkerMemory):
 BATCH, NO_MEMORY = KnownBatch(), KnownMemory()
 
 
+def stream_options(checkpoint: str = "checkpoint", **changes: Any) -> StreamOptions:
+    return replace(StreamOptions(topic="events", kafka_options={}, tables="tables", checkpoint=checkpoint), **changes)
+
+
 def pre_aggregate_of(
     deployment: Deployment,
     *,
-    max_principals: int = 50_000,
     batch: TaskBatch = BATCH,
     memory: WorkerMemory = NO_MEMORY,
-    max_clock_skew_ms: int = 300_000,
 ) -> PreAggregate:
-    contract = Contract(max_clock_skew_ms, needs_broker=deployment.scope == "broker")
+    contract = Contract(300_000, needs_broker=deployment.scope == "broker")
     packing = Packing(deployment.config.quantum_ms, deployment.late_grace_ms, contract.needs_broker)
-    return PreAggregate(contract, packing, "produce-events", max_principals, batch, memory)
+    return PreAggregate(contract, packing, "produce-events", 50_000, batch, memory)
 
 
 def operator_of(deployment: Deployment, batch: TaskBatch = BATCH) -> Operator:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 import uuid
@@ -23,26 +24,34 @@ from broker.tap.source_tap import SourceTap
 from tests.broker.local_cluster import LocalCluster
 from wire.event_record import EVENTS_VERSION, events_of
 
-# Only a limit for what went wrong; a healthy run waits for milliseconds.
-LIMIT_S = 180.0
+# Only a limit for what went wrong: a healthy run waits for seconds, for Spark's start on a busy machine for minutes.
+LIMIT_S = 600.0
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
+def wait_until(condition: Callable[[], bool], what: str, process: subprocess.Popen[bytes] | None = None) -> None:
+    """Wait for a condition, as long as a process lives if one is named."""
     give_up_at = time.monotonic() + LIMIT_S
     while not condition():
+        assert process is None or process.poll() is None, f"the process ended before: {what}"
         assert time.monotonic() < give_up_at, f"never happened: {what}"
         time.sleep(0.02)
 
 
-def new_topic(broker: LocalBroker, name: str, partitions: int = 1, **settings: str) -> str:
+def new_topic(broker: LocalBroker | LocalCluster, name: str, partitions: int = 1, **settings: str) -> str:
+    """Make a topic of a fresh name."""
     topic = f"{name}-{uuid.uuid4().hex[:8]}"
-    # Held by a name: an AdminClient that is collected takes its answers with it.
-    admin = AdminClient({**broker.admin_config()})
-    for created in admin.create_topics(
-        [NewTopic(topic, partitions, 1, config={k.replace("_", "."): v for k, v in settings.items()})]
-    ).values():
-        created.result()
+    make_topic(broker, topic, partitions, 1, **settings)
     return topic
+
+
+def make_topic(
+    broker: LocalBroker | LocalCluster, topic: str, partitions: int = 1, replicas: int = 1, **settings: str
+) -> None:
+    # Held by a name: an AdminClient that is collected takes its answers with it.
+    admin = AdminClient(broker.admin_config() | {"log_level": 0})
+    config = {name.replace("_", "."): value for name, value in settings.items()}
+    (created,) = admin.create_topics([NewTopic(topic, partitions, replicas, config=config)]).values()
+    created.result()
 
 
 def produce(settings: dict[str, str], topic: str, messages: int = 1, client_id: str | None = None) -> None:
@@ -100,6 +109,11 @@ def file_tap(log_file: Path, broker_id: int, kafka_config: Mapping[str, str], **
     """A tap of one broker's log file; `from_end` goes to its source, the other options to the tap."""
     source = FileSource(log_file, broker_id, from_end=options.pop("from_end", False))
     return SourceTap(source, kafka_config, **options)
+
+
+def broker_tap(broker: LocalBroker, **options: Any) -> SourceTap:
+    """A tap of a broker's lines; for its options see `file_tap`."""
+    return file_tap(broker.log_file, broker.broker_id, broker.admin_config(), **options)
 
 
 def restart(broker: LocalBroker) -> None:

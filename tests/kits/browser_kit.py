@@ -68,6 +68,12 @@ class Browser:
         self.driver.get(address)
         return float(wait_for(lambda: self._script(LOADED), f"the content of {address}"))
 
+    def fresh(self, address: str) -> None:
+        """Load a page afresh on a wide, light screen, and forget what the browser complained about."""
+        self.look()
+        self.open(address)
+        self.complaints()
+
     def go(self, fragment: str) -> None:
         """Go to another page of the console without loading it afresh."""
         self.driver.execute_script("location.hash = arguments[0]", fragment)

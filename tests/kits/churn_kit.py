@@ -31,7 +31,6 @@ _BEAT_S = 1.0
 @dataclass(frozen=True)
 class Place:
     settings: Mapping[str, str]
-    plain_address: str
     topic: str
     addresses: tuple[str, ...]
     stop: threading.Event
@@ -101,7 +100,7 @@ def running_clients(clients: Sequence[Client], broker: LocalBroker, topic: str) 
             addresses = tuple(
                 f"127.0.{1 + node // 250}.{1 + node % 250}" for node in itertools.islice(nodes, one.nodes)
             )
-            place = Place(broker.client_config(one.name), broker.admin_servers, topic, addresses, stop)
+            place = Place(broker.client_config(one.name), topic, addresses, stop)
             runs.append(pool.submit(one.run, place, one.name))
         try:
             yield
@@ -148,9 +147,7 @@ def one_each(delays: Delays, *, numbered: bool = False) -> ProcessRun:
         for number, delay_s in enumerate(delays(process), start=1):
             if place.stop.wait(delay_s):
                 return
-            client = open_client(place, f"producer-{number}" if numbered else name, process)
-            client.send()
-            client.close()
+            send_one(open_client(place, f"producer-{number}" if numbered else name, process))
 
     return run
 
@@ -163,9 +160,7 @@ def scheduled(every_s: float) -> ProcessRun:
         for tick in itertools.count(1):
             if place.stop.wait(max(0.0, begin + tick * every_s - time.monotonic())):
                 return
-            client = open_client(place, name, process)
-            client.send()
-            client.close()
+            send_one(open_client(place, name, process))
 
     return run
 
@@ -184,10 +179,8 @@ def job(producers: int, every_s: float) -> ProcessRun:
 
     def run(place: Place, name: str, process: int) -> None:
         while True:
-            clients = [open_client(place, name, process) for _ in range(producers)]
-            for client in clients:
-                client.send()
-                client.close()
+            for client in [open_client(place, name, process) for _ in range(producers)]:
+                send_one(client)
             if place.stop.wait(every_s):
                 return
 
@@ -232,9 +225,7 @@ def new_transactional_ids(gap_s: float) -> ProcessRun:
 
     def run(place: Place, name: str, process: int) -> None:
         for number in itertools.count():
-            client = open_client(place, name, process, f"{name}-{process}-{number}")
-            client.send()
-            client.close()
+            send_one(open_client(place, name, process, f"{name}-{process}-{number}"))
             if place.stop.wait(gap_s):
                 return
 
@@ -341,9 +332,7 @@ def containers(every_s: float) -> Run:
 
     def run(place: Place, name: str) -> None:
         for number in range(len(place.addresses)):
-            client = open_client(place, name, number)
-            client.send()
-            client.close()
+            send_one(open_client(place, name, number))
             if place.stop.wait(every_s):
                 return
 
@@ -373,6 +362,11 @@ def open_client(
     if address is None:
         return _Confluent(place, client_id, transactional_id, transaction_timeout_ms)
     return _KafkaPython(place, client_id, address, transactional_id, transaction_timeout_ms)
+
+
+def send_one(client: UsedClient) -> None:
+    client.send()
+    client.close()
 
 
 class _Confluent:

@@ -5,20 +5,16 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from kafka.protocol.admin.topics import ElectionType
-from kafka.protocol.producer import ProduceRequest
-from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.structs import TopicPartition as KafkaPartition
 
 from broker.kafka.client import RawAdmin
 from tests.broker.local_cluster import LocalCluster
-from tests.kits.broker_kit import wait_until
+from tests.kits.broker_kit import make_topic, wait_until
+from tests.kits.occupancy_kit import fill
 
 _TIMEOUT_S = 30.0
 _LIMIT_S = 60.0
@@ -27,11 +23,8 @@ _LIMIT_S = 60.0
 def replicated_topic(cluster: LocalCluster, name: str, partitions: int = 1, replicas: int | None = None) -> str:
     """A topic of a fresh name, with a copy on each node unless told otherwise."""
     topic = f"{name}-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({**cluster.admin_config()})
     copies = replicas or len(cluster.node_ids)
-    wanted = NewTopic(topic, partitions, copies, config={"min.insync.replicas": str(min(2, copies))})
-    (created,) = admin.create_topics([wanted]).values()
-    created.result()
+    make_topic(cluster, topic, partitions, copies, min_insync_replicas=str(min(2, copies)))
     return topic
 
 
@@ -144,23 +137,5 @@ def reassign(cluster: LocalCluster, topic: str, replicas: dict[int, list[int]]) 
 
 def produce_old_pids(cluster: LocalCluster, topic: str, count: int) -> None:
     """Append a batch each of so many producer ids to partition 0, as a client of that many producers would."""
-    leader = leader_of(cluster, topic)
-    with admin_client(cluster) as admin:
-        for pid in range(10_000_000, 10_000_000 + count):
-            request = _one_batch(topic, pid)
-            # A leader just elected may not know of it yet.
-            wait_until(partial(_is_taken, admin, request, leader), f"{topic} takes a batch of {pid}")
-
-
-def _one_batch(topic: str, pid: int) -> ProduceRequest:
-    batch = DefaultRecordBatchBuilder(2, 0, False, pid, 0, 0, 1000)
-    batch.append(0, round(time.time() * 1000), b"", b"value", [])
-    partition = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=bytes(batch.build()))
-    data = ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])
-    # From version 13 on topics are named by their ids.
-    return ProduceRequest(transactional_id=None, acks=1, timeout_ms=30_000, topic_data=[data], max_version=9)
-
-
-def _is_taken(admin: RawAdmin, request: ProduceRequest, leader: int) -> bool:
-    answer: Any = admin.ask(request, leader)
-    return not answer.responses[0].partition_responses[0].error_code
+    batches = [(pid, round(time.time() * 1000)) for pid in range(10_000_000, 10_000_000 + count)]
+    fill(cluster.admin_servers, topic, {0: leader_of(cluster, topic)}, {0: batches})

@@ -105,10 +105,6 @@ class Compose:
         """Wait until a service's health check passes."""
         self._wait(name, "service_healthy")
 
-    def ended_well(self, name: str) -> bool:
-        """Whether a service has run to its end, without an error."""
-        return self._state(name) == "exited 0"
-
     def exec(self, name: str, *command: str) -> str:
         """Run a command in a service's container and return what it prints."""
         return self._podman("exec", name, *command)

@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,18 +21,14 @@ from jobs.web.pages import ConsoleData
 from jobs.web.security import Access
 from tables.schema.specs import TABLES
 from tables.store.path_tables import create_missing, table_path
+from tests.kits.kip_kit import init
+from tests.unit.jobs.table_rows import NOON, Row, append, decision, lease_step, metrics, tap_report
 
-NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 NOW = NOON + timedelta(seconds=20)
 SCRIPT = "User:<script>alert(1)</script>"
 PRINCIPALS, DAYS = 2_000, 30
 _MINUTE_US = 60_000_000
 Found = TypeVar("Found")
-Rows = list[dict[str, Any]]
-
-
-def append(tables: str, name: str, rows: Rows) -> None:
-    write_deltalake(table_path(tables, name), pa.Table.from_pylist(rows, schema=TABLES[name].schema), mode="append")
 
 
 # A day in the life of a small cluster
@@ -45,18 +41,18 @@ def demo_tables(folder: str | Path, script: str = SCRIPT) -> str:
     rng = np.random.default_rng(936)
     calm = {"User:alice": 3, "User:billing": 24, "User:checkout": 61, "User:orders-etl": 12, script: 17, "unknown": 1}
     rows = [row for name, level in calm.items() for row in _calm_metrics(name, level, rng)]
-    append(tables, "producer_id_metrics", [*rows, *_mallory_metrics(rng)])
+    append(tables, "producer_id_metrics", *rows, *_mallory_metrics(rng))
     odd = _decision(script, 30, 5, {"<b>bold</b>": 5}, {"<b>there</b>": 5})
-    append(tables, "throttle_decisions", [*_mallory_decisions(), odd])
-    append(tables, "enforcement_actions", [_lease("applying", 1), _lease("in_force", 2)])
-    append(tables, "producer_id_quotas", [_quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0)])
-    append(tables, "tap_status", [_tap(1, 8), _tap(2, 9), _tap(3, 300)])
-    append(tables, "producer_occupancy", list(_occupancy()))
-    append(tables, "producer_inits", list(_inits()))
+    append(tables, "throttle_decisions", *_mallory_decisions(), odd)
+    append(tables, "enforcement_actions", _lease("applying", 1), _lease("in_force", 2))
+    append(tables, "producer_id_quotas", _quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0))
+    append(tables, "tap_status", _tap(1, 8), _tap(2, 9), _tap(3, 300))
+    append(tables, "producer_occupancy", *_occupancy())
+    append(tables, "producer_inits", *_inits())
     return tables
 
 
-def _calm_metrics(name: str, level: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+def _calm_metrics(name: str, level: int, rng: np.random.Generator) -> Iterator[Row]:
     window = rng.poisson(level, 24 * 12)
     for step, new in enumerate(window):
         end = NOON - timedelta(minutes=5 * (len(window) - 1 - step))
@@ -64,7 +60,7 @@ def _calm_metrics(name: str, level: int, rng: np.random.Generator) -> Iterator[d
         yield _metrics(name, end, int(new), admitted, 0, 100.0 - new, active_pids=int(level * 4 + new))
 
 
-def _mallory_metrics(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+def _mallory_metrics(rng: np.random.Generator) -> Iterator[Row]:
     tokens, window = 20.0, 0
     for step in range(24 * 12):
         end = NOON - timedelta(minutes=5 * (24 * 12 - 1 - step))
@@ -76,19 +72,13 @@ def _mallory_metrics(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
         yield _metrics("User:mallory", end, window, admitted, tried - admitted, tokens, quota=20.0, quota_source="user")
 
 
-def _metrics(
-    principal: str, end: datetime | None, new: int, admitted: int, refused: int, tokens: float, **values: Any
-) -> dict[str, Any]:
-    return {
-        "principal": principal, "broker_id": None, "window_end": end, "as_of": end, "rate": new / 10,
-        "tokens": float(tokens), "throttle_time_ms": 0, "throttle_time_avg_ms": None, "new_pids_window": new,
-        "quota": 100.0, "quota_source": "default", "admitted_pids": admitted, "refused_pids": refused, "late_pids": 0,
-        "active_pids": new * 2, "layers": 5, "state_bytes": 900 + 12 * new, "phase": "enforcing", "saturated": False,
-        "batch_id": 1, **values,
-    }  # fmt: skip
+def _metrics(principal: str, end: datetime, new: int, admitted: int, refused: int, tokens: float, **values: Any) -> Row:
+    counts = {"admitted_pids": admitted, "refused_pids": refused, "new_pids_window": new, "active_pids": new * 2}
+    sizes = {"rate": new / 10, "tokens": float(tokens), "layers": 5, "state_bytes": 900 + 12 * new, "batch_id": 1}
+    return metrics(principal, end, **(counts | sizes | values))
 
 
-def _mallory_decisions() -> Iterator[dict[str, Any]]:
+def _mallory_decisions() -> Iterator[Row]:
     for number, minutes_ago in enumerate((99, 79, 59, 39, 19), start=1):
         addresses = {"10.0.0.7": 40 * number, "10.0.0.8": 7 * number}
         clients = {"rdkafka": 43 * number, "spark-7": 4 * number}
@@ -97,44 +87,35 @@ def _mallory_decisions() -> Iterator[dict[str, Any]]:
 
 def _decision(
     principal: str, minutes_ago: int, refused: int, clients: dict[str, int], addresses: dict[str, int]
-) -> dict[str, Any]:
+) -> Row:
     at = NOON - timedelta(minutes=minutes_ago)
-    return {
-        "decision_id": f"{principal}/{minutes_ago}", "principal": principal, "broker_id": None, "action": "THROTTLE",
-        "decided_at": at, "throttle_time_ms": 1_380_000, "throttled_until": at + timedelta(minutes=23), "tokens": -0.4,
-        "rate": 3.0, "quota": 20.0, "quota_source": "user", "quota_updated_at": NOON, "refused_pids": refused,
-        "sample_pids": [7001, 7002], "client_ids": list(clients.items()),
+    values = {
+        "decision_id": f"{principal}/{minutes_ago}", "throttle_time_ms": 1_380_000, "tokens": -0.4, "rate": 3.0,
+        "throttled_until": at + timedelta(minutes=23), "quota": 20.0, "quota_source": "user", "quota_updated_at": NOON,
+        "refused_pids": refused, "sample_pids": [7001, 7002], "client_ids": list(clients.items()),
         "addresses": list(addresses.items()), "batch_id": 2_000 - minutes_ago,
     }  # fmt: skip
+    return decision(principal, at, **values)
 
 
-def _quota(name: str | None, rate: float) -> dict[str, Any]:
+def _quota(name: str | None, rate: float) -> Row:
     return {
         "entity_type": "user", "entity_name": name, "producer_ids_rate": rate,
         "updated_at": NOON - timedelta(days=2), "updated_by": "ops",
     }  # fmt: skip
 
 
-def _lease(state: str, sequence: int) -> dict[str, Any]:
-    at = NOON - timedelta(minutes=3) + timedelta(seconds=sequence)
-    return {
-        "recorded_at": at, "sequence": sequence, "state": state, "principal": "User:mallory", "lease_id": "lease-1",
-        "decision_id": "d", "entity_user": "mallory", "entity_client_id": None, "entity_ip": None,
-        "lever": "request_percentage", "previous_value": None, "new_value": 0.01,
-        "until": NOON + timedelta(minutes=20), "reason": "over quota", "enforcer": "host/1",
-    }  # fmt: skip
+def _lease(state: str, sequence: int) -> Row:
+    values = {"principal": "User:mallory", "entity_user": "mallory", "reason": "over quota", "lease_revision": None}
+    at, until = NOON - timedelta(minutes=3) + timedelta(seconds=sequence), NOON + timedelta(minutes=20)
+    return lease_step("lease-1", state, at, sequence=sequence, until=until, **values)
 
 
-def _tap(broker_id: int, seconds_ago: int) -> dict[str, Any]:
-    at = NOW - timedelta(seconds=seconds_ago)
-    return {
-        "broker_id": broker_id, "seen_at": NOW, "reported_at": at, "host": "h", "tap_id": "t", "source": "file",
-        "lines": 9_000, "events": 5_000, "behind_bytes": 0,
-        "newest_line_at": at, "problem": None, "stopped": False, "batch_id": 1,
-    }  # fmt: skip
+def _tap(broker_id: int, seconds_ago: int) -> Row:
+    return tap_report(broker_id, NOW - timedelta(seconds=seconds_ago), seen_at=NOW, lines=9_000, events=5_000)
 
 
-def _occupancy() -> Iterator[dict[str, Any]]:
+def _occupancy() -> Iterator[Row]:
     for hour in range(48):
         for broker_id in (1, 2, 3):
             for topic, owner, entries in (("orders", "User:mallory", 900), ("payments", "User:billing", 140)):
@@ -149,30 +130,30 @@ def _occupancy() -> Iterator[dict[str, Any]]:
                 }  # fmt: skip
 
 
-def _inits() -> Iterator[dict[str, Any]]:
+def _inits() -> Iterator[Row]:
     for number in range(240):
-        yield {
-            "answered_at": NOON - timedelta(seconds=20 * number), "broker_id": 1, "principal": "User:mallory",
-            "client_id": "producer-1", "client_host": "10.0.0.7", "transactional_id": None, "producer_id": -1,
-            "producer_epoch": -1, "result_producer_id": 7_000 + number, "result_producer_epoch": 0, "error": "NONE",
-            "repeated": False, "batch_id": 1,
-        }  # fmt: skip
+        values = {"principal": "User:mallory", "client_id": "producer-1", "client_host": "10.0.0.7", "batch_id": 1}
+        yield init(NOON - timedelta(seconds=20 * number), 7_000 + number, **values)
 
 
 # Thirty days of two thousand principals
 
 
-def large_tables(folder: Path, hours_per_file: int = 24) -> str:
+def large_tables(folder: Path) -> str:
     """Write an hourly row of each principal, 1.44 million in all, in files of a day each as `maintain` leaves them."""
     tables = str(folder)
     create_missing(tables)
-    for first in range(DAYS * 24, 0, -hours_per_file):
-        block = _metrics_block(np.arange(first - 1, first - 1 - hours_per_file, -1))
+    for first in range(DAYS * 24, 0, -24):
+        block = _metrics_block(np.arange(first - 1, first - 25, -1))
         write_deltalake(table_path(tables, "producer_id_metrics"), block, mode="append")
     names = [f"User:service-{number:04}" for number in range(40)]
-    append(tables, "throttle_decisions", [_decision(name, 10, 30, {"rdkafka": 30}, {"10.0.0.7": 30}) for name in names])
-    append(tables, "producer_id_quotas", [_quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0)])
-    append(tables, "tap_status", [_tap(1, 8)])
+    append(
+        tables,
+        "throttle_decisions",
+        *(_decision(name, 10, 30, {"rdkafka": 30}, {"10.0.0.7": 30}) for name in names),
+    )
+    append(tables, "producer_id_quotas", _quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0))
+    append(tables, "tap_status", _tap(1, 8))
     return tables
 
 
@@ -183,7 +164,7 @@ def _metrics_block(hours_ago: npt.NDArray[np.int64]) -> pa.Table:
     number = np.tile(np.arange(PRINCIPALS), len(hours_ago))
     new = rng.poisson(1 + 40 * (number % 10 == 0), size)
     schema = TABLES["producer_id_metrics"].schema
-    constant = _metrics("", None, 0, 0, 0, 0)
+    constant = _metrics("", NOON, 0, 0, 0, 0)
     columns: dict[str, list[Any] | npt.NDArray[Any]]
     same = ("broker_id", "throttle_time_avg_ms", "quota_source", "phase", "burst")
     columns = {name: [constant.get(name)] * size for name in same}

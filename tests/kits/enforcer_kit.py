@@ -14,7 +14,7 @@ from broker.enforcement.notices import Notice
 from broker.enforcement.planner import EnforcerOptions
 from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.reconcile import Enforcer
-from broker.enforcement.store.rows import is_credible, newest_decisions
+from broker.enforcement.store.tables import is_credible, newest_decisions
 from broker.errors import BrokerError, BrokerUnreachableError
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from tables.times import to_time
@@ -148,26 +148,38 @@ class MemoryUse:
         return self.by_address.get(address, ())
 
 
-class MemoryLog:
+class Breakable:
+    """Something outside that may die at a call, and that fails while it is broken."""
+
     def __init__(self, faults: Faults) -> None:
-        self.records: list[EnforcementRecord] = []
         self.broken: Exception | None = None
-        self._faults, self._seen = faults, 0
+        self._faults = faults
+
+    def check(self) -> None:
+        if self.broken:
+            raise self.broken
+
+    def _call(self, call: Callable[[], Result]) -> Result:
+        self.check()
+        return self._faults(call)
+
+
+class MemoryLog(Breakable):
+    def __init__(self, faults: Faults) -> None:
+        super().__init__(faults)
+        self.records: list[EnforcementRecord] = []
+        self._seen = 0
 
     def append(self, records: Sequence[EnforcementRecord]) -> None:
-        if self.broken:
-            raise self.broken
-        self._faults(lambda: self.records.extend(records))
+        self._call(lambda: self.records.extend(records))
 
     def read(self) -> list[EnforcementRecord]:
-        if self.broken:
-            raise self.broken
+        self.check()
         self._seen = len(self.records)
         return list(self.records)
 
     def has_changed(self) -> bool:
-        if self.broken:
-            raise self.broken
+        self.check()
         return len(self.records) != self._seen
 
     def leases(self) -> list[LeaseRecord]:
@@ -177,27 +189,21 @@ class MemoryLog:
         return [record.lease.state for record in self.leases() if record.lease.target.entity == entity]
 
 
-class MemoryStore:
+class MemoryStore(Breakable):
     def __init__(self, faults: Faults) -> None:
+        super().__init__(faults)
         self.kept: dict[str | None, LeaseRecord | ReleaseOrder] = {}
-        self.broken: Exception | None = None
-        self._faults = faults
 
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
-        if self.broken:
-            raise self.broken
+        self.check()
         return list(self.kept.values())
 
     def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
-        if self.broken:
-            raise self.broken
         names = [record.lease.lease_id if isinstance(record, LeaseRecord) else record.principal for record in records]
-        self._faults(lambda: self.kept.update(zip(names, records, strict=True)))
+        self._call(lambda: self.kept.update(zip(names, records, strict=True)))
 
     def drop(self, lease_ids: Sequence[str]) -> None:
-        if self.broken:
-            raise self.broken
-        self._faults(lambda: [self.kept.pop(lease_id, None) for lease_id in lease_ids])
+        self._call(lambda: [self.kept.pop(lease_id, None) for lease_id in lease_ids])
 
 
 class MemoryDecisions:
@@ -315,9 +321,9 @@ class World:
         self.decide(*args, **values)
         self.reconcile()
 
-    def order(self, principal: str | None = None, seconds: float = 120) -> None:
+    def order(self, principal: str | None = None) -> None:
         """Give a release order, by the brokers."""
-        self.store.append([ReleaseOrder(self.now_ms, principal, self.now_ms + round(seconds * 1000))])
+        self.store.append([ReleaseOrder(self.now_ms, principal, self.now_ms + 120_000)])
 
     def reconcile(self, after_seconds: float = 0.0) -> None:
         self.pass_seconds(after_seconds)

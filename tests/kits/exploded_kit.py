@@ -1,9 +1,37 @@
-"""Converts a table with a row for each event to columns, and back."""
+"""Records and events of a test: as a block that Spark reads, as a table with a row for each event, and as columns."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from streaming.decode.exploded import EVENT_SCHEMA, SOURCE_COLUMNS, Exploded
+
+_TYPES = {field.name: field.type for field in EVENT_SCHEMA}
+_TYPES |= {"partition": pa.int32(), "offset": pa.int64(), "record_ms": pa.int64()}
+
+
+def block_of(values: Sequence[bytes | None], record_ms: int, partition: int = 3, first_offset: int = 0) -> pa.Table:
+    """Records as they are read from Kafka."""
+    size = len(values)
+    return pa.table(
+        {
+            "value": pa.array(values, pa.binary()),
+            "topic": ["produce-events"] * size,
+            "partition": pa.array([partition] * size, pa.int32()),
+            "offset": pa.array(range(first_offset, first_offset + size), pa.int64()),
+            "record_ms": pa.array([record_ms] * size, pa.int64()),
+        }
+    )
+
+
+def event_table(pids: Sequence[int], timestamps_ms: Sequence[int], **columns: Sequence[Any]) -> pa.Table:
+    """Events of User:a in partition 0, from offset 0 on, unless `columns` say otherwise."""
+    size = len(pids)
+    usual = {"principal": ["User:a"] * size, "partition": [0] * size, "offset": range(size)}
+    rows = {"producer_id": pids, "timestamp_ms": timestamps_ms} | usual | columns
+    return pa.table({name: pa.array(values, _TYPES[name]) for name, values in rows.items()})
 
 
 def exploded(table: pa.Table) -> Exploded:

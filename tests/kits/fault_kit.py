@@ -2,11 +2,9 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -16,8 +14,6 @@ from typing import Any, cast
 
 import pyarrow as pa
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
@@ -30,10 +26,10 @@ from streaming.pipeline import StreamOptions, start
 from streaming.triggers import AVAILABLE_NOW
 from tables.schema.specs import TABLES, SinkName
 from tables.store.path_tables import create_missing
+from tests.kits.broker_kit import LIMIT_S, new_topic
+from tests.kits.process_kit import in_group
 from tests.kits.spark_kit import stored_ledgers
 
-LIMIT_S = 600.0
-"""Only a limit for what went wrong: a healthy run on a free machine waits for seconds."""
 BATCH = 600
 """Records of a micro-batch, where a test does not say otherwise."""
 SINK = cast("SinkName | None", os.environ.get("PID_QUOTA_TEST_SINK"))
@@ -53,11 +49,11 @@ def event(pid: int, principal: str, at_ms: int, **more: object) -> bytes:
     return json.dumps({"timestamp_ms": at_ms, "principal": principal, "producer_id": pid, **more}).encode()
 
 
-def traffic(count: int, first: int = 0, begin_ms: int = FIRST_MS) -> list[tuple[str, bytes]]:
+def traffic(count: int, first: int = 0) -> list[tuple[str, bytes]]:
     """Key and value of some events: six floods, six steady principals, and bad records in between."""
     records = []
     for number in range(first, first + count):
-        at_ms = begin_ms + number * 25
+        at_ms = FIRST_MS + number * 25
         who = f"User:p{number % 12}"
         if number % 97 == 0:
             records.append((who, b"not an event %d" % number))
@@ -68,11 +64,10 @@ def traffic(count: int, first: int = 0, begin_ms: int = FIRST_MS) -> list[tuple[
     return records
 
 
-def new_topic(broker: LocalBroker, partitions: int = 2, name: str = "", **settings: str) -> str:
-    topic = name or f"produce-events-{uuid.uuid4().hex[:8]}"
-    config = {key.replace("_", "."): value for key, value in settings.items()}
-    admin = AdminClient(broker.admin_config() | {"log_level": 0})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result()
+def topic_of(broker: LocalBroker, count: int) -> str:
+    """Make a topic of two partitions with some events."""
+    topic = new_topic(broker, "produce-events", 2)
+    send(broker, topic, traffic(count))
     return topic
 
 
@@ -153,21 +148,34 @@ class Stream:
         """All rows of all event tables with all their columns, in an order of their own."""
         return {table: sorted(str(row) for row in self.rows(table)) for table in WRITE_ORDER}
 
-    def meaning(self, without: frozenset[str] = frozenset()) -> dict[str, list[str]]:
-        """The rows without what depends on how the records were cut into batches, and without some columns."""
-        return {table: sorted(map(str, _final(table, self.rows(table), without))) for table in WRITE_ORDER}
+    def meaning(self) -> dict[str, list[str]]:
+        """The rows without what depends on how the records were cut into batches."""
+        return {table: sorted(map(str, _final(table, self.rows(table)))) for table in WRITE_ORDER}
 
     def state(self, spark: SparkSession) -> dict[str, bytes]:
         return stored_ledgers(spark, self.checkpoint)
 
+    def assert_equal(self, spark: SparkSession, other: "Stream") -> None:
+        """Compare all rows and the state, of batches that were cut alike."""
+        assert self.everything() == other.everything()
+        assert self.state(spark) == other.state(spark)
 
-def _final(table: str, rows: list[dict[str, Any]], without: frozenset[str]) -> list[dict[str, Any]]:
+    def assert_as_undisturbed(self, spark: SparkSession) -> None:
+        """Compare with a stream that reads the topic now, in large batches and without any trouble."""
+        undisturbed = replace(self, root=self.root.with_name("undisturbed"), batch=50_000, sink=SINK).prepared()
+        undisturbed.run(spark)
+        assert all(undisturbed.meaning().values())
+        assert self.meaning() == undisturbed.meaning()
+        assert self.state(spark) == undisturbed.state(spark)
+
+
+def _final(table: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if table == "producer_id_metrics":
         final: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in sorted(rows, key=lambda row: (row["as_of"], row["batch_id"])):
             final[row["principal"], row["broker_id"], row["window_end"]] = row
         rows = list(final.values())
-    return [{name: value for name, value in row.items() if name not in BY_BATCH[table] | without} for row in rows]
+    return [{name: value for name, value in row.items() if name not in BY_BATCH[table]} for row in rows]
 
 
 def set_quota(tables: str, rate: float, name: str | None = None) -> None:
@@ -180,29 +188,13 @@ def set_quota(tables: str, rate: float, name: str | None = None) -> None:
 # A driver of its own
 
 
-def driver(stream: Stream, log: Path, **more: object) -> subprocess.Popen[bytes]:
-    """Start a driver process on a stream; it and its JVM are one process group."""
-    asked = {"root": str(stream.root), "servers": stream.servers, "topic": stream.topic, "batch": stream.batch}
-    asked |= {"sink": stream.sink, "state_buckets": stream.state_buckets, **more}
-    command = [sys.executable, str(Path(__file__).with_name("driver_kit.py")), json.dumps(asked)]
-    with log.open("ab") as file:
-        return subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill -9, the JVM too."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait(LIMIT_S)
-
-
 @contextmanager
 def running_driver(stream: Stream, log: Path, **more: object) -> Iterator[subprocess.Popen[bytes]]:
-    process = driver(stream, log, **more)
-    try:
+    """Run a driver process on a stream; it and its JVM are one process group."""
+    asked = {"root": str(stream.root), "servers": stream.servers, "topic": stream.topic, "batch": stream.batch}
+    asked |= {"sink": stream.sink, "state_buckets": stream.state_buckets, **more}
+    with in_group([sys.executable, str(Path(__file__).with_name("driver_kit.py")), json.dumps(asked)], log) as process:
         yield process
-    finally:
-        if process.poll() is None:
-            kill(process)
 
 
 def drive(stream: Stream, log: Path, **more: object) -> int:
@@ -221,14 +213,6 @@ def said_losses(stream: Stream) -> list[tuple[int, int, str]]:
     """Partition, offset and words of the losses that were said."""
     rows = [row for row in stream.rows("quarantined_events") if row["reason"].startswith("data loss")]
     return sorted((row["partition"], row["offset"], row["reason"]) for row in rows)
-
-
-def wait_until(condition: Callable[[], bool], what: str, process: subprocess.Popen[bytes] | None = None) -> None:
-    give_up_at = time.monotonic() + LIMIT_S
-    while not condition():
-        assert process is None or process.poll() is None, f"the driver ended before: {what}"
-        assert time.monotonic() < give_up_at, f"never happened: {what}"
-        time.sleep(0.05)
 
 
 def committed(stream: Stream) -> int:

@@ -86,7 +86,6 @@ class Hostile:
         return struct.unpack(">hqh", answer[4:16])
 
     def producer_id(self, transactional_id: str | None = None, client_id: str | None = None) -> int:
-        """A new producer id; waits for the coordinator."""
         got: list[tuple[int, int, int]] = []
 
         def is_there() -> bool:
@@ -97,7 +96,6 @@ class Hostile:
         return got[-1][1]
 
     def produce(self, topic: str, records: bytes, **options: Any) -> None:
-        """Send a batch as `send_produce` does, and wait for the answer."""
         self.send_produce(topic, records, **options)
         self.receive()
 
@@ -110,30 +108,26 @@ class Hostile:
         transactional_id: str | None = None,
         partition: int = 0,
     ) -> None:
-        nothing = struct.pack(">iii", 1, 0, 0)
-        others = b"".join(_string(name) + nothing for name in more)
-        body = _string(transactional_id) + struct.pack(">hii", -1, 30_000, len(more) + 1) + others
-        body += _string(topic) + struct.pack(">iii", 1, partition, len(records)) + records
-        self._send(_PRODUCE, 7, body)
+        others = [_to_partitions(name, {}) for name in more]
+        self._send_parts(transactional_id, [*others, _to_partitions(topic, {partition: records})])
 
     def produce_together(self, transactional_id: str | None, to: Sequence[str], batches: Sequence[bytes]) -> None:
-        """Send a batch to each of several topics in one request."""
-        parts = [
-            _string(topic) + struct.pack(">iii", 1, 0, len(records)) + records
-            for topic, records in zip(to, batches, strict=True)
-        ]
-        body = _string(transactional_id) + struct.pack(">hii", -1, 30_000, len(parts)) + b"".join(parts)
-        self._ask(_PRODUCE, 7, body)
+        parts = [_to_partitions(topic, {0: records}) for topic, records in zip(to, batches, strict=True)]
+        self._send_parts(transactional_id, parts)
+        self.receive()
 
     def produce_to_partitions(self, topic: str, batches: Sequence[bytes]) -> None:
-        """Send a batch to each of a topic's first partitions in one request."""
         self.send_to_partitions(topic, batches)
         self.receive()
 
     def send_to_partitions(self, topic: str, batches: Sequence[bytes]) -> None:
-        parts = [struct.pack(">ii", number, len(records)) + records for number, records in enumerate(batches)]
-        body = _string(None) + struct.pack(">hii", -1, 30_000, 1) + _string(topic) + struct.pack(">i", len(parts))
-        self._send(_PRODUCE, 7, body + b"".join(parts))
+        """Send a batch to each of a topic's first partitions in one request."""
+        self._send_parts(None, [_to_partitions(topic, dict(enumerate(batches)))])
+
+    def _send_parts(self, transactional_id: str | None, parts: Sequence[bytes]) -> None:
+        self._send(
+            _PRODUCE, 7, _string(transactional_id) + struct.pack(">hii", -1, 30_000, len(parts)) + b"".join(parts)
+        )
 
     def produce_tagged(self, topic: str, records: bytes, tag: bytes) -> None:
         """Send a batch in a request with a field in its header that no broker knows, and keeps as it is."""
@@ -245,6 +239,12 @@ def principals(broker: LocalBroker, producer_ids: Mapping[int, str] | Sequence[i
 def giant_topics(count: int, length: int) -> list[str]:
     """Names of topics that are not there: each character takes six in an escaped line."""
     return [f"{number:06d}" + "\1" * (length - 6) for number in range(count)]
+
+
+def _to_partitions(topic: str, batches: Mapping[int, bytes]) -> bytes:
+    """What a PRODUCE request has of a topic; of none, an empty batch for partition 0."""
+    parts = [struct.pack(">ii", number, len(records)) + records for number, records in (batches or {0: b""}).items()]
+    return _string(topic) + struct.pack(">i", len(parts)) + b"".join(parts)
 
 
 def _string(text: str | None) -> bytes:

@@ -50,7 +50,6 @@ class InitClient:
         return self.receive()
 
     def ask_until_ready(self, request: InitRequest) -> InitDecision:
-        """Ask as long as the coordinator says that it can't answer yet."""
         answers: list[InitDecision] = []
 
         def is_answered() -> bool:

@@ -1,8 +1,4 @@
-"""The coordinator's answer to INIT_PRODUCER_ID (KIP-360) as a pure function, and the meaning of an answer.
-
-Two sets of rules: those of merged Kafka (4.x), and those of the KIP's draft, which counts from the epoch at which a
-producer instance began. They differ in how far back a retry may reach, and in the error that a zombie gets.
-"""
+"""The answer of a coordinator (Kafka 4.x) to INIT_PRODUCER_ID (KIP-360) as a pure function, and its meaning."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -17,11 +13,6 @@ FENCED = "PRODUCER_FENCED"
 INVALID_EPOCH = "INVALID_PRODUCER_EPOCH"
 INVALID_REQUEST = "INVALID_REQUEST"
 UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
-
-
-class Rules(str, Enum):
-    MERGED = "merged"
-    DRAFT = "draft"
 
 
 class Transaction(str, Enum):
@@ -53,7 +44,6 @@ class TransactionalState:
         producer_epoch: Current epoch; -1 right after the id was made.
         last_epoch: Epoch before the last bump that a client asked for with its own; else -1. A retry may name it.
         previous_producer_id: The one before the epochs ran out, -1 if that never happened.
-        instance_epoch: First epoch of the current producer instance; only the draft has it.
         transaction: How far its transaction is.
     """
 
@@ -61,7 +51,6 @@ class TransactionalState:
     producer_epoch: int = NO_EPOCH
     last_epoch: int = NO_EPOCH
     previous_producer_id: int = NO_ID
-    instance_epoch: int = 0
     transaction: Transaction = Transaction.NONE
 
 
@@ -78,9 +67,7 @@ def is_exhausted(epoch: int) -> bool:
     return epoch >= MAX_EPOCH - 1
 
 
-def init_producer_id(
-    request: InitRequest, state: TransactionalState | None, new_producer_id: int, rules: Rules = Rules.MERGED
-) -> InitDecision:
+def init_producer_id(request: InitRequest, state: TransactionalState | None, new_producer_id: int) -> InitDecision:
     """Answer a request as the broker does, once it is authorised."""
     if (request.producer_id == NO_ID) != (request.producer_epoch == NO_EPOCH) or request.transactional_id == "":
         return InitDecision(INVALID_REQUEST, state=state)
@@ -89,7 +76,7 @@ def init_producer_id(
         return InitDecision(NONE, new_producer_id, 0)
     known = state or TransactionalState(new_producer_id)
     if not _is_its_own(request, known):
-        return InitDecision(FENCED if rules is Rules.MERGED else INVALID_EPOCH, state=known)
+        return InitDecision(FENCED, state=known)
     if known.transaction is Transaction.ENDING:
         return InitDecision(CONCURRENT, state=known)
     if known.transaction is Transaction.ONGOING:
@@ -99,10 +86,9 @@ def init_producer_id(
     if is_exhausted(known.producer_epoch):
         if request.producer_epoch in (NO_EPOCH, known.producer_epoch):
             return _answer(_rotated(request, known, new_producer_id))
-        if rules is Rules.MERGED:
-            # TransactionMetadata.prepareIncrementProducerEpoch throws before it looks at the epoch that is named.
-            return InitDecision(UNKNOWN_SERVER_ERROR, state=known)
-    return _bump_merged(request, known) if rules is Rules.MERGED else _bump_draft(request, known)
+        # TransactionMetadata.prepareIncrementProducerEpoch throws before it looks at the epoch that is named.
+        return InitDecision(UNKNOWN_SERVER_ERROR, state=known)
+    return _bumped(request, known)
 
 
 def _is_its_own(request: InitRequest, state: TransactionalState) -> bool:
@@ -116,7 +102,7 @@ def _rotated(request: InitRequest, state: TransactionalState, new_producer_id: i
     return TransactionalState(new_producer_id, 0, last, state.producer_id)
 
 
-def _bump_merged(request: InitRequest, state: TransactionalState) -> InitDecision:
+def _bumped(request: InitRequest, state: TransactionalState) -> InitDecision:
     bumped = replace(state, producer_epoch=state.producer_epoch + 1)
     if not request.has_id:
         return _answer(replace(bumped, last_epoch=NO_EPOCH))
@@ -126,17 +112,6 @@ def _bump_merged(request: InitRequest, state: TransactionalState) -> InitDecisio
         # A retry of a bump whose answer was lost: nobody else can have come between, or last_epoch would be -1.
         return _answer(state)
     return InitDecision(FENCED, state=state)
-
-
-def _bump_draft(request: InitRequest, state: TransactionalState) -> InitDecision:
-    bumped = replace(state, producer_epoch=state.producer_epoch + 1)
-    if not request.has_id or state.producer_epoch == NO_EPOCH:
-        return _answer(replace(bumped, instance_epoch=bumped.producer_epoch))
-    if request.producer_epoch == state.producer_epoch:
-        return _answer(bumped)
-    if state.instance_epoch <= request.producer_epoch < state.producer_epoch:
-        return _answer(state)
-    return InitDecision(INVALID_EPOCH, state=state)
 
 
 def _answer(state: TransactionalState) -> InitDecision:

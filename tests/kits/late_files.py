@@ -170,7 +170,6 @@ def _process() -> int:
 
 
 def main() -> None:
-    """Serve the mount until it is unmounted."""
     backing, mount, delay_s = sys.argv[1:]
     uncached = {"attr_timeout": 0, "entry_timeout": 0, "negative_timeout": 0}
     mfusepy.FUSE(LateFiles(Path(backing), float(delay_s)), mount, foreground=True, nothreads=True, **uncached)

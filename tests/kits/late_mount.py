@@ -15,7 +15,6 @@ from jvm.process import reading
 
 @contextmanager
 def late_mount(backing: Path, mount: Path, delay_s: float) -> Iterator[Path]:
-    """Mount a folder so; skip the test where that can't be done."""
     for folder in (backing, mount):
         folder.mkdir(parents=True, exist_ok=True)
     with reading([sys.executable, "-m", "tests.kits.late_files", str(backing), str(mount), str(delay_s)]) as server:

@@ -29,7 +29,6 @@ def install_kafkajs(folder: Path) -> list[str]:
 
 
 def install_aiokafka(folder: Path) -> list[str]:
-    """The command of a producer, in an environment of its own."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = str(folder / "bin" / "python")
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
@@ -71,7 +70,6 @@ class LibraryProducer:
 
     @property
     def failures(self) -> list[str]:
-        """Names of the errors that it was given."""
         return [line.split()[1] for line in self.lines if line.startswith("failed")]
 
     def _read(self) -> None:

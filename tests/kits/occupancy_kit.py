@@ -51,8 +51,8 @@ def broker_counts(*process_ids: int | None) -> list[int]:
     return [int(counts[str(process_id)]) for process_id in process_ids]
 
 
-def census_of(servers: str, now: datetime | None = None) -> TakenCensus:
-    return take_census(KafkaConfig.load(servers), to_ms(now or datetime.now(timezone.utc)), QUICKLY)
+def census_of(servers: str) -> TakenCensus:
+    return take_census(KafkaConfig.load(servers), to_ms(datetime.now(timezone.utc)), QUICKLY)
 
 
 def _is_taken(admin: RawAdmin, request: ProduceRequest, leader: int) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import pandas as pd
 from msgspec.structs import replace
 
 from state.events import Events
@@ -13,6 +14,11 @@ def unpacked(packed: bytes) -> PackedEvents:
     found = unpack(packed)
     assert isinstance(found, PackedEvents)
     return found
+
+
+def frame_of(rows: Iterable[tuple[str, bytes]]) -> pd.DataFrame:
+    """Return pre-aggregates as Spark gives them to the operator."""
+    return pd.DataFrame(list(rows), columns=["principal", "packed"])
 
 
 def in_order(parts: Iterable[PackedEvents]) -> Events:

@@ -1,7 +1,12 @@
-"""Finds the processes that a test started, whatever their parent."""
+"""Processes that a test starts, and finds whatever their parent; calls that go on beside it."""
 
 import os
+import signal
+import subprocess
+import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 MARK = "PID_QUOTA_TEST_PROCESS"
@@ -29,6 +34,52 @@ def left_of(text: object) -> list[str]:
     while (found := processes_naming(text)) and time.monotonic() < give_up_at:
         time.sleep(0.1)
     return [f"{pid}: {_command(pid)}" for pid in found]
+
+
+@contextmanager
+def in_group(
+    command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command, and what it starts, as a process group of its own; kill the group at the end of the block."""
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            command, env=environment, cwd=folder, stdout=file, stderr=file, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            kill_group(process)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill -9 a process and what it started."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@contextmanager
+def repeating(call: Callable[[], object], pause_s: float = 0.0) -> Iterator[None]:
+    """Call a function again and again in a thread of its own until the block ends; raise its error then."""
+    stop, errors = threading.Event(), list[Exception]()
+
+    def work() -> None:
+        try:
+            while not stop.is_set():
+                call()
+                stop.wait(pause_s)
+        # The test has to know, whatever it is.
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    assert errors == []
 
 
 def _command(pid: int) -> str:

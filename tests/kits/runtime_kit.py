@@ -91,7 +91,6 @@ class Runtime:
         }
 
     def run(self, script: Path, *arguments: str, **environment: str) -> str:
-        """Run a script to its end, and return what it printed."""
         result = subprocess.run(
             [self.python, str(script), *arguments],
             cwd=self.root,

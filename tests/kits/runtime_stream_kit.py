@@ -1,14 +1,9 @@
 """Input and expected output of `runtime_run.py`."""
 
 import re
-import uuid
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
-from broker.local.local_broker import LocalBroker
 from tests.kits.databricks_kit import ROOT
 
 _SQL = re.compile(r"^## Change a quota\n.*?^```sql\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -23,13 +18,6 @@ def prepared_statements(folder: Path) -> str:
     # Where the tables are is another place in a test.
     file.write_text(re.sub(r"^USE .*;\n", "", found[1]), encoding="utf-8")
     return str(file)
-
-
-def new_topic(broker: LocalBroker) -> str:
-    topic = f"produce-events-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient(broker.admin_config() | {"log_level": 0})
-    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result()
-    return topic
 
 
 def assert_said(said: dict[str, Any]) -> None:

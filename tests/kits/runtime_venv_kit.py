@@ -15,6 +15,7 @@ from pathlib import Path
 
 from jvm.java import find_java
 from tests.kits.databricks_kit import ROOT, load_bundle
+from tests.kits.wheel_kit import build_wheel
 
 _HERE = Path(__file__).parents[1] / "bundle" / "spark_4_0"
 _RUNTIME, _BESIDE, _IVY_FILE = _HERE / "runtime.txt", _HERE / "runtime_no_deps.txt", _HERE / "ivy.xml"
@@ -35,7 +36,8 @@ def cluster(folder: Path) -> Cluster:
     folder.mkdir(exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        wheel = _built(folder / "dist")
+        shutil.rmtree(folder / "dist", ignore_errors=True)
+        wheel = build_wheel(folder / "dist")
         if _stamp() != _read(folder / ".complete"):
             _make(folder, wheel)
             (folder / ".complete").write_text(_stamp(), encoding="utf-8")
@@ -62,7 +64,6 @@ def _make(folder: Path, wheel: Path) -> None:
 
 
 def _requirements() -> list[Path]:
-    """Return the files of what the bundle's tasks install beside the wheel."""
     tasks = [task for job in load_bundle("prod").resources("jobs").values() for task in job["tasks"]]
     libraries = [library for task in tasks for library in task.get("libraries", [])]
     names = {library["requirements"] for library in libraries if "requirements" in library}
@@ -90,13 +91,6 @@ def _read(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
-def _built(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
-
-
 def _python(venv: Path) -> Path:
     return venv / "bin" / "python"
 
@@ -107,7 +101,6 @@ def _site_packages(venv: Path) -> Path:
 
 
 def _versions(venv: Path) -> dict[str, str]:
-    """Return what is in an environment itself."""
     listed = _run(_python(venv), "-m", "pip", "list", "--format=json", "--path", _site_packages(venv))
     return {each["name"].lower(): each["version"] for each in json.loads(listed)}
 

@@ -1,7 +1,5 @@
 """`pid-quota stream` as a process. Tests see only its terminal and its tables."""
 
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.local.local_broker import LocalBroker
+from tests.kits.process_kit import in_group
 
 LIMIT_S = 300.0
 
@@ -47,16 +46,9 @@ class StreamCommand:
         """Run it for the block, in a process group of its own; its errors are in `said`."""
         command = [sys.executable, "-m", "jobs", "stream", "--bootstrap-servers", self.servers]
         command += ["--tables", str(self.tables), "--checkpoint", str(self.checkpoint), "--topic", self.topic]
-        with (self.root / "stderr").open("wb") as errors:
-            process = subprocess.Popen(
-                [*command, *self.arguments, *more], stdout=errors, stderr=errors, start_new_session=True
-            )
-            try:
-                yield process
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+        (self.root / "stderr").write_bytes(b"")
+        with in_group([*command, *self.arguments, *more], self.root / "stderr") as process:
+            yield process
 
     def said(self) -> list[str]:
         return (self.root / "stderr").read_text(errors="replace").splitlines()

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -27,18 +27,13 @@ from streaming.pipeline import (
     quotas_of,
     write,
 )
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing
+from tests.kits.exploded_kit import block_of
 
 START_MS = 1_790_000_100_000
-RECORD_SCHEMA = pa.schema(
-    [
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("record_ms", pa.int64()),
-    ]
-)
+QUOTAS_SET_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 def event(pid: int, principal: str = "User:mallory", at_ms: int = 0, **others: object) -> bytes:
@@ -62,24 +57,24 @@ class Stream:
     def tables(self) -> str:
         return str(self.root / "tables")
 
+    def quota(self, rate: float, name: str | None = None) -> None:
+        set_quota(self.tables, QuotaEntry(name, rate, QUOTAS_SET_AT, "test"))
+
     def batch(self, *values: bytes | None) -> None:
-        """Add the records of one micro-batch."""
         self.batch_at(START_MS, *values)
 
     def batch_at(self, record_ms: int, *values: bytes | None, partition: int = 0) -> None:
         """Add a micro-batch whose records Kafka took at some time, on some partition."""
-        size = len(values)
-        offsets = range(self.offset, self.offset + size)
-        columns = [list(values), ["produce-events"] * size, [partition] * size, list(offsets), [record_ms] * size]
+        records = block_of(values, record_ms, partition, self.offset)
         folder = self.root / "records"
         folder.mkdir(parents=True, exist_ok=True)
         # Spark passes over names that begin with a dot: a running stream never sees half a file.
-        pq.write_table(pa.table(columns, schema=RECORD_SCHEMA), folder / ".being-written")
+        pq.write_table(records, folder / ".being-written")
         # It takes files by their age, and two may be of the same moment.
         written_at = START_MS // 1000 + len(list(folder.glob("*.parquet")))
         os.utime(folder / ".being-written", (written_at, written_at))
         (folder / ".being-written").rename(folder / f"{self.offset:012d}.parquet")
-        self.offset += size
+        self.offset += len(values)
 
     def run(self) -> None:
         """Process all batches added so far, one file at a time, then stop."""
@@ -95,7 +90,6 @@ class Stream:
             query.stop()
 
     def wait_for(self, condition: Callable[[], bool], query: StreamingQuery) -> None:
-        """Wait until a condition holds, as long as the query lives."""
         give_up_at = time.monotonic() + 120
         while not condition():
             assert query.isActive, query.exception()
@@ -126,6 +120,5 @@ class Stream:
         return write(output, options, commit)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """Return the rows of a table in the order of their batches."""
         content = DeltaTable(f"{self.tables}/{table}").to_pyarrow_table().to_pylist()
         return sorted(content, key=lambda row: row["batch_id"])

@@ -49,7 +49,6 @@ class Terminal:
             assert self._read(), self.text
 
     def _read(self) -> bool:
-        """Return whether there was more output; Linux raises an error at its end."""
         assert select.select([self._side], [], [], 120)[0], self.text
         try:
             output = os.read(self._side, 65_536)

@@ -37,19 +37,16 @@ def plan(**values: Any) -> UpkeepPlan:
     return replace(UpkeepPlan(days, vacuum_hours=168), **values)
 
 
-def write_batches(
-    tables: str | Path, count: int, first: int = 0, name: str = METRICS, row: Row | None = None, mark: bool = True
-) -> None:
+def write_batches(tables: str | Path, count: int, first: int = 0, mark: bool = True) -> None:
     """Append batches as the stream does, each with its number and its mark."""
     create_missing(str(tables))
     for batch_id in range(first, first + count):
-        one = row or metrics(f"User:{batch_id}", now(), batch_id=batch_id)
         properties = CommitProperties(
             custom_metadata={"userMetadata": f'{{"stream_id":"s","batch_id":{batch_id}}}'} if mark else None,
             app_transactions=[Transaction("pid-quota/s", batch_id)],
         )
-        rows = pa.Table.from_pylist([one], schema=TABLES[name].schema)
-        write_deltalake(table_path(str(tables), name), rows, mode="append", commit_properties=properties)
+        rows = pa.Table.from_pylist([metrics(f"User:{batch_id}", now(), batch_id=batch_id)], TABLES[METRICS].schema)
+        write_deltalake(table_path(str(tables), METRICS), rows, mode="append", commit_properties=properties)
 
 
 def rows_of(tables: str | Path, name: str) -> list[Row]:

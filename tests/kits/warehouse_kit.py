@@ -58,7 +58,6 @@ class FakeWarehouse:
     def connect(
         self, server_hostname: str, http_path: str, access_token: str | None = None, **more: Any
     ) -> "Connection":
-        """Stand in for `databricks.sql.connect`."""
         self.connected_with = {"host": server_hostname, "path": http_path, "token": access_token, **more}
         self.open_connections += 1
         return Connection(self)
@@ -157,8 +156,11 @@ class _Cursor:
         return self._rows
 
 
+def insert(warehouse: FakeWarehouse, name: str, *rows: dict[str, Any]) -> None:
+    warehouse.insert(name, pa.Table.from_pylist(list(rows), schema=TABLES[name].schema))
+
+
 def use(monkeypatch: "pytest.MonkeyPatch") -> FakeWarehouse:
-    """Let commands reach a fake warehouse."""
     warehouse = FakeWarehouse()
     monkeypatch.setattr(sql, "connect", warehouse.connect)
     for name, value in (("HOST", HOST), ("HTTP_PATH", HTTP_PATH), ("TOKEN", TOKEN)):

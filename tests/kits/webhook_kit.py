@@ -10,7 +10,25 @@ from ssl import SSLContext
 from urllib.parse import urlsplit
 
 
-class Endpoint:
+class _Server:
+    def __init__(self, handler: type[BaseHTTPRequestHandler], tls: SSLContext | None = None) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Endpoint(_Server):
     """A real HTTP server on this machine, that answers as it is told and keeps what it gets."""
 
     def __init__(self, tls: SSLContext | None = None) -> None:
@@ -31,28 +49,22 @@ class Endpoint:
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._scheme = "http" if tls is None else "https"
-        if tls is not None:
-            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
+        super().__init__(Handler, tls)
 
     @property
     def url(self) -> str:
-        return f"{self._scheme}://127.0.0.1:{self._server.server_port}/hook?team=kafka"
+        return f"{self._scheme}://{self.address}/hook?team=kafka"
 
     def events(self) -> list[dict[str, object]]:
         return [event for _, body in self.posts for event in json.loads(body)["events"]]
 
     def close(self) -> None:
         self.hold.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().close()
 
 
-class Proxy:
+class Proxy(_Server):
     """A real HTTP proxy on this machine: forwards POSTs, tunnels CONNECTs, and keeps what it was asked for."""
 
     def __init__(self) -> None:
@@ -84,18 +96,7 @@ class Proxy:
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self._server.server_port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:

@@ -1,14 +1,11 @@
 """State buckets in a real stream: the rows are those of a state for each principal."""
 
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import set_quota
 from tests.kits.stream_kit import START_MS, Stream, event
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -22,7 +19,7 @@ def test_rows_are_those_of_a_state_for_each_principal(spark: SparkSession, tmp_p
         Stream(spark, tmp_path / str(buckets), state_buckets=buckets) for buckets in (0, 3, DEFAULT_STATE_BUCKETS)
     ]
     for stream in streams:
-        set_quota(stream.tables, QuotaEntry(None, 5.0, datetime.fromtimestamp(0, timezone.utc), "test"))
+        stream.quota(5)
         for batch, at_ms in enumerate((0, 30_000, 14 * HOUR_MS, 30 * HOUR_MS)):
             pids = range(batch * 4, batch * 4 + 50)
             values = [event(pid, f"User:p{pid % 5}", at_ms + pid * 1000) for pid in (*pids, *pids)]
@@ -45,7 +42,7 @@ def test_a_checkpoint_keeps_its_state_partitions_on_a_host_with_other_cores(
     spark: SparkSession, stream: Stream
 ) -> None:
     # given a checkpoint made with two state partitions
-    set_quota(stream.tables, QuotaEntry(None, 5.0, datetime.fromtimestamp(0, timezone.utc), "test"))
+    stream.quota(5)
     stream.batch(*(event(pid, f"User:p{pid % 20}") for pid in range(200)))
     spark.conf.set(PARTITIONS, 2)
     stream.run()

@@ -1,23 +1,13 @@
 import json
-import threading
-import time
-import uuid
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.tap.source_tap import SourceTap
 from streaming.commit.sinks import DeltaSink
 from streaming.pipeline import StreamOptions, start
 from streaming.reports.report_queries import REPORTS, CommitReport, start_reports
@@ -25,7 +15,16 @@ from streaming.triggers import AVAILABLE_NOW
 from tables.query.sql_query import query
 from tables.schema.ddl import row_schema
 from tables.store.path_tables import create_missing
-from tests.kits.broker_kit import file_tap
+from tests.kits.broker_kit import (
+    broker_tap,
+    new_topic,
+    produce,
+    produce_in_transactions,
+    running,
+    transactional_producer,
+    wait_until,
+    wait_until_idle,
+)
 from tests.kits.stream_kit import START_MS
 from wire.topics import PRODUCER_INITS
 
@@ -118,60 +117,20 @@ def test_a_batch_that_is_run_again_is_written_once(spark: SparkSession, tmp_path
         assert sorted(row["batch_id"] for row in rows) == [0, 1]
 
 
-@contextmanager
-def tapped(broker: LocalBroker, events: str) -> Iterator[SourceTap]:
-    ensure_topics(broker.admin_config())
-    stop = threading.Event()
-    tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic=events, from_end=True)
-    with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(tap.run, stop)
-        try:
-            wait_until(lambda: tap.idle_rounds > 0)
-            yield tap
-        finally:
-            stop.set()
-            run.result()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    give_up_at = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up_at
-        time.sleep(0.05)
-
-
-def wait_until_all_is_read(tap: SourceTap) -> None:
-    # Idle from now on, not only until now.
-    idle_before = tap.idle_rounds
-    wait_until(lambda: not idle_before <= tap.idle_rounds <= idle_before + 2)
-    wait_until(lambda: tap.idle_rounds > 2)
-
-
-def commit_transactions(settings: dict[str, str], transactional_id: str, topic: str, count: int) -> None:
-    producer = Producer({"transactional.id": transactional_id, "log_level": 0, **settings})
-    producer.init_transactions(60)
-    for _ in range(count):
-        producer.begin_transaction()
-        producer.produce(topic, b"value")
-        producer.commit_transaction(60)
-
-
 def test_epochs_are_no_producer_ids_from_the_tap_to_the_tables(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path
 ) -> None:
-    events, orders, name = (f"{kind}-{uuid.uuid4().hex[:8]}" for kind in ("events", "orders", "pay"))
-    admin = AdminClient({**broker.admin_config()})
-    for made in admin.create_topics([NewTopic(events, 1, 1), NewTopic(orders, 1, 1)]).values():
-        made.result()
-    with tapped(broker, events) as tap:
+    events, orders = new_topic(broker, "events"), new_topic(broker, "orders")
+    name = f"pay-{orders}"
+    ensure_topics(broker.admin_config())
+    with running(broker_tap(broker, topic=events, from_end=True)) as tap:
+        wait_until(lambda: tap.idle_rounds > 0, "the tap follows the log")
         for _ in range(5):
             # Each is another instance of the same producer: same id, next epoch.
-            commit_transactions(broker.client_config("alice"), name, orders, 3)
+            produce_in_transactions(transactional_producer(broker.client_config("alice"), name), orders, 3)
         for _ in range(4):
-            producer = Producer({"enable.idempotence": True, "log_level": 0, **broker.client_config("mallory")})
-            producer.produce(orders, b"value")
-            assert producer.flush(60) == 0
-        wait_until_all_is_read(tap)
+            produce(broker.client_config("mallory"), orders)
+        wait_until_idle(tap)
 
     tables = str(tmp_path / "tables")
     create_missing(tables)

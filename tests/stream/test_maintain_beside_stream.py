@@ -1,9 +1,6 @@
 """Upkeep beside a running stream: no batch fails, is lost or comes twice, also when the log has been cleaned up."""
 
-import os
 import shutil
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -20,7 +17,9 @@ from tables.store.open import open_store
 from tables.store.path_tables import open_table
 from tables.store.upkeep import keep_up
 from tables.store.values import UpkeepPlan
+from tests.kits.process_kit import repeating
 from tests.kits.stream_kit import Stream, event
+from tests.kits.upkeep_kit import make_old
 
 METRICS = "producer_id_metrics"
 BATCHES = 10
@@ -29,8 +28,8 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
 PLAN = UpkeepPlan(dict.fromkeys(TABLES, 1500), vacuum_hours=1)
 
 
-def upkeep(tables: str, name: str = METRICS) -> int:
-    return keep_up(tables, TABLES[name], PLAN, datetime.now(timezone.utc)).deleted_rows
+def upkeep(tables: str) -> int:
+    return keep_up(tables, TABLES[METRICS], PLAN, datetime.now(timezone.utc)).deleted_rows
 
 
 def add_an_old_row(tables: str) -> None:
@@ -42,26 +41,13 @@ def add_an_old_row(tables: str) -> None:
 def kept_up(tables: str) -> Iterator[list[int]]:
     """Delete, merge and vacuum without a pause until the block ends; gives how many rows each round deleted."""
     rounds: list[int] = []
-    errors: list[Exception] = []
-    stop = threading.Event()
 
     def work() -> None:
-        try:
-            while not stop.is_set():
-                add_an_old_row(tables)
-                rounds.append(upkeep(tables))
-        # Whatever it is, the test has to know.
-        except Exception as error:
-            errors.append(error)
+        add_an_old_row(tables)
+        rounds.append(upkeep(tables))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with repeating(work):
         yield rounds
-    finally:
-        stop.set()
-        thread.join()
-    assert errors == []
 
 
 def new_principals(batch: int) -> bytes:
@@ -74,12 +60,6 @@ def principals(tables: str) -> list[str]:
 
 def is_there(tables: str, principal: str) -> bool:
     return principal in principals(tables)
-
-
-def make_old(folder: Path) -> None:
-    past = time.time() - 10 * 86_400
-    for path in folder.rglob("*"):
-        os.utime(path, (past, past))
 
 
 @pytest.mark.slow

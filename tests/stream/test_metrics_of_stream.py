@@ -1,8 +1,6 @@
 """The metrics of a running stream: what its batches say, and what Spark says of them."""
 
-import time
 from collections.abc import Iterator
-from datetime import datetime, timezone
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -11,9 +9,8 @@ from pyspark.sql import SparkSession
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
 from streaming.listener import ProgressListener
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing
+from tests.kits.broker_kit import wait_until
 from tests.kits.stream_kit import START_MS, Stream, event
 
 NOW_MS = START_MS + 20_000
@@ -32,10 +29,7 @@ class Watched:
 
     def wait_for_batch(self, batch_id: int) -> None:
         """Wait until Spark has told of a batch: it does so a moment later."""
-        give_up_at = time.monotonic() + 120
-        while self.value("pid_quota_stream_batch_id", query="pid-quota") != batch_id:
-            assert time.monotonic() < give_up_at
-            time.sleep(0.1)
+        wait_until(lambda: self.value("pid_quota_stream_batch_id", query="pid-quota") == batch_id, f"batch {batch_id}")
 
     def value(self, name: str, **labels: str) -> float | None:
         return self._registry.get_sample_value(name, labels)
@@ -52,7 +46,7 @@ def watched(stream: Stream, spark: SparkSession) -> Iterator[Watched]:
 
 def test_a_flood_shows_in_the_metrics_of_the_running_stream(watched: Watched) -> None:
     stream = watched.stream
-    set_quota(stream.tables, QuotaEntry(None, 10.0, datetime(2026, 1, 1, tzinfo=timezone.utc), "test"))
+    stream.quota(10)
 
     stream.batch(*[event(pid) for pid in range(50)], event(900, "User:alice"), b"no event")
     stream.batch(event(901, "User:alice", at_ms=1000))

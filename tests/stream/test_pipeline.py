@@ -2,35 +2,20 @@ import json
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from tables.schema.specs import TABLES
-from tables.store.path_tables import create_missing
-from tests.kits.stream_kit import START_MS, Stream, event
+from tables.store.open import open_store
+from tests.kits.stream_kit import QUOTAS_SET_AT, START_MS, Stream, event
 
 METRICS = "producer_id_metrics"
 
 
-def set_quota(stream: Stream, rate: float, name: str | None = None, minute: int = 0) -> None:
-    create_missing(stream.tables)
-    row = {
-        "entity_type": "user",
-        "entity_name": name,
-        "producer_ids_rate": rate,
-        "updated_at": datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(minutes=minute),
-        "updated_by": "test",
-    }
-    table = pa.Table.from_pylist([row], schema=TABLES["producer_id_quotas"].schema)
-    write_deltalake(f"{stream.tables}/producer_id_quotas", table, mode="append")
-
-
 def test_a_flood_becomes_a_decision_and_a_steady_principal_does_not(stream: Stream) -> None:
-    set_quota(stream, 10)
+    stream.quota(10)
     stream.batch(*[event(pid) for pid in range(50)], *[event(900 + n % 3, "User:alice", 1000 * n) for n in range(30)])
     stream.batch(event(1, at_ms=5000), event(77, at_ms=5000, client_id="loop"), event(900, "User:alice", 6000))
 
@@ -49,9 +34,12 @@ def test_a_flood_becomes_a_decision_and_a_steady_principal_does_not(stream: Stre
 
 
 def test_a_users_own_quota_goes_before_the_default_and_the_latest_row_before_older_ones(stream: Stream) -> None:
-    set_quota(stream, 10)
-    set_quota(stream, 40, "mallory", minute=2)
-    set_quota(stream, 1, "mallory", minute=1)
+    stream.quota(10)
+    stream.quota(40, "mallory")
+    older = {"entity_type": "user", "entity_name": "mallory", "producer_ids_rate": 1.0}
+    open_store(stream.tables).append(
+        "producer_id_quotas", [older | {"updated_at": QUOTAS_SET_AT - timedelta(minutes=1)}]
+    )
     stream.batch(*[event(pid) for pid in range(50)])
 
     stream.run()
@@ -68,18 +56,6 @@ def test_without_any_quota_principals_are_reported_and_never_throttled(stream: S
     assert stream.rows("throttle_decisions") == []
     (row,) = stream.rows("producer_id_metrics")
     assert (row["quota"], row["quota_source"], row["new_pids_window"]) == (None, "none", 50)
-
-
-def test_a_quota_change_acts_in_the_next_batch_without_a_restart(stream: Stream) -> None:
-    stream.batch(*[event(pid) for pid in range(50)])
-    stream.run()
-    set_quota(stream, 5, "mallory")
-    stream.batch(*[event(100 + pid, at_ms=1000) for pid in range(20)])
-
-    stream.run()
-
-    (decision,) = stream.rows("throttle_decisions")
-    assert (decision["refused_pids"], decision["batch_id"]) == (14, 1)
 
 
 def test_bad_records_are_quarantined_with_their_place_and_the_good_ones_go_on(stream: Stream) -> None:
@@ -126,28 +102,13 @@ def test_producers_without_a_pid_cost_nothing_and_are_not_bad(stream: Stream) ->
 
 @pytest.mark.parametrize("principal", ["unknown", "User:ANONYMOUS"])
 def test_principals_that_may_be_anybody_are_reported_and_never_throttled(stream: Stream, principal: str) -> None:
-    set_quota(stream, 1)
+    stream.quota(1)
     stream.batch(*[event(pid, principal) for pid in range(20)])
 
     stream.run()
 
     assert stream.rows("throttle_decisions") == []
     assert stream.rows("producer_id_metrics")[0]["admitted_pids"] == 20
-
-
-def test_state_survives_a_restart_and_a_repeated_batch_is_not_written_twice(stream: Stream) -> None:
-    set_quota(stream, 10)
-    stream.batch(*[event(pid) for pid in range(50)])
-    stream.run()
-    # The newest commit is lost, as if the driver had died between the tables and the checkpoint's commit.
-    (stream.root / "checkpoint" / "commits" / "0").unlink()
-    Path(stream.root / "checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
-    stream.batch(event(3, at_ms=1000))
-
-    stream.run()
-
-    assert len(stream.rows("throttle_decisions")) == 1
-    assert len([row for row in stream.rows("producer_id_metrics") if row["batch_id"] == 0]) == 1
 
 
 def test_nothing_is_written_when_there_is_nothing_to_say(stream: Stream) -> None:
@@ -163,7 +124,7 @@ def test_nothing_is_written_when_there_is_nothing_to_say(stream: Stream) -> None
 
 def test_client_ids_and_addresses_with_hostile_characters_reach_the_decision(stream: Stream) -> None:
     hostile = 'a"b\\c\n;principal:User:x\x00é'
-    set_quota(stream, 1)
+    stream.quota(1)
     stream.batch(*[event(pid, client_id=hostile, address=hostile) for pid in range(5)])
 
     stream.run()
@@ -176,7 +137,7 @@ def test_in_scope_broker_each_broker_has_a_budget_and_events_without_a_broker_ar
     spark: SparkSession, tmp_path: Path
 ) -> None:
     stream = Stream(spark, tmp_path, Deployment(QuotaConfig(), salt=7, scope="broker"))
-    set_quota(stream, 10)
+    stream.quota(10)
     floods = [event(broker * 1000 + pid, broker_id=broker) for broker in (1, 2) for pid in range(15)]
     stream.batch(*floods, event(7))
 

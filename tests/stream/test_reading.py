@@ -1,27 +1,21 @@
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
 from streaming.pipeline import CONSUMER_SETTINGS, StreamOptions, read_records
 from streaming.triggers import AVAILABLE_NOW
+from tests.kits.broker_kit import new_topic, produce
 
 
 @pytest.mark.parametrize("setting", CONSUMER_SETTINGS)
 def test_a_consumer_setting_of_the_operator_goes_before_ours(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path, setting: str
 ) -> None:
-    topic = f"reading-{setting}"
-    admin = AdminClient({**broker.admin_config()})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
-    producer = Producer({"log_level": 0, **broker.admin_config()})
-    producer.produce(topic, b"{}")
-    assert producer.flush(60) == 0
+    topic = new_topic(broker, "reading")
+    produce(broker.admin_config(), topic)
     options = StreamOptions(
         topic=topic,
         kafka_options={"kafka.bootstrap.servers": broker.admin_servers} | {setting: "-1"},

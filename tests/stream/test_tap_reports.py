@@ -66,13 +66,9 @@ def test_a_file_that_is_not_there_and_a_class_that_sees_nothing_are_said_where_c
     ]
 
 
-@pytest.mark.parametrize("values", [[], ["text"]])
-def test_a_batch_without_a_report_has_no_rows(spark: SparkSession, values: list[object]) -> None:
-    assert status_rows(records(spark, *values)).num_rows == 0
-
-
-def test_invalid_reports_are_skipped(spark: SparkSession) -> None:
-    assert status_rows(records(spark, "text", {"lines": 4}, [1], report(1, 5))).num_rows == 1
+@pytest.mark.parametrize(("values", "rows"), [([], 0), (["text"], 0), (["text", {"lines": 4}, [1], report(1, 5)], 1)])
+def test_invalid_reports_are_skipped(spark: SparkSession, values: list[object], rows: int) -> None:
+    assert status_rows(records(spark, *values)).num_rows == rows
 
 
 @pytest.mark.parametrize("edge", [2**63 - 1, -(2**63), 253_402_300_800_000, -1])

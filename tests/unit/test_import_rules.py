@@ -112,7 +112,7 @@ COMMANDS: dict[str, set[str]] = {
     "jobs.web": {"jobs.output", "jobs.lifecycle"},
     "jobs.demo": {"jobs.cli", "jobs.output", "jobs.services", "jobs.stream", "jobs.web"},
 }
-VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices", "pace")}
+VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices")}
 """What levers stand on too: a room of its own, below theirs."""
 SHARED = {
     "jobs",
@@ -295,10 +295,6 @@ def test_the_pure_packages_open_nothing(path: Path) -> None:
 )
 def test_no_module_is_imported_past_the_rules(path: Path) -> None:
     assert not called(path) & {"import_module", "__import__", "exec", "eval"}
-
-
-def test_at_most_one_module_of_the_state_knows_the_clock() -> None:
-    assert sum("time" in imports(path) for path in (ROOT / "state").rglob("*.py")) <= 1
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if dotted(path).split(".")[0] == "tables"], ids=name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from broker.enforcement.levers.canary import Canary
 from broker.enforcement.model import Lease, LeverName, Target, ThrottleDecision
@@ -15,10 +15,9 @@ StepName = Literal["keep", "apply", "confirm", "restore", "close", "relinquish"]
 class NextStep:
     """The next step of an open lease.
 
-    Attributes:
-        name: `keep`: do nothing. `apply`: set it. `confirm`: log that it is set. `restore`: remove it. `close`: log
-        that it is gone. `relinquish`: leave it, because someone else changed it. why: The reason; empty for the usual
-        ones. vanished: Whether someone else removed it.
+    `keep`: do nothing. `apply`: set it. `confirm`: log that it is set. `restore`: remove it. `close`: log that it is
+    gone. `relinquish`: leave it, because someone else changed it (or removed it: `vanished`). `why` is empty for the
+    usual reasons.
     """
 
     name: StepName
@@ -28,10 +27,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Targets:
-    """Entities to enforce a decision on; empty if there are none.
-
-    `cover` tells whether nearly all refused producer ids come from them.
-    """
+    """Entities to enforce a decision on; they `cover` it if nearly all refused producer ids come from them."""
 
     targets: tuple[Target, ...]
     why: str
@@ -46,7 +42,7 @@ class TargetLimits:
         narrow: Whether single client ids may be throttled instead of the user.
         shared_client_ids: Client ids that healthy producers also use.
         written: Client ids of the user that ever had a lease of their own.
-        spare_user: Whether not to slow the whole user, because a stronger lever covers the refused producer ids.
+        spare_user: Whether a stronger lever covers the refused producer ids, so that the whole user is not slowed.
     """
 
     narrow: bool = True
@@ -55,8 +51,7 @@ class TargetLimits:
     spare_user: bool = False
 
 
-@dataclass(frozen=True)
-class LeaseChange:
+class LeaseChange(NamedTuple):
     """A lease to set on the brokers, perhaps with another end, or to remove."""
 
     lease: Lease
@@ -65,13 +60,9 @@ class LeaseChange:
 
 @dataclass(frozen=True)
 class Stray:
-    """A setting on the brokers that looks like a lease's but belongs to none.
+    """A setting on the brokers that looks like a lease's but belongs to none, and the command that removes it.
 
-    Attributes:
-        target: What it acts on.
-        why: A description of it.
-        command: How an operator removes it.
-        remove: Removes it if it is certainly ours, or raises BrokerError; None if an operator may have set it.
+    `remove` removes it if it is certainly ours, or raises BrokerError; None if an operator may have set it.
     """
 
     target: Target
@@ -87,13 +78,9 @@ NEARLY_ALL = 0.95
 class Lever(Protocol):
     """Keeps a principal from getting new producer ids."""
 
-    @property
-    def name(self) -> LeverName:
-        """Its name in leases, tables and options."""
-
-    @property
-    def suffices(self) -> bool:
-        """Whether it suffices without a weaker lever."""
+    name: LeverName
+    suffices: bool
+    """Whether it suffices without a weaker lever."""
 
     @property
     def canary(self) -> Canary | None:

@@ -1,20 +1,17 @@
 """Distinguishes a reconciler from an admin: both remove values that the enforcer sets.
 
-Strimzi's User Operator removes quotas and ACLs of users without a KafkaUser (its `QuotasOperator` and
-`SimpleAclOperator`). After a lease's value vanished, the enforcer sets the same value for a user that does not exist,
-the canary. A reconciler removes the canary, too; an admin leaves it alone.
+Strimzi's User Operator removes quotas and ACLs of users without a KafkaUser. After a lease's value vanished, the
+enforcer sets the same value for a user that does not exist, the canary: only a reconciler removes that, too.
 """
 
 from collections.abc import Callable
 from typing import Protocol
 
-from broker.enforcement.model import Clocks
+from broker.enforcement.model import Clocks, Pace
 from broker.enforcement.notices import Notice
-from broker.enforcement.pace import Pace
 from broker.errors import BrokerError
 
 CANARY = "pid-quota-canary"
-"""Name of a user that does not exist."""
 
 _WATCH_MS = 600_000
 """Longer than the intervals of reconcilers (Strimzi: 2 minutes)."""

@@ -32,10 +32,7 @@ class QuotaStore(Protocol):
 
 
 class ClientQuotaLever:
-    """Sets a client quota to a value, and restores the previous one.
-
-    `name` is also the quota's key.
-    """
+    """Sets a client quota to a value, and restores the previous one. `name` is also the quota's key."""
 
     canary: Canary | None = None
 
@@ -61,7 +58,6 @@ class ClientQuotaLever:
         return NextStep("close" if step.name == "apply" else "restore", why_not) if why_not else step
 
     def _why_end(self, lease: Lease) -> str:
-        """Return why a lease must end early; empty if it need not."""
         wider = self._quotas.inherited(lease.target.entity, self.name)
         loosens = wider is not None and lease.value is not None and wider < lease.value
         return "a wider quota is tighter than the lease, which would loosen it" if loosens else ""
@@ -70,17 +66,14 @@ class ClientQuotaLever:
         """Set or restore values, in one request."""
         errors = self._quotas.alter(
             [
-                QuotaChange(
-                    each.lease.target.entity, self.name, each.lease.value if each.is_set else each.lease.previous
-                )
-                for each in changes
+                QuotaChange(lease.target.entity, self.name, lease.value if is_set else lease.previous)
+                for lease, is_set in changes
             ]
         )
         return {Target(self.name, entity): error for entity, error in errors.items()}
 
-    def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
+    def strays(self, known: Collection[Lease], _now_ms: int) -> list[Stray]:
         """Find quotas with the value of leases. Any may be an operator's, so none is certainly ours."""
-        del now_ms
         leased = {lease.target.entity for lease in known if lease.target.lever == self.name}
         return [
             self._stray(entity)

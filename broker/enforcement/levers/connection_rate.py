@@ -1,8 +1,6 @@
 """The lever `connection_creation_rate`: open connections of an address continue, and new ones wait.
 
 All clients of an address share it, so it applies only to addresses that no other principal used in the last hour.
-It does not slow open connections, so `request_percentage` is used with it: on some client ids, or on the whole user if
-refused producer ids also come from other addresses.
 """
 
 from collections.abc import Callable, Collection
@@ -32,10 +30,7 @@ class AddressUse(Protocol):
 
 
 class ConnectionRate(ClientQuotaLever):
-    """Limits new connections from addresses that only one principal uses.
-
-    `own_addresses` returns addresses of brokers and of this host, which are never limited.
-    """
+    """Limits new connections from addresses that only one principal uses, but not from `own_addresses`."""
 
     suffices = False
 
@@ -47,9 +42,8 @@ class ConnectionRate(ClientQuotaLever):
         """Return why the principals of an address are unknown."""
         return self._use.unavailable_reason()
 
-    def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
+    def targets(self, decision: ThrottleDecision, _limits: TargetLimits) -> Targets:
         """Choose the addresses of the refused producer ids that only this principal used."""
-        del limits
         if not decision.principal.startswith("User:"):
             return Targets((), "a client quota is set for principals of type User alone")
         try:

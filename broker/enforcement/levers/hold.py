@@ -1,7 +1,7 @@
-"""The lever `hold`: delays new producer ids of a user and nothing else.
+"""The lever `hold`: delays new producer ids of a user and nothing else. It needs a class in the brokers.
 
-It needs a class in the brokers. A hold is stored as an ACL binding whose name contains its end and the id of its lease
-(`wire.holds`). Bindings with a lease's id are ours, whatever their end; all others were set by hand.
+A hold is stored as an ACL binding whose name contains its end and the id of its lease (`wire.holds`). Those with a
+lease's id are ours, whatever their end; all others were set by hand.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,20 +9,21 @@ from functools import partial
 from shlex import quote
 from typing import Protocol
 
-from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray, TargetLimits, Targets
 from broker.enforcement.levers.canary import CANARY, Canary
-from broker.enforcement.model import Clocks, Lease, LeverName, Target, ThrottleDecision
+from broker.enforcement.model import Clocks, Lease, LeverName, Pace, Target, ThrottleDecision
 from broker.enforcement.notices import Notice, format_time
 from broker.errors import BrokerError, RequestNotAllowedError
 from broker.kafka.quota_entity import QuotaEntity
-from wire.holds import MAX_HOLD_MS, HoldBinding
+from wire.holds import HOLD_AUTHORIZER, MAX_HOLD_MS, HoldBinding
 
 _USER = "User:"
 _CANARY_ID = "canary"
 _CANARY_MS = 600_000
 _REFUSED_MS = 30_000
 """How long to use other levers after a refusal."""
+_LOOK_EVERY_MS = 30_000
+_LACKS = f"no hold is used before every broker has {HOLD_AUTHORIZER} (docs/authorizer.md)"
 
 
 class HoldStore(Protocol):
@@ -42,7 +43,10 @@ class HoldStore(Protocol):
 
 
 class Hold:
-    """Sets holds, moves their ends, and removes them."""
+    """Sets holds, moves their ends, and removes them.
+
+    Reads the brokers' authorizers every 30 s, and reports changes.
+    """
 
     name: LeverName = "hold"
     suffices = True
@@ -54,8 +58,10 @@ class Hold:
         clocks: Clocks,
         notify: Callable[[Notice], None],
     ) -> None:
-        self._holds, self._clocks = holds, clocks
-        self._authorizers = Authorizers(authorizers, clocks, notify)
+        self._holds, self._authorizers, self._clocks, self._notify = holds, authorizers, clocks, notify
+        self._known: Mapping[int, str] = {}
+        self._lacking = ""
+        self._pace = Pace(clocks.steady_ms, _LOOK_EVERY_MS)
         self.canary = Canary(self, "ACLs", clocks, notify)
         self._refused_until_ms: int | None = None
 
@@ -63,11 +69,28 @@ class Hold:
         """Return whether brokers lack the class, a right was missing recently, or a reconciler removes ACLs."""
         if self._refused_until_ms is not None and self._clocks.steady_ms() < self._refused_until_ms:
             return "this user may not change ACLs"
-        return self._authorizers.unavailable_reason() or self.canary.reconciler_reason()
+        if self._pace.is_due():
+            try:
+                self._learn(self._authorizers())
+            except BrokerError as error:
+                # Keep the last answer: the class changes only when a broker restarts.
+                if not self._known:
+                    self._lacking = f"the brokers' authorizers can't be read ({error})"
+        return self._lacking or self.canary.reconciler_reason()
 
-    def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
+    def _learn(self, found: Mapping[int, str]) -> None:
+        lacking = [number for number, name in found.items() if name != HOLD_AUTHORIZER]
+        for number, name in found.items():
+            if self._known.get(number) != name:
+                what = _LACKS if number in lacking else "a hold keeps new producer ids back there"
+                why = f"broker {number} has {name or 'no authorizer'}: {what}"
+                self._notify(Notice(self._clocks.now_ms(), "lever", why))
+        self._known = dict(found)
+        numbers = ", ".join(map(str, lacking))
+        self._lacking = f"not every broker has the authorizer (not {numbers})" if lacking else ""
+
+    def targets(self, decision: ThrottleDecision, _limits: TargetLimits) -> Targets:
         """Choose the user. ACLs can't name principals of other types."""
-        del limits
         name = decision.principal.removeprefix(_USER)
         if name == decision.principal or name in ("", "*"):
             return Targets((), "a hold knows principals of type User alone")
@@ -83,7 +106,7 @@ class Hold:
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
         """Compare the ends of the lease's bindings with its own."""
-        return next_step(lease, self._ends(lease), now_ms)
+        return next_step(lease, {each.until_ms for each in self._own(lease)}, now_ms)
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
         """Set new ends and remove the old ones."""
@@ -99,8 +122,8 @@ class Hold:
         return errors
 
     def _set(self, lease: Lease, *, is_set: bool) -> None:
-        new = HoldBinding(_user(lease.target), lease.until_ms, lease.lease_id)
-        own = [each for each in self._of(lease.target) if each.lease_id == lease.lease_id]
+        new = HoldBinding(lease.target.entity.user or "", lease.until_ms, lease.lease_id)
+        own = self._own(lease)
         if is_set and new not in own:
             # Add the new end first, so that the user stays on hold between the two requests.
             self._holds.add(new)
@@ -134,16 +157,14 @@ class Hold:
         return Stray(Target(self.name, QuotaEntity(hold.user)), why, command, remove)
 
     def _of(self, target: Target) -> list[HoldBinding]:
-        return self._holds.of_user(_user(target))
+        return self._holds.of_user(target.entity.user or "")
 
-    def _ends(self, lease: Lease) -> set[int]:
-        return {each.until_ms for each in self._of(lease.target) if each.lease_id == lease.lease_id}
+    def _own(self, lease: Lease) -> list[HoldBinding]:
+        return [each for each in self._of(lease.target) if each.lease_id == lease.lease_id]
 
 
 def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
-    """Return the next step of a hold's open lease.
-
-    `found` has the ends of the bindings with its id. An end may be from before the last change, and is ours too.
+    """Return the next step of a hold's open lease; `found` has the ends of its bindings, perhaps from before a change.
 
     Examples:
         >>> lease = Lease("1", "User:m", Target("hold", QuotaEntity("m")), 2000, "d")
@@ -165,7 +186,3 @@ def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
 
 def _is_in_force(hold: HoldBinding, now_ms: int) -> bool:
     return now_ms < hold.until_ms <= now_ms + MAX_HOLD_MS
-
-
-def _user(target: Target) -> str:
-    return target.entity.user or ""

@@ -20,11 +20,7 @@ def levers(
     clocks: Clocks,
     notify: Callable[[Notice], None],
 ) -> dict[LeverName, Lever]:
-    """Return all levers; a lever that is not used still ends its leases.
-
-    `authorizers` returns the class of each broker's authorizer, `own_addresses` the addresses that are never
-    limited.
-    """
+    """Return all levers; one that is not used still ends its leases. `authorizers` returns the brokers' classes."""
     every: tuple[Lever, ...] = (
         Hold(holds, authorizers, clocks, notify),
         ConnectionRate(quotas, use, own_addresses),

@@ -14,7 +14,6 @@ from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS
 
 WINDOW_S = 3_600
 _MAX_PAIRS = 200_000
-"""Maximum number of pairs of address and principal."""
 _CHECK_S = 60.0
 _POLL_S = 0.5
 _RETRY_S = 5.0

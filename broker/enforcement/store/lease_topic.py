@@ -1,21 +1,29 @@
-"""The lease topic: open leases and release orders.
+"""The lease topic: open leases and release orders, which suffice to end every lease without the tables.
 
-It suffices to end every lease without the tables. The newest step of each lease is a record. It is written before the
-quota is set, and removed only when the table has the lease's last step. So leases end even if the tables are
-unreadable, gone or empty. Anyone who can write this topic can loosen quotas: grant WRITE to the enforcer alone.
+A lease's newest step is removed only when the table has its last one. Who can write this topic can loosen quotas.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.closing import Closing
 from broker.enforcement.lock import LOCK_PARTITION
-from broker.enforcement.model import ENTITY_TYPES, QUOTA_LEVERS, LeaseRecord, ReleaseOrder
+from broker.enforcement.model import (
+    ENTITY_TYPES,
+    QUOTA_LEVERS,
+    EnforcementRecord,
+    LeaseRecord,
+    ReleaseOrder,
+    Target,
+    open_leases,
+)
 from broker.errors import BrokerError, LeaseStoreError
 from broker.kafka.tail import BAD_VALUE_ERRORS, TopicReader
+from broker.kafka.topics import require_topic
+from tables.errors import TableError, TableNotFoundError
 from wire.topics import ENFORCER_TOPIC
 
 _TIMEOUT_S = 3.0
@@ -53,10 +61,7 @@ class LeaseTopic(Closing):
         self._forget()
 
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
-        """Return the newest record of each stored lease, and the orders.
-
-        `again` rereads the whole topic; otherwise this polls for new records without blocking.
-        """
+        """Return the newest record of each stored lease, and the orders; `again` rereads the whole topic."""
         if again:
             self._forget()
         try:
@@ -103,26 +108,22 @@ class LeaseTopic(Closing):
 
     def _learn(self, messages: Iterable[Message]) -> None:
         for message in messages:
-            self._take(message)
-
-    def _take(self, message: Message) -> None:
-        key, value = message.key() or b"", message.value()
-        name = key.decode("utf-8", "replace")
-        if not name.startswith((_LEASE, _RELEASE)) and name != _RELEASE_ALL:
-            # The record is a probe of the broker's clock.
-            return
-        if not value:
-            self._newest.pop(name, None)
-            return
-        try:
-            record: Kept = _lease(value) if name.startswith(_LEASE) else _order(value)
-        except BAD_VALUE_ERRORS:
-            self.bad_records += 1
-            return
-        if _key(record) == name and _can_be_ours(record):
-            self._newest[name] = record
-        else:
-            self.bad_records += 1
+            name, value = (message.key() or b"").decode("utf-8", "replace"), message.value()
+            if not name.startswith((_LEASE, _RELEASE)) and name != _RELEASE_ALL:
+                # The record is a probe of the broker's clock.
+                continue
+            if not value:
+                self._newest.pop(name, None)
+                continue
+            try:
+                record: Kept = _lease(value) if name.startswith(_LEASE) else _order(value)
+            except BAD_VALUE_ERRORS:
+                self.bad_records += 1
+                continue
+            if _key(record) == name and _can_be_ours(record):
+                self._newest[name] = record
+            else:
+                self.bad_records += 1
 
     def _forget(self) -> None:
         topic, self._topic = self._topic, None
@@ -153,3 +154,24 @@ def _key(record: Kept) -> str:
     if isinstance(record, LeaseRecord):
         return _LEASE + record.lease.lease_id
     return _RELEASE_ALL if record.principal is None else _RELEASE + record.principal
+
+
+def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]:
+    """Return the records of the lease topic, without creating it."""
+    # Ask before creating a consumer, which would make brokers create their topic of offsets.
+    require_topic(settings, ENFORCER_TOPIC)
+    with LeaseTopic(settings) as kept:
+        return kept.read(again=True)
+
+
+def leases_of_others(
+    kept: Callable[[], Sequence[EnforcementRecord]], logged: Callable[[], Sequence[EnforcementRecord]]
+) -> frozenset[Target] | None:
+    """Return the targets of open leases of the lease topic and of the table; None if one of them can't be read."""
+    try:
+        found = frozenset(open_leases(kept()))
+        return found | frozenset(open_leases(logged()))
+    except TableNotFoundError:
+        return found
+    except (BrokerError, TableError):
+        return None

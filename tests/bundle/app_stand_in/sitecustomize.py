@@ -17,8 +17,8 @@ from databricks.sql.exc import RequestError
 
 from tables.schema.specs import TABLES
 from tables.store.path_tables import open_table
-from tests.kits.console_kit import NOON
 from tests.kits.warehouse_kit import CATALOG, SCHEMA, Connection, FakeWarehouse, Said
+from tests.unit.jobs.table_rows import NOON
 
 
 class _Warehouse(FakeWarehouse):

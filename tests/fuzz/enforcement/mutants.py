@@ -5,7 +5,6 @@ found.
 """
 
 import sys
-from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -19,87 +18,85 @@ from broker.enforcement.model import Lease, Releases, ThrottleDecision
 from broker.enforcement.planner import Planner
 from broker.enforcement.reconcile import Enforcer
 from tests.fuzz.enforcement.run import wrong
+from tests.fuzz.mutation import Mutants
 
 MOST = 3000
+MUTANTS = Mutants()
 
 
-def a_later_end_than_the_lease_s_is_somebody_else_s() -> Any:
-    honest = hold.next_step
-
-    def next_step(lease: Lease, found: Any, now_ms: int) -> NextStep:
+@MUTANTS.of(hold, "next_step")
+def a_later_end_than_the_lease_s_is_somebody_else_s(honest: Any) -> Any:
+    def next_step(lease: Lease, found: Any, now_ms: int) -> Any:
         if found and max(found) > lease.until_ms:
             return NextStep("relinquish", "someone else set a later end")
         return honest(lease, found, now_ms)
 
-    return patch.object(hold, "next_step", next_step)
+    return next_step
 
 
-def a_clock_that_is_set_back_puts_ends_off() -> Any:
+@MUTANTS.of(BrokersTime, "measured")
+def a_clock_that_is_set_back_puts_ends_off(_: Any) -> Any:
     def measured(self: BrokersTime, *_: int) -> None:
         vars(self)["_ahead_ms"] = vars(self)["_wall_ms"]() - vars(self)["_steady_ms"]()
 
-    return patch.object(BrokersTime, "measured", measured)
+    return measured
 
 
-def a_hold_is_never_removed() -> Any:
-    honest = hold.next_step
-
+@MUTANTS.of(hold, "next_step")
+def a_hold_is_never_removed(honest: Any) -> Any:
     def next_step(lease: Lease, found: Any, now_ms: int) -> NextStep:
         step = honest(lease, found, now_ms)
         return NextStep("close") if step.name == "restore" else step
 
-    return patch.object(hold, "next_step", next_step)
+    return next_step
 
 
-def a_quota_of_an_admin_is_overwritten_at_the_end() -> Any:
-    honest = client_quota.next_step
-
+@MUTANTS.of(client_quota, "next_step")
+def a_quota_of_an_admin_is_overwritten_at_the_end(honest: Any) -> Any:
     def next_step(lease: Lease, found: Any, now_ms: int) -> NextStep:
         step = honest(lease, found, now_ms)
         is_end = lease.state == "restoring" or lease.is_due(now_ms)
         return NextStep("restore") if step.name == "relinquish" and is_end else step
 
-    return patch.object(client_quota, "next_step", next_step)
+    return next_step
 
 
-def a_lease_in_force_goes_on_although_its_value_was_changed() -> Any:
-    honest = client_quota.next_step
-
+@MUTANTS.of(client_quota, "next_step")
+def a_lease_in_force_goes_on_although_its_value_was_changed(honest: Any) -> Any:
     def next_step(lease: Lease, found: Any, now_ms: int) -> NextStep:
         step = honest(lease, found, now_ms)
         return NextStep("apply") if step.name == "relinquish" and lease.state == "in_force" else step
 
-    return patch.object(client_quota, "next_step", next_step)
+    return next_step
 
 
-def leases_are_not_written_ahead() -> Any:
+@MUTANTS.of(LeaseRegistry, "write_ahead")
+def leases_are_not_written_ahead(_: Any) -> Any:
     def write_ahead(self: LeaseRegistry, leases: Any, _now_ms: int) -> None:
         self.leases.update({lease.target: lease for lease, _ in leases})
 
-    return patch.object(LeaseRegistry, "write_ahead", write_ahead)
+    return write_ahead
 
 
-def who_gets_the_lock_again_does_not_look_what_happened_meanwhile() -> Any:
-    honest: Callable[[Enforcer], bool] = vars(Enforcer)["_holds_lock"]
-
-    def holds_lock(self: Enforcer) -> bool:
+@MUTANTS.of(Enforcer, "_holds_lock")
+def who_gets_the_lock_again_does_not_look_what_happened_meanwhile(honest: Any) -> Any:
+    def holds_lock(self: Enforcer) -> Any:
         vars(self)["_times_taken"] = vars(self)["_ports"].lock.times_taken
         return honest(self)
 
-    return patch.object(Enforcer, "_holds_lock", holds_lock)
+    return holds_lock
 
 
-def an_older_decision_outlives_a_newer_one() -> Any:
-    honest = Planner.receive
-
+@MUTANTS.of(Planner, "receive")
+def an_older_decision_outlives_a_newer_one(honest: Any) -> Any:
     def receive(self: Planner, decisions: Any, now_ms: int) -> dict[str, int]:
         honest(self, decisions, now_ms)
         return {}
 
-    return patch.object(Planner, "receive", receive)
+    return receive
 
 
-SIMPLE: dict[str, Callable[[], Any]] = {
+MUTANTS |= {
     "this_host_s_clock_counts": lambda: patch.object(BrokersTime, "measured", lambda *_: None),
     "a_shortened_lease_is_not_shortened_on_the_brokers": lambda: patch.object(Enforcer, "_shorten", lambda *_: None),
     "a_lease_ends_by_no_monotonic_clock": lambda: patch.object(
@@ -113,43 +110,14 @@ SIMPLE: dict[str, Callable[[], Any]] = {
     "the_canary_is_left_behind": lambda: patch.object(Canary, "close", lambda _self: None),
     "release_orders_are_not_obeyed": lambda: patch.object(Releases, "covers", lambda *_: False),
 }
-MUTANTS: dict[str, Callable[[], Any]] = SIMPLE | {
-    each.__name__: each
-    for each in (
-        a_later_end_than_the_lease_s_is_somebody_else_s,
-        a_clock_that_is_set_back_puts_ends_off,
-        a_hold_is_never_removed,
-        a_quota_of_an_admin_is_overwritten_at_the_end,
-        a_lease_in_force_goes_on_although_its_value_was_changed,
-        leases_are_not_written_ahead,
-        who_gets_the_lock_again_does_not_look_what_happened_meanwhile,
-        an_older_decision_outlives_a_newer_one,
-    )
-}
 
 
-def walks_until_found(mutant: Callable[[], Any]) -> int | None:
-    with mutant():
-        for seed in range(MOST):
-            try:
-                what = wrong(seed)
-            except Exception as error:
-                what = repr(error)
-            if what:
-                return seed + 1
-    return None
-
-
-def main() -> int:
-    missed = 0
-    for name, mutant in MUTANTS.items():
-        if len(sys.argv) > 1 and name not in sys.argv[1:]:
-            continue
-        found = walks_until_found(mutant)
-        missed += found is None
-        print(f"{name}: {'NOT FOUND' if found is None else f'found after {found} walks'}", flush=True)
-    return 1 if missed else 0
+def fails(seed: int) -> str:
+    try:
+        return wrong(seed)
+    except Exception as error:
+        return repr(error)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(MUTANTS.main(fails, MOST))

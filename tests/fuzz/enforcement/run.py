@@ -24,7 +24,6 @@ def wrong(seed: int) -> str:
 
 
 def wrong_ones(size: int, first: int) -> dict[int, str]:
-    """Return what went wrong, by seed."""
     told = {seed: wrong(seed) for seed in range(first, first + size)}
     return {seed: what for seed, what in told.items() if what}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import cost, guard, state_size, sustained
+from bench import cost, guard, sustained
 from bench.loads import BenchError
 from bench.processes import Batch
 from bench.rounds import Run, ratios
@@ -117,16 +117,6 @@ def test_no_part_of_a_fit_is_negative() -> None:
     )
 
     assert min(found.values()) >= 0
-
-
-def test_active_principals_are_those_that_a_batch_is_expected_to_meet() -> None:
-    assert cost.active_principals(20, 100_000) == pytest.approx(20)
-    assert cost.active_principals(20_000, 1) == pytest.approx(1)
-
-
-def test_the_bloom_optimum_is_the_textbook_formula() -> None:
-    # 1.44 log2(1/p) bits for each: 9.6 for one in a hundred.
-    assert state_size.bloom_optimum_bytes(1000, 0.01) * 8 / 1000 == pytest.approx(9.585, abs=0.001)
 
 
 def test_the_guard_fails_only_beyond_its_tolerance() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from bench import kit, report
-from bench.headline import MEANINGS, headline, meets
+from bench.headline import MEANINGS, headline
 from bench.loads import BenchError
 from bench.page import NOT_MEASURED, page
 from tests.kits.bench_results_kit import every_part, load, run
@@ -73,14 +73,6 @@ def test_a_part_measured_later_joins_the_days_others() -> None:
     assert (again["roofline_ratio"], again["flood_throughput_ratio"]) == (0.1, 3.0)
 
 
-def test_targets_are_met_or_missed_or_unknown() -> None:
-    assert meets("roofline_ratio", 0.45) is True
-    assert meets("vs_dedup", 1.4) is False
-    assert meets("latency_p99_s", 3.1) is False
-    assert meets("lookup_ns", 250.0) is None
-    assert meets("scaleout_speedup", None) is None
-
-
 def test_the_page_shows_medians_spread_targets_and_commands_of_every_part() -> None:
     # given results of one day, but for the core
     parts = every_part()
@@ -108,21 +100,6 @@ def test_a_page_of_one_part_says_what_was_not_measured() -> None:
 
     assert text.count(NOT_MEASURED) == len(MEANINGS) - 5
     assert "Highest steady rate" not in text
-
-
-def test_quick_and_full_measure_what_they_promise() -> None:
-    assert all(part.full for part in report.PARTS.values())
-    assert any("--principals 2000 --events 4000000" in " ".join(each) for each in report.PARTS["throughput"].quick)
-    assert any("--principals 2000 --events 8000000" in " ".join(each) for each in report.PARTS["throughput"].full)
-    assert sum(part.full_minutes for part in report.PARTS.values()) < 120
-    assert sum(part.quick_minutes for part in report.PARTS.values()) <= 20
-
-
-def test_the_plan_says_how_long_it_may_take() -> None:
-    assert report.plan(["scaleout", "core"], full=False) == [
-        "core            2 min at most, 1 runs",
-        "all             2 min at most; leave the machine alone meanwhile",
-    ]
 
 
 def test_a_run_that_fails_keeps_what_was_known_of_it_and_the_others(

@@ -1,10 +1,15 @@
 """Shared by the tests of the commands."""
 
+import signal
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from jobs import cli
+from tables.store.path_tables import create_missing
+from tests.kits import warehouse_kit
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import now
 
@@ -27,3 +32,23 @@ def pid_quota(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
         return code, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def quotas(pid_quota: PidQuota, tmp_path: Path) -> PidQuota:
+    """Run `pid-quota quotas` on tables in a folder of their own."""
+    create_missing(str(tmp_path / "tables"))
+    return partial(pid_quota, "quotas", "--tables", tmp_path / "tables")
+
+
+@pytest.fixture
+def warehouse(monkeypatch: pytest.MonkeyPatch) -> warehouse_kit.FakeWarehouse:
+    return warehouse_kit.use(monkeypatch)
+
+
+@pytest.fixture
+def signals_as_before() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -14,7 +14,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from lifecycle.producer_id_blocks import Block, find_violations, pids_per_hour
 from tables.query.sql_query import query
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.kip_kit import ago, append_kip_tables, block_row, init, now
 from tests.unit.jobs.table_rows import decision
 
@@ -69,8 +69,7 @@ def test_burn_rate_and_losses_are_reported_per_broker(pid_quota: PidQuota, table
 
 def test_the_text_shows_a_table_the_end_of_all_ids_and_the_result(pid_quota: PidQuota, tables: Path) -> None:
     append_kip_tables(tables, blocks=[block_row(0, ago(7200)), block_row(1000, ago(60), broker_epoch=9)])
-    code, out, err = pid_quota("blocks", "--tables", tables)
-    assert (code, err) == (0, "")
+    out = printed(pid_quota("blocks", "--tables", tables))
     assert re.search(r"at this rate 2\^63 is reached in [12],\d{3},\d{3},\d{3},\d{3} years", out)
     assert "lost when broker 1 restarted: at most 1000 of block 0 to 999" in out
     assert "KIP-730 holds" in out
@@ -78,8 +77,7 @@ def test_the_text_shows_a_table_the_end_of_all_ids_and_the_result(pid_quota: Pid
 
 def test_without_any_block_the_output_says_so(pid_quota: PidQuota, tables: Path) -> None:
     append_kip_tables(tables)
-    code, out, _ = pid_quota("blocks", "--tables", tables)
-    assert code == 0
+    out = printed(pid_quota("blocks", "--tables", tables))
     assert "no block is known yet" in out
     assert "kept:" not in out
     assert "lost" not in out
@@ -113,12 +111,11 @@ def test_a_refused_id_that_was_never_allocated_is_reported_as_forged(pid_quota: 
         blocks=[block_row(0, ago(90)), block_row(1000, ago(60))],
         decisions=[decision(who, ago(50), sample_pids=pids) for who, pids in samples.items()],
     )
-    code, out, _ = pid_quota("blocks", "--tables", tables)
-    assert code == 0
+    out = printed(pid_quota("blocks", "--tables", tables))
     assert f"forged_pid: {2**62}, which no controller allocated, is used by User:x\n" in out
     assert "User:\\x1b[2J\n" in out
     _, found, _ = as_json(pid_quota, "--tables", tables)
-    # Ids just beyond the end may be of blocks that nobody has told us of yet.
+    # Ids just beyond the end may be of blocks that no tap has reported yet.
     assert [row["producer_id"] for row in found["forged_pids"]] == [1_002_000, 2**61, 2**62]
 
 
@@ -129,8 +126,7 @@ class TestOnePid:
             blocks=[block_row(122_000, ago(90)), block_row(123_000, ago(60), broker_id=7, broker_epoch=31)],
             inits=[init(ago(50), 123_456, principal="User:bob", client_id="x\x1b[2J")],
         )
-        code, out, _ = pid_quota("blocks", "--tables", tables, "--pid", 123_456)
-        assert code == 0
+        out = printed(pid_quota("blocks", "--tables", tables, "--pid", 123_456))
         assert "producer id 123456 was issued by broker 7: block 123000 to 123999" in out
         assert "to User:bob, client x\\x1b[2J, from 10.0.0.1" in out
         _, found, _ = as_json(pid_quota, "--tables", tables, "--pid", 123_456)
@@ -144,9 +140,7 @@ class TestOnePid:
         self, pid_quota: PidQuota, tables: Path, pid: int, message: str
     ) -> None:
         append_kip_tables(tables, blocks=[block_row(1000, ago(90)), block_row(3000, ago(60))])
-        code, out, err = pid_quota("blocks", "--tables", tables, "--pid", pid)
-        assert (code, out) == (1, "")
-        assert message in err
+        assert message in one_error(pid_quota("blocks", "--tables", tables, "--pid", pid))
 
     @pytest.mark.parametrize(
         ("pid", "fate", "message"),
@@ -190,18 +184,14 @@ class TestMetadataLog:
 
     def test_the_log_alone_suffices(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         log = metadata_log(tmp_path / "log", (ago(9000), 4, 2, 1000))
-        code, out, _ = pid_quota("blocks", "--metadata-log", log, "--pid", 7)
-        assert code == 0
+        out = printed(pid_quota("blocks", "--metadata-log", log, "--pid", 7))
         assert "was given to broker 4; no tap saw whether it was handed out" in out
 
     def test_without_either_there_is_nothing_to_read(self, pid_quota: PidQuota) -> None:
-        code, _, err = pid_quota("blocks")
-        assert code == 2
-        assert "--metadata-log" in err
+        assert "--metadata-log" in one_error(pid_quota("blocks"), 2)
 
     def test_a_folder_without_a_log_is_one_line(self, pid_quota: PidQuota, tmp_path: Path) -> None:
-        code, _, err = pid_quota("blocks", "--metadata-log", tmp_path)
-        assert (code, err.count("\n")) == (1, 1)
+        one_error(pid_quota("blocks", "--metadata-log", tmp_path))
 
 
 HISTORIES = st.lists(

@@ -10,7 +10,6 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from databricks.sql.client import Connection, Cursor
 from databricks.sql.exc import ServerOperationError
@@ -20,7 +19,6 @@ from broker.enforcement.store.tables import ActionTable, DecisionTable, follow_w
 from broker.kafka.quota_entity import QuotaEntity
 from jobs.cli import run
 from tables.errors import TableError
-from tables.schema.specs import TABLES
 from tables.schema.views import views
 from tables.store import engines
 from tables.store.commits import retry_conflicts
@@ -28,9 +26,9 @@ from tables.store.engines import Engine
 from tables.store.open import open_store
 from tables.times import to_ms
 from tests.kits import warehouse_kit
-from tests.kits.command_kit import PidQuota
-from tests.kits.warehouse_kit import FakeWarehouse
-from tests.unit.jobs.table_rows import NOON, Row, decision, metrics, seconds, tap_report
+from tests.kits.command_kit import PidQuota, one_error, printed
+from tests.kits.warehouse_kit import FakeWarehouse, insert
+from tests.unit.jobs.table_rows import NOON, decision, metrics, seconds, tap_report
 
 TABLES_OF = "prod.pid_quota"
 TABLES_OPTION = ("--tables", TABLES_OF)
@@ -38,18 +36,9 @@ NOON_MS = to_ms(NOON)
 
 
 @pytest.fixture
-def warehouse(monkeypatch: pytest.MonkeyPatch) -> FakeWarehouse:
-    return warehouse_kit.use(monkeypatch)
-
-
-@pytest.fixture
 def engine(warehouse: FakeWarehouse) -> Iterator[Engine]:
     with engines.engine("prod.pid_quota") as engine:
         yield engine
-
-
-def insert(warehouse: FakeWarehouse, name: str, *rows: Row) -> None:
-    warehouse.insert(name, pa.Table.from_pylist(list(rows), schema=TABLES[name].schema))
 
 
 def test_the_fake_takes_what_the_real_connector_takes() -> None:
@@ -115,8 +104,7 @@ class TestConnection:
         self, pid_quota: PidQuota, warehouse: FakeWarehouse, monkeypatch: pytest.MonkeyPatch, missing: str
     ) -> None:
         monkeypatch.delenv(missing)
-        code, _, err = pid_quota("sql", *TABLES_OPTION, "SELECT 1")
-        assert code == 1
+        err = one_error(pid_quota("sql", *TABLES_OPTION, "SELECT 1"))
         assert f"{missing} is not set" in err
         assert warehouse_kit.TOKEN not in err
 
@@ -127,9 +115,7 @@ class TestSql:
         self, pid_quota: PidQuota, warehouse: FakeWarehouse, view: str
     ) -> None:
         insert(warehouse, "tap_status", tap_report(1, datetime.now(timezone.utc)))
-        code, out, err = pid_quota("sql", *TABLES_OPTION, "--view", view, "--json")
-        assert (code, err) == (0, "")
-        assert isinstance(json.loads(out), list)
+        assert isinstance(json.loads(printed(pid_quota("sql", *TABLES_OPTION, "--view", view, "--json"))), list)
 
     @pytest.mark.parametrize("before", ["", "\n", "\n-- WITH a comment\n", "/* of top_offenders */ "])
     def test_views_may_be_joined_below_a_with_of_the_user(
@@ -149,24 +135,17 @@ class TestSql:
     def test_only_one_reading_statement_gets_through(
         self, pid_quota: PidQuota, warehouse: FakeWarehouse, text: str
     ) -> None:
-        code, _, err = pid_quota("sql", *TABLES_OPTION, text)
-        assert code == 1
-        assert "SELECT" in err
+        assert "SELECT" in one_error(pid_quota("sql", *TABLES_OPTION, text))
         assert warehouse.statements == []
 
-    def test_what_the_warehouse_refuses_is_told_in_one_line(
-        self, pid_quota: PidQuota, warehouse: FakeWarehouse
-    ) -> None:
-        code, _, err = pid_quota("sql", *TABLES_OPTION, "SELECT nothing FROM throttle_decisions")
-        assert code == 1
+    def test_what_the_warehouse_refuses_is_one_line(self, pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
+        err = one_error(pid_quota("sql", *TABLES_OPTION, "SELECT nothing FROM throttle_decisions"))
         assert err.startswith("error: the catalog refused: [PARSE_SYNTAX_ERROR]")
-        assert err.count("\n") == 1
 
 
 class TestQuotas:
     def rates(self, pid_quota: PidQuota) -> dict[str | None, float]:
-        code, out, err = pid_quota("quotas", *TABLES_OPTION, "--describe", "--json")
-        assert (code, err) == (0, "")
+        out = printed(pid_quota("quotas", *TABLES_OPTION, "--describe", "--json"))
         return {row["entity_name"]: row["producer_ids_rate"] for row in json.loads(out)}
 
     def alter(self, pid_quota: PidQuota, *arguments: object) -> None:

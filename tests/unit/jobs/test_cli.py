@@ -9,29 +9,10 @@ from pathlib import Path
 import pytest
 import typer
 
+from jobs.cli import _COMMANDS
 from jobs.errors import JobError
 from jobs.output import terminal
-from tests.kits.command_kit import PidQuota
-
-COMMANDS = (
-    "stream",
-    "tap",
-    "topics",
-    "quotas",
-    "enforce",
-    "sql",
-    "blocks",
-    "inits",
-    "why",
-    "demo",
-    "demo-clients",
-)
-
-
-def one_error(err: str) -> str:
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    return err
+from tests.kits.command_kit import PidQuota, one_error, printed
 
 
 def test_the_version_is_shown(pid_quota: PidQuota) -> None:
@@ -41,16 +22,8 @@ def test_the_version_is_shown(pid_quota: PidQuota) -> None:
 
 
 def test_without_arguments_the_help_names_every_command(pid_quota: PidQuota) -> None:
-    code, out, _ = pid_quota()
-    assert code == 0
-    assert all(command in out for command in COMMANDS)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(pid_quota: PidQuota, command: str) -> None:
-    code, out, err = pid_quota(command, "--help")
-    assert (code, err) == (0, "")
-    assert f"pid-quota {command}" in out
+    out = printed(pid_quota())
+    assert all(command in out for command in _COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +41,8 @@ def test_every_command_has_help(pid_quota: PidQuota, command: str) -> None:
 def test_a_wrong_command_line_is_one_line_and_exit_code_2(
     pid_quota: PidQuota, arguments: tuple[object, ...], message: str
 ) -> None:
-    code, out, err = pid_quota(*arguments)
-    assert (code, out) == (2, "")
-    assert message in one_error(err)
+    err = one_error(pid_quota(*arguments), 2)
+    assert message in err
     assert "--help" in err
 
 
@@ -89,19 +61,17 @@ def test_an_error_of_each_of_our_trees_is_one_line_and_exit_code_1(
     capsys: pytest.CaptureFixture[str], error_class: type[Exception]
 ) -> None:
     code = terminal.run(lambda: application_raising(error_class("tables\nare gone. Bring\n  them back")), [])
-    assert code == 1
-    assert capsys.readouterr().err == "error: tables are gone. Bring them back\n"
+    assert one_error((code, *capsys.readouterr())) == "error: tables are gone. Bring them back\n"
 
 
 def test_a_bug_is_one_line_that_names_the_option_debug(capsys: pytest.CaptureFixture[str]) -> None:
     code = terminal.run(lambda: application_raising(ZeroDivisionError("division by zero")), [])
-    assert code == 1
-    assert "--debug" in one_error(capsys.readouterr().err)
+    assert "--debug" in one_error((code, *capsys.readouterr()))
 
 
 def test_ctrl_c_is_one_line_and_exit_code_130(capsys: pytest.CaptureFixture[str]) -> None:
-    assert terminal.run(lambda: application_raising(KeyboardInterrupt()), []) == 130
-    one_error(capsys.readouterr().err)
+    code = terminal.run(lambda: application_raising(KeyboardInterrupt()), [])
+    one_error((code, *capsys.readouterr()), 130)
 
 
 def test_ctrl_c_while_a_dataclass_is_made_is_exit_code_130_also_for_a_module(tmp_path: Path) -> None:
@@ -139,8 +109,7 @@ def program(*arguments: object, **environment: str) -> subprocess.CompletedProce
 
 def test_the_program_s_exit_code_and_streams(tmp_path: Path) -> None:
     done = program("sql", "SELECT * FROM throttle_decisions", PID_QUOTA_TABLES=str(tmp_path))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "--tables" in one_error(done.stderr)
+    assert "--tables" in one_error((done.returncode, done.stdout, done.stderr))
 
 
 @pytest.mark.parametrize("place", ["first", "last"])
@@ -182,19 +151,13 @@ def test_no_java_is_one_line_for_the_stream(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    code, out, err = pid_quota(*stream_arguments(tmp_path))
-
-    assert (code, out) == (1, "")
-    assert "install a JDK 17 or newer" in one_error(err)
+    assert "install a JDK 17 or newer" in one_error(pid_quota(*stream_arguments(tmp_path)))
 
 
 def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota: PidQuota, tmp_path: Path) -> None:
     (tmp_path / "t").write_text("a file, not a folder")
 
-    code, out, err = pid_quota(*stream_arguments(tmp_path))
-
-    assert (code, out) == (1, "")
-    assert str(tmp_path / "t") in one_error(err)
+    assert str(tmp_path / "t") in one_error(pid_quota(*stream_arguments(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -209,10 +172,7 @@ def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota
 def test_a_setting_out_of_range_is_one_line_for_the_stream(
     pid_quota: PidQuota, tmp_path: Path, option: str, value: str, message: str
 ) -> None:
-    code, _, err = pid_quota(*stream_arguments(tmp_path), option, value)
-
-    assert code == 1
-    assert message in one_error(err)
+    assert message in one_error(pid_quota(*stream_arguments(tmp_path), option, value))
 
 
 def test_no_pyspark_is_one_line_for_the_stream(
@@ -220,8 +180,4 @@ def test_no_pyspark_is_one_line_for_the_stream(
 ) -> None:
     find_spec = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyspark" else find_spec(name))
-    code, _, err = pid_quota(
-        "stream", "--bootstrap-servers", "127.0.0.1:1", "--tables", tmp_path, "--checkpoint", tmp_path / "c"
-    )
-    assert code == 1
-    assert "pid-quota[local]" in one_error(err)
+    assert "pid-quota[local]" in one_error(pid_quota(*stream_arguments(tmp_path)))

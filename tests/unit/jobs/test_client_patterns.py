@@ -1,4 +1,4 @@
-"""Seventy client patterns with known causes: what the tables, and the brokers' last batches, say of each."""
+"""Diagnoses seventy client patterns with known causes, from the tables and from the brokers' last batches."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lifecycle.churn import Churn
+from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.producer_lives import Life, lives_of
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
@@ -276,12 +277,6 @@ def test_the_table_has_seventy_patterns() -> None:
     assert len({pattern.name for pattern in PATTERNS}) >= 70
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.name)
-def test_the_tables_alone_never_name_a_wrong_cause(pattern: Pattern, seen: Evidence) -> None:
-    found = diagnosis_of(seen[pattern.name])
-    assert pattern.cause in (found.kind, *found.could_be)
-
-
 @pytest.mark.parametrize("name", ["crash-loop-6-nat", "leak-cron", "leak-random"])
 def test_groups_closer_than_deploys_are_not_called_likely_deploys(name: str, seen: Evidence) -> None:
     assert diagnosis_of(seen[name]).kind is Churn.CANT_TELL
@@ -316,14 +311,10 @@ def test_a_client_that_makes_no_new_ids_is_healthy_in_the_first_place(pattern: P
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.name)
-def test_a_certain_diagnosis_is_right(pattern: Pattern, seen: Evidence) -> None:
+def test_no_diagnosis_leaves_the_cause_out_or_names_it_as_the_only_one(pattern: Pattern, seen: Evidence) -> None:
     row = seen[pattern.name]
-    for found in (diagnosis_of(row), diagnosis_of(row, lives_of(lasting(pattern), now_ms()))):
-        assert not found.is_sure or found.kind is pattern.cause
-
-
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.name)
-def test_with_the_brokers_answer_the_cause_is_named(pattern: Pattern, seen: Evidence) -> None:
-    found = diagnosis_of(seen[pattern.name], lives_of(lasting(pattern), now_ms()))
-    assert pattern.cause in (found.kind, *found.could_be)
-    assert LOOK_ALIKES.get(pattern.name, pattern.cause) in found.fitting
+    by_tables, with_brokers = diagnosis_of(row), diagnosis_of(row, lives_of(lasting(pattern), now_ms()))
+    for found in (by_tables, with_brokers):
+        assert pattern.cause in (found.kind, *found.could_be)
+        assert found.could_be or found.unlikely or row["new_pids"] < MIN_NEW_PIDS
+    assert LOOK_ALIKES.get(pattern.name, pattern.cause) in with_brokers.fitting

@@ -17,7 +17,7 @@ from tables.store import engines
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing, table_path
 from tables.store.values import Answer, Row
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.following_kit import Following
 from tests.kits.kip_kit import deploys, now
 from tests.unit.jobs.table_rows import append, decision, metrics, seconds
@@ -41,8 +41,7 @@ def compact(tables: str) -> None:
 
 
 def test_without_following_it_shows_those_since_a_time_and_ends(pid_quota: PidQuota, tables: str) -> None:
-    code, out, err = pid_quota("decisions", "--tables", tables)
-    assert (code, err) == (0, "")
+    out = printed(pid_quota("decisions", "--tables", tables))
     until = now() - minutes(5) + seconds(60)
     assert out == (
         f"{now() - minutes(5):%Y-%m-%d %H:%M:%SZ}  THROTTLE  User:mallory  until {until:%Y-%m-%d %H:%M:%SZ}  "
@@ -119,9 +118,7 @@ def test_a_throttle_says_what_its_clients_look_like_now_but_not_one_of_hours_ago
 
 @pytest.mark.parametrize("since", ["yesterday", "99999999999d"])
 def test_no_time_is_one_line(pid_quota: PidQuota, tables: str, since: str) -> None:
-    code, out, err = pid_quota("decisions", "--tables", tables, "--since", since)
-    assert (code, out) == (2, "")
-    assert f"'{since}' is not a time" in err
+    assert f"'{since}' is not a time" in one_error(pid_quota("decisions", "--tables", tables, "--since", since), 2)
 
 
 @contextmanager

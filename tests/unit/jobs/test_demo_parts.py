@@ -5,7 +5,7 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +22,7 @@ from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
 from jobs.demo.processes import MARKER, Child, prepare_folder
 from jobs.demo.story import DECISIONS, decisions_table, story
 from jobs.demo.watching import Slowing
-from jobs.errors import DemoError
+from jobs.errors import JobError
 from jobs.stream.stream_progress import StreamProgress
 from tables.query.sql_query import query
 from tables.store.path_tables import create_missing
@@ -42,13 +42,13 @@ class TestFolder:
 
     def test_a_folder_of_somebody_else_stays_as_it_is(self, tmp_path: Path) -> None:
         (tmp_path / "thesis").touch()
-        with pytest.raises(DemoError, match="--tables"):
+        with pytest.raises(JobError, match="--tables"):
             prepare_folder(tmp_path)
         assert [file.name for file in tmp_path.iterdir()] == ["thesis"]
 
     def test_a_file_in_the_way_is_one_line(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        with pytest.raises(DemoError, match="not writable"):
+        with pytest.raises(JobError, match="not writable"):
             prepare_folder(tmp_path / "file")
 
 
@@ -65,7 +65,7 @@ class TestChild:
             while not message:
                 try:
                     child.require_alive()
-                except DemoError as error:
+                except JobError as error:
                     message = str(error)
                 ended.wait(0.02)
         assert "tap ended with exit code 3: first no broker" in message
@@ -148,14 +148,6 @@ class TestStory:
         kinds = [re.search(r"User:m +(\D+?) {2,}", line) for line in lines]
         assert [kind and kind[1] for kind in kinds] == ["throttle", "throttle renewed", "release", "throttle"]
         assert len({line.split()[0] for line in lines}) == 4
-
-
-@pytest.fixture
-def signals_as_before() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

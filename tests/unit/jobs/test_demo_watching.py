@@ -165,5 +165,5 @@ class TestSlowing:
         slowing = Slowing(20.0, 100)
         assert slowing.before() == 5.0
         assert slowing.after(116, 60.0) == 0.4
-        # Of less than a second nothing can be said.
+        # Less than a second gives no pace.
         assert slowing.after(104, 20.5) == 4.0

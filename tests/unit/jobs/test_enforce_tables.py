@@ -47,14 +47,18 @@ def decisions_of(tables: Path) -> DecisionTable:
     return DecisionTable(open_store(str(tables)))
 
 
+def decide(tables: Path, *rows: Row) -> None:
+    append(tables, "throttle_decisions", *rows)
+
+
 def actions_of(tables: Path) -> ActionTable:
     return ActionTable(open_store(str(tables)))
 
 
 class TestDecisions:
     def test_since_the_first_in_force_are_returned_once_and_again_if_wanted(self, tables: Path) -> None:
-        append(tables, "throttle_decisions", decision("User:past", NOON - seconds(120)))
-        append(tables, "throttle_decisions", decision("User:m", NOON))
+        decide(tables, decision("User:past", NOON - seconds(120)))
+        decide(tables, decision("User:m", NOON))
         followed = decisions_of(tables)
         assert names(followed.newest(NOON_MS)) == ["User:m"]
         assert followed.newest(NOON_MS) == []
@@ -64,9 +68,7 @@ class TestDecisions:
     def test_that_are_appended_later_are_found(self, tables: Path) -> None:
         followed = decisions_of(tables)
         assert followed.newest(NOON_MS) == []
-        append(
-            tables, "throttle_decisions", decision("User:m", NOON, refused_pids=7, client_ids=[("app", 6), ("b", 1)])
-        )
+        decide(tables, decision("User:m", NOON, refused_pids=7, client_ids=[("app", 6), ("b", 1)]))
         (found,) = followed.newest(NOON_MS)
         assert (found.decided_at_ms, found.throttled_until_ms) == (NOON_MS, NOON_MS + 60_000)
         assert (found.refused_pids, found.quota, found.client_ids) == (7, 60.0, {"app": 6, "b": 1})
@@ -75,13 +77,13 @@ class TestDecisions:
         followed = decisions_of(tables)
         followed.newest(NOON_MS)
         assert not followed.has_news()
-        append(tables, "throttle_decisions", decision("User:m", NOON))
+        decide(tables, decision("User:m", NOON))
         # Who can't read it must not try again and again.
         assert [followed.has_news() for _ in range(3)] == [True, False, False]
-        append(tables, "throttle_decisions", decision("User:m", NOON))
+        decide(tables, decision("User:m", NOON))
         assert names(followed.newest(NOON_MS)) == ["User:m"]
         assert not followed.has_news()
-        append(tables, "throttle_decisions", decision("User:m", NOON))
+        decide(tables, decision("User:m", NOON))
         assert followed.has_news()
 
     def test_their_files_are_read_once(self, tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +97,7 @@ class TestDecisions:
         monkeypatch.setattr(FollowedTable, "read_files", note)
         followed = decisions_of(tables)
         for number in range(5):
-            append(tables, "throttle_decisions", decision(f"User:{number}", NOON))
+            decide(tables, decision(f"User:{number}", NOON))
             assert len(followed.newest(NOON_MS)) == number + 1
         assert len(read) == len(set(read)) == 5
 
@@ -104,13 +106,13 @@ class TestDecisions:
         followed, kept = decisions_of(tables), []
         for minute in range(4):
             # A row that is kept is a bad one that is counted.
-            append(tables, "throttle_decisions", decision("User:m", NOON + seconds(60 * minute)) | {"action": None})
+            decide(tables, decision("User:m", NOON + seconds(60 * minute)) | {"action": None})
             followed.newest(NOON_MS + 60_000 * minute + 1000)
             kept.append(followed.bad_rows)
         assert kept == [1, 2, 1, 2]
 
     def test_that_could_not_be_read_come_once_they_can(self, tables: Path) -> None:
-        append(tables, "throttle_decisions", decision("User:m", NOON))
+        decide(tables, decision("User:m", NOON))
         followed = decisions_of(tables)
         torn = patch.object(FollowedTable, "read_files", side_effect=TableError("torn"))
         with torn, pytest.raises(TableError, match="torn"):
@@ -119,10 +121,10 @@ class TestDecisions:
 
     @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
     def test_in_a_folder_that_can_not_be_looked_at_are_no_news_and_no_crash(self, tables: Path, number: int) -> None:
-        append(tables, "throttle_decisions", decision("User:m", NOON))
+        decide(tables, decision("User:m", NOON))
         followed = decisions_of(tables)
         followed.newest(NOON_MS)
-        append(tables, "throttle_decisions", decision("User:n", NOON))
+        decide(tables, decision("User:n", NOON))
         with patch("os.stat", side_effect=OSError(number, "can't look")):
             assert not followed.has_news()
             # It is opened anew, which reads or tells why it can't.
@@ -131,7 +133,7 @@ class TestDecisions:
     def test_that_are_deleted_or_in_another_file_now_are_seen_so(self, tables: Path) -> None:
         followed = decisions_of(tables)
         for name in "abc":
-            append(tables, "throttle_decisions", decision(f"User:{name}", NOON))
+            decide(tables, decision(f"User:{name}", NOON))
         assert names(followed.newest(NOON_MS)) == ["User:a", "User:b", "User:c"]
         table = DeltaTable(str(tables / "throttle_decisions"))
         table.optimize.compact()
@@ -140,9 +142,8 @@ class TestDecisions:
         assert names(followed.newest(NOON_MS)) == ["User:a", "User:c"]
 
     def test_a_release_ends_when_it_was_decided_and_missing_client_ids_are_none(self, tables: Path) -> None:
-        append(
+        decide(
             tables,
-            "throttle_decisions",
             decision("User:r", NOON, action="RELEASE"),
             decision("User:m", NOON, client_ids=None, refused_pids=None),
         )
@@ -157,7 +158,7 @@ class TestDecisions:
             decision("User:b", NOON) | {"throttled_until": None},
         ]
         good = decision("User:m", NOON, client_ids=[("app", 6), ("b", None), ("c", -1)])
-        append(tables, "throttle_decisions", *bad, good)
+        decide(tables, *bad, good)
         followed = decisions_of(tables)
 
         (found,) = followed.newest(NOON_MS)
@@ -183,15 +184,14 @@ class TestDecisions:
             followed.newest(NOON_MS)
 
         torn.unlink()
-        append(tables, "throttle_decisions", decision("User:m", NOON))
+        decide(tables, decision("User:m", NOON))
 
         assert names(followed.newest(NOON_MS)) == ["User:m"]
 
     def test_that_a_raised_quota_ends_sooner_come_instead_of_what_they_end(self, tables: Path) -> None:
         changed = {"reason": "quota_changed"}
-        append(
+        decide(
             tables,
-            "throttle_decisions",
             decision("User:m", NOON, throttled_until=NOON + seconds(600)),
             decision("User:m", NOON + seconds(10), throttled_until=NOON + seconds(28), **changed),
             decision("User:r", NOON, throttled_until=NOON + seconds(600)),
@@ -214,7 +214,7 @@ class TestDecisions:
             ),
             decision("User:z", NOON + seconds(15), throttled_until=NOON + seconds(600)),
         ):
-            append(tables, "throttle_decisions", row)
+            decide(tables, row)
 
         found = decisions_of(tables).newest(NOON_MS + 20_000)
 
@@ -222,13 +222,12 @@ class TestDecisions:
         assert ends == {"User:r": 10_000, "User:z": 600_000}
 
     def test_of_a_time_within_a_millisecond_are_found(self, tables: Path) -> None:
-        append(tables, "throttle_decisions", decision("User:m", NOON + seconds(0.0007)))
+        decide(tables, decision("User:m", NOON + seconds(0.0007)))
         assert names(decisions_of(tables).newest(NOON_MS)) == ["User:m"]
 
     def test_a_throttle_that_follows_a_release_is_what_holds(self, tables: Path) -> None:
-        append(
+        decide(
             tables,
-            "throttle_decisions",
             decision("User:m", NOON),
             decision("User:m", NOON, action="RELEASE", reason="quota_changed", throttled_until=NOON),
         )
@@ -238,14 +237,13 @@ class TestDecisions:
     def test_a_release_of_a_later_batch_ends_a_throttle_of_the_same_time(self, tables: Path) -> None:
         removed = {"action": "RELEASE", "reason": "quota_changed", "throttled_until": NOON}
         rows = [decision("User:m", NOON), decision("User:m", NOON, batch_id=1, **removed)]
-        append(tables, "throttle_decisions", *rows)
+        decide(tables, *rows)
         (found,) = decisions_of(tables).newest(NOON_MS + 1)
         assert found.throttled_until_ms == NOON_MS
 
     def test_of_two_brokers_do_not_end_each_other(self, tables: Path) -> None:
-        append(
+        decide(
             tables,
-            "throttle_decisions",
             decision("User:m", NOON, broker_id=1),
             decision("User:m", NOON, broker_id=2, throttled_until=NOON + seconds(50)),
         )
@@ -255,7 +253,7 @@ class TestDecisions:
         followed = decisions_of(tables)
         followed.newest(NOON_MS)
         for number in range(3):
-            append(tables, "throttle_decisions", decision(f"User:{number}", NOON))
+            decide(tables, decision(f"User:{number}", NOON))
         table = FollowedTable(str(tables), "throttle_decisions").table
         table.create_checkpoint()
         table.optimize.compact()
@@ -333,7 +331,7 @@ class TestWatch:
         newest_write_ms = follow_writes(open_store(str(tables)))
         return StreamWatch(newest_write_ms, lambda: next(next_skew), self.alerts.append, silence_ms=300_000)
 
-    def test_a_stream_that_writes_nothing_is_told_once_and_also_when_it_is_back(self, tables: Path) -> None:
+    def test_a_stream_that_writes_nothing_causes_one_alert_and_another_when_it_is_back(self, tables: Path) -> None:
         watch = self.watch(tables, [0] * 9)
         watch.check(self.newest_ms + 250_000)
         assert self.alerts == []
@@ -348,7 +346,7 @@ class TestWatch:
         watch.check(self.newest_ms + 200_000)
         assert self.alerts[1:] == ["the stream writes again"]
 
-    def test_clocks_more_than_5_s_apart_are_told_once(self, tables: Path) -> None:
+    def test_clocks_more_than_5_s_apart_cause_one_alert(self, tables: Path) -> None:
         watch = self.watch(tables, [5_000, -5_001, -9_000, 0])
         for turn in range(4):
             watch.check(self.newest_ms + 5_000 * turn)

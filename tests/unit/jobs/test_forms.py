@@ -1,23 +1,20 @@
 """Output formats: every table as JSON, every flat table as CSV, progress bars on terminals only."""
 
 import csv
-import inspect
 import io
 import json
-from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
-import typer
 from rich.console import Console
 
-from jobs.cli import _COMMANDS
 from jobs.output import progress
 from tables.store.path_tables import create_missing
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, printed
 from tests.kits.kip_kit import init, now
 from tests.unit.jobs.table_rows import append, decision, metrics
+from tests.unit.jobs.test_help_and_completion import EVERY
 
 SILENT = {"stream", "console", "demo-clients"}
 """They print no table."""
@@ -37,46 +34,26 @@ FLAT = (
 )
 
 
-def commands() -> Iterator[tuple[str, Callable[..., object]]]:
-    """Yield the name of each command, and its function."""
-    for name, (module, attribute, _) in _COMMANDS.items():
-        found = getattr(import_module(module), attribute)
-        if not isinstance(found, typer.Typer):
-            yield name, found
-            continue
-        group = found.registered_callback
-        if group is not None and group.callback is not None:
-            yield name, group.callback
-        for each in found.registered_commands:
-            assert each.callback is not None
-            yield f"{name} {each.name or each.callback.__name__}", each.callback
-
-
 @pytest.fixture
 def filled(pid_quota: PidQuota, tmp_path: Path) -> Path:
     append(tmp_path, "producer_id_metrics", metrics('User:a,"b"', now()))
     append(tmp_path, "throttle_decisions", decision('User:a,"b"', now()))
     append(tmp_path, "producer_inits", init(now(), 1))
-    assert (
-        pid_quota("quotas", "--tables", tmp_path, "--alter", "--add-config", "producer_ids_rate=5", "--entity-default")[
-            0
-        ]
-        == 0
-    )
+    change = ("--alter", "--add-config", "producer_ids_rate=5", "--entity-default")
+    assert pid_quota("quotas", "--tables", tmp_path, *change)[0] == 0
     return tmp_path
 
 
-@pytest.mark.parametrize(("name", "function"), [pytest.param(*each, id=each[0]) for each in commands()])
-def test_what_prints_rows_prints_json(name: str, function: Callable[..., object]) -> None:
-    assert name in SILENT or "as_json" in inspect.signature(function).parameters
+@pytest.mark.parametrize(("words", "command"), EVERY, ids=[" ".join(words) for words, _ in EVERY])
+def test_what_prints_rows_prints_json(words: tuple[str, ...], command: Any) -> None:
+    is_group_alone = command.callback is None
+    assert is_group_alone or words[0] in SILENT or any("--json" in parameter.opts for parameter in command.params)
 
 
 @pytest.mark.parametrize("command", FLAT, ids=" ".join)
 def test_csv_holds_the_rows_of_the_json(pid_quota: PidQuota, filled: Path, command: tuple[str, ...]) -> None:
     def asked(form: str) -> str:
-        code, out, err = pid_quota(*command, "--tables", filled, form)
-        assert (code, err) == (0, "")
-        return out
+        return printed(pid_quota(*command, "--tables", filled, form))
 
     rows = list(csv.reader(io.StringIO(asked("--csv"))))
     records = json.loads(asked("--json"))

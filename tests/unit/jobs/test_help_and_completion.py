@@ -1,4 +1,4 @@
-"""The help never cuts a name, and a shell completes commands and options though they are imported late."""
+"""The help never cuts a name, a shell completes commands that are imported late, and Kafka's options are as Kafka's."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobs.cli import _COMMANDS, load_command
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, one_error, printed
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,10 +33,9 @@ def test_the_help_names_each_option_and_command_in_full(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
 
-    code, out, err = pid_quota(*words, "-h")
-
-    assert (code, err) == (0, "")
+    out = printed(pid_quota(*words, "-h"))
     shown = out.split()
+    assert f"pid-quota {' '.join(words)}" in " ".join(shown)
     names = [name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)]
     options = [name for name in names if name.startswith("--")]
     assert {*options, *getattr(command, "commands", ())} <= {word.rstrip(",") for word in shown}
@@ -55,6 +54,28 @@ def test_the_root_s_help_cuts_no_summary(pid_quota: PidQuota) -> None:
 
 def test_an_unknown_command_is_answered_with_one_that_is_like_it(pid_quota: PidQuota) -> None:
     assert pid_quota("quoats")[2] == "error: No such command 'quoats'. Did you mean 'quotas'? See --help\n"
+
+
+@pytest.mark.parametrize(("words", "command"), EVERY, ids=[" ".join(words) for words, _ in EVERY])
+def test_the_names_of_kafka_s_tools_go_with_ours(words: tuple[str, ...], command: Any) -> None:
+    names = [set(parameter.opts) for parameter in command.params]
+    ours, theirs = {"--bootstrap-servers", "--kafka-config"}, {"--bootstrap-server", "--command-config"}
+
+    assert sum(bool(each & ours) for each in names) == sum(bool(each & theirs) for each in names)
+    if any(each & ours for each in names):
+        assert {"--bootstrap-servers", "--bootstrap-server"} in names
+        assert {"--kafka-config", "--command-config"} in names or words == ("demo-clients",)
+
+
+def test_a_java_file_that_can_t_be_used_is_one_line_without_its_password(pid_quota: PidQuota, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("sasl.mechanism=GSSAPI\nsasl.jaas.config=a.Krb5LoginModule required password=hunter2;\n")
+
+    err = one_error(pid_quota("tap", "status", "--bootstrap-server", "127.0.0.1:1", "--command-config", file))
+    assert err == (
+        f"error: {file}: sasl.mechanism GSSAPI with the login module Krb5LoginModule is not supported: "
+        "use one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\n"
+    )
 
 
 COMPLETE = """

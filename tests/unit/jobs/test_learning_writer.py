@@ -10,8 +10,8 @@ import pytest
 
 from broker.errors import TopicError
 from jobs.stream import learning_writer
-from jobs.stream.learning_writer import request_writer
-from wire.learning_request import LearningRequest
+from jobs.stream.learning_writer import write_request
+from wire.records import LearningRequest
 from wire.topics import LEARNING_REQUESTS
 
 NOW_MS = 1_790_000_000_000
@@ -50,7 +50,7 @@ def test_a_stream_writes_under_its_name_without_a_producer_id_and_logs_what_fail
     monkeypatch.setattr(learning_writer, "ensure_topic", lambda *_: None)
 
     with caplog.at_level(logging.WARNING):
-        request_writer({"bootstrap.servers": "x:1"})("stream", REQUEST)
+        write_request({"bootstrap.servers": "x:1"}, "stream", REQUEST)
 
     assert producer.sent == [(LEARNING_REQUESTS, b"stream", REQUEST)]
     assert (producer.settings["enable.idempotence"], producer.settings["acks"]) == ("false", "all")
@@ -65,6 +65,6 @@ def test_a_stream_that_may_not_create_the_topic_says_so_and_writes_nothing(
     monkeypatch.setattr(learning_writer, "ensure_topic", Mock(side_effect=TopicError("no CREATE")))
 
     with caplog.at_level(logging.WARNING):
-        request_writer({"bootstrap.servers": "x:1"})("stream", REQUEST)
+        write_request({"bootstrap.servers": "x:1"}, "stream", REQUEST)
 
     assert "(no CREATE): this stream learns by waiting" in caplog.text

@@ -21,8 +21,8 @@ from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from broker.tap.tap_metrics import TapMetrics
 from jobs import __version__
-from jobs.errors import MetricsError
-from jobs.occupancy.textfile import write_metrics_file
+from jobs.errors import JobError
+from jobs.occupancy.printing import write_metrics_file
 from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
@@ -136,7 +136,9 @@ def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(
     assert scraped(metrics)[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(50)
 
 
-def test_tokens_come_back_up_to_the_burst_and_are_never_less_than_told(metrics: StreamMetrics, clock: Clock) -> None:
+def test_tokens_come_back_up_to_the_burst_and_are_never_less_than_reported(
+    metrics: StreamMetrics, clock: Clock
+) -> None:
     metrics.observe(batch(row("User:pods", tokens=-2.0, burst=600.0), row("User:old", tokens=-2.0, burst=None)))
 
     # When our clock is behind the events', and hours later, as far as a window lets rows count.
@@ -284,10 +286,9 @@ def test_a_source_without_record_numbers_is_not_behind() -> None:
 
 
 def heartbeat(broker_id: int = 1, **values: Any) -> TapHeartbeat:
-    usual = TapHeartbeat(
-        NOON_MS, broker_id, "h", "t", "file", {"lines": 9, "events": 4}, None, 70, None, None, False, [1, 2]
-    )
-    return TapHeartbeat(**({name: getattr(usual, name) for name in usual.__struct_fields__} | values))
+    counters = {"lines": 9, "events": 4}
+    usual = TapHeartbeat(NOON_MS, broker_id, "h", "t", "file", counters, BEGIN, 70, None, None, False, [1, 2])
+    return replace(usual, **values)
 
 
 def test_a_tap_exports_its_counters_and_the_brokers() -> None:
@@ -344,7 +345,7 @@ def test_a_census_leaves_a_file_that_says_how_long_brokers_have_left(tmp_path: P
     left = {broker: value for (name, broker), value in found.items() if name.endswith("_seconds_to_limit")}
     assert left == {"1": 108_000, "3": 0}
     assert found["pid_quota_occupancy_held_pids", "2"] == 7
-    with pytest.raises(MetricsError, match="textfile"):
+    with pytest.raises(JobError, match="textfile"):
         write_metrics_file(tmp_path / "no" / "folder.prom", report, now)
 
 
@@ -355,7 +356,7 @@ def test_metrics_are_served_on_loopback_until_the_end(
 
     with serving(metrics, 0) as port:
         text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
-        with pytest.raises(MetricsError, match=f"127.0.0.1:{port}.*choose another"), serving(metrics, port):
+        with pytest.raises(JobError, match=f"127.0.0.1:{port}.*choose another"), serving(metrics, port):
             pass
 
     assert 'kafka_server_producerids_rate{user="alice"} 2.5' in text
@@ -416,29 +417,25 @@ def test_a_tap_is_ready_when_level_with_each_log() -> None:
     tap = TapMetrics(lambda: now_s)
     assert tap.unready() == "no heartbeat yet"
 
-    tap.observe(heartbeat_of(1, behind_bytes=10_000_000))
+    tap.observe(heartbeat(1, behind_bytes=10_000_000))
     assert tap.unready() == ""
 
-    tap.observe(heartbeat_of(1, behind_bytes=10_000_001))
-    tap.observe(heartbeat_of(2, lag_records=10_001))
+    tap.observe(heartbeat(1, behind_bytes=10_000_001))
+    tap.observe(heartbeat(2, behind_bytes=None, lag_records=10_001))
     assert tap.unready() == (
         "broker 1: 10000001 bytes of its lines not read yet; broker 2: 10001 records of its lines not read yet"
     )
 
-    tap.observe(replace(heartbeat_of(1), position=None))
-    tap.observe(heartbeat_of(2))
+    tap.observe(heartbeat(position=None))
+    tap.observe(heartbeat(2))
     assert tap.unready() == "broker 1: its file of lines is not there"
 
-    tap.observe(replace(heartbeat_of(1), problem="Kafka 9.9.9 is not known"))
+    tap.observe(heartbeat(problem="Kafka 9.9.9 is not known"))
     assert tap.unready() == "broker 1: Kafka 9.9.9 is not known"
 
-    tap.observe(heartbeat_of(1))
+    tap.observe(heartbeat(1))
     now_s += 61
     assert tap.unready() == "broker 1: no heartbeat for 61 s; broker 2: no heartbeat for 61 s"
-
-
-def heartbeat_of(broker_id: int, behind_bytes: int | None = None, lag_records: int | None = None) -> TapHeartbeat:
-    return TapHeartbeat(NOON_MS, broker_id, "h", "t", "file", {}, BEGIN, behind_bytes, lag_records, None, False, [1, 2])
 
 
 def test_an_enforcer_is_ready_with_the_lock_and_its_tables(clock: Clock) -> None:

@@ -117,7 +117,7 @@ def test_a_day_counts_each_producer_once(tables: str, name: str) -> None:
     (row,) = [row for row in query(tables, "TABLE pid_budget", END).records() if row["principal"] == f"User:{name}"]
     true = len({pid for _, pid in sent})
     print(
-        f"{name}: true {true}, told {row['new_pids']} ({row['refused_pids']} refused, {row['admitted_pids']} admitted)"
+        f"{name}: true {true}, found {row['new_pids']} ({row['refused_pids']} refused, {row['admitted_pids']} admitted)"
     )
 
     assert row["new_pids"] == pytest.approx(true, rel=0.2)

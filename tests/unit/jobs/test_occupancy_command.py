@@ -21,14 +21,14 @@ from tables.query.occupancy_rows import append, read_earlier, rows_of
 from tables.query.sql_query import query
 from tables.store import catalog
 from tables.times import to_ms
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.warehouse_kit import CATALOG, SCHEMA, use
 from tests.unit.jobs.table_rows import NOON
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
-Told = Callable[..., str]
+RunOccupancy = Callable[..., str]
 
 
 def replica(
@@ -75,14 +75,12 @@ def two_brokers() -> TakenCensus:
 
 
 @pytest.fixture
-def occupancy(pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch) -> Told:
+def occupancy(pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch) -> RunOccupancy:
     """Run the command on a census."""
 
     def run(found: TakenCensus, *arguments: object) -> str:
         monkeypatch.setattr(command, "take_census", lambda *_: found)
-        code, out, err = pid_quota("occupancy", "--bootstrap-servers", "kafka:9092", *arguments)
-        assert (code, err) == (0, "")
-        return out
+        return printed(pid_quota("occupancy", "--bootstrap-servers", "kafka:9092", *arguments))
 
     return run
 
@@ -90,7 +88,7 @@ def occupancy(pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch) -> Told:
 # What it says
 
 
-def test_json_contains_each_broker_now_and_later(occupancy: Told) -> None:
+def test_json_contains_each_broker_now_and_later(occupancy: RunOccupancy) -> None:
     report = json.loads(occupancy(two_brokers(), "--json", "--max-pids-per-broker", 5))
 
     first, second = report["brokers"]
@@ -130,7 +128,7 @@ def test_a_principal_s_entries_and_heap_are_summed_over_brokers_by_the_bytes_tha
     assert re.search(r"User:alice +3 +6 +2.7 kB", text)
 
 
-def test_the_time_a_limit_is_reached_is_shown_or_never(occupancy: Told) -> None:
+def test_the_time_a_limit_is_reached_is_shown_or_never(occupancy: RunOccupancy) -> None:
     # 40 were handed out 20 hours ago and none since: 40 a day. None of them expires soon.
     young = taken(replica(1, [0.5] * 40))
 
@@ -158,7 +156,7 @@ def flood(
     return TakenCensus(census, (settings,), (), 3, True, down or {})
 
 
-def test_in_a_young_flood_the_higher_rate_gives_the_time_and_both_rates_are_shown(occupancy: Told) -> None:
+def test_in_a_young_flood_the_higher_rate_gives_the_time_and_both_rates_are_shown(occupancy: RunOccupancy) -> None:
     (broker,) = json.loads(occupancy(flood(120), "--json", "--max-pids-per-broker", 760))["brokers"]
     lately, today = broker["forecasts"]
 
@@ -168,7 +166,7 @@ def test_in_a_young_flood_the_higher_rate_gives_the_time_and_both_rates_are_show
         119,
         pytest.approx(0.09, abs=0.01),
     )
-    # What was told before is that of the higher one: 600 more take 10 minutes, not 3 days.
+    # The broker has the time of the higher rate: 600 more take 10 minutes, not 3 days.
     assert {name: broker[name] for name in lately} == lately
     assert lately["limit_reached_at"] == (NOON + timedelta(minutes=10)).isoformat()
     assert today["limit_reached_at"] is None
@@ -181,7 +179,7 @@ def test_in_a_young_flood_the_higher_rate_gives_the_time_and_both_rates_are_show
         assert words in report
 
 
-def test_a_short_expiration_is_shown_with_its_check_interval(occupancy: Told) -> None:
+def test_a_short_expiration_is_shown_with_its_check_interval(occupancy: RunOccupancy) -> None:
     report = occupancy(flood(60, expiration_ms=60_000, check_ms=1000))
     assert "every 1 s" in report
     (broker,) = json.loads(occupancy(flood(60, expiration_ms=60_000, check_ms=1000), "--json"))["brokers"]
@@ -189,7 +187,7 @@ def test_a_short_expiration_is_shown_with_its_check_interval(occupancy: Told) ->
     assert "goes up and down from check to check" in occupancy(flood(60, expiration_ms=60_000))
 
 
-def test_a_broker_that_is_down_stays_in_the_list(occupancy: Told) -> None:
+def test_a_broker_that_is_down_stays_in_the_list(occupancy: RunOccupancy) -> None:
     found = flood(60, down={2: "it is not among the living"})
     assert json.loads(occupancy(found, "--json"))["down"] == [{"broker_id": 2, "reason": "it is not among the living"}]
     report = occupancy(found)
@@ -197,7 +195,7 @@ def test_a_broker_that_is_down_stays_in_the_list(occupancy: Told) -> None:
     assert "DOWN" in report
 
 
-def test_a_what_if_shows_what_it_frees_the_owners_and_the_commands(occupancy: Told) -> None:
+def test_a_what_if_shows_what_it_frees_the_owners_and_the_commands(occupancy: RunOccupancy) -> None:
     report = json.loads(occupancy(two_brokers(), "--json", "--expiration-ms", 3_600_000))["what_if"]
 
     assert [(each["broker_id"], each["freed_pids"], each["kept_open"]) for each in report["freed"]] == [
@@ -222,15 +220,16 @@ def test_a_broker_with_a_setting_of_its_own_needs_a_command_of_its_own() -> None
     ("given", "least"), [((), 120_000), (("--delivery-timeout-ms", 600_000, "--delivery-timeout-ms", 1000), 600_000)]
 )
 def test_an_expiration_below_the_largest_delivery_timeout_is_refused_before_any_broker_is_asked(
-    pid_quota: PidQuota, occupancy: Told, given: tuple[object, ...], least: int
+    pid_quota: PidQuota, occupancy: RunOccupancy, given: tuple[object, ...], least: int
 ) -> None:
-    code, out, err = pid_quota("occupancy", "--bootstrap-servers", "127.0.0.1:1", "--expiration-ms", least - 1, *given)
-    assert (code, out) == (2, "")
+    err = one_error(
+        pid_quota("occupancy", "--bootstrap-servers", "127.0.0.1:1", "--expiration-ms", least - 1, *given), 2
+    )
     assert f"--expiration-ms {least - 1} is below delivery.timeout.ms {least}" in err
     assert "what_if" in occupancy(two_brokers(), "--json", "--expiration-ms", least, *given)
 
 
-def test_the_text_shows_the_same(occupancy: Told) -> None:
+def test_the_text_shows_the_same(occupancy: RunOccupancy) -> None:
     found = two_brokers()
     missing = [Unanswered(2, "audit", number, "TopicAuthorizationFailedError") for number in range(9)]
     found = TakenCensus(found.census, found.expirations, tuple(missing), 3, found.is_tapped)
@@ -249,13 +248,13 @@ def test_the_text_shows_the_same(occupancy: Told) -> None:
         assert words in report
 
 
-def test_control_characters_in_names_do_not_reach_the_terminal(occupancy: Told) -> None:
+def test_control_characters_in_names_do_not_reach_the_terminal(occupancy: RunOccupancy) -> None:
     report = occupancy(taken(replica(1, [0.1], topic="a\x1b[2Jb[red]")))
     assert "\x1b" not in report
     assert "[red]" in report
 
 
-def test_without_a_tap_it_says_why_owners_are_unknown(occupancy: Told) -> None:
+def test_without_a_tap_it_says_why_owners_are_unknown(occupancy: RunOccupancy) -> None:
     report = occupancy(taken(replica(1, [0.1]), tapped=False))
     assert "unknown" in report
     assert "Start `pid-quota tap`" in report
@@ -264,7 +263,9 @@ def test_without_a_tap_it_says_why_owners_are_unknown(occupancy: Told) -> None:
 # What it keeps
 
 
-def test_a_sweep_is_appended_and_the_view_shows_the_newest_of_each_broker(occupancy: Told, tmp_path: Path) -> None:
+def test_a_sweep_is_appended_and_the_view_shows_the_newest_of_each_broker(
+    occupancy: RunOccupancy, tmp_path: Path
+) -> None:
     long_ago = taken(replica(1, [0.5] * 8), replica(2, [0.5] * 3), brokers=(1, 2), now=NOON - timedelta(hours=5))
     occupancy(long_ago, "--tables", tmp_path)
     occupancy(taken(replica(1, [0.1, 3.0], opened=[1])), "--tables", tmp_path)
@@ -284,7 +285,7 @@ def test_a_sweep_is_appended_and_the_view_shows_the_newest_of_each_broker(occupa
 
 
 def test_a_broker_that_holds_nothing_any_more_is_not_shown_with_what_it_held_before(
-    occupancy: Told, tmp_path: Path
+    occupancy: RunOccupancy, tmp_path: Path
 ) -> None:
     occupancy(taken(replica(1, [0.5] * 8), now=NOON - timedelta(hours=5)), "--tables", tmp_path)
     occupancy(taken(replica(1, [])), "--tables", tmp_path)
@@ -292,7 +293,7 @@ def test_a_broker_that_holds_nothing_any_more_is_not_shown_with_what_it_held_bef
 
 
 def test_earlier_sweeps_give_the_rate_without_a_tap(
-    occupancy: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    occupancy: RunOccupancy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = taken(replica(1, [0.5] * 10), tapped=False, now=NOON - timedelta(hours=2))
     occupancy(before, "--tables", tmp_path)

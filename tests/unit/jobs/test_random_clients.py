@@ -1,4 +1,4 @@
-"""Random clients with known causes: no diagnosis leaves the cause out, and no certain one is wrong."""
+"""Random clients with known causes: no diagnosis leaves the cause out."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -135,7 +135,7 @@ def clients(random: Random) -> Iterator[Pattern]:
 
 @settings(max_examples=2)
 @given(random=st.randoms(use_true_random=True))
-def test_a_diagnosis_never_leaves_the_cause_out_and_a_certain_one_is_right(random: Random) -> None:
+def test_a_diagnosis_never_leaves_the_cause_out_nor_names_it_as_if_no_other_could_be(random: Random) -> None:
     patterns = {f"User:{each.name}": each for each in clients(random)}
     firsts = accumulate((len(each.requests) for each in patterns.values()), initial=0)
     inits = [row for first, each in zip(firsts, patterns.values(), strict=False) for row in rows_of(each, first)]
@@ -148,5 +148,5 @@ def test_a_diagnosis_never_leaves_the_cause_out_and_a_certain_one_is_right(rando
         pattern = patterns[row["principal"]]
         for lives in (None, lives_of(lasting(pattern), now_ms())):
             found = diagnosis_of(row, lives)
-            assert pattern.cause in (found.kind, *found.could_be), (row, lives, found)
-            assert not found.is_sure or found.kind is pattern.cause, (row, lives, found)
+            assert pattern.cause in (found.kind, *found.could_be, *found.unlikely), (row, lives, found)
+            assert found.could_be or found.unlikely or found.kind is pattern.cause, (row, lives, found)

@@ -8,7 +8,7 @@ import pytest
 
 from jobs import cli
 from jobs.cli import OWN, require_own_packages
-from jobs.errors import ForeignPackageError
+from jobs.errors import JobError
 from jobs.output.terminal import missing_extra
 
 
@@ -22,14 +22,14 @@ def test_a_foreign_package_is_reported_with_its_path(tmp_path: Path, monkeypatch
     (tmp_path / "streaming").mkdir()
     (tmp_path / "streaming" / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ForeignPackageError, match=f"'streaming' found first is {tmp_path}/streaming/__init__.py"):
+    with pytest.raises(JobError, match=f"'streaming' found first is {tmp_path}/streaming/__init__.py"):
         require_own_packages()
 
 
 def test_a_command_reports_it_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def refuse() -> None:
         msg = "the package 'streaming' found first is another's"
-        raise ForeignPackageError(msg)
+        raise JobError(msg)
 
     monkeypatch.setattr(cli, "require_own_packages", refuse)
     assert cli.run(["sql", "--tables", "t", "SELECT 1"]) == 1
@@ -57,7 +57,13 @@ def test_commands_on_spark_ask_for_spark_too_where_there_is_none(
 
 
 @pytest.mark.parametrize(
-    "error", [ModuleNotFoundError("no name"), ModuleNotFoundError(name="jobs.x"), ImportError(name="duckdb")]
+    "error",
+    [
+        ModuleNotFoundError("no name"),
+        ModuleNotFoundError(name="jobs.x"),
+        ModuleNotFoundError(name="duckling"),
+        ImportError(name="duckdb"),
+    ],
 )
 def test_other_errors_ask_for_none(error: ImportError) -> None:
     assert missing_extra(error, ["sql"]) == ""

@@ -1,7 +1,6 @@
 """A signal ends a command, whatever its main thread does at that moment."""
 
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,12 +9,7 @@ from jobs.services.stopping import stopped_by_signals
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+pytestmark = pytest.mark.usefixtures("signals_as_before")
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tables.store.path_tables import create_missing
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.kip_kit import ago, init
 from tests.unit.jobs.table_rows import NOON, append, metrics, seconds
 
@@ -29,8 +29,7 @@ def tables(tmp_path: Path) -> Path:
 
 
 def suggest(pid_quota: PidQuota, tables: Path, *arguments: object) -> list[dict[str, Any]]:
-    code, out, err = pid_quota("suggest-quotas", "--tables", tables, "--json", *arguments)
-    assert (code, err) == (0, "")
+    out = printed(pid_quota("suggest-quotas", "--tables", tables, "--json", *arguments))
     rows: list[dict[str, Any]] = json.loads(out)
     return rows
 
@@ -129,9 +128,7 @@ def test_a_weekly_deploy_becomes_a_burst_and_a_flood_does_not(pid_quota: PidQuot
 def test_the_line_to_type_for_one_user_sets_what_is_suggested_and_nothing_before(
     pid_quota: PidQuota, tables: Path
 ) -> None:
-    code, line, err = pid_quota("quotas", "--tables", tables, "--suggest-for", "User:busy")
-
-    assert (code, err) == (0, "")
+    line = printed(pid_quota("quotas", "--tables", tables, "--suggest-for", "User:busy"))
     assert "'producer_ids_rate" not in line
     assert suggest(pid_quota, tables)[0]["quota_now"] is None
     # The tables of this test have no table of quotas yet.
@@ -158,14 +155,9 @@ def test_the_csv_is_what_import_takes(pid_quota: PidQuota, tables: Path, tmp_pat
 def test_without_history_it_says_what_to_do(pid_quota: PidQuota, tmp_path: Path) -> None:
     append(tmp_path, "producer_id_metrics", metrics("User:new", NOON, phase="learning"))
 
-    code, _, err = pid_quota("suggest-quotas", "--tables", tmp_path)
-
-    assert code == 1
-    assert "past its learning time" in err
+    assert "past its learning time" in one_error(pid_quota("suggest-quotas", "--tables", tmp_path))
 
 
 def test_a_csv_that_can_not_be_written_is_one_line(pid_quota: PidQuota, tables: Path, tmp_path: Path) -> None:
-    code, _, err = pid_quota("suggest-quotas", "--tables", tables, "--csv", tmp_path / "none" / "quotas.csv")
-
-    assert code == 1
+    err = one_error(pid_quota("suggest-quotas", "--tables", tables, "--csv", tmp_path / "none" / "quotas.csv"))
     assert "can't be written" in err

@@ -4,35 +4,23 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from databricks.sql.exc import ServerOperationError
 
 from tables.schema.ddl import catalog_table
 from tables.schema.specs import TABLES
 from tables.schema.views import needed_views, views
-from tests.kits import warehouse_kit
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, days_ago, lease
-from tests.kits.warehouse_kit import FakeWarehouse
-from tests.unit.jobs.table_rows import Row, decision, metrics
+from tests.kits.warehouse_kit import FakeWarehouse, insert
+from tests.unit.jobs.table_rows import decision, metrics
 
 TABLES_OF = "prod.pid_quota"
 
 
-@pytest.fixture
-def warehouse(monkeypatch: pytest.MonkeyPatch) -> FakeWarehouse:
-    return warehouse_kit.use(monkeypatch)
-
-
 def asked(pid_quota: PidQuota, *arguments: object) -> dict[str, Any]:
-    code, out, err = pid_quota(*arguments, "--tables", TABLES_OF, "--json")
-    assert (code, err) == (0, "")
+    out = printed(pid_quota(*arguments, "--tables", TABLES_OF, "--json"))
     return {row["table"]: row for row in json.loads(out)}
-
-
-def insert(warehouse: FakeWarehouse, name: str, *rows: Row) -> None:
-    warehouse.insert(name, pa.Table.from_pylist(list(rows), schema=TABLES[name].schema))
 
 
 def changes_of(warehouse: FakeWarehouse, name: str) -> list[str]:
@@ -71,7 +59,7 @@ def test_what_is_in_force_stays_there_too(pid_quota: PidQuota, warehouse: FakeWa
     assert (done[DECISIONS]["rows"], done[ACTIONS]["rows"], done[QUOTAS]["rows"]) == (1, 3, 1)
 
 
-def test_a_dry_run_tells_and_changes_nothing(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
+def test_a_dry_run_reports_and_changes_nothing(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     insert(warehouse, METRICS, metrics("User:old", days_ago(40)))
 
     done = asked(pid_quota, "maintain", "--dry-run")
@@ -113,9 +101,7 @@ def needed_views_of_all() -> list[str]:
 
 def test_tables_of_a_newer_version_are_refused(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     warehouse.properties[catalog_table(TABLES_OF, QUOTAS)] = {"pidQuota.tablesVersion": "99"}
-    code, out, err = pid_quota("tables", "create", "--tables", TABLES_OF)
-    assert (code, out) == (1, "")
-    assert "version 99" in err
+    assert "version 99" in one_error(pid_quota("tables", "create", "--tables", TABLES_OF))
     assert warehouse.changes == []
 
 
@@ -133,9 +119,7 @@ def test_a_schema_without_tables_is_one_clear_line(
     pid_quota: PidQuota, warehouse: FakeWarehouse, command: tuple[str, ...]
 ) -> None:
     warehouse.hidden = set(TABLES)
-    code, out, err = pid_quota(*command, "--tables", TABLES_OF)
-    assert (code, out) == (1, "")
-    assert "pid-quota tables create" in err
+    assert "pid-quota tables create" in one_error(pid_quota(*command, "--tables", TABLES_OF))
 
 
 def test_each_right_is_tried_and_a_missing_one_named_with_what_grants_it(
@@ -144,8 +128,7 @@ def test_each_right_is_tried_and_a_missing_one_named_with_what_grants_it(
     checkpoint = tmp_path / "checkpoint"
     asked_for = ("tables", "check", "--tables", TABLES_OF, "--json", "--checkpoint", str(checkpoint))
 
-    code, out, err = pid_quota(*asked_for)
-    assert (code, err) == (0, "")
+    out = printed(pid_quota(*asked_for))
     assert [row["ok"] for row in json.loads(out)] == [True] * 5
     assert list(checkpoint.iterdir()) == []
 
@@ -171,6 +154,4 @@ def test_each_right_is_tried_and_a_missing_one_named_with_what_grants_it(
 
 
 def test_rights_on_a_folder_are_no_matter_of_grants(pid_quota: PidQuota, tmp_path: Path) -> None:
-    code, _, err = pid_quota("tables", "check", "--tables", str(tmp_path))
-    assert code == 1
-    assert "Give --tables CATALOG.SCHEMA" in err
+    assert "Give --tables CATALOG.SCHEMA" in one_error(pid_quota("tables", "check", "--tables", str(tmp_path)))

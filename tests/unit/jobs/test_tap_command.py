@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.tap.tap_counters import TapCounters
+from broker.tap.source_tap import TapCounters
 from jobs.tap import command, status
 from tests.kits.class_lines_kit import NOON_MS
 from tests.kits.command_kit import PidQuota

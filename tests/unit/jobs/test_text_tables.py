@@ -148,7 +148,6 @@ def test_no_command_cuts_or_overflows(
     monkeypatch.setenv("COLUMNS", str(width))
 
     code, out, _ = pid_quota(*command, "--tables", tables)
-
     lines = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
     assert code == 0
     assert "…" not in out

@@ -17,7 +17,7 @@ from jobs.top.app import DetailScreen, PrincipalList, TopApp
 from jobs.top.screen import detail_view, rows_table
 from tables.query.freshness import read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_rows
-from tests.kits.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.terminal_kit import Terminal
 from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, seconds, tap_report
 
@@ -178,24 +178,22 @@ def test_a_name_can_not_steer_the_terminal(tables: str) -> None:
 def test_once_prints_the_principals_and_json_their_values(tmp_path: Path, pid_quota: PidQuota) -> None:
     tables = write(tmp_path / "tables", datetime.now(timezone.utc))
 
-    code, out, err = pid_quota("top", "--tables", tables, "--once", "--filter", "a")
-    assert (code, err) == (0, "")
+    out = printed(pid_quota("top", "--tables", tables, "--once", "--filter", "a"))
     assert "4 principals, 1 throttled" in out.splitlines()[0]
     assert [line.split()[0] for line in out.splitlines()[2:]] == ["User:mallory", "User:alice", "User:carol"]
 
-    code, out, err = pid_quota("top", "--tables", tables, "--json", "--sort", "name", "--limit", "2")
+    out = printed(pid_quota("top", "--tables", tables, "--json", "--sort", "name", "--limit", "2"))
     assert [row["principal"] for row in json.loads(out)] == ["User:alice", "User:carol"]
 
-    code, out, err = pid_quota("top", "--tables", tables, "--json", "--principal", "mallory")
-    (found,) = json.loads(out)["decisions"]
+    (found,) = json.loads(printed(pid_quota("top", "--tables", tables, "--json", "--principal", "mallory")))[
+        "decisions"
+    ]
     assert found["client_ids"] == {"mallory-app": 19, "other": 1}
     assert found["addresses"] == {"10.0.0.7": 13, "10.0.0.8": 7}
 
 
 def test_tables_that_are_not_there_are_one_line(tmp_path: Path, pid_quota: PidQuota) -> None:
-    code, out, err = pid_quota("top", "--tables", tmp_path / "nothing", "--once")
-
-    assert (code, out, err.count("\n")) == (1, "", 1)
+    one_error(pid_quota("top", "--tables", tmp_path / "nothing", "--once"))
 
 
 def app(tables: str, **options: Any) -> TopApp:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from jobs.web.history_pages import decisions, leases
 from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
 from jobs.web.quota_pages import quotas
@@ -308,7 +307,7 @@ class TestCatalog:
         pages = [data.overview(NOON), data.offenders(NOON), data.headroom(NOON), data.principal(NOON, "User:o'neill")]
         assert pages[0]["throttled"] == pages[2]["principals"] == []
         assert data.occupancy(NOON)["rows"] == []
-        assert decisions(data, NOON, 24, "User:o'neill")["decisions"] == leases(data, NOON, 24, "")["steps"] == []
+        assert data.decisions(NOON, 24, "User:o'neill")["decisions"] == data.leases(NOON, 24, "")["steps"] == []
         assert quotas(data, NOON)["quotas"] == []
         assert data.freshness(NOON)["look"][0].startswith("databricks jobs")
         assert not any("o'neill" in statement for statement in warehouse.statements)
@@ -328,9 +327,9 @@ class TestHistory:
             decision("User:a", NOON - 30 * HOUR),
         ]
         append(data.tables, "throttle_decisions", *rows)
-        page = decisions(data, NOON, 24, "")
+        page = data.decisions(NOON, 24, "")
         assert (names(page["decisions"]), page["complete"]) == (["User:b", "User:a"], True)
-        assert len(decisions(data, NOON, 168, "User:a")["decisions"]) == 2
+        assert len(data.decisions(NOON, 168, "User:a")["decisions"]) == 2
 
     def test_leases_are_shown_once_and_their_steps_all_the_newest_first(self, data: ConsoleData) -> None:
         steps = [
@@ -338,19 +337,19 @@ class TestHistory:
             for number, state in enumerate(("applying", "in_force"))
         ]
         append(data.tables, "enforcement_actions", *steps, lease_step(None, "alert", NOON - seconds(5)))
-        page = leases(data, NOON, 24, "")
+        page = data.leases(NOON, 24, "")
         assert [row["state"] for row in page["leases"]] == ["in_force"]
         assert [row["state"] for row in page["steps"]] == ["alert", "in_force", "applying"]
-        assert leases(data, NOON, 24, "User:other")["steps"] == []
+        assert data.leases(NOON, 24, "User:other")["steps"] == []
 
     def test_a_lease_in_force_is_shown_however_old(self, data: ConsoleData) -> None:
         old = lease_step("l", "in_force", NOON - 99 * HOUR, until=NOON + HOUR)
         append(data.tables, "enforcement_actions", old)
-        page = leases(data, NOON, 24, "")
+        page = data.leases(NOON, 24, "")
         assert (len(page["leases"]), page["steps"]) == (1, [])
 
 
-def test_freshness_is_told_with_a_warning_once_nothing_comes(data: ConsoleData) -> None:
+def test_freshness_has_a_warning_once_nothing_comes(data: ConsoleData) -> None:
     append(data.tables, "producer_id_metrics", metrics("User:a", NOON))
     assert data.freshness(NOON + seconds(60))["warning"] == ""
     page = data.freshness(NOON + seconds(2160))

@@ -67,7 +67,7 @@ def test_more_errors_than_new_ids_mean_retries_in_vain() -> None:
     assert ON_ERROR not in of(new_pids=300, error_answers=300)
 
 
-def test_a_fencing_war_is_certain_if_instances_are_fenced_or_take_over_ten_times_within_a_minute() -> None:
+def test_a_fencing_war_is_likely_if_instances_are_fenced_or_take_over_ten_times_within_a_minute() -> None:
     assert of(new_pids=1, fenced_answers=2, instances=3) == (WAR,)
     assert of(new_pids=1, fenced_answers=1, instances=3) == (HEALTHY,)
     assert of(new_pids=1, returns=10, instances=20, instance_seconds=59.0) == (WAR,)
@@ -97,7 +97,7 @@ def test_rivals_with_one_name_and_address_look_like_a_restart_loop_or_a_pool() -
 ALL = (RESTART, PER_MESSAGE, LEAK, DEPLOY, SCALE_OUT)
 
 
-def test_requests_alone_never_make_a_diagnosis_of_many_ids_certain() -> None:
+def test_requests_alone_leave_several_kinds_for_many_ids() -> None:
     assert of() == (CANT_TELL, *ALL)
     assert of(life_spread=0.2) == (CANT_TELL, *ALL)
 
@@ -180,10 +180,18 @@ def test_java_s_client_ids_that_count_up_are_those_of_one_process() -> None:
     assert of(**java | {"new_pids": 19}, counted_ids=19, lives=KEPT)[0] is CANT_TELL
 
 
-def test_java_s_first_client_id_each_time_is_no_leak() -> None:
+def test_java_s_first_client_id_each_time_excludes_no_leak_since_a_process_that_hangs_leaks_its_own() -> None:
     anew = {"client": "producer-#", "client_ids": 1}
-    assert of(**anew) == (CANT_TELL, RESTART, PER_MESSAGE, DEPLOY, SCALE_OUT)
-    assert of(**anew, lives=ENDED) == (CANT_TELL, RESTART, PER_MESSAGE)
+    assert of(**anew) == (CANT_TELL, RESTART, PER_MESSAGE, LEAK, DEPLOY, SCALE_OUT)
+    assert of(**anew, lives=ENDED) == (CANT_TELL, RESTART, PER_MESSAGE, LEAK)
+
+
+def test_a_cause_that_rarely_leaves_such_evidence_is_named_as_unlikely_and_never_left_out() -> None:
+    war = diagnose(ChurnEvidence(client="app", new_pids=5, span_seconds=60, fenced_answers=2, instances=3))
+    assert (war.kind, war.could_be) == (Churn.FENCING_WAR, ())
+    assert {RESTART, DEPLOY} <= {*war.unlikely}
+    few = diagnose(ChurnEvidence(client="app", new_pids=4, span_seconds=60))
+    assert few == Diagnosis(HEALTHY)
 
 
 # By lives
@@ -258,7 +266,7 @@ def test_ids_used_at_once_are_likely_a_producer_per_message_at_irregular_times_o
     assert of(lives=replace(ENDED, kept_share=0.11))[1:] == (RESTART, LEAK, DEPLOY, SCALE_OUT)
 
 
-def test_a_flood_of_ids_used_at_once_is_certainly_a_producer_per_message() -> None:
+def test_a_flood_of_ids_used_at_once_is_likely_a_producer_per_message() -> None:
     flood = {"lives": ENDED, "median_life_seconds": 0.1}
     assert of(**flood, new_pids=25_001) == (PER_MESSAGE,)
     assert of(**flood, new_pids=25_000) == (PER_MESSAGE, RESTART, LEAK)

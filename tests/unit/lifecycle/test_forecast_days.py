@@ -70,14 +70,15 @@ def census_of(ids: list[tuple[float, float]]) -> Census:
         np.zeros(len(kept), np.bool_),
     )
     bound = {pid: ("User:a", round(NOW + begin * HOUR)) for pid, begin, _ in kept if begin > -KNOWN_H}
-    return Census(NOW, (replica,), (), owners_of((replica,), bound), {1: 24 * HOUR})
+    since_ms = round(NOW + min((begin for _, begin, _ in used if begin > -KNOWN_H), default=0) * HOUR)
+    return Census(NOW, (replica,), (), owners_of((replica,), bound, since_ms), {1: 24 * HOUR})
 
 
 @pytest.mark.parametrize(
     ("day", "hour"),
     [
         *((office, hour) for hour in (8.5, 12.5, 18.5, 23)),
-        *((sessions, hour) for hour in (12.5, 18, 23)),
+        *((sessions, hour) for hour in (8.5, 10, 12.5, 15, 17.5, 18, 18.5, 21, 23)),
         *((night_batch, hour) for hour in (1.9, 2.5, 4, 12, 20)),
         *((one_deploy, hour) for hour in (0.05, 0.1, 1, 12, 23.5)),
         *((three_deploys, hour) for hour in (1, 5, 12.5)),
@@ -89,9 +90,13 @@ def test_a_forecast_for_days_that_repeat_is_within_a_tenth(day: object, hour: fl
     ids = list(every_day(day(), hour))
     census = census_of(ids)
 
-    outlook = Outlook(census, 1, rates_of(census, 1).today)
+    rates = rates_of(census, 1)
+    outlook = Outlook(census, 1, rates.today)
 
     assert outlook.held_in(24 * HOUR) == pytest.approx(held(ids, 24), rel=0.1)
+    if day in (office, sessions):
+        # What comes at the same time each day is no flood.
+        assert rates.lately is None
     mean = np.mean([held(ids, 24 + half / 2) for half in range(48)])
     assert outlook.settles_at == pytest.approx(mean, rel=0.1)
 

@@ -170,11 +170,10 @@ def lately_of(
     seconds_ago: Sequence[float] | npt.NDArray[Any],
     *,
     beside: Sequence[float] | npt.NDArray[Any] = (),
-    expiration_ms: int = DAY,
 ) -> Rate | None:
     entries, bound = of_seconds(seconds_ago)
     others, theirs = of_seconds(beside, first_pid=1_000_000)
-    found = census(replica([*entries, *others]), bound=bound | theirs, expiration_ms=expiration_ms)
+    found = census(replica([*entries, *others]), bound=bound | theirs)
     return rates_of(found, 1).lately
 
 
@@ -324,23 +323,6 @@ def test_ids_that_end_together_as_the_next_group_begins_are_replaced(ends_s: lis
     begins_ms, ends_ms = (np.array(each, np.int64) * 1000 for each in (begins_s, ends_s + following))
 
     assert int(replaced(begins_ms, ends_ms, 19_000_000).sum()) == gone
-
-
-@pytest.mark.parametrize("per_day", [1, 2, 3])
-def test_a_forecast_of_daily_deploys_counts_no_ended_generation_as_in_use(per_day: int) -> None:
-    # given deploys that each replace 20 pods, the newest an hour or more ago
-    gap = 24 / per_day
-    begins = [number * gap + gap * 0.7 for number in range(per_day + 1)]
-    ids = [(begin, begins[number - 1] if number else 0.0) for number, begin in enumerate(begins)]
-    entries = [(20.0 * n + pod, last) for n, (_, last) in enumerate(ids) for pod in range(20) if last < 24]
-    bound = {20 * n + pod: ("User:a", begin) for n, (begin, _) in enumerate(ids) for pod in range(20)}
-    found = census(replica(entries), bound=bound)
-
-    # when the forecast goes on with the day's rate
-    ahead = Outlook(found, 1, rates_of(found, 1).today)
-
-    # then a day holds its own generations and the one in use
-    assert ahead.settles_at == pytest.approx(20 * (per_day + 1), rel=0.15)
 
 
 def test_until_the_next_check_the_expired_are_held_too() -> None:

@@ -9,33 +9,6 @@ CONFIG = QuotaConfig()
 LINE = Timeline.of(CONFIG)
 
 
-def admitted_in_flood(bucket: TokenBucket, terms: BucketTerms, tick: int) -> int:
-    bucket.refill(terms, tick, LINE)
-    admitted = 0
-    while bucket.take(terms):
-        admitted += 1
-    return admitted
-
-
-def test_flood_on_100_per_hour_gets_101_at_once_and_at_most_201_in_the_first_hour() -> None:
-    terms = BucketTerms.of(100.0, CONFIG)
-    bucket = TokenBucket.full(terms, 0)
-
-    per_tick = [admitted_in_flood(bucket, terms, tick) for tick in range(360)]
-
-    assert per_tick[0] == 101
-    assert 195 <= sum(per_tick) <= 201
-
-
-def test_flood_is_held_to_the_quota_in_every_later_hour() -> None:
-    terms = BucketTerms.of(100.0, CONFIG)
-    bucket = TokenBucket.full(terms, 0)
-
-    per_tick = [admitted_in_flood(bucket, terms, tick) for tick in range(4 * 360)]
-
-    assert sum(per_tick[360:]) == 300
-
-
 @given(
     quota=st.floats(0.001, 1e9, allow_nan=False),
     steps=st.lists(st.integers(0, 400), max_size=30),
@@ -55,15 +28,6 @@ def test_refilling_in_steps_equals_refilling_at_once(quota: float, steps: list[i
     at_once.refill(terms, tick, LINE)
 
     assert in_steps == at_once
-
-
-def test_lowered_quota_clamps_the_tokens_to_the_new_burst() -> None:
-    bucket = TokenBucket.full(BucketTerms.of(100.0, CONFIG), 0)
-    lowered = BucketTerms.of(10.0, CONFIG)
-
-    bucket.refill(lowered, 0, LINE)
-
-    assert bucket.tokens(lowered) == 10.0
 
 
 @given(quota=st.floats(0.01, 1e6, allow_nan=False))

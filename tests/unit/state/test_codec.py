@@ -5,14 +5,14 @@ from hypothesis import strategies as st
 from quota.limits import Limit
 from state.codec import decode, encode
 from state.errors import LedgerCodecError
-from state.events import Deployment, Events
+from state.events import Deployment
 from state.ledger import Ledger
+from tests.kits.ledger_kit import events_at
 
 
 def full_ledger() -> bytes:
     ledger = Ledger("User:mallory", Deployment())
-    clients = [("app", "10.0.0.7")] * 500
-    ledger.process(Events(list(range(500)), [10**12] * 500, clients, [False] * 500), Limit(100.0, "user"))
+    ledger.process(events_at(10**12, range(500), ("app", "10.0.0.7")), Limit(100.0, "user"))
     return ledger.to_bytes()
 
 
@@ -26,7 +26,7 @@ def test_a_ledger_reads_back_as_it_was_written() -> None:
 @pytest.mark.parametrize("rate", [100, 100.0, 0.1, None])
 def test_a_batch_that_changes_nothing_leaves_the_same_bytes_and_no_row(rate: float | None) -> None:
     limit = Limit(rate, "user")
-    events = Events([1, 2], [10**12] * 2, [("app", "")] * 2, [False] * 2)
+    events = events_at(10**12, [1, 2])
     stored = Ledger("User:a", Deployment()).process(events, limit).content
 
     again = Ledger("User:a", Deployment(), stored).process(events, limit)

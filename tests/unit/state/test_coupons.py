@@ -1,7 +1,5 @@
 """A flood's refused PIDs are counted by coupons: what is left out of a sketch changes nothing in it."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
@@ -10,8 +8,8 @@ from quota.limits import Limit
 from state import ledger_batch
 from state.coupons import NO_COUPON, coupons_of, covered_by
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
-from state.ledger import Ledger
 from state.sketch import DistinctPids
+from tests.kits.ledger_kit import Principal
 
 NOW_MS = 1_790_000_000_000 // 900_000 * 900_000
 QUANTUM_MS = 900_000
@@ -35,14 +33,6 @@ def test_a_pid_whose_coupon_is_covered_leaves_a_sketch_as_it_is(most: int) -> No
             covered.update(covered_by(coupon))
 
     assert skipped > 15_000
-
-
-def test_a_sketch_that_lists_its_pids_has_no_registers() -> None:
-    sketch = DistinctPids()
-    for number in range(96):
-        sketch.add(number)
-
-    assert not sketch.has_registers()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -73,23 +63,6 @@ def test_a_flood_is_counted_as_if_each_pid_were_asked_about(
     assert any(decision.evidence.refused_pids > ENOUGH for each in counted for decision in each.decisions)
 
 
-def test_only_a_flood_pays_for_coupons_and_soon_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[int]()
-
-    def counted(pid_hashes: Sequence[int]) -> list[int]:
-        asked.append(len(pid_hashes))
-        return coupons_of(pid_hashes)
-
-    monkeypatch.setattr(ledger_batch, "coupons_of", counted)
-    ledger, names = Ledger("User:a", Deployment(QuotaConfig(), salt=5)), [("", "")] * FLOOD
-    times, kinds = [NOW_MS] * FLOOD, [CHARGED] * FLOOD
-
-    ledger.process(Events(list(range(50)) * (FLOOD // 50), times, names, kinds), Limit(50.0, "user"))
-    assert asked == []
-    ledger.process(Events(list(range(100, 100 + FLOOD)), times, names, kinds), Limit(50.0, "user"))
-    assert sum(asked) == FLOOD - ledger_batch.FLOOD_PIDS
-
-
 def flood(drawn: np.random.Generator, begin_ms: int, span_ms: int) -> Events:
     """PIDs that come once, some that repeat, some steady ones; over intervals and quanta, and not always in order."""
     pids = drawn.integers(0, drawn.choice([20, 300, 10**6, 10**6], FLOOD))
@@ -101,9 +74,5 @@ def flood(drawn: np.random.Generator, begin_ms: int, span_ms: int) -> Events:
 
 
 def outcomes(batches: list[Events], limit: Limit, config: QuotaConfig) -> list[Outcome]:
-    deployment, stored, found = Deployment(config, salt=5), None, []
-    for events in batches:
-        outcome = Ledger("User:a", deployment, stored).process(events, limit)
-        found.append(outcome)
-        stored = outcome.content
-    return found
+    principal = Principal(Deployment(config, salt=5), NOW_MS, limit)
+    return [principal.takes(batch) for batch in batches]

@@ -8,8 +8,9 @@ from msgspec.structs import asdict
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
 from state.broker_ledgers import BrokerLedgers
-from state.events import CHARGED, CORRECTION, Deployment, Events, Outcome
+from state.events import CORRECTION, Deployment, Events, Outcome
 from state.ledger import Ledger
+from tests.kits.ledger_kit import events_at
 
 START_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
@@ -18,8 +19,7 @@ TEN = Limit(10.0, "user", START_MS)
 
 
 def events(pids: list[int], at_ms: int, brokers: list[int] | None = None) -> Events:
-    size = len(pids)
-    return Events(pids, [START_MS + at_ms] * size, [("", "")] * size, [CHARGED] * size, brokers or [])
+    return events_at(START_MS + at_ms, pids, brokers=brokers or [])
 
 
 def read_back(ledger: Ledger) -> Ledger:
@@ -64,8 +64,7 @@ def test_a_principal_whose_quota_was_deleted_is_kept_as_long_as_its_bucket_may_m
     ledger, slow = Ledger("User:a", DEPLOYMENT), Limit(0.05, "user")
     ledger.process(events([1], 0), slow)
 
-    deleted = Events([2], [START_MS + 10 * HOUR_MS], [("", "")], [CORRECTION])
-    ledger.process(deleted, UNLIMITED)
+    ledger.process(events_at(START_MS + 10 * HOUR_MS, [2], kind=CORRECTION), UNLIMITED)
 
     assert read_back(ledger).expires_ms() > START_MS + 20 * HOUR_MS
 

@@ -3,9 +3,9 @@
 import pytest
 
 from quota.limits import Limit
-from state import ProducerIdQuotaManagerCache
-from state.events import Deployment, Events, Outcome
+from state.events import Deployment, Outcome
 from state.ledger import Ledger
+from tests.kits.ledger_kit import actions, events_at
 
 SECOND_MS = 1000
 MINUTE_MS = 60 * SECOND_MS
@@ -15,9 +15,7 @@ HUNDRED_PER_HOUR = Limit(100.0, "user")
 
 
 def produce(ledger: Ledger, pids: list[int], at_ms: int) -> Outcome:
-    size = len(pids)
-    events = Events(pids, [START_MS + at_ms] * size, [("app", "")] * size, [False] * size)
-    return ledger.process(events, HUNDRED_PER_HOUR)
+    return ledger.process(events_at(START_MS + at_ms, pids), HUNDRED_PER_HOUR)
 
 
 def admitted_by_second(seconds: int, new_pids_per_second: int) -> list[int]:
@@ -44,38 +42,6 @@ def test_100_pids_per_hour_lets_101_through_at_once_and_never_more_than_201_in_a
     assert sum(admitted[-3600:]) == 100
 
 
-def test_the_four_layers_of_the_timeline_fill_and_expire_one_after_the_other() -> None:
-    now_s = [START_MS / SECOND_MS]
-    cache = ProducerIdQuotaManagerCache(1e-9, 3600, 4, clock=lambda: now_s[0])
-    for quarter in range(4):
-        now_s[0] += 900 if quarter else 0
-        cache.track("User:A", 100, quarter)
-
-    now_s[0] = START_MS / SECOND_MS + 6 * 900
-
-    assert [cache.track("User:A", 100, pid) for pid in range(4)] == [False, False, True, True]
-
-
-def test_an_idle_user_is_removed_from_the_cache() -> None:
-    now_s = [START_MS / SECOND_MS]
-    cache = ProducerIdQuotaManagerCache(1e-9, 3600, 4, clock=lambda: now_s[0])
-    cache.track("User:A", 100, 1)
-
-    now_s[0] += 75 * 60
-
-    assert len(cache) == 0
-
-
-def test_a_user_idle_for_longer_than_the_window_starts_afresh() -> None:
-    ledger = Ledger("User:A", Deployment(salt=11))
-    produce(ledger, list(range(300)), 0)
-
-    outcome = produce(ledger, [1], 3 * HOUR_MS)
-
-    assert outcome.decisions[0].action == "RELEASE"
-    assert (outcome.metrics[-1].active_pids, outcome.metrics[-1].tokens) == (1, 99.0)
-
-
 @pytest.mark.parametrize(
     ("client", "messages", "pause_ms"),
     [
@@ -91,8 +57,8 @@ def test_the_three_bad_clients_are_throttled_and_a_good_one_beside_them_is_not(
     bad_actions, good_actions = [], []
     for number in range(messages):
         at_ms = number * pause_ms
-        bad_actions += [each.action for each in produce(bad, [10**6 + number], at_ms).decisions]
-        good_actions += [each.action for each in produce(good, [number % 3], at_ms).decisions]
+        bad_actions += actions(produce(bad, [10**6 + number], at_ms))
+        good_actions += actions(produce(good, [number % 3], at_ms))
 
     assert "THROTTLE" in bad_actions
     assert good_actions == []

@@ -1,16 +1,16 @@
 """What the filter promises over millions of look-ups."""
 
-from math import log, log2, sqrt
+from math import log, log2
 
-import numpy as np
 import pytest
 
 from quota.config import QuotaConfig
 from quota.limits import Limit
-from state.events import Deployment, Events
-from state.hashing import hash_pid, hash_pids
+from state.events import Deployment
+from state.hashing import hash_pids
 from state.layers import LayeredBloomFilter
 from state.ledger import Ledger
+from tests.kits.ledger_kit import admitted, events_at
 
 MILLION = 1_000_000
 QUANTUM_MS = 900_000
@@ -21,42 +21,6 @@ SALT = 0x1F3D5B79A2C4E688
 def sequential(count: int, begin: int) -> list[int]:
     """PIDs as a broker hands them out: one block of 1000 after another."""
     return list(range(begin, begin + count))
-
-
-def strided(count: int, begin: int) -> list[int]:
-    """PIDs as one client sees them when 16 brokers take turns with blocks."""
-    return [begin + (n // 1000) * 16_000 + n % 1000 for n in range(count)]
-
-
-def random(count: int, begin: int) -> list[int]:
-    pids: list[int] = np.random.default_rng(begin).integers(begin, 2**62, count).tolist()
-    return pids
-
-
-def full_filter(config: QuotaConfig, pids: list[int]) -> LayeredBloomFilter:
-    """Spread PIDs over all live quanta, so that every layer answers look-ups."""
-    seen = LayeredBloomFilter(config, quantum=0)
-    quanta = config.layer_count + 1
-    for quantum in range(quanta):
-        seen.advance(quantum)
-        for pid in pids[quantum::quanta]:
-            seen.store(hash_pid(pid, SALT), quantum)
-    return seen
-
-
-@pytest.mark.parametrize("rate", [pytest.param(0.01, marks=pytest.mark.slow), 1e-4])
-@pytest.mark.parametrize("pids", [sequential, strided, pytest.param(random, marks=pytest.mark.slow)])
-def test_unseen_pids_are_taken_for_known_ones_at_most_at_the_configured_rate(rate: float, pids: object) -> None:
-    assert callable(pids)
-    held, unseen = pids(10_000, 5000), pids(MILLION + 10_000, 123_000_000)
-    seen = full_filter(QuotaConfig(false_positive_rate=rate), held)
-    known = set(held)
-    probes = [pid for pid in unseen if pid not in known][:MILLION]
-
-    found = sum(seen.find(hash_pid(pid, SALT)) is not None for pid in probes)
-
-    # Four standard deviations of a binomial: once in 30,000 runs, were the filter exactly at its rate.
-    assert found <= rate * MILLION + 4 * sqrt(rate * MILLION)
 
 
 @pytest.mark.slow
@@ -83,20 +47,16 @@ def test_no_pid_seen_within_the_window_is_ever_taken_for_a_new_one() -> None:
 
 def flood(ledger: Ledger, first_pid: int, count: int, at_ms: int) -> None:
     for begin in range(first_pid, first_pid + count, 100_000):
-        pids = list(range(begin, min(begin + 100_000, first_pid + count)))
-        size = len(pids)
-        ledger.process(Events(pids, [at_ms] * size, [("loop", "")] * size, [False] * size), Limit(100.0, "user"))
+        pids = range(begin, min(begin + 100_000, first_pid + count))
+        ledger.process(events_at(at_ms, pids), Limit(100.0, "user"))
 
 
 def produce(ledger: Ledger, pids: list[int], at_ms: int) -> int:
     """Produce with each PID and return how many of them were admitted or refused as new."""
-    before = ledger.to_bytes()
-    size = len(pids)
-    outcome = Ledger("User:probe", Deployment(salt=SALT), before).process(
-        Events(pids, [at_ms] * size, [("", "")] * size, [False] * size), Limit(1e9, "user")
-    )
-    ledger.process(Events(pids, [at_ms] * size, [("", "")] * size, [False] * size), Limit(100.0, "user"))
-    return sum(row.admitted_pids for row in outcome.metrics)
+    probe = Ledger("User:probe", Deployment(salt=SALT), ledger.to_bytes())
+    outcome = probe.process(events_at(at_ms, pids), Limit(1e9, "user"))
+    ledger.process(events_at(at_ms, pids), Limit(100.0, "user"))
+    return admitted(outcome)
 
 
 @pytest.mark.parametrize("attack", [MILLION, pytest.param(3 * MILLION, marks=pytest.mark.slow)])
@@ -128,8 +88,7 @@ def test_a_ledger_is_at_most_1_6_times_the_bloom_optimum_and_300_bytes(entries: 
     size = entries // (config.layer_count + 1)
     for quantum in range(quanta):
         pids = sequential(size, 5000 + (quantum * entries if kind == "all new" else 0))
-        events = Events(pids, [START_MS + quantum * QUANTUM_MS] * size, [("", "")] * size, [False] * size)
-        ledger.process(events, Limit(1e9, "user"))
+        ledger.process(events_at(START_MS + quantum * QUANTUM_MS, pids), Limit(1e9, "user"))
 
     optimum = entries * log2(1 / config.false_positive_rate) / log(2) / 8
     assert len(ledger.to_bytes()) <= 1.6 * optimum + 300

@@ -1,4 +1,3 @@
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from unittest.mock import Mock
@@ -38,16 +37,6 @@ def test_each_principal_has_pids_of_its_own() -> None:
     assert cache.track("User:b", 100, 7) is False
 
 
-def test_eight_threads_report_each_new_pid_exactly_once() -> None:
-    cache = make(Clock())
-    pids = list(range(2000)) * 8
-
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda pid: (pid, cache.track("User:a", 100, pid)), pids, chunksize=50))
-
-    assert Counter(pid for pid, known in found if not known) == Counter(range(2000))
-
-
 def test_no_two_caches_take_the_same_unseen_pids_for_known_ones() -> None:
     caches, mistaken = [make(Clock(), 0.05) for _ in range(2)], []
     for cache in caches:
@@ -59,14 +48,6 @@ def test_no_two_caches_take_the_same_unseen_pids_for_known_ones() -> None:
 
     assert all(mistaken)
     assert mistaken[0] != mistaken[1]
-
-
-def test_a_pid_that_was_not_admitted_is_unseen_on_its_retry() -> None:
-    cache = make(Clock())
-
-    assert cache.track("User:a", 100, 7, admit=lambda: False) is False
-    assert cache.track("User:a", 100, 7) is False
-    assert cache.track("User:a", 100, 7) is True
 
 
 def test_a_known_pid_is_not_asked_to_be_admitted() -> None:
@@ -172,9 +153,9 @@ class TestDefectsOfThePublicJavaSketch:
 
     def test_6_an_unseen_pid_is_stored_only_if_it_is_admitted(self) -> None:
         cache = make(Clock())
-        cache.track("User:a", 100, 7, admit=lambda: False)
 
-        assert cache.track("User:a", 100, 7, admit=lambda: False) is False
+        assert [cache.track("User:a", 100, 7, admit=lambda: False) for _ in range(2)] == [False] * 2
+        assert [cache.track("User:a", 100, 7) for _ in range(2)] == [False, True]
 
     @pytest.mark.parametrize("start", [5000, 123_456_000])
     def test_7_sequential_pids_keep_the_false_positive_rate(self, start: int) -> None:

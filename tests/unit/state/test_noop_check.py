@@ -10,10 +10,12 @@ from state.codec import decode
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
 from state.ledger import Ledger
 from state.noop_check import changes_nothing
+from tests.kits.ledger_kit import events_at
 
 NOW_MS = 1_790_000_000_000 // 900_000 * 900_000
 TICK_MS, INTERVAL_MS, QUANTUM_MS = 10_000, 60_000, 900_000
 DEPLOYMENT = Deployment(QuotaConfig(late_grace_seconds=30), salt=5)
+QUANTA_IN_AN_INTERVAL = Deployment(QuotaConfig(late_grace_seconds=30, metrics_interval_seconds=3600), salt=5)
 LIMIT, OTHER_LIMIT = Limit(5.0, "user", NOW_MS), Limit(5.0, "default", NOW_MS)
 WITH_BURST = Limit(5.0, "user", NOW_MS, producer_ids_burst=50.0)
 
@@ -24,21 +26,16 @@ BATCHES = st.lists(
 )
 
 
-def events(pids: list[int], at_ms: int) -> Events:
-    size = len(pids)
-    return Events(pids, [at_ms] * size, [("app", "")] * size, [CHARGED] * size)
-
-
-def applied(stored: bytes | None, given_events: Events, limit: Limit) -> Outcome:
-    """Apply a batch without looking first."""
-    batch = Ledger("User:a", DEPLOYMENT, stored).batch(limit, given_events.timestamps_ms[0])
+def applied(stored: bytes | None, given_events: Events, limit: Limit, deployment: Deployment) -> Outcome:
+    batch = Ledger("User:a", deployment, stored).batch(limit, given_events.timestamps_ms[0])
     batch.feed(given_events)
     return batch.end()
 
 
+@pytest.mark.parametrize("deployment", [DEPLOYMENT, QUANTA_IN_AN_INTERVAL], ids=["usual", "quanta in an interval"])
 @given(batches=BATCHES)
 def test_a_ledger_that_looks_first_says_and_stores_what_one_that_applies_all_does(
-    batches: list[tuple[list[tuple[int, int, int]], Limit]],
+    deployment: Deployment, batches: list[tuple[list[tuple[int, int, int]], Limit]]
 ) -> None:
     stored, at_ms = None, NOW_MS
     for drawn, limit in batches:
@@ -48,9 +45,9 @@ def test_a_ledger_that_looks_first_says_and_stores_what_one_that_applies_all_doe
             times.append(at_ms + min(0, step_ms))
         batch = Events([pid for _, pid, _ in drawn], times, [("app", "")] * len(drawn), [kind for _, _, kind in drawn])
         # Once more, as most batches are: nothing but known PIDs.
-        for again in (batch, events(batch.pids, at_ms)):
-            looked = Ledger("User:a", DEPLOYMENT, stored).process(again, limit)
-            assert looked == applied(stored, again, limit)
+        for again in (batch, events_at(at_ms, batch.pids)):
+            looked = Ledger("User:a", deployment, stored).process(again, limit)
+            assert looked == applied(stored, again, limit, deployment)
             stored = looked.content
 
 
@@ -72,39 +69,22 @@ def test_a_ledger_that_looks_first_says_and_stores_what_one_that_applies_all_doe
 def test_a_look_finds_what_changes_nothing(
     change: str, pids: list[int], at_ms: int, limit: Limit, expected: bool
 ) -> None:
-    stored = Ledger("User:a", DEPLOYMENT).process(events([1, 2], NOW_MS), LIMIT).content
+    stored = Ledger("User:a", DEPLOYMENT).process(events_at(NOW_MS, [1, 2]), LIMIT).content
 
-    assert changes_nothing(decode(stored), events(pids, NOW_MS + at_ms), limit, DEPLOYMENT) is expected, change
-
-
-def test_a_later_quantum_takes_more_than_a_look_though_an_older_event_comes_last() -> None:
-    stored = Ledger("User:a", DEPLOYMENT).process(events([1, 2], NOW_MS), LIMIT).content
-    both = Events([1, 2], [NOW_MS + QUANTUM_MS, NOW_MS], [("app", "")] * 2, [CHARGED] * 2)
-
-    assert not changes_nothing(decode(stored), both, LIMIT, DEPLOYMENT)
+    assert changes_nothing(decode(stored), events_at(NOW_MS + at_ms, pids), limit, DEPLOYMENT) is expected, change
 
 
 def test_a_throttle_takes_more_than_a_look() -> None:
-    stored = Ledger("User:a", DEPLOYMENT).process(events(list(range(9)), NOW_MS), LIMIT).content
+    stored = Ledger("User:a", DEPLOYMENT).process(events_at(NOW_MS, range(9)), LIMIT).content
 
-    assert not changes_nothing(decode(stored), events([1], NOW_MS), LIMIT, DEPLOYMENT)
-
-
-def test_a_later_quantum_takes_more_than_a_look_even_within_a_metrics_interval() -> None:
-    # given an interval of several quanta
-    deployment = Deployment(QuotaConfig(late_grace_seconds=30, metrics_interval_seconds=3600), salt=5)
-    begin_ms = NOW_MS // 3_600_000 * 3_600_000
-    stored = Ledger("User:a", deployment).process(events([1, 2], begin_ms), LIMIT).content
-
-    # when a known PID produces in the next quantum, then it has to be renewed
-    assert not changes_nothing(decode(stored), events([2], begin_ms + QUANTUM_MS), LIMIT, deployment)
+    assert not changes_nothing(decode(stored), events_at(NOW_MS, [1]), LIMIT, DEPLOYMENT)
 
 
 def test_a_current_quantum_that_holds_nothing_takes_more_than_a_look() -> None:
     # given a clock that was moved by PIDs that were not stored
-    state = decode(Ledger("User:a", DEPLOYMENT).process(events([1, 2], NOW_MS), LIMIT).content)
+    state = decode(Ledger("User:a", DEPLOYMENT).process(events_at(NOW_MS, [1, 2]), LIMIT).content)
     state.clock_tick += TICKS_PER_QUANTUM
     state.interval.number += QUANTUM_MS // INTERVAL_MS
 
     # when a PID of the quantum before produces, then it has to be renewed
-    assert not changes_nothing(state, events([2], NOW_MS + QUANTUM_MS), LIMIT, DEPLOYMENT)
+    assert not changes_nothing(state, events_at(NOW_MS + QUANTUM_MS, [2]), LIMIT, DEPLOYMENT)

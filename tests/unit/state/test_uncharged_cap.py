@@ -5,7 +5,7 @@ import pytest
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
-from state.ledger import Ledger
+from tests.kits.ledger_kit import Principal, admitted, refused
 
 QUANTUM_MS = 900_000
 HOUR_MS = 4 * QUANTUM_MS
@@ -16,45 +16,35 @@ BEYOND_THE_FILTER_BYTES = 10 * 616 + 600
 """Two sketches for each of five live quanta, and counts: they do not depend on the number of PIDs."""
 
 
-class Principal:
-    """A principal whose ledger is stored and read back between batches."""
+def learner(learn_ms: int = 0, config: QuotaConfig = SMALL) -> Principal:
+    return Principal(Deployment(config, salt=77, learn_until_ms=START_MS + learn_ms), START_MS, TEN)
 
-    def __init__(self, config: QuotaConfig | None = None, learn_until_ms: int = 0) -> None:
-        self.deployment = Deployment(config or QuotaConfig(), salt=77, learn_until_ms=START_MS + learn_until_ms)
-        self.stored: bytes | None = None
 
-    def produces(self, pids: range, at_ms: int, limit: Limit = TEN, kind: int = CHARGED) -> Outcome:
-        ledger, size = Ledger("User:a", self.deployment, self.stored), len(pids)
-        events = Events(list(pids), [START_MS + at_ms] * size, [("app", "")] * size, [kind] * size)
-        outcome = ledger.process(events, limit)
-        self.stored = outcome.content
-        return outcome
-
-    def bytes(self) -> int:
-        return len(self.stored or b"")
+def stored_bytes(principal: Principal) -> int:
+    return len(principal.stored or b"")
 
 
 def charged(outcome: Outcome) -> tuple[int, int]:
     """What of the PIDs was held against the quota."""
-    return sum(row.admitted_pids for row in outcome.metrics), sum(row.refused_pids for row in outcome.metrics)
+    return admitted(outcome), refused(outcome)
 
 
 @pytest.mark.parametrize(("at_ms", "kind"), [(-2 * QUANTUM_MS, CHARGED), (0, CORRECTION), (0, LEARNING)])
 def test_late_corrected_and_learned_pids_are_bounded_and_counted(at_ms: int, kind: int) -> None:
-    principal = Principal(SMALL)
+    principal = learner()
     principal.produces(range(1), 0)
 
     outcome = principal.produces(range(10**6, 10**6 + 30_000), at_ms, kind=kind)
 
     row = outcome.metrics[-1]
     assert row.saturated
-    assert principal.bytes() <= SMALL.max_uncharged_bytes + BEYOND_THE_FILTER_BYTES
+    assert stored_bytes(principal) <= SMALL.max_uncharged_bytes + BEYOND_THE_FILTER_BYTES
     assert row.new_pids_window == pytest.approx(30_001 - row.active_pids, rel=0.1)
     assert charged(outcome) == (1, 0)
 
 
 def test_a_hundred_thousand_pids_in_use_are_learned_and_never_charged_by_default() -> None:
-    principal = Principal(learn_until_ms=HOUR_MS)
+    principal = learner(HOUR_MS, QuotaConfig())
     pids = range(100_000)
 
     outcomes = [principal.produces(pids, quantum * QUANTUM_MS) for quantum in range(7)]
@@ -63,11 +53,11 @@ def test_a_hundred_thousand_pids_in_use_are_learned_and_never_charged_by_default
     assert {row.saturated for outcome in outcomes for row in outcome.metrics} == {False}
     assert [outcome.decisions for outcome in outcomes] == [()] * 7
     assert outcomes[-1].metrics[-1].active_pids == pytest.approx(100_000, rel=0.001)
-    assert principal.bytes() <= 2 * 1024 * 1024 + BEYOND_THE_FILTER_BYTES
+    assert stored_bytes(principal) <= 2 * 1024 * 1024 + BEYOND_THE_FILTER_BYTES
 
 
 def test_a_healthy_principal_beyond_the_cap_is_reported_and_never_refused() -> None:
-    principal = Principal(SMALL, learn_until_ms=HOUR_MS)
+    principal = learner(HOUR_MS)
     pids = range(8000)
 
     outcomes = [principal.produces(pids, quantum * QUANTUM_MS) for quantum in range(16)]
@@ -79,7 +69,7 @@ def test_a_healthy_principal_beyond_the_cap_is_reported_and_never_refused() -> N
 
 
 def test_what_a_burst_has_admitted_finds_room_to_be_renewed_however_small_the_cap() -> None:
-    principal, deploys = Principal(SMALL), Limit(10.0, "user", producer_ids_burst=9000.0)
+    principal, deploys = learner(), Limit(10.0, "user", producer_ids_burst=9000.0)
 
     outcomes = [principal.produces(range(9000), quantum * QUANTUM_MS, deploys) for quantum in range(12)]
 
@@ -88,7 +78,7 @@ def test_what_a_burst_has_admitted_finds_room_to_be_renewed_however_small_the_ca
 
 
 def test_known_pids_that_find_no_room_to_be_renewed_are_never_refused_when_they_are_forgotten() -> None:
-    principal = Principal(SMALL, learn_until_ms=QUANTUM_MS)
+    principal = learner(QUANTUM_MS)
     pids = range(2500)
 
     learned = principal.produces(pids, 0)
@@ -102,7 +92,7 @@ def test_known_pids_that_find_no_room_to_be_renewed_are_never_refused_when_they_
 
 
 def test_a_flood_while_learning_is_judged_once_the_gap_that_it_left_has_passed() -> None:
-    principal = Principal(SMALL, learn_until_ms=HOUR_MS)
+    principal = learner(HOUR_MS)
     decided = []
     for quantum in range(16):
         outcome = principal.produces(range(quantum * 8000, (quantum + 1) * 8000), quantum * QUANTUM_MS)
@@ -113,20 +103,20 @@ def test_a_flood_while_learning_is_judged_once_the_gap_that_it_left_has_passed()
 
 
 def test_pids_that_are_not_enforced_are_counted_but_not_stored() -> None:
-    principal = Principal(SMALL, learn_until_ms=QUANTUM_MS)
+    principal = learner(QUANTUM_MS)
     principal.produces(range(50_000), 0)
-    before = principal.bytes()
+    before = stored_bytes(principal)
 
     outcome = principal.produces(range(10**6, 10**6 + 5000), QUANTUM_MS)
 
     row = outcome.metrics[-1]
     assert (row.saturated, outcome.decisions, charged(outcome)) == (True, (), (0, 0))
-    assert principal.bytes() <= before + 700
+    assert stored_bytes(principal) <= before + 700
     assert row.new_pids_window > 5000
 
 
 def test_a_quota_set_against_a_flood_without_one_holds_from_the_next_batch() -> None:
-    principal = Principal(SMALL)
+    principal = learner()
     flood = principal.produces(range(50_000), 0, UNLIMITED)
 
     outcome = principal.produces(range(50_000, 60_000), 1000, HUNDRED)
@@ -137,7 +127,7 @@ def test_a_quota_set_against_a_flood_without_one_holds_from_the_next_batch() -> 
 
 
 def test_a_principal_beyond_the_cap_stays_excused_when_its_quota_changes() -> None:
-    principal = Principal(SMALL, learn_until_ms=QUANTUM_MS)
+    principal = learner(QUANTUM_MS)
     learned = principal.produces(range(8000), 0)
 
     outcome = principal.produces(range(8000), QUANTUM_MS, HUNDRED)
@@ -151,11 +141,9 @@ def test_pids_that_find_no_room_excuse_what_comes_after_them_in_their_tick_whate
     parts = [(refused, CHARGED), (left_out, LEARNING), (after, CHARGED)]
     pids = [pid for part, _ in parts for pid in part]
     kinds = [kind for part, kind in parts for _ in part]
-    at_once, in_parts = Principal(SMALL), Principal(SMALL)
+    at_once, in_parts = learner(), learner()
 
-    whole = Ledger("User:a", at_once.deployment).process(
-        Events(pids, [START_MS] * len(pids), [("app", "")] * len(pids), kinds), TEN
-    )
+    whole = at_once.takes(Events(pids, [START_MS] * len(pids), [("app", "")] * len(pids), kinds))
     outcomes = [in_parts.produces(part, 0, kind=kind) for part, kind in parts]
 
     assert whole.content == outcomes[-1].content
@@ -164,19 +152,19 @@ def test_pids_that_find_no_room_excuse_what_comes_after_them_in_their_tick_whate
 
 def test_a_quota_that_allows_more_than_the_cap_holds_is_enforced_all_the_same() -> None:
     large = Limit(20_000.0, "user")
-    principal = Principal(SMALL)
+    principal = learner()
 
     outcomes = [principal.produces(range(20_000), quantum * QUANTUM_MS, large) for quantum in range(7)]
 
-    admitted, *later = [charged(outcome) for outcome in outcomes]
-    assert admitted[0] == pytest.approx(20_000, abs=20)
-    assert admitted[1] == 0
+    first, *later = [charged(outcome) for outcome in outcomes]
+    assert first[0] == pytest.approx(20_000, abs=20)
+    assert first[1] == 0
     assert later == [(0, 0)] * 6
     assert {row.saturated for outcome in outcomes for row in outcome.metrics} == {False}
 
 
 def test_a_quota_that_is_raised_makes_room_from_the_first_event_of_its_batch() -> None:
-    principal, raised, pids = Principal(SMALL), Limit(10_000.0, "user"), range(2500)
+    principal, raised, pids = learner(), Limit(10_000.0, "user"), range(2500)
     principal.produces(pids, 0, kind=LEARNING)
 
     outcomes = [principal.produces(pids, quantum * QUANTUM_MS, raised) for quantum in (1, 5)]
@@ -186,7 +174,7 @@ def test_a_quota_that_is_raised_makes_room_from_the_first_event_of_its_batch() -
 
 
 def test_a_quota_that_is_removed_and_set_again_leaves_a_healthy_principal_beyond_the_cap_alone() -> None:
-    principal = Principal(SMALL, learn_until_ms=QUANTUM_MS)
+    principal = learner(QUANTUM_MS)
     minutes = [(0, HUNDRED), (15, HUNDRED), (16, UNLIMITED), (17, HUNDRED)]
 
     outcomes = [principal.produces(range(8000), minute * 60_000, limit) for minute, limit in minutes]

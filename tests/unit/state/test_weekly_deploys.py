@@ -1,10 +1,12 @@
 """A year of weekly deploys through the ledger: what a burst of its own lets pass, and how soon it stops a leak."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from quota.limits import Limit
-from state.events import CHARGED, Deployment, Events
-from state.ledger import Ledger
+from state.events import Deployment
+from tests.kits.ledger_kit import Principal, actions, refused
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -12,33 +14,28 @@ START_MS = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 RATE_ALONE, WITH_BURST = Limit(10.0, "user"), Limit(10.0, "user", producer_ids_burst=600.0)
 
 
-class Fleet:
-    """A principal whose producers are all new; its ledger is stored and read back between batches."""
+DEPLOYMENT = Deployment(salt=7)
 
-    def __init__(self, limit: Limit) -> None:
-        self.limit, self.pids, self.refused = limit, 0, 0
-        self.stored: bytes | None = None
+
+@dataclass
+class Fleet(Principal):
+    """A principal whose producers are all new."""
+
+    pids: int = 0
+    refused: int = 0
 
     def starts(self, producers: int, at_ms: int) -> bool:
-        """Start producers at once; return whether the principal is throttled for it."""
-        pids = list(range(self.pids, self.pids + producers))
+        outcome = self.produces(range(self.pids, self.pids + producers), at_ms)
         self.pids += producers
-        ledger = Ledger("User:pods", DEPLOYMENT, self.stored)
-        events = Events(pids, [START_MS + at_ms] * producers, [("app", "")] * producers, [CHARGED] * producers)
-        outcome = ledger.process(events, self.limit)
-        self.stored = outcome.content
-        self.refused += sum(row.refused_pids for row in outcome.metrics)
-        return any(decision.action == "THROTTLE" for decision in outcome.decisions)
-
-
-DEPLOYMENT = Deployment(salt=7)
+        self.refused += refused(outcome)
+        return "THROTTLE" in actions(outcome)
 
 
 @pytest.mark.parametrize(("limit", "refused", "throttles"), [(WITH_BURST, 0, 0), (RATE_ALONE, 52 * (500 - 11), 52)])
 def test_a_year_of_weekly_deploys_passes_with_a_burst_and_not_by_the_rate_alone(
     limit: Limit, refused: int, throttles: int
 ) -> None:
-    fleet = Fleet(limit)
+    fleet = Fleet(DEPLOYMENT, START_MS, limit)
 
     throttled = sum(fleet.starts(500 if hour % 168 == 167 else 5, hour * HOUR_MS) for hour in range(52 * 168))
 
@@ -48,7 +45,7 @@ def test_a_year_of_weekly_deploys_passes_with_a_burst_and_not_by_the_rate_alone(
 
 
 def test_a_leak_is_throttled_within_minutes_although_the_burst_lets_a_deploy_pass() -> None:
-    fleet = Fleet(WITH_BURST)
+    fleet = Fleet(DEPLOYMENT, START_MS, WITH_BURST)
     fleet.starts(1, 0)
 
     minutes = next(minute for minute in range(1, 60) if fleet.starts(100, HOUR_MS + minute * MINUTE_MS))

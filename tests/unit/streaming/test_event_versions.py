@@ -1,4 +1,4 @@
-"""The same events decide the same, however they are spread over records of either version."""
+"""Records of either version: their events, and what is quarantined of them."""
 
 import json
 from collections.abc import Sequence
@@ -7,125 +7,25 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from quota.limits import Limit
-from state.broker_ledgers import BrokerLedgers
-from state.events import Deployment, Scope
 from streaming.decode.checks import Contract
 from streaming.decode.records import decode
-from tests.kits.batch_kit import pre_aggregate_of
-from tests.kits.exploded_kit import table_of
-from tests.kits.packed_kit import in_order
-from wire.event_record import EventRecord, pack_events
-from wire.packed_events import PackedEvents, unpack
+from tests.kits.exploded_kit import block_of, table_of
+from wire.event_record import EventRecord
 from wire.records import ProduceEvent
 
 NOW_MS = 1_790_000_000_000
-SKEW_MS = 300_000
-CONTRACT = Contract(SKEW_MS)
+CONTRACT = Contract(300_000)
 
-EVENTS = st.lists(
-    st.builds(
-        ProduceEvent,
-        timestamp_ms=st.one_of(
-            st.integers(NOW_MS - 30_000, NOW_MS), st.sampled_from([-1, NOW_MS - 10**7, NOW_MS + SKEW_MS + 1])
-        ),
-        principal=st.sampled_from(["User:a", "User:b"]),
-        producer_id=st.one_of(st.integers(0, 9), st.sampled_from([-1, -2])),
-        producer_epoch=st.integers(0, 1),
-        broker_id=st.integers(1, 2),
-        topic=st.sampled_from(["orders", "bills"]),
-        partition=st.integers(0, 2),
-        client_id=st.sampled_from([None, "c", "d"]),
-        address=st.sampled_from([None, "10.0.0.7", "10.0.0.8"]),
-        correction=st.booleans(),
-        learning=st.booleans(),
-        asked_at_ms=st.sampled_from([None, NOW_MS]),
-    ),
-    max_size=40,
-)
 Values = list[bytes]
 
 
 def records(values: Sequence[bytes]) -> pa.Table:
-    size = len(values)
-    return pa.table(
-        {
-            "value": pa.array(values, pa.binary()),
-            "topic": ["produce-events"] * size,
-            "partition": pa.array([3] * size, pa.int32()),
-            "offset": pa.array(range(size), pa.int64()),
-            "record_ms": pa.array([NOW_MS] * size, pa.int64()),
-        }
-    )
+    return block_of(values, NOW_MS)
 
 
 def one_by_one(events: list[ProduceEvent]) -> Values:
     return [msgspec.json.encode(each) for each in events]
-
-
-def together(events: list[ProduceEvent], most: Sequence[int]) -> Values:
-    """As records of up to so many events, in turn: an event ends the record of its principal on another broker."""
-    held: dict[str, list[ProduceEvent]] = {}
-    values: Values = []
-
-    def end(principal: str) -> None:
-        values.extend(msgspec.json.encode(each) for each in pack_events(held.pop(principal, [])))
-
-    for each in events:
-        mine = held.get(each.principal, [])
-        if mine and (mine[0].broker_id != each.broker_id or len(mine) >= most[len(values) % len(most)]):
-            end(each.principal)
-        held.setdefault(each.principal, []).append(each)
-    for principal in list(held):
-        end(principal)
-    return values
-
-
-def said(values: Values, scope: Scope) -> tuple[dict[str, Any], int]:
-    """Each principal's events and, after them, its ledgers and decisions; and how many events were bad."""
-    deployment = Deployment(salt=3, scope=scope)
-    parts: dict[str, list[PackedEvents]] = {}
-    for batch in pre_aggregate_of(deployment)(iter(records(values).drop_columns("topic").to_batches())):
-        for row in batch.to_pylist():
-            part = unpack(row["packed"])
-            if isinstance(part, PackedEvents):
-                parts.setdefault(row["principal"], []).append(part)
-    found: dict[str, Any] = {}
-    for principal, mine in parts.items():
-        events = in_order(mine)
-        ledgers = BrokerLedgers(principal, deployment, None)
-        outcome = ledgers.process(events, Limit(2.0, "user"))
-        found[principal] = (
-            list(events.pids),
-            list(events.timestamps_ms),
-            list(events.clients),
-            list(events.kinds),
-            outcome.decisions,
-            ledgers.to_bytes(),
-        )
-    block = decode(records(values), Contract(SKEW_MS, needs_broker=scope == "broker"))
-    total = sum(len(json.loads(value).get("producer_ids", [0])) for value in values)
-    return found, total - len(block.events)
-
-
-@given(events=EVENTS, most=st.lists(st.integers(1, 20), min_size=1), scope=st.sampled_from(["cluster", "broker"]))
-def test_events_decide_the_same_as_records_of_either_version_and_mixed(
-    events: list[ProduceEvent], most: list[int], scope: Scope
-) -> None:
-    assert said(together(events, most), scope) == said(one_by_one(events), scope)
-
-
-@given(events=EVENTS)
-def test_a_record_with_bad_events_is_quarantined_once(events: list[ProduceEvent]) -> None:
-    values = together(events, [20])
-
-    block = decode(records(values), CONTRACT)
-
-    bad = {number for number, value in enumerate(values) if decode(records([value]), CONTRACT).quarantined}
-    assert [each.offset for each in block.quarantined] == sorted(bad)
 
 
 RECORD: dict[str, Any] = {
@@ -179,7 +79,7 @@ def test_an_address_that_is_no_text_is_quarantined(address: object) -> None:
 
 
 def test_bad_events_are_counted_by_reason_and_the_others_count() -> None:
-    bad = value(after_ms=[0, SKEW_MS + 1, SKEW_MS + 1], producer_ids=[1, 2, -2])
+    bad = value(after_ms=[0, 300_001, 300_001], producer_ids=[1, 2, -2])
 
     block = decode(records([value(), bad, value()]), CONTRACT)
 

@@ -96,7 +96,6 @@ def test_only_what_a_jvm_that_is_gone_leaves_is_passed_over_at_the_end() -> None
 
 
 def told(error: Exception) -> str:
-    """What py4j hands on: the traceback."""
     commit, batch = Mock(side_effect=error), Mock()
     with pytest.raises((type(error), SparkCallError)) as raised:
         with_short_errors(commit)(batch, 7)

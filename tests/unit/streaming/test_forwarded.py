@@ -29,7 +29,7 @@ from streaming.decode.forwarded import (
     repeats_in_block,
 )
 from tests.kits.batch_kit import pre_aggregate_of
-from tests.kits.exploded_kit import exploded
+from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.packed_kit import in_order, unpacked
 
 if TYPE_CHECKING:
@@ -59,20 +59,15 @@ BATCHES = st.lists(
 
 def table(events: list[Event], at_ms: int, offset: int) -> pa.Table:
     times = at_ms + np.cumsum([step_ms for _, step_ms, _ in events])
-    return pa.table(
-        {
-            "timestamp_ms": pa.array(times, pa.int64()),
-            "principal": ["User:a"] * len(events),
-            "producer_id": pa.array([pid for pid, _, _ in events], pa.int64()),
-            "client_id": ["c"] * len(events),
-            # A repeat may come from another address.
-            "address": [f"10.0.0.{number % 3}" for number in range(offset, offset + len(events))],
-            "correction": [kind == CORRECTION for _, _, kind in events],
-            "learning": [kind == LEARNING for _, _, kind in events],
-            "asked_at_ms": pa.nulls(len(events), pa.int64()),
-            "partition": pa.array([0] * len(events), pa.int32()),
-            "offset": pa.array(range(offset, offset + len(events)), pa.int64()),
-        }
+    offsets = range(offset, offset + len(events))
+    return event_table(
+        [pid for pid, _, _ in events],
+        times.tolist(),
+        offset=offsets,
+        # A repeat may come from another address.
+        address=[f"10.0.0.{number % 3}" for number in offsets],
+        correction=[kind == CORRECTION for _, _, kind in events],
+        learning=[kind == LEARNING for _, _, kind in events],
     )
 
 
@@ -170,33 +165,7 @@ def test_a_refused_pid_is_forwarded_again_once_a_late_event_may_have_made_it_kno
     assert not left_out([[*REFUSES, late], [again]]), "a late event in the same batch"
 
 
-def test_a_refused_pid_is_forwarded_again_if_it_is_counted_in_another_way() -> None:
-    assert left_out([REFUSES, [(REFUSED, 0, CHARGED)]])
-    assert not left_out([REFUSES, [(REFUSED, 0, CORRECTION)]])
-    assert not left_out([REFUSES, [(REFUSED, 0, LEARNING)]])
-
-
 BROKER_0, BROKER_1 = 0, 1
-
-
-@pytest.mark.parametrize(
-    "batches",
-    [
-        [[(7, 100, BROKER_0)], [(7, 99, BROKER_1)], [(7, 100, BROKER_0)]],
-        [[(7, 100, BROKER_0), (7, 99, BROKER_1)], [(7, 100, BROKER_0)]],
-        [[(7, 100, BROKER_0)], [(7, 99, BROKER_1), (7, 100, BROKER_0)]],
-        [[(1, 98, BROKER_0)], [(7, 100, BROKER_0), (7, 99, BROKER_1)], [(7, 100, BROKER_0)]],
-    ],
-    ids=["in a batch between", "in the same batch", "in the batch of the repeat", "in the batch that begins the tick"],
-)
-def test_a_pid_that_an_older_event_made_known_on_another_broker_is_forwarded_again(
-    batches: list[list[tuple[int, int, int]]],
-) -> None:
-    memory = PartitionMemory(Attempt("run", 0, 0), 0)
-
-    masks = [memory.repeats(["User:a"], of_one_principal(batch), late_ticks=30).tolist() for batch in batches]
-
-    assert masks[-1][-1] is False
 
 
 @pytest.mark.parametrize("older", [(7, 99, BROKER_0), (8, 99, BROKER_1)], ids=["on its own broker", "of another PID"])
@@ -208,7 +177,6 @@ def test_an_older_event_that_can_not_make_a_pid_known_leaves_its_repeat_out(olde
 
 
 def of_one_principal(events: list[tuple[int, int, int]]) -> EventColumns:
-    """Events as PID, tick, and broker."""
     pid, tick, how = (np.array(column, np.int64) for column in zip(*events, strict=True))
     return EventColumns(np.zeros(len(events), np.int64), pid, tick, how)
 

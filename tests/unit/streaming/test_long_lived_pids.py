@@ -3,8 +3,6 @@
 from collections import Counter
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
 
 from quota.limits import Limit, Quotas
@@ -12,8 +10,9 @@ from state.events import Deployment
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.operator.rows import unpack_rows
 from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
-from tests.kits.exploded_kit import exploded
+from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.group_state_kit import State
+from tests.kits.packed_kit import frame_of
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1000, 60_000, 3_600_000
 START_MS = 1_790_000_100_000 // HOUR_MS * HOUR_MS
@@ -36,28 +35,16 @@ class Stream:
         self.throttles = 0
 
     def take(self, produced: Produced) -> None:
-        size, last = len(produced), self.offset + len(produced) - 1
-        events = pa.table(
-            {
-                "timestamp_ms": pa.array([START_MS + at_ms for at_ms, _ in produced], pa.int64()),
-                "principal": ["User:a"] * size,
-                "producer_id": pa.array([pid for _, pid in produced], pa.int64()),
-                "client_id": ["app"] * size,
-                "correction": [False] * size,
-                "learning": [False] * size,
-                "asked_at_ms": pa.nulls(size, pa.int64()),
-                "partition": pa.array([0] * size, pa.int32()),
-                "offset": pa.array(range(self.offset, last + 1), pa.int64()),
-            }
-        )
+        last = self.offset + len(produced) - 1
+        times, pids = [START_MS + at_ms for at_ms, _ in produced], [pid for _, pid in produced]
+        events = event_table(pids, times, offset=range(self.offset, last + 1))
         memory = self.worker.of(Attempt("run", self.batch, self.batch), "t", 0, self.offset, last)
         rows = list(self.pre_aggregate.packing.rows(exploded(events), {0: memory}))
         self.offset, self.batch = last + 1, self.batch + 1
         if not rows:
             return
-        principals, packed = zip(*rows, strict=True)
         self.state = self.state.next_call()
-        for part in self.operator((0,), iter([pd.DataFrame({"principal": principals, "packed": packed})]), self.state):
+        for part in self.operator((0,), iter([frame_of(rows)]), self.state):
             for kind, body in unpack_rows(part["packed"]):
                 self.throttles += kind == "throttle_decisions"
                 if kind == "producer_id_metrics":

@@ -3,25 +3,24 @@
 import json
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from quota.config import QuotaConfig
 from quota.limits import Limit, Quotas
-from state.events import CHARGED, Deployment
+from state.events import Deployment
 from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.batch.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
-from streaming.operator.group_events import arrived
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import LEARNS_FROM, unpack_rows
 from tables.schema.specs import TABLES
 from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
-from tests.kits.exploded_kit import exploded
+from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.group_state_kit import State
-from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
+from tests.kits.packed_kit import frame_of
+from wire.packed_events import PackedQuarantine, Quarantined, pack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
@@ -33,13 +32,6 @@ STEP_MS = 60_000
 NOTHING = EventTimes()
 
 
-def two_events(partition: int, offset: int, pids: tuple[int, int], times_ms: tuple[int, int]) -> PackedEvents:
-    """A pre-aggregate of one client."""
-    columns = ((offset, offset + 1), pids, times_ms, (0, 0), (CHARGED, CHARGED))
-    offsets, packed_pids, times, clients, kinds = (np.array(each, np.int64).tobytes() for each in columns)
-    return PackedEvents(partition, offsets, packed_pids, times, clients, kinds, b"", [("app", "10.0.0.7")])
-
-
 def frame(
     pids: list[int],
     at_ms: int = 0,
@@ -49,27 +41,13 @@ def frame(
     address: str | None = None,
     asked_at_ms: int | None = None,
 ) -> pd.DataFrame:
-    size = len(pids)
-    events = pa.table(
-        {
-            "timestamp_ms": pa.array([NOW_MS + at_ms] * size, pa.int64()),
-            "principal": [principal] * size,
-            "producer_id": pa.array(pids, pa.int64()),
-            "client_id": [client] * size,
-            "address": pa.array([address] * size, pa.string()),
-            "correction": [False] * size,
-            "learning": [False] * size,
-            "asked_at_ms": pa.array([asked_at_ms] * size, pa.int64()),
-            "partition": pa.array([partition] * size, pa.int32()),
-            "offset": pa.array(range(size), pa.int64()),
-        }
-    )
-    principals, packed = zip(*PRE_AGGREGATE.packing.rows(exploded(events)), strict=True)
-    return pd.DataFrame({"principal": principals, "packed": packed})
+    each = {"principal": principal, "partition": partition, "client_id": client, "address": address}
+    columns = {name: [value] * len(pids) for name, value in (each | {"asked_at_ms": asked_at_ms}).items()}
+    return frame_of(PRE_AGGREGATE.packing.rows(exploded(event_table(pids, [NOW_MS + at_ms] * len(pids), **columns))))
 
 
 def nothing() -> pd.DataFrame:
-    return pd.DataFrame({"principal": [], "packed": []})
+    return frame_of([])
 
 
 def come(ms: int, partition: int = 0) -> EventTimes:
@@ -82,15 +60,13 @@ def say(
     rows: pd.DataFrame,
     tracked: TrackedPrincipals = EMPTY,
     times: EventTimes = NOTHING,
-    key: object = 3,
 ) -> list[tuple[str, Any]]:
     """All that comes out, notes for the driver too."""
     operator = operator_of(DEPLOYMENT, KnownBatch("", QUOTAS, tracked, times))
-    return [row for part in operator((key,), iter([rows]), state) for row in unpack_rows(part["packed"])]
+    return [row for part in operator((3,), iter([rows]), state) for row in unpack_rows(part["packed"])]
 
 
 def run(state: State, rows: pd.DataFrame, times: EventTimes = NOTHING) -> list[tuple[str, dict[str, Any]]]:
-    """What goes to tables."""
     return [(kind, body) for kind, body in say(state, rows, times=times) if kind in TABLES]
 
 
@@ -101,20 +77,6 @@ def test_rows_have_exactly_the_columns_of_their_tables() -> None:
     for table, body in rows.items():
         columns = set(TABLES[table].schema.names) - {"batch_id"}
         assert set(body) == columns
-
-
-def test_state_is_not_written_when_nothing_changed() -> None:
-    state = State()
-    run(state, frame([1]))
-
-    assert run(state, frame([1], at_ms=500)) == []
-    assert state.updates == 1
-
-
-def test_a_principal_that_is_never_enforced_is_reported_without_a_quota() -> None:
-    ((kind, row),) = run(State(), frame(list(range(50)), principal="User:ANONYMOUS"))
-
-    assert (kind, row["quota_source"], row["admitted_pids"]) == ("producer_id_metrics", "none", 50)
 
 
 def test_a_state_that_cannot_be_read_is_quarantined_and_its_principals_learn_instead_of_being_punished() -> None:
@@ -132,7 +94,6 @@ def test_a_state_that_cannot_be_read_is_quarantined_and_its_principals_learn_ins
 
 
 def with_damaged_ledger(forget_ms: int) -> State:
-    """A group with one ledger, which can't be read."""
     group = LedgerGroup(state := State())
     group.put("User:a", StoredLedger(forget_ms, 0, b"PQL\x01 of an earlier version"))
     group.store(NOTHING, 1000)
@@ -251,25 +212,11 @@ def test_a_batch_tells_how_far_its_partitions_have_come_and_only_when_they_have(
     assert [body for kind, body in again if kind == MAX_EVENT_TIME] == [[1, begin_ms + STEP_MS]]
 
 
-def test_clients_of_several_partitions_are_told_apart() -> None:
-    parts = [
-        frame(list(range(11)), client="alice"),
-        frame([20, 21], partition=1, client="bob", address="10.0.0.7"),
-        frame([30], partition=2, client="carol", address="10.0.0.7"),
-        frame([40], partition=3, client="carol"),
-    ]
-
-    rows = dict(run(State(), pd.concat(parts)))
-
-    assert rows["throttle_decisions"]["client_ids"] == {"bob": 2, "carol": 2}
-    assert rows["throttle_decisions"]["addresses"] == {"10.0.0.7": 3}
-
-
 def test_bad_records_are_told_in_the_order_of_their_places() -> None:
     places = [("t", 1, 0), ("t", 0, 9), ("t", 0, 10), ("s", 5, 5)]
     packed = [pack(PackedQuarantine([Quarantined(b"", "bad", *place, NOW_MS)])) for place in places]
 
-    rows = run(State(), pd.DataFrame({"principal": [""] * len(packed), "packed": packed}))
+    rows = run(State(), frame_of([("", each) for each in packed]))
 
     assert [(row["topic"], row["partition"], row["offset"]) for _, row in rows] == sorted(places)
 
@@ -460,18 +407,14 @@ def test_only_the_first_and_last_appearance_of_a_principal_change_who_is_tracked
     assert notes == [[(TRACKED, code_of("User:a"))], [], [(FORGOTTEN, code_of("User:a"))]]
 
 
-def test_an_overflow_entry_tells_its_time_and_is_not_tracked() -> None:
-    rows = say(state := State(), frame([1], at_ms=5, principal="overflow-07"))
-    last = say(state.times_out(), nothing(), times=come(FORGOTTEN_AFTER_MS))
+def test_an_overflow_entry_tells_the_time_of_its_newest_event_and_is_not_tracked() -> None:
+    batch = pd.concat([frame([1], principal="overflow-07"), frame([2], 5, principal="overflow-07", partition=1)])
+
+    rows = say(state := State(), batch)
+    last = say(state.times_out(), nothing(), times=come(FORGOTTEN_AFTER_MS, partition=1))
 
     assert [row for row in rows if row[0] in NOTES] == [(OVERFLOWED, NOW_MS + 5)]
     assert [kind for kind, _ in last] == ["producer_id_metrics"]
-
-
-def test_an_overflow_entry_tells_the_time_of_its_newest_event() -> None:
-    batch = pd.concat([frame([1], principal="overflow-07"), frame([2], 5, principal="overflow-07", partition=1)])
-
-    assert [row for row in say(State(), batch) if row[0] in NOTES] == [(OVERFLOWED, NOW_MS + 5)]
 
 
 def test_an_overflow_entry_stops_growing_long_before_a_principal_does() -> None:
@@ -506,29 +449,3 @@ def test_the_taps_are_asked_what_is_new_to_a_principal_that_comes_out_of_an_over
     assert LEARNS_FROM not in flood
     long_after = say(State(), frame([1], at_ms=DEPLOYMENT.config.window_ms), tracked=tracked)
     assert LEARNS_FROM not in dict(long_after)
-
-
-def test_a_partition_has_come_as_far_as_its_newest_event_which_need_not_be_its_last() -> None:
-    # given a pre-aggregate whose last event is an older one
-    begin_ms = NOW_MS // QUANTUM_MS * QUANTUM_MS
-    part = two_events(0, 0, (1, 2), (begin_ms + QUANTUM_MS, begin_ms))
-    last = two_events(1, 0, (3, 4), (begin_ms, begin_ms + 1))
-
-    # when a group reads it, alone or among others
-    alone, several = (arrived([("User:a", each) for each in parts], 5)["User:a"] for parts in ([part], [part, last]))
-
-    # then its newest event tells how far it has come, and which partition the ledger belongs to
-    assert alone.newest_ms == {0: begin_ms + QUANTUM_MS}
-    assert several.newest_ms == {0: begin_ms + QUANTUM_MS, 1: begin_ms + 1}
-    assert several.partition() == 0
-
-
-def test_pre_aggregates_of_a_partition_are_merged_by_offset_in_whatever_order_they_come() -> None:
-    # given two blocks of one partition, and the second of them first
-    first = two_events(0, 0, (1, 2), (NOW_MS - 9, NOW_MS - 9))
-    second = two_events(0, 5, (3, 4), (NOW_MS, NOW_MS - 1))
-
-    found = arrived([("User:a", second), ("User:a", first)], 5)["User:a"]
-
-    assert found.events.pids == [1, 2, 3, 4]
-    assert found.newest_ms == {0: NOW_MS}

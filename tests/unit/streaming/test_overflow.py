@@ -45,12 +45,6 @@ def test_who_is_tracked_passes_always_and_of_the_others_those_who_come_first(
             assert is_tracked or beyond[principal] in OVERFLOW_PRINCIPALS
 
 
-def test_a_task_without_room_lets_only_tracked_principals_pass() -> None:
-    gate = Gate(tracked_of("User:a"), 0)
-
-    assert gate.keys(["User:a", "User:b"]) == {"User:b": overflow_key("User:b")}
-
-
 def test_principals_that_are_never_enforced_take_no_room() -> None:
     assert Gate(TrackedPrincipals(), 0).keys(["unknown", "User:ANONYMOUS"]) == {}
 

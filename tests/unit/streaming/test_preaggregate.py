@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -18,7 +19,7 @@ from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.decode.overflow import overflow_key
 from streaming.decode.packing import ticks_of
 from tests.kits.batch_kit import KnownBatch, KnownMemory, pre_aggregate_of
-from tests.kits.exploded_kit import exploded
+from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.packed_kit import in_order, unpacked
 from wire.packed_events import PackedEvents, PackedQuarantine, unpack
 
@@ -37,22 +38,17 @@ ROWS = st.lists(
 )
 
 
-def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
+def table(rows: list[Row], order: list[int] | None = None, **columns: Sequence[object]) -> pa.Table:
     order = order or list(range(len(rows)))
-    return pa.table(
-        {
-            "timestamp_ms": pa.array([NOW_MS + rows[i][2] for i in order], pa.int64()),
-            "principal": pa.array([rows[i][0] for i in order]),
-            "producer_id": pa.array([rows[i][1] for i in order], pa.int64()),
-            "client_id": pa.array([f"c{rows[i][1] % 2}" for i in order]),
-            "address": pa.array([ADDRESSES[i % 3] for i in order], pa.string()),
-            "correction": pa.array([rows[i][3] == CORRECTION for i in order]),
-            "learning": pa.array([rows[i][3] == LEARNING for i in order]),
-            "asked_at_ms": pa.nulls(len(order), pa.int64()),
-            "partition": pa.array([0] * len(rows), pa.int32()),
-            "offset": pa.array(order, pa.int64()),
-        }
-    )
+    own: dict[str, Sequence[object]] = {
+        "principal": [rows[i][0] for i in order],
+        "client_id": [f"c{rows[i][1] % 2}" for i in order],
+        "address": [ADDRESSES[i % 3] for i in order],
+        "correction": [rows[i][3] == CORRECTION for i in order],
+        "learning": [rows[i][3] == LEARNING for i in order],
+        "offset": order,
+    }
+    return event_table([rows[i][1] for i in order], [NOW_MS + rows[i][2] for i in order], **(own | columns))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +64,7 @@ def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
     ],
 )
 def test_when_brokers_were_asked_counts_in_seconds_that_fit_beside_a_broker(asked_at_ms: int | None, kind: int) -> None:
-    rows = table([("User:a", 1, 0, CHARGED)]).set_column(7, "asked_at_ms", pa.array([asked_at_ms], pa.int64()))
+    rows = table([("User:a", 1, 0, CHARGED)], asked_at_ms=[asked_at_ms])
 
     (packed,) = [packed for _, packed in PRE_AGGREGATE.packing.rows(exploded(rows))]
 
@@ -120,7 +116,7 @@ def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
 
 def test_pre_aggregates_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
     first = table([("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)])
-    second = table([("User:a", 3, 0, CHARGED)]).set_column(8, "partition", pa.array([1], pa.int32()))
+    second = table([("User:a", 3, 0, CHARGED)], partition=[1])
     packed = [packed for _, packed in PRE_AGGREGATE.packing.rows(exploded(pa.concat_tables([second, first])))]
 
     joined = events_of(*reversed(packed))
@@ -166,7 +162,7 @@ def test_per_broker_pre_aggregates_and_any_cut_leave_the_same_ledgers_as_every_s
         return Events([row[1] for row in part], times, clients, [row[3] for row in part], brokers[begin:end])
 
     per_broker = pre_aggregate_of(deployment)
-    with_brokers = table(rows).append_column("broker_id", pa.array(brokers, pa.int32()))
+    with_brokers = table(rows, broker_id=brokers)
     ((_, packed),) = per_broker.packing.rows(exploded(with_brokers))
 
     whole = after(single(0, len(rows)))
@@ -176,16 +172,6 @@ def test_per_broker_pre_aggregates_and_any_cut_leave_the_same_ledgers_as_every_s
     assert after(*halves) == whole
 
 
-def test_a_client_id_or_an_address_that_is_too_long_to_be_kept_counts_as_other() -> None:
-    rows = table([("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)])
-    rows = rows.set_column(3, "client_id", pa.array(["x" * 30_000, "y" * 256]))
-    rows = rows.set_column(4, "address", pa.array(["1" * 256, "2" * 257]))
-
-    ((_, packed),) = PRE_AGGREGATE.packing.rows(exploded(rows))
-
-    assert events_of(packed).clients == [("other", "1" * 256), ("y" * 256, "other")]
-
-
 CLIENT_IDS, CLIENT_ADDRESSES = st.sampled_from([None, "", "a", "b"]), st.sampled_from([None, "", "1", "2"])
 
 
@@ -193,11 +179,10 @@ CLIENT_IDS, CLIENT_ADDRESSES = st.sampled_from([None, "", "a", "b"]), st.sampled
 def test_each_event_keeps_its_client_id_and_its_address_and_a_client_is_named_once(
     clients: list[tuple[str | None, str | None]],
 ) -> None:
-    rows = table([("User:a", number, 0, CHARGED) for number in range(len(clients))])
-    for at, name in ((3, "client_id"), (4, "address")):
-        rows = rows.set_column(at, name, pa.array([client[at - 3] for client in clients], pa.string()))
+    client_ids, addresses = zip(*clients, strict=True)
+    events = event_table(range(len(clients)), [NOW_MS] * len(clients), client_id=client_ids, address=addresses)
 
-    ((_, packed),) = PRE_AGGREGATE.packing.rows(exploded(rows))
+    ((_, packed),) = PRE_AGGREGATE.packing.rows(exploded(events))
 
     named = [(client_id or "", address or "") for client_id, address in clients]
     assert events_of(packed).clients == named

@@ -16,9 +16,7 @@ from quota.limits import UNLIMITED, Limit, Quotas
 from streaming.batch import batch_quotas, tasks
 from streaming.batch.batch_quotas import FOLDER, BatchQuotas, quotas_in_force, read_quotas
 from streaming.batch.tasks import TaskBatch
-from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.checkpoint import own_files
-from streaming.decode.overflow import Gate, overflow_key
 from streaming.errors import CheckpointError
 from tables.errors import TableNotFoundError
 from tables.quotas.quota_rows import entries_in_force
@@ -156,9 +154,3 @@ def test_a_worker_that_does_not_see_the_checkpoint_ends_the_batch_instead_of_enf
     in_attempt(monkeypatch, 0, 77)
     with pytest.raises(CheckpointError, match="must see the checkpoint"):
         TaskBatch(folder.checkpoint).quotas()
-
-
-def test_principals_with_a_quota_of_their_own_pass_a_gate_without_room() -> None:
-    gate = Gate(TrackedPrincipals(), 0, Quotas({"own": Limit(5.0, "user")}, Limit(1.0, "default")))
-
-    assert gate.keys(["User:own", "User:other"]) == {"User:other": overflow_key("User:other")}

@@ -2,12 +2,10 @@ import json
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streaming.decode.checks import Contract
 from streaming.decode.records import decode
-from tests.kits.exploded_kit import table_of
+from tests.kits.exploded_kit import block_of, table_of
 
 SKEW_MS = 300_000
 CONTRACT = Contract(SKEW_MS)
@@ -15,16 +13,7 @@ NOW_MS = 1_790_000_000_000
 
 
 def records(*values: bytes | None) -> pa.Table:
-    size = len(values)
-    return pa.table(
-        {
-            "value": pa.array(values, pa.binary()),
-            "topic": ["produce-events"] * size,
-            "partition": pa.array([3] * size, pa.int32()),
-            "offset": pa.array(range(size), pa.int64()),
-            "record_ms": pa.array([NOW_MS] * size, pa.int64()),
-        }
-    )
+    return block_of(values, NOW_MS)
 
 
 def event(**fields: object) -> bytes:
@@ -140,14 +129,6 @@ def test_of_a_long_bad_value_the_beginning_is_kept_and_its_length_said(value: by
     assert reason.endswith(f"(value cut to 4096 of {len(value)} bytes)")
 
 
-@given(st.lists(st.one_of(st.binary(max_size=40), st.integers(-2, 5).map(lambda pid: event(producer_id=pid)))))
-def test_every_record_ends_as_an_event_or_in_quarantine(values: list[bytes]) -> None:
-    block = decode(records(*values), CONTRACT)
-
-    offsets = table_of(block.events)["offset"].to_pylist() + [record.offset for record in block.quarantined]
-    assert sorted(offsets) == list(range(len(values)))
-
-
 @pytest.mark.parametrize("neighbours", [(), (b"broken",)])
 def test_an_event_ahead_of_the_drivers_clock_is_bad_even_if_its_record_is_as_far_ahead(
     neighbours: tuple[bytes, ...],
@@ -187,21 +168,3 @@ def test_what_is_an_event_does_not_depend_on_the_block_that_it_is_in(value: byte
 
     assert beside_a_bad_one.events.producer_ids.size == alone.events.producer_ids.size
     assert len(beside_a_bad_one.quarantined) == 1 + len(alone.quarantined)
-
-
-JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-FIELDS = st.sampled_from(["timestamp_ms", "principal", "producer_id", "client_id", "correction", "broker_id", "x"])
-
-
-@given(fields=st.dictionaries(FIELDS, JSON, max_size=4))
-def test_json_of_any_shape_ends_the_same_in_any_block(fields: dict[str, object]) -> None:
-    value = event(**fields)
-
-    alone, beside_a_bad_one = decode(records(value), CONTRACT), decode(records(value, b"broken"), CONTRACT)
-
-    assert alone.events.producer_ids.size + len(alone.quarantined) == 1
-    assert table_of(beside_a_bad_one.events) == table_of(alone.events)

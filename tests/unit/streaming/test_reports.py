@@ -1,21 +1,16 @@
 """The small queries beside the stream, without Spark."""
 
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock, call
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
-from streaming.checkpoint.commit_metadata import CommitMetadata
 from streaming.errors import SparkCallError
-from streaming.pipeline import StreamOptions
 from streaming.reports.report_queries import REPORTS, CommitReport, start_reports
-from tables.schema.ddl import row_schema
 from tables.store.path_tables import create_missing
+from tests.kits.batch_kit import stream_options
 
-BLOCKS = REPORTS["producer-id-blocks"]
 STEPS = ("format", "options", "option", "load", "coalesce", "queryName", "foreachBatch", "trigger")
 
 
@@ -24,7 +19,7 @@ def started(tmp_path: Path) -> Mock:
     """Reader, frame and writer of all reports in one."""
     query = Mock(spec_set=[*STEPS, "writeStream", "start"])
     query.configure_mock(writeStream=query, **{f"{step}.return_value": query for step in STEPS})
-    options = StreamOptions(topic="events", kafka_options={}, tables=str(tmp_path / "tables"), checkpoint=str(tmp_path))
+    options = stream_options(str(tmp_path), tables=str(tmp_path / "tables"))
     create_missing(options.tables)
     start_reports(Mock(readStream=query), options, REPORTS)
     return query
@@ -50,20 +45,3 @@ def test_a_report_that_fails_in_spark_leaves_no_stack_of_java(started: Mock, mon
 
     with pytest.raises(SparkCallError):
         started.foreachBatch.call_args.args[0](Mock(), 0)
-
-
-def test_the_rows_of_a_batch_are_appended_under_its_number_and_no_rows_not_at_all(tmp_path: Path) -> None:
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "metadata").write_text('{"id": "query"}')
-    for batch_id in (6, 7):
-        (tmp_path / "offsets" / str(batch_id)).write_text(f'v1\n{{}}\n{{"blocks":{{"0":{batch_id}}}}}')
-    schema, sink, batch = row_schema(BLOCKS.table), Mock(), Mock()
-    row = dict.fromkeys(schema.names) | {"broker_id": 3, "batch_id": 7}
-    appended = pa.Table.from_pylist([row], schema)
-
-    for batch_id, rows in ((7, appended.drop("batch_id")), (8, appended.drop("batch_id").slice(1))):
-        report = replace(BLOCKS, rows=Mock(return_value=rows))
-        CommitReport(report, Mock(return_value=sink), "s", str(tmp_path))(batch, batch_id)
-
-    read = CommitMetadata("s/query", 7, (BLOCKS.table,), {"blocks": {0: 6}}, {"blocks": {0: 7}})
-    sink.append.assert_called_once_with(batch.sparkSession, appended, BLOCKS.table, 7, read)

@@ -2,25 +2,10 @@
 
 from datetime import datetime, timezone
 
-import pytest
-
-from streaming.checkpoint.commit_metadata import WRITE_ORDER
-from streaming.operator.rows import by_kind, pack, table_rows, unpack_rows
-from tables.schema.ddl import row_schema
+from streaming.operator.rows import table_rows
 
 NOON = datetime(2026, 1, 15, 12, 0, 0, 1000, tzinfo=timezone.utc)
 NOON_MS = int(NOON.timestamp() * 1000)
-
-
-def test_what_the_operator_packs_the_driver_finds_again_by_kind() -> None:
-    rows = [("throttle_decisions", {"client_ids": {"app": 3}}), ("tracked", -(2**63)), ("tracked", 7)]
-
-    (packed,) = pack(rows)["packed"]
-
-    assert by_kind(unpack_rows([packed])) == {
-        "throttle_decisions": [{"client_ids": {"app": 3}}],
-        "tracked": [-(2**63), 7],
-    }
 
 
 def test_a_body_becomes_a_row_of_its_table_with_times_maps_lists_and_bytes() -> None:
@@ -31,11 +16,3 @@ def test_a_body_becomes_a_row_of_its_table_with_times_maps_lists_and_bytes() -> 
     assert (row["rate"], row["batch_id"], row["throttled_until"]) == (1.0, 7, None)
     (bad,) = table_rows([{"value": b"\xff\x00", "record_timestamp": NOON_MS}], "quarantined_events", 8).to_pylist()
     assert (bad["value"], bad["record_timestamp"]) == (b"\xff\x00", NOON)
-
-
-@pytest.mark.parametrize("table", WRITE_ORDER)
-def test_rows_have_the_columns_of_their_table(table: str) -> None:
-    rows = table_rows([{}, {}], table, 1)
-
-    assert rows.schema == row_schema(table)
-    assert rows.num_rows == 2

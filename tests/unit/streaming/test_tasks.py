@@ -20,11 +20,6 @@ def inside(monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]) -> None:
     monkeypatch.setattr(tasks, "TaskContext", context)
 
 
-def test_a_task_is_told_its_batch(checkpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    inside(monkeypatch, {"streaming.sql.batchId": "6"})
-    assert batch_of_task(checkpoint) == 6
-
-
 def test_a_task_over_spark_connect_belongs_to_the_newest_batch_that_began(
     checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

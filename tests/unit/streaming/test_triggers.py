@@ -1,41 +1,27 @@
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
-from streaming.pipeline import StreamOptions
 from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS, records_of_a_batch
-
-
-def options(**changes: Any) -> StreamOptions:
-    return replace(StreamOptions(topic="events", kafka_options={}, tables="t", checkpoint="c"), **changes)
+from tests.kits.batch_kit import stream_options
 
 
 @pytest.mark.parametrize(
-    "trigger", ["3 seconds", "3 second", "interval 3 seconds", "3000 milliseconds", "0.05 minutes", " 3 Seconds "]
+    ("triggers", "records"),
+    [
+        (("3 seconds", "3 second", "interval 3 seconds", "3000 milliseconds", "0.05 minutes"), 3 * EVENTS_PER_SECOND),
+        ((" 3 Seconds ",), 3 * EVENTS_PER_SECOND),
+        (("0 seconds", "100 milliseconds", "1 second", "available-now"), MIN_EVENTS),
+        (("10 seconds", "1 minute", "2 hours"), MAX_EVENTS),
+        (("1 minute 30 seconds", "P1D", "soon"), MIN_EVENTS),
+    ],
+    ids=["read in a trigger", "in other letters", "short", "long", "only Spark can read it"],
 )
-def test_a_batch_takes_what_two_cores_read_in_a_trigger(trigger: str) -> None:
-    assert records_of_a_batch(trigger) == 3 * EVENTS_PER_SECOND
-
-
-@pytest.mark.parametrize("trigger", ["0 seconds", "100 milliseconds", "1 second", "available-now"])
-def test_a_batch_of_a_short_trigger_may_still_be_large(trigger: str) -> None:
-    assert records_of_a_batch(trigger) == MIN_EVENTS
-
-
-@pytest.mark.parametrize("trigger", ["10 seconds", "1 minute", "2 hours"])
-def test_a_batch_of_a_long_trigger_has_a_bound(trigger: str) -> None:
-    assert records_of_a_batch(trigger) == MAX_EVENTS
-
-
-@pytest.mark.parametrize("trigger", ["1 minute 30 seconds", "P1D", "soon"])
-def test_a_trigger_that_only_spark_can_read_gets_the_least(trigger: str) -> None:
-    assert records_of_a_batch(trigger) == MIN_EVENTS
+def test_a_batch_takes_what_two_cores_read_in_a_trigger_within_bounds(triggers: tuple[str, ...], records: int) -> None:
+    assert [records_of_a_batch(trigger) for trigger in triggers] == [records] * len(triggers)
 
 
 def test_what_the_operator_says_goes_before_what_suits_the_trigger() -> None:
-    assert options(trigger="5 seconds").most_records == 5 * EVENTS_PER_SECOND
-    assert options(trigger="5 seconds", max_offsets_per_trigger=7).most_records == 7
+    assert stream_options(trigger="5 seconds").most_records == 5 * EVENTS_PER_SECOND
+    assert stream_options(trigger="5 seconds", max_offsets_per_trigger=7).most_records == 7
 
 
 @pytest.mark.parametrize("trigger", ["1 second", "5 seconds", "1 minute", "available-now"])
@@ -49,5 +35,5 @@ def test_the_events_of_a_batch_have_the_same_bound_however_many_a_record_holds(
 
 
 def test_a_topic_of_several_events_a_record_takes_fewer_records_unless_the_operator_says_how_many() -> None:
-    assert options(trigger="5 seconds", events_per_record=20.0).most_records == MAX_EVENTS // 20
-    assert options(trigger="5 seconds", events_per_record=20.0, max_offsets_per_trigger=7).most_records == 7
+    assert stream_options(trigger="5 seconds", events_per_record=20.0).most_records == MAX_EVENTS // 20
+    assert stream_options(trigger="5 seconds", events_per_record=20.0, max_offsets_per_trigger=7).most_records == 7

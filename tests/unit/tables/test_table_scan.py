@@ -14,7 +14,7 @@ from deltalake.schema import Schema
 from tables.errors import QueryError
 from tables.query.sql_query import query
 from tables.schema.specs import TABLES
-from tables.store.path_tables import create_missing, open_table
+from tables.store.path_tables import open_table
 from tests.unit.jobs.table_rows import NOON, append, decision, seconds
 
 DECISIONS = "throttle_decisions"
@@ -43,13 +43,6 @@ def test_files_from_before_a_column_was_added_have_none_in_it(tmp_path: Path) ->
     rows = asked(tmp_path, before)
     assert [row["client_ids"] for row in rows] == [None, {"rdkafka": 1}]
     assert [row["addresses"] for row in rows] == [None, {"10.0.0.7": 1}]
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_an_empty_table_has_its_columns(tmp_path: Path, name: str) -> None:
-    create_missing(str(tmp_path))
-    answer = query(str(tmp_path), " ".join(("SELECT * FROM", name)), NOON)
-    assert (answer.columns, answer.rows) == (tuple(TABLES[name].schema.names), ())
 
 
 @pytest.mark.parametrize("folder", ["plain", "with space", "o'neill", "a[b]", "ümlaut"])

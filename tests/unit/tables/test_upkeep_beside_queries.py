@@ -1,6 +1,5 @@
 """Upkeep beside the queries of a console: deletion, compaction, vacuum and log cleanup fail no reader."""
 
-import threading
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from tables.store.open import open_store
 from tables.store.path_tables import create_missing
 from tables.store.upkeep import keep_up
 from tables.store.values import Upkeep, UpkeepPlan
+from tests.kits.process_kit import repeating
 
 METRICS = "producer_id_metrics"
 NOW = datetime(2026, 11, 25, 12, tzinfo=timezone.utc)
@@ -27,31 +27,19 @@ def append(tables: str, number: int, at: datetime) -> None:
 
 
 def test_queries_beside_upkeep_neither_fail_nor_miss_a_row(tmp_path: Path) -> None:
-    tables, stop, errors = str(tmp_path), threading.Event(), list[Exception]()
+    tables, rounds = str(tmp_path), list[Upkeep]()
     create_missing(tables)
-    rounds: list[Upkeep] = []
 
     def keep() -> None:
-        try:
-            while not stop.is_set():
-                append(tables, len(rounds), NOW - timedelta(days=9))
-                rounds.append(keep_up(tables, TABLES[METRICS], PLAN, NOW))
-        # The test reports whatever it is.
-        except Exception as error:
-            errors.append(error)
+        append(tables, len(rounds), NOW - timedelta(days=9))
+        rounds.append(keep_up(tables, TABLES[METRICS], PLAN, NOW))
 
-    thread = threading.Thread(target=keep)
-    thread.start()
-    try:
+    with repeating(keep):
         for number in range(KEPT):
             append(tables, number, NOW)
             counted = query(tables, COUNT, NOW)
             assert counted.rows == ((number + 1,),)
             assert len(read_rows(tables, NOW)) >= number + 1
-    finally:
-        stop.set()
-        thread.join()
 
-    assert errors == []
     assert sum(done.deleted_rows or 0 for done in rounds) > 0
     assert sum(done.merged_files or 0 for done in rounds) > 0

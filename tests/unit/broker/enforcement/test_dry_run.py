@@ -7,7 +7,7 @@ from broker.enforcement.levers.registry import levers
 from broker.enforcement.model import Clocks, EnforcementRecord, Target
 from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.reconcile import Enforcer
-from broker.enforcement.store.leases_of_others import leases_of_others
+from broker.enforcement.store.lease_topic import leases_of_others
 from broker.errors import BrokerError, BrokerUnreachableError, LeaseStoreError, TopicMissingError
 from broker.kafka.quota_entity import QuotaEntity
 from tables.errors import TableError, TableNotFoundError

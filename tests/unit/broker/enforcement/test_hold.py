@@ -2,8 +2,8 @@ from unittest.mock import PropertyMock, patch
 
 import pytest
 
-from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.canary import CANARY
+from broker.enforcement.levers.hold import Hold
 from broker.enforcement.model import Clocks, Target
 from broker.enforcement.notices import Notice
 from broker.errors import BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
@@ -276,17 +276,17 @@ class TestBrokersWithoutTheClass:
         found = {1: HOLD_AUTHORIZER, 2: STOCK, 3: ""}
         steady = [0]
         notices = list[Notice]()
-        authorizers = Authorizers(lambda: found, Clocks(lambda: START_MS, lambda: steady[0]), notices.append)
-        assert authorizers.unavailable_reason() == "not every broker has the authorizer (not 2, 3)"
+        hold = Hold(World().holds, lambda: found, Clocks(lambda: START_MS, lambda: steady[0]), notices.append)
+        assert hold.unavailable_reason() == "not every broker has the authorizer (not 2, 3)"
         assert [notice.why.split(":")[0] for notice in notices] == [
             f"broker 1 has {HOLD_AUTHORIZER}",
             f"broker 2 has {STOCK}",
             "broker 3 has no authorizer",
         ]
         found |= {2: HOLD_AUTHORIZER, 3: HOLD_AUTHORIZER}
-        assert authorizers.unavailable_reason() != ""
+        assert hold.unavailable_reason() != ""
         steady[0] += 30_000
-        assert (authorizers.unavailable_reason(), len(notices)) == ("", 5)
+        assert (hold.unavailable_reason(), len(notices)) == ("", 5)
 
     def test_an_unavailable_answer_counts_as_no_at_first_and_later_as_the_last_answer(self) -> None:
         answers: list[dict[int, str]] = []
@@ -298,12 +298,12 @@ class TestBrokersWithoutTheClass:
                 raise BrokerUnreachableError(msg)
             return answers.pop()
 
-        authorizers = Authorizers(ask, Clocks(lambda: START_MS, lambda: steady[0]), lambda _: None)
-        assert authorizers.unavailable_reason() == "the brokers' authorizers can't be read (no right)"
+        hold = Hold(World().holds, ask, Clocks(lambda: START_MS, lambda: steady[0]), lambda _: None)
+        assert hold.unavailable_reason() == "the brokers' authorizers can't be read (no right)"
         answers.append({1: HOLD_AUTHORIZER})
         for _ in range(2):
             steady[0] += 30_000
-            assert authorizers.unavailable_reason() == ""
+            assert hold.unavailable_reason() == ""
 
 
 class TestAddresses:

@@ -6,7 +6,7 @@ import pytest
 from broker.enforcement.escalation import Escalation
 from broker.enforcement.levers.base import StepName, TargetLimits
 from broker.enforcement.levers.client_quota import next_step
-from broker.enforcement.levers.user_targets import is_library_default, user_targets
+from broker.enforcement.levers.request_percentage import is_library_default, user_targets
 from broker.enforcement.model import (
     MAX_LEASE_MS,
     Lease,

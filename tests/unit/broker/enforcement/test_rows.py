@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from broker.enforcement.model import AlertRecord, EnforcementRecord, Lease, LeaseRecord, ReleaseOrder, Target
-from broker.enforcement.store.rows import ACTIONS, action_row, records_of
+from broker.enforcement.store.tables import ACTIONS, action_row, records_of
 from broker.kafka.quota_entity import QuotaEntity
 from tables.schema.specs import TABLES
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.log.line_cutter import LineCutter
+from broker.log.log_file import LineCutter
 
 
 @given(lines=st.lists(st.binary(max_size=40)), cuts=st.lists(st.integers(1, 30)), rest=st.binary(max_size=30))
@@ -23,7 +23,7 @@ def test_however_a_file_is_cut_into_chunks_its_lines_are_the_same(
 
 
 def test_of_a_line_that_is_too_long_the_beginning_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.log.line_cutter.MAX_LINE_BYTES", 10_000)
+    monkeypatch.setattr("broker.log.log_file.MAX_LINE_BYTES", 10_000)
     cutter = LineCutter()
     chunks = [b"one\n" + b"x" * 6_000, *[b"x" * 6_000] * 50, b"y\ntwo\n"]
 

@@ -45,6 +45,15 @@ def append(path: Path, text: bytes) -> None:
         file.write(text)
 
 
+@pytest.fixture
+def file(path: Path, follow: Callable[[], LogFile]) -> LogFile:
+    """A followed file with a line that was read."""
+    file = follow()
+    append(path, b"one\n")
+    assert read_all(file) == [b"one"]
+    return file
+
+
 def age(path: Path, seconds: int) -> None:
     """Files made within one tick of the clock would have the same age."""
     now = path.stat().st_mtime_ns
@@ -76,10 +85,7 @@ def test_a_file_may_appear_later(path: Path, follow: Callable[[], LogFile]) -> N
     assert read_all(file) == [b"one"]
 
 
-def test_rotation_loses_nothing(path: Path, follow: Callable[[], LogFile]) -> None:
-    file = follow()
-    append(path, b"one\n")
-    assert read_all(file) == [b"one"]
+def test_rotation_loses_nothing(path: Path, file: LogFile) -> None:
     append(path, b"two\n")
     path.rename(path.with_name("log.1"))
     append(path, b"three\n")
@@ -87,10 +93,7 @@ def test_rotation_loses_nothing(path: Path, follow: Callable[[], LogFile]) -> No
     assert (file.rotations, file.truncations) == (1, 0)
 
 
-def test_rotation_twice_between_two_looks_loses_nothing(path: Path, follow: Callable[[], LogFile]) -> None:
-    file = follow()
-    append(path, b"one\n")
-    assert read_all(file) == [b"one"]
+def test_rotation_twice_between_two_looks_loses_nothing(path: Path, file: LogFile) -> None:
     # As log4j 1 does: the numbers move on.
     path.rename(path.with_name("log.2"))
     age(path.with_name("log.2"), 20)
@@ -130,10 +133,7 @@ def test_rotation_many_times_while_nobody_looked_loses_nothing(
     assert second.lost_files == 0
 
 
-def test_a_file_that_is_compressed_during_reading_is_read_once(path: Path, follow: Callable[[], LogFile]) -> None:
-    file = follow()
-    append(path, b"one\n")
-    assert read_all(file) == [b"one"]
+def test_a_file_that_is_compressed_during_reading_is_read_once(path: Path, file: LogFile) -> None:
     append(path, b"two\n")
     rotated = path.rename(path.with_name("log.1"))
     age(rotated, 10)
@@ -155,10 +155,7 @@ def test_truncation_begins_anew(path: Path, follow: Callable[[], LogFile]) -> No
     assert file.truncations == 1
 
 
-def test_truncation_is_noticed_when_more_was_written_than_before(path: Path, follow: Callable[[], LogFile]) -> None:
-    file = follow()
-    append(path, b"one\n")
-    assert read_all(file) == [b"one"]
+def test_truncation_is_noticed_when_more_was_written_than_before(path: Path, file: LogFile) -> None:
     path.write_bytes(b"a longer line than before\nand another\n")
     assert read_all(file) == [b"a longer line than before", b"and another"]
 
@@ -348,10 +345,7 @@ def test_a_damaged_position_file_is_a_clear_error(tmp_path: Path, saved: str) ->
         load_checkpoint(path)
 
 
-def test_a_pipe_in_the_place_of_the_log_holds_up_nobody(path: Path, follow: Callable[[], LogFile]) -> None:
-    file = follow()
-    append(path, b"one\n")
-    assert read_all(file) == [b"one"]
+def test_a_pipe_in_the_place_of_the_log_holds_up_nobody(path: Path, file: LogFile) -> None:
     path.unlink()
     os.mkfifo(path)
 
@@ -359,12 +353,7 @@ def test_a_pipe_in_the_place_of_the_log_holds_up_nobody(path: Path, follow: Call
         read_all(file)
 
 
-def test_folders_and_pipes_that_are_called_like_rotated_logs_are_left_alone(
-    path: Path, follow: Callable[[], LogFile]
-) -> None:
-    file = follow()
-    append(path, b"one\n")
-    assert read_all(file) == [b"one"]
+def test_folders_and_pipes_that_are_called_like_rotated_logs_are_left_alone(path: Path, file: LogFile) -> None:
     os.mkfifo(path.with_name(f"{path.name}.2"))
     path.with_name(f"{path.name}.3.gz").mkdir()
 

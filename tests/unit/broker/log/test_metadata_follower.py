@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import MetadataLogError
-from broker.log import metadata_follower
-from broker.log.metadata_follower import MetadataFollower
+from broker.log import metadata_blocks
+from broker.log.metadata_blocks import MetadataFollower
 from tests.kits.metadata_log_kit import OTHER_RECORD, batch, ids_record, write
 
 FIRST, SECOND, THIRD = (f"{offset:020d}.log" for offset in (0, 500, 900))
@@ -128,7 +128,7 @@ def test_in_whatever_steps_it_is_read_the_blocks_are_the_same(
     write(folder, FIRST, *batches)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metadata_follower, "STEP_BYTES", step)
+        patch.setattr(metadata_blocks, "STEP_BYTES", step)
         found = firsts(MetadataFollower(), folder, looks=3 * len(others))
 
     assert found == [1000 * number for number in range(len(others))]

@@ -10,8 +10,7 @@ import pytest
 
 from broker.errors import ClusterRequestError
 from broker.tap import asking
-from broker.tap.answer_file import load_answers, save_answers
-from broker.tap.asking import AskBrokers, Asking, ask_brokers
+from broker.tap.asking import AskBrokers, Asking, ask_brokers, load_answers, save_answers
 from broker.tap.broker_watch import BrokerWatch
 from broker.tap.known_ids import KnownIds, Watched
 

@@ -71,6 +71,6 @@ def test_the_next_run_goes_on_where_the_last_one_ended(watches: Watches, tmp_pat
     with (tmp_path / FIRST).open("ab") as file:
         file.write(batch(ids_record(1, 5, 2000)))
 
-    second.restore(first.position)
+    second.follower.position = first.follower.position
 
     assert [each.first_producer_id for each in second.read(watches, 0.0)] == [1000]

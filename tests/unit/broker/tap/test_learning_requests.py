@@ -6,7 +6,7 @@ import pytest
 from broker.errors import TopicError
 from broker.tap import learning_requests
 from broker.tap.learning_requests import LearningRequests
-from wire.learning_request import LearningRequest
+from wire.records import LearningRequest
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000

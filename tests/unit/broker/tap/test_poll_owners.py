@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import OwnersFileError
-from broker.tap.poll_owners import OwnerPatterns
+from broker.tap.poll_placing import OwnerPatterns
 
 YAML = """
 - topic: orders*

@@ -6,8 +6,7 @@ import pytest
 from broker.errors import ClusterRequestError
 from broker.kafka.acls import Acl, AclResource, Acls
 from broker.tap.acl_owners import Owner, OwnerReason
-from broker.tap.poll_owners import OwnerPatterns, OwnerRule
-from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
+from broker.tap.poll_placing import OwnerPatterns, OwnerRule, PollOwners, PollPlacement, Unattributed, UnattributedTopic
 
 
 class Cluster(Acls):

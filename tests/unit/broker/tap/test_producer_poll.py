@@ -10,8 +10,7 @@ from broker.errors import BrokerUnreachableError
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import ProducersAdmin
 from broker.tap import producer_poll, tap_output
-from broker.tap.poll_owners import OwnerPatterns, OwnerRule
-from broker.tap.poll_placing import PollOwners
+from broker.tap.poll_placing import OwnerPatterns, OwnerRule, PollOwners
 from broker.tap.producer_poll import ProducerPoll
 from wire.event_record import events_of
 from wire.records import ProduceEvent
