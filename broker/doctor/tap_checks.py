@@ -31,7 +31,7 @@ def check_taps(watches: Iterable[WatchedBroker]) -> Iterator[Finding]:
                 unread = f"{known.lag_records} records" if known.lag_records else f"{known.behind_bytes} bytes"
                 yield wrong(subject, f"the tap is {unread} behind", "look at the CPU of the tap and its broker")
     if not blind:
-        yield ok("taps", f"{watched} brokers are watched")
+        yield ok("taps", f"brokers that are watched: {watched}")
 
 
 def check_clocks(heartbeats: Iterable[DatedHeartbeat]) -> Iterator[Finding]:
@@ -43,4 +43,4 @@ def check_clocks(heartbeats: Iterable[DatedHeartbeat]) -> Iterator[Finding]:
             text = f"{abs(skew_ms) / 1000:.0f} s {side} the brokers' clock"
             yield wrong(f"clock of {host}", text, f"synchronise the clock of {host} (chronyc makestep)")
     if skews and all(abs(skew_ms) <= MAX_CLOCK_SKEW_MS for skew_ms in skews.values()):
-        yield ok("clocks", f"{len(skews)} hosts of taps agree with the brokers within {MAX_CLOCK_SKEW_MS // 1000} s")
+        yield ok("clocks", f"within {MAX_CLOCK_SKEW_MS // 1000} s of the brokers; hosts of taps: {len(skews)}")

@@ -45,10 +45,10 @@ _MARKS = {Verdict.OK: "✓", Verdict.WARNING: "!", Verdict.WRONG: "✗"}
 _COLUMNS = ("", "check", "found", "remedy")
 _HEALTH = "SELECT silent_seconds, saturated_principals, learning_principals, quarantined_hour FROM stream_health"
 _STREAM_WARNINGS = {
-    "learning_principals": ("principals learn, so nothing is charged to them yet", "docs/tap.md#newly-watched-brokers"),
-    "saturated_principals": ("principals are saturated, so nothing is enforced on them", "docs/limits.md"),
+    "learning_principals": ("principal(s) learn: nothing is charged to them yet", "docs/tap.md#newly-watched-brokers"),
+    "saturated_principals": ("principal(s) are saturated: nothing is enforced on them", "docs/limits.md"),
     "quarantined_hour": (
-        "records of the last hour were no produce events",
+        "record(s) of the last hour were no produce events",
         "pid-quota sql 'SELECT * FROM quarantined_events ORDER BY record_timestamp DESC LIMIT 9'",
     ),
 }
