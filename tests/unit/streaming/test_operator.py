@@ -37,12 +37,10 @@ def frame(
     at_ms: int = 0,
     principal: str = "User:a",
     partition: int = 0,
-    client: str = "app",
-    address: str | None = None,
     asked_at_ms: int | None = None,
 ) -> pd.DataFrame:
-    each = {"principal": principal, "partition": partition, "client_id": client, "address": address}
-    columns = {name: [value] * len(pids) for name, value in (each | {"asked_at_ms": asked_at_ms}).items()}
+    each = {"principal": principal, "partition": partition, "client_id": "app", "asked_at_ms": asked_at_ms}
+    columns = {name: [value] * len(pids) for name, value in each.items()}
     return frame_of(PRE_AGGREGATE.packing.rows(exploded(event_table(pids, [NOW_MS + at_ms] * len(pids), **columns))))
 
 
