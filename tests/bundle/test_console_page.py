@@ -25,7 +25,7 @@ PAGES = {
 }
 LOOKS = {"light": (WIDE, False), "dark": (WIDE, True), "phone": (PHONE, False)}
 ENTER, ESCAPE, TAB = "\ue007", "\ue00c", "\ue004"
-LARGEST_PICTURE, TALLEST_PICTURE = 150_000, 1_350
+LARGEST_PICTURE, TALLEST_PICTURE = 170_000, 1_350
 
 pytestmark = browser_kit.NEEDS_CHROMIUM
 
