@@ -67,8 +67,9 @@ def here(line: str, cluster: LocalBroker, folder: Path) -> list[str]:
 
 
 def test_each_command_works_as_it_is_written(
-    cluster: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    cluster: LocalBroker, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("PID_QUOTA_JARS", str(jars))
     monkeypatch.chdir(tmp_path)
     for user, password in USERS.items():
         (tmp_path / f"{user}.properties").write_text(settings_file(user, password))
@@ -82,6 +83,10 @@ def test_each_command_works_as_it_is_written(
                 stack.callback(following.end, signal.SIGTERM)
             elif arguments[0] == "doctor":
                 wait_until(partial(succeeds, arguments), "nothing is wrong")
+            elif arguments[0] == "suggest-quotas":
+                # README says that it takes some hours of history.
+                assert run(arguments) == 1
+                assert "let the stream run past its learning time first" in capfd.readouterr().err
             else:
                 assert run(arguments) == 0, (line, capfd.readouterr())
             if arguments[0] == "stream":
