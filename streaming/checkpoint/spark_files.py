@@ -25,7 +25,7 @@ def newest_batch(checkpoint: str, otherwise: str = START_ANEW) -> int | None:
 
     Args:
         checkpoint: Folder of a query's checkpoint.
-        otherwise: What to do where no file may be deleted alone.
+        otherwise: Advice for the message if deleting one file does not repair the checkpoint.
 
     Raises:
         CheckpointDamagedError: If `metadata`, the newest file of `commits`, one of the newest two of `offsets`, or one

@@ -67,7 +67,7 @@ class FollowedTable:
         return self._table.version() != before
 
     def has_news(self) -> bool:
-        """Return whether the commit after the open version is there, once per version: a look at a local file."""
+        """Return True once for each commit newer than the open version; looks for its file in a local log only."""
         if self._table is None or "://" in self._tables:
             return False
         version = self._table.version() + 1
