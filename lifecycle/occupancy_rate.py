@@ -65,11 +65,15 @@ class Rates:
 
     today: Rate
     lately: Rate | None = None
+    is_usual: bool = False
+    """Whether ids came as fast yesterday at about this time, as in work hours."""
 
     @property
-    def highest_first(self) -> tuple[Rate, ...]:
-        """The known rates, the higher first."""
-        return (self.today,) if self.lately is None else (self.lately, self.today)
+    def likeliest_first(self) -> tuple[Rate, ...]:
+        """The known rates: the higher first, unless it is usual."""
+        if self.lately is None:
+            return (self.today,)
+        return (self.today, self.lately) if self.is_usual else (self.lately, self.today)
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = 
     hand_outs = _HandOuts.of(census, broker_id)
     if held and hand_outs.entries.sum() >= _BOUND_SHARE * held:
         today = hand_outs.rate(expiration_ms)
-        return Rates(today, hand_outs.lately(expiration_ms, today))
+        lately = hand_outs.lately(expiration_ms, today)
+        return Rates(today, lately, lately is not None and hand_outs.is_usual(lately))
     usable = [each for each in earlier if MIN_AGE_MS <= each.age_ms <= _longest_age_ms(expiration_ms)]
     if usable:
         today = _by_census(held, max(usable, key=lambda each: each.age_ms), expiration_ms)
@@ -150,10 +155,7 @@ class _HandOuts:
         return Rate(float(self.entries[:counted].sum()) * _HOUR_MS / span_ms, HAND_OUTS, counted, span_ms)
 
     def lately(self, expiration_ms: int, today: Rate) -> Rate | None:
-        """Return the highest significant rate over a part of the last hour.
-
-        None if it is not above today's, or not above that of the same time of yesterday: work hours are no flood.
-        """
+        """Return the highest significant rate over a part of the last hour; None if it is not above today's."""
         known = int(np.searchsorted(self.ages_ms, min(_HOUR_MS, expiration_ms), side="right"))
         if known < MIN_PIDS:
             return None
@@ -165,18 +167,18 @@ class _HandOuts:
         rates = np.minimum(come[1:], 2 * later) / spans_ms
         surely = np.where(counted >= MIN_PIDS, rates * (1 - _ERRORS / np.sqrt(counted)), 0.0)
         best = int(surely.argmax())
-        if surely[best] * _HOUR_MS <= max(today.pids_per_hour, self._yesterdays_peak()):
+        if surely[best] * _HOUR_MS <= today.pids_per_hour:
             return None
         # The best span is the best by chance, too: a longer one at about that rate is more exact.
         alike = (counted >= MIN_PIDS) & (rates >= rates[best] * (1 - 1 / math.sqrt(best + 1)))
         best = int(np.flatnonzero(alike)[-1])
         return Rate(float(rates[best]) * _HOUR_MS, HAND_OUTS, best + 1, float(spans_ms[best]))
 
-    def _yesterdays_peak(self) -> float:
-        """Return the highest rate per hour of half an hour, from 18 to 25 hours ago."""
+    def is_usual(self, lately: Rate) -> bool:
+        """Whether a recent rate is not significantly above that of some half hour from 18 to 25 hours ago."""
         bins = np.arange(*_YESTERDAY_HOURS, _PEAK_HOURS) * _HOUR_MS
         found, _ = np.histogram(self.ages_ms, bins, weights=self.entries)
-        return float(found.max(initial=0.0)) / _PEAK_HOURS
+        return _surely(lately) <= float(found.max(initial=0.0)) / _PEAK_HOURS
 
 
 # Without them

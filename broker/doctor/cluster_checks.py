@@ -1,13 +1,13 @@
 """Checks of brokers, rights, topics and client quotas."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from broker.doctor.findings import Finding, ok, warning, wrong
 from broker.kafka.acls import AUTHORIZER
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.own_rights import OwnRights
-from broker.kafka.quota_entity import REQUEST_PERCENTAGE
+from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.kafka.reporters import SETTING
 from broker.kafka.roles import HOLDS, RIGHTS, Role
@@ -16,6 +16,8 @@ from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
 
 _MAX_NAMED = 5
+_RETENTION = "retention.ms"
+_STOCK_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 BrokerSettings = Mapping[int, Mapping[str, Mapping[str, Any]]]
 """The described settings of each broker."""
 
@@ -50,6 +52,11 @@ def check_authorizer(found: BrokerSettings) -> Iterator[Finding]:
     if not without:
         yield ok("holds", f"all brokers run {HOLD_AUTHORIZER}")
         return
+    others = sorted({*classes.values()} - {HOLD_AUTHORIZER, _STOCK_AUTHORIZER})
+    if others:
+        text = f"not possible with the authorizer {others[0] or '(none)'}: a lease slows known producers, too"
+        yield warning("holds", text, "docs/authorizer.md")
+        return
     remedy = f"authorizer.class.name={HOLD_AUTHORIZER} in server.properties of {_brokers(without)} (docs/authorizer.md)"
     if len(without) < len(classes):
         yield wrong("holds", f"not {HOLD_AUTHORIZER} on {_brokers(without)}: no user can be held", remedy)
@@ -64,7 +71,9 @@ def check_rights(own: OwnRights, role: Role, who: str, *, with_holds: bool) -> I
     missing = own.missing(needed)
     remedy = f"pid-quota topics create --{role.value}-principal {who}"
     for right in missing:
-        yield wrong(subject, f"{who} lacks {right.words}: {right.without}", remedy)
+        # Where the brokers hide whether they deny by default, rights on what others use are skipped without it.
+        more = " --deny-by-default (docs/doctor.md)" if right.is_shared else ""
+        yield wrong(subject, f"{who} lacks {right.words}: {right.without}", remedy + more)
     if not missing:
         yield ok(subject, f"{who} has all {len(needed)}")
 
@@ -74,35 +83,42 @@ def check_topics(setup: TopicSetup) -> Iterator[Finding]:
     found = setup.describe(plan_topics())
     missing = [each.name for each in found if each.action == "missing"]
     if missing:
-        yield wrong("topics", f"missing: {', '.join(missing)}", "pid-quota topics create")
+        yield wrong("topics", f"missing, or hidden from this user: {', '.join(missing)}", "pid-quota topics create")
+    wrong_ones = 0
     for each in found:
-        # Somebody may want another retention: only the settings that make results wrong count.
-        differs = [difference for difference in each.differences if difference.setting != "retention.ms"]
-        for difference in differs:
-            text = f"{difference.setting} is {difference.found}, not {difference.wanted}"
-            yield wrong(f"topic {each.name}", text, "pid-quota topics create --alter")
-    if not missing and not any(each.differences for each in found):
+        retention = next((each.found for each in each.differences if each.setting == _RETENTION), None)
+        for difference in each.differences:
+            # Somebody may want another retention: only the settings that make results wrong count.
+            if difference.setting != _RETENTION:
+                wrong_ones += 1
+                text = f"{difference.setting} is {difference.found}, not {difference.wanted}"
+                yield wrong(f"topic {each.name}", text, _topic_remedy(difference.setting, retention))
+    if not missing and not wrong_ones:
         yield ok("topics", f"{len(found)} topics with their settings")
 
 
-def check_client_quotas(quotas: ClientQuotas) -> Iterator[Finding]:
-    """Find client quotas that take precedence over a lease on a whole user."""
-    narrow = [
-        entity
+def _topic_remedy(setting: str, retention_ms: str | None) -> str:
+    """Return the remedy of a difference; `--alter` sets the retention, too, so it is given as it is."""
+    if setting == "partitions":
+        return "delete the topic while nobody uses it, then pid-quota topics create"
+    hours = f" --retention-hours {int(retention_ms) // 3_600_000}" if retention_ms and retention_ms.isdigit() else ""
+    return f"pid-quota topics create --alter{hours}"
+
+
+def check_client_quotas(quotas: ClientQuotas, leased: Collection[QuotaEntity]) -> Iterator[Finding]:
+    """Find client quotas of others that take precedence over a lease on a whole user; `leased` have ours."""
+    found = [
+        f"client id {entity.client_id} of User:{entity.user}"
         for entity, values in quotas.describe_all().items()
-        if entity.user is not None and entity.client_id is not None and REQUEST_PERCENTAGE in values
+        if entity.user and entity.client_id and REQUEST_PERCENTAGE in values and entity not in leased
     ]
-    for entity in narrow[:_MAX_NAMED]:
-        whose = f"client id {entity.client_id} of User:{entity.user}"
+    found += [f"each client id of User:{user}" for user in quotas.users_with_default_clients(REQUEST_PERCENTAGE)]
+    for whose in found[:_MAX_NAMED]:
         text = f"{whose} has its own {REQUEST_PERCENTAGE}, which a lease on the user does not change"
-        remedy = (
-            f"kafka-configs.sh --alter --entity-type users --entity-name {entity.user} --entity-type clients "
-            f"--entity-name {entity.client_id} --delete-config {REQUEST_PERCENTAGE}"
-        )
-        yield warning("client quotas", text, remedy)
-    if len(narrow) > _MAX_NAMED:
-        yield warning("client quotas", f"{len(narrow) - _MAX_NAMED} more of this kind", "kafka-configs.sh --describe")
-    if not narrow:
+        yield warning("client quotas", text, "docs/enforcement.md: another lever, or no such quota")
+    if len(found) > _MAX_NAMED:
+        yield warning("client quotas", f"{len(found) - _MAX_NAMED} more of this kind", "kafka-configs.sh --describe")
+    if not found:
         yield ok("client quotas", "none takes precedence over a lease")
 
 

@@ -1,11 +1,11 @@
 """Checks of the enforcer: whether one runs, and whether leases end."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaException
 
 from broker.doctor.findings import Finding, ok, warning, wrong
-from broker.enforcement.model import EnforcementRecord, open_leases
+from broker.enforcement.model import Lease
 from broker.errors import RequestNotAllowedError
 from broker.kafka.errors import name_of, reason_of, unreachable
 from broker.kafka.roles import OUR_GROUPS
@@ -14,7 +14,8 @@ from wire.topics import ENFORCER_TOPIC
 
 LATE_MS = 30_000
 """A lease that is open for so long after its end: an enforcer ends leases within a second."""
-_START = "pid-quota enforce --apply"
+_START = "pid-quota enforce --apply --tables …"
+_RELEASE = "pid-quota enforce --release-all --tables …"
 
 
 def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
@@ -31,22 +32,20 @@ def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S)
         raise unreachable(settings["bootstrap.servers"], reason_of(error)) from error
 
 
-def check_enforcer(
-    hosts: Sequence[str], records: Callable[[], Sequence[EnforcementRecord]], now_ms: int
-) -> Iterator[Finding]:
-    """Check that an enforcer runs if there are leases, and that it ends them.
-
-    `records` reads the lease topic.
-    """
-    leases = [*open_leases(records()).values()]
+def check_enforcer(hosts: Sequence[str], leases: Sequence[Lease], now_ms: int) -> Iterator[Finding]:
+    """Check that an enforcer runs, and that it ends leases."""
     late = [lease for lease in leases if now_ms - lease.until_ms > LATE_MS]
     if late:
         named = ", ".join(f"{lease.principal} ({lease.target})" for lease in late[:5])
-        remedy = _START if not hosts else "pid-quota enforce --release-all"
-        yield wrong("leases", f"{len(late)} should have ended: {named}", remedy)
+        yield wrong(
+            "leases", f"{len(late)} should have ended: {named}", _RELEASE if hosts else f"{_START}, or {_RELEASE}"
+        )
     else:
         yield ok("leases", f"{len(leases)} in force, none overdue")
     if hosts:
         yield ok("enforcer", f"running on {', '.join(hosts)}")
+    elif leases:
+        text = f"none runs: nobody ends the {len(leases)} leases in force"
+        yield wrong("enforcer", text, f"{_START}, or {_RELEASE}")
     else:
-        yield warning("enforcer", "none runs, so nobody is throttled", _START)
+        yield warning("enforcer", "none runs, and no lease is open: nobody is throttled", _START)

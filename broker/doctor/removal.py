@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from broker.enforcement.model import EnforcementRecord, Lease, open_leases
-from broker.errors import EnforceError, TopicMissingError
+from broker.enforcement.model import Lease
+from broker.errors import EnforceError
 from broker.kafka.grants import Grant, Grants
 from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
@@ -30,17 +30,30 @@ def require_no_enforcer(hosts: Sequence[str]) -> None:
         raise EnforceError(msg)
 
 
-def quota_steps(quotas: ClientQuotas, records: Callable[[], Sequence[EnforcementRecord]]) -> Iterator[Step]:
-    """Yield the restoration of each client quota that a lease changed, and of the canary's."""
-    try:
-        leases = [*open_leases(records()).values()]
-    except TopicMissingError:
-        leases = []
+def quota_steps(
+    quotas: ClientQuotas, leases: Sequence[Lease], note: Callable[[Lease], None], left: Callable[[str], None]
+) -> Iterator[Step]:
+    """Yield the restoration of each client quota that a lease changed, and of the canary's.
+
+    Args:
+        quotas: The brokers' client quotas.
+        leases: The open ones.
+        note: Called with a lease that has ended, so that no later run takes somebody's equal value for ours.
+        left: Called with what is left alone.
+    """
     for lease in leases:
-        if lease.value is not None and quotas.describe(lease.target.entity).get(lease.target.lever) == lease.value:
-            yield Step(f"{lease.target}, back to {_value(lease)}", _altering(quotas, _restored(lease)))
+        if lease.value is None:
+            continue
+        found = quotas.describe(lease.target.entity).get(lease.target.lever)
+        if found == lease.value:
+            change = QuotaChange(lease.target.entity, lease.target.lever, lease.previous)
+            yield Step(
+                f"{lease.target}, back to {_value(lease.previous)}", partial(_restore, quotas, change, lease, note)
+            )
+        elif found != lease.previous:
+            left(f"{lease.target} is {_value(found)}, which somebody set after pid-quota: it stays")
     for key in quotas.describe(CANARY):
-        yield Step(f"{key} on {CANARY}", _altering(quotas, QuotaChange(CANARY, key, None)))
+        yield Step(f"{key} on {CANARY}", partial(_alter, quotas, QuotaChange(CANARY, key, None)))
 
 
 def hold_steps(holds: HoldBindings) -> Iterator[Step]:
@@ -49,18 +62,24 @@ def hold_steps(holds: HoldBindings) -> Iterator[Step]:
         yield Step(f"hold on user {hold.user!r}", partial(holds.remove, [hold]))
 
 
-def grant_steps(grants: Grants, plan: Sequence[Grant]) -> Iterator[Step]:
-    """Yield the removal of each right."""
+def grant_steps(
+    grants: Grants, plan: Sequence[Grant], left: Callable[[str], None], servers: str, *, shared: bool
+) -> Iterator[Step]:
+    """Yield the removal of each right; one on what others use may be older, and is left unless `shared`."""
     for each in plan:
-        if each.action == "exists":
+        if each.action == "exists" and (shared or not each.right.is_shared):
             yield Step(f"right {each.words}", partial(grants.remove, [each]))
+        elif each.action == "exists":
+            left(f"right {each.words}, which may be older than pid-quota: {each.command(servers, '--remove')}")
 
 
-def topic_steps(setup: TopicSetup) -> Iterator[Step]:
-    """Yield the deletion of each of our topics."""
+def topic_steps(setup: TopicSetup, left: Callable[[str], None]) -> Iterator[Step]:
+    """Yield the deletion of each of our topics; one with other settings may be somebody else's, and is left."""
     for outcome in setup.describe(plan_topics()):
-        if outcome.action != "missing":
+        if outcome.action == "exists":
             yield Step(f"topic {outcome.name} and its records", partial(setup.delete, outcome.name))
+        elif outcome.action != "missing":
+            left(f"topic {outcome.name}, whose settings are not ours: kafka-topics.sh --delete --topic {outcome.name}")
 
 
 def broker_lines(
@@ -74,6 +93,11 @@ def broker_lines(
     lines = []
     if found["metric.reporters"]:
         where = ", ".join(map(str, found["metric.reporters"]))
+        if any(
+            "DYNAMIC" in str(settings[each]["metric.reporters"].get("config_source"))
+            for each in found["metric.reporters"]
+        ):
+            lines.append(f"run `pid-quota tap unload-class` first: the setting of broker {where} is dynamic")
         lines.append(f"take {reporter} out of metric.reporters on broker {where}")
     if found["authorizer.class.name"]:
         where = ", ".join(map(str, found["authorizer.class.name"]))
@@ -84,18 +108,16 @@ def broker_lines(
     return lines
 
 
-def _value(lease: Lease) -> str:
-    return "none" if lease.previous is None else f"{lease.previous:g}"
+def _value(value: float | None) -> str:
+    return "none" if value is None else f"{value:g}"
 
 
-def _restored(lease: Lease) -> QuotaChange:
-    return QuotaChange(lease.target.entity, lease.target.lever, lease.previous)
+def _restore(quotas: ClientQuotas, change: QuotaChange, lease: Lease, note: Callable[[Lease], None]) -> None:
+    _alter(quotas, change)
+    note(lease)
 
 
-def _altering(quotas: ClientQuotas, change: QuotaChange) -> Callable[[], None]:
-    def run() -> None:
-        (error,) = quotas.alter([change]).values()
-        if error is not None:
-            raise error
-
-    return run
+def _alter(quotas: ClientQuotas, change: QuotaChange) -> None:
+    (error,) = quotas.alter([change]).values()
+    if error is not None:
+        raise error

@@ -11,19 +11,22 @@ from broker.enforcement.ports import DecisionSource
 from broker.errors import EnforceError
 from broker.kafka.own_rights import OwnRights, lacks
 from broker.kafka.roles import HOLDS, RIGHTS, KafkaRight, Role
+from broker.kafka.topics import DEFAULT_TIMEOUT_S
 from wire.topics import PRODUCE_EVENTS
 
 _MAX_NAMED = 10
 _CHANGES = (AclOperation.WRITE, AclOperation.ALTER_CONFIGS, AclOperation.ALTER)
 
 
-def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool) -> None:
+def require_rights(
+    settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool, timeout_s: float = DEFAULT_TIMEOUT_S
+) -> None:
     """Ask the brokers which operations this user may perform; change nothing.
 
     Raises EnforceError, which names all missing rights, or BrokerUnreachableError. `with_holds` returns whether holds
     can be used.
     """
-    own = OwnRights(settings)
+    own = OwnRights(settings, timeout_s)
     missing = own.missing(_needed(own, with_holds=with_holds, apply=apply))
     if missing:
         raise EnforceError(lacks(settings, Role.ENFORCER, missing))

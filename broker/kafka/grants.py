@@ -36,7 +36,10 @@ class Grant:
         return f"{self.principal}: {self.right.words}"
 
     def command(self, servers: str, tool_option: str = "--add") -> str:
-        """Return the line of Kafka's own tool that grants the right, or takes it back with `--remove`."""
+        """Return the line of Kafka's own tool that grants the right, or takes it back with `--remove`.
+
+        Its user logs in by `--command-config FILE`, which the line leaves out.
+        """
         words = ["kafka-acls.sh", "--bootstrap-server", servers, tool_option]
         words += ["--force"] if tool_option == "--remove" else []
         words += ["--allow-principal", f"'{self.principal}'", "--operation", _tool_name(self.right.operation)]
@@ -72,14 +75,28 @@ class Grants:
     def plan(self, principals: Mapping[Role, str]) -> list[Grant]:
         """Return the rights of each role's principal that exist, are missing or would be skipped."""
         found = {principal: self._bindings_of(principal) for principal in set(principals.values())}
-        return list(
-            dict.fromkeys(
-                Grant(principal, right, self._action(binding_of(principal, right), right, found[principal]))
-                for role, principal in principals.items()
-                for right in RIGHTS[role]
-                if self._with_holds or right is not HOLDS
-            )
+        plan: dict[AclBinding, Grant] = {}
+        for role, principal in principals.items():
+            for right in RIGHTS[role]:
+                if self._with_holds or right is not HOLDS:
+                    # Roles may share a user, and need the same right for different reasons.
+                    acl = binding_of(principal, right)
+                    plan.setdefault(acl, Grant(principal, right, self._action(acl, right, found[principal])))
+        return list(plan.values())
+
+    def has_any(self, right: KafkaRight) -> bool:
+        """Whether any ACL matches the resource of a right: the first one denies it to everybody else."""
+        anybody: Any = None
+        asked = AclBindingFilter(
+            right.kind,
+            right.name,
+            ResourcePatternType.MATCH,
+            anybody,
+            anybody,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
         )
+        return bool(_result(self._admin.describe_acls(asked, request_timeout=self._timeout_s), "can't read ACLs"))
 
     def create(self, plan: Sequence[Grant]) -> list[Grant]:
         """Grant what is missing; return the plan with what was done."""

@@ -16,8 +16,17 @@ from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_PROBE = "pid-quota-rights-"
-"""Prefix of a topic that does not exist: brokers deny it to whoever may not read all topics."""
+_PROBE = "-of-pid-quota-doctor"
+"""End of the name of a topic that does not exist: brokers deny it to whoever may not read all topics."""
+_UNKNOWN = {
+    "UNKNOWN_TOPIC_OR_PART",
+    "LEADER_NOT_AVAILABLE",
+    "COORDINATOR_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "GROUP_ID_NOT_FOUND",
+    "_TIMED_OUT",
+}
+"""Errors of topics and groups that do not exist, or of a young cluster: no right is known to be missing."""
 
 
 class OwnRights:
@@ -60,20 +69,36 @@ class OwnRights:
             asked = self._admin.describe_consumer_groups(
                 [right.name], include_authorized_operations=True, request_timeout=self._timeout_s
             )
-            return right.operation in _operations(asked[right.name])
-        return right.operation in _operations(self._topics([right.name])[right.name])
+            return right.operation in self._operations(asked[right.name])
+        return right.operation in self._operations(self._topics([right.name])[right.name])
 
     def _may_use_every_topic(self, operation: AclOperation) -> bool:
-        probe = f"{_PROBE}{uuid.uuid4().hex}"
-        visible = self._admin.list_topics(timeout=self._timeout_s).topics
+        probe = f"{uuid.uuid4().hex}{_PROBE}"
+        visible = self._admin.metadata(self._timeout_s).topics
         asked = self._topics([probe, *visible])
-        return all(operation in _operations(each) for each in asked.values())
+        return all(operation in self._operations(each) for each in asked.values())
 
     def _topics(self, names: list[str]) -> "Mapping[str, Future[Any]]":
         found: Mapping[str, Future[Any]] = self._admin.describe_topics(
             TopicCollection(names), include_authorized_operations=True, request_timeout=self._timeout_s
         )
         return found
+
+    def _operations(self, asked: "Future[Any]") -> set[AclOperation]:
+        """Return the operations on a topic or group: none if the broker refuses, all if they are not known yet.
+
+        A topic that does not exist has none to show. In a young cluster, topics and groups have no leader or
+        coordinator.
+        """
+        try:
+            found = asked.result().authorized_operations
+        except KafkaException as error:
+            if "AUTHORIZATION" in name_of(error):
+                return set()
+            if name_of(error) in _UNKNOWN:
+                return set(AclOperation)
+            raise unreachable(self._settings["bootstrap.servers"], reason_of(error)) from error
+        return set(AclOperation) if found is None else {*found}
 
 
 def require_rights(settings: Mapping[str, str], role: Role, rights: Iterable[KafkaRight]) -> None:
@@ -91,6 +116,7 @@ def lacks(settings: Mapping[str, str], role: Role, missing: Iterable[KafkaRight]
     """Return the message of all commands about missing rights.
 
     Examples:
+        >>> from broker.kafka.roles import RIGHTS
         >>> lacks({"sasl.username": "tap"}, Role.TAP, RIGHTS[Role.TAP][:1])
         'User:tap lacks WRITE on topic produce-events: run `pid-quota topics create --tap-principal User:tap`'
     """
@@ -98,15 +124,3 @@ def lacks(settings: Mapping[str, str], role: Role, missing: Iterable[KafkaRight]
     who, principal = (f"User:{user}", f"User:{user}") if user else (f"the {role.value}'s principal", "PRINCIPAL")
     named = ", ".join(right.words for right in missing)
     return f"{who} lacks {named}: run `pid-quota topics create --{role.value}-principal {principal}`"
-
-
-def _operations(asked: "Future[Any]") -> set[AclOperation]:
-    """Return the operations on a topic or group: none if the broker refuses, all if they are not known yet.
-
-    A topic that does not exist has none to show. In a young cluster, topics and groups have no leader or coordinator.
-    """
-    try:
-        found = asked.result().authorized_operations
-    except KafkaException as error:
-        return set() if "AUTHORIZATION" in name_of(error) else set(AclOperation)
-    return set(AclOperation) if found is None else {*found}

@@ -12,7 +12,7 @@ from broker.kafka.client import KafkaAdmin
 from broker.kafka.errors import Purpose
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 
-_EXACT, _DEFAULT = 0, 1
+_EXACT, _DEFAULT, _ANY = 0, 1, 2
 _Component = tuple[str, int, str | None]
 _PURPOSE = Purpose("a client quota", "ALTER_CONFIGS and DESCRIBE_CONFIGS", "check that this version of Kafka has it")
 _TIMEOUT_MS = 10_000
@@ -56,6 +56,18 @@ class ClientQuotas(KafkaAdmin):
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
         """Return all quotas of named users, their client ids, and ips; defaults are left out."""
         return self._describe([], strict=False)
+
+    def users_with_default_clients(self, key: str) -> list[str]:
+        """Return the users whose unnamed client ids have a value of their own: it takes precedence over the user's."""
+        components: list[_Component] = [("user", _ANY, None), ("client-id", _DEFAULT, None)]
+        answer = self.ask(DescribeClientQuotasRequest(components=components, strict=True))
+        self.require_no_error(answer)
+        return sorted(
+            part.entity_name
+            for entry in answer.entries or ()
+            for part in entry.entity
+            if part.entity_type == "user" and part.entity_name and any(each.key == key for each in entry.values)
+        )
 
     def own_addresses(self) -> set[str]:
         """Return the addresses of the brokers and of this host in Kafka's notation, looked up every 30 s."""

@@ -12,6 +12,8 @@ from wire.topics import (
     ENFORCER_TOPIC,
     LEARNING_REQUESTS,
     PRODUCE_EVENTS,
+    PRODUCER_ID_BLOCKS,
+    PRODUCER_INITS,
     TAP_STATUS,
     topic_settings,
 )
@@ -87,6 +89,12 @@ RIGHTS: Mapping[Role, tuple[KafkaRight, ...]] = {
     Role.TAP: (
         *_topic(AclOperation.WRITE, *_WRITTEN, without="the tap can't report"),
         *_topic(AclOperation.READ, TAP_STATUS, BROKER_LOGS, LEARNING_REQUESTS, without="the tap can't start"),
+        # Whatever others' ACLs say: our topics have ACLs, so READ on all topics may be skipped, and is not enough.
+        *_topic(
+            AclOperation.READ,
+            *(PRODUCE_EVENTS, PRODUCER_INITS, PRODUCER_ID_BLOCKS),
+            without="the tap can't ask for older PIDs: nothing is charged for the first hour",
+        ),
         _GROUPS,
         _cluster(AclOperation.DESCRIBE, "the tap can't ask for older PIDs: nothing is charged for the first hour"),
         *_topic(
@@ -115,6 +123,7 @@ RIGHTS: Mapping[Role, tuple[KafkaRight, ...]] = {
         _cluster(AclOperation.DESCRIBE, "the brokers hide ACLs and rights"),
         _cluster(AclOperation.DESCRIBE_CONFIGS, "the brokers hide their settings and quotas"),
         *_topic(AclOperation.READ, EVERY_TOPIC, without="partial answers of occupancy and why"),
+        *_topic(AclOperation.READ, *_OURS, without="doctor and tap status see nothing of it"),
         *_topic(AclOperation.DESCRIBE_CONFIGS, *_OURS, without="doctor can't compare the settings of topics"),
         _GROUPS,
     ),

@@ -136,7 +136,7 @@ def _outlook(
         settings.transactional_id_ms,
         settings.check_interval_ms,
         taken.missing.get(broker_id, 0),
-        tuple(_forecast(census, broker_id, rate, limit) for rate in rates.highest_first),
+        tuple(_forecast(census, broker_id, rate, limit) for rate in rates.likeliest_first),
     )
 
 

@@ -39,6 +39,9 @@ from wire.holds import HOLD_AUTHORIZER
 _SILENCE_MS = 300_000
 """An alert reports a stream that writes nothing for so long."""
 
+RIGHTS_TIMEOUT_S = 15.0
+"""Of the question which rights this user has."""
+
 
 @dataclass(frozen=True)
 class EnforceJob:
@@ -135,7 +138,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
     tables = stack.enter_context(open_store(job.tables))
     clock = BrokerClock(settings, time_) if job.apply else None
     lock = _lock(stack, settings) if job.apply else None
-    require_rights(settings, with_holds=with_holds, apply=job.apply)
+    require_rights(settings, with_holds=with_holds, apply=job.apply, timeout_s=RIGHTS_TIMEOUT_S)
     if isinstance(lock, EnforcerLockError):
         raise lock
     if clock is not None:

@@ -1,17 +1,18 @@
 """`pid-quota topics`: creates and describes our topics, and grants each role its rights."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from broker.errors import ClusterRequestError
+from broker.errors import ClusterRequestError, TopicError
 from broker.kafka.acls import Acls
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
 from broker.kafka.grants import Grant, Grants
 from broker.kafka.holds import HoldBindings
+from broker.kafka.roles import Role
 from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, TopicOutcome, TopicSetup, plan_topics
 from broker.kafka.topics import DEFAULT_PARTITIONS
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
@@ -32,8 +33,9 @@ topics = typer.Typer(add_completion=False, no_args_is_help=True)
 
 _RetentionOption = Annotated[int, typer.Option(min=1, help="Retention of the topics that are not compacted.")]
 _SKIPPED = (
-    "skipped: the brokers set allow.everyone.if.no.acl.found, and hide its value. If it is true, everybody has these "
-    "rights, and their first ACL would take them from all other users. If it is false, add --deny-by-default"
+    "skipped: the brokers set allow.everyone.if.no.acl.found and hide its value, or do not show it. If it is true, "
+    "everybody has these rights where no other ACL matches, and their first ACL would take them from all other users. "
+    "If it is false, add --deny-by-default"
 )
 
 
@@ -71,6 +73,8 @@ def create(
     grants = granting(kafka, deny_by_default=deny_by_default) if who else None
     # Read before anything is made: a missing right ends the command here.
     plan = grants.plan(who) if grants else []
+    if grants and not deny_by_default:
+        require_all_named(grants, plan, who, setup.describe(plans))
     if dry_run:
         _show(setup.describe(plans), as_json)
     else:
@@ -80,7 +84,8 @@ def create(
     if dry_run and not as_json:
         for each in plan:
             if each.action == "missing":
-                output().print(printable(each.command(bootstrap_servers)), soft_wrap=True)
+                login = f" --command-config {kafka_config}" if kafka_config else ""
+                output().print(printable(each.command(bootstrap_servers) + login), soft_wrap=True)
 
 
 @topics.command()
@@ -93,6 +98,25 @@ def describe(
     """Show which of our topics exist and which settings differ; changes nothing."""
     setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
     _show(setup.describe(plan_topics(retention_hours=retention_hours)), as_json)
+
+
+def require_all_named(
+    grants: Grants, plan: Sequence[Grant], who: Mapping[Role, str], topics_found: Sequence[TopicOutcome]
+) -> None:
+    """Refuse first ACLs on topics in use that leave out a role: they would lock it out.
+
+    Raises:
+        TopicError: If a role is not named, and brokers may allow what no ACL names.
+    """
+    absent = [role.value for role in (Role.TAP, Role.STREAM, Role.ENFORCER, Role.OPERATOR) if role not in who]
+    in_use = {outcome.name for outcome in topics_found if outcome.action != "missing"}
+    first = [each for each in plan if each.action == "missing" and each.right.name in in_use]
+    if absent and any(not grants.has_any(each.right) for each in first):
+        msg = (
+            f"these would be the first ACLs on topics in use, and lock out the {', '.join(absent)}: name the "
+            "principals of all roles in one command, or add --deny-by-default if the brokers deny what no ACL allows"
+        )
+        raise TopicError(msg)
 
 
 def granting(kafka: KafkaConfig, *, deny_by_default: bool) -> Grants:

@@ -20,11 +20,13 @@ from broker.doctor.cluster_checks import (
 from broker.doctor.enforcer_checks import check_enforcer, enforcers
 from broker.doctor.findings import Finding, Verdict, guarded, ok, warning, wrong
 from broker.doctor.tap_checks import check_clocks, check_taps
+from broker.enforcement.model import Lease, Target, open_leases
 from broker.enforcement.store.lease_topic import kept_leases
-from broker.errors import TopicMissingError
+from broker.errors import BrokerError, TopicMissingError
 from broker.kafka.acls import AUTHORIZER
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
+from broker.kafka.holds import HoldBindings
 from broker.kafka.own_rights import OwnRights
 from broker.kafka.quotas import ClientQuotas
 from broker.kafka.roles import Role
@@ -87,7 +89,7 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
     yield ok("brokers", f"{plural(len(brokers), 'broker')}: {', '.join(map(str, brokers))}")
     if Role.OPERATOR not in roles:
         # The others may not ask for more.
-        yield from guarded("rights", lambda: _of_rights(settings, roles, with_holds=True))
+        yield from guarded("rights", lambda: _of_rights(settings, roles, with_holds=_with_holds(kafka)))
         return
     found: dict[int, Mapping[str, Mapping[str, Any]]] = {}
     admin = stack.enter_context(KafkaAdmin(kafka.kafka_python()))
@@ -103,12 +105,22 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
     yield from guarded("topics", lambda: check_topics(TopicSetup(settings)))
     yield from guarded("taps", lambda: _of_taps(settings, brokers))
     quotas = stack.enter_context(ClientQuotas(kafka.kafka_python()))
-    yield from guarded("client quotas", lambda: check_client_quotas(quotas))
-    yield from guarded(
-        "enforcer", lambda: check_enforcer(enforcers(settings), lambda: kept_leases(settings), _now_ms())
-    )
+    leases: dict[Target, Lease] = {}
+    with suppress(TopicMissingError):
+        # `check_topics` reports the topic; without it there is no lease.
+        leases = open_leases(kept_leases(settings))
+    leased = {target.entity for target in leases}
+    yield from guarded("client quotas", lambda: check_client_quotas(quotas, leased))
+    yield from guarded("enforcer", lambda: check_enforcer(enforcers(settings), [*leases.values()], _now_ms()))
     if tables is not None:
         yield from _of_tables(tables)
+
+
+def _with_holds(kafka: KafkaConfig) -> bool:
+    """Whether a broker has holds; True if this user may not see that."""
+    with suppress(BrokerError), HoldBindings(kafka.kafka_python()) as holds:
+        return HOLD_AUTHORIZER in holds.authorizers().values()
+    return True
 
 
 def _of_rights(settings: Mapping[str, str], roles: Sequence[Role], *, with_holds: bool) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """`pid-quota uninstall`: removes what pid-quota made on the cluster."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -17,13 +18,16 @@ from broker.doctor.removal import (
     require_no_enforcer,
     topic_steps,
 )
-from broker.enforcement.store.lease_topic import kept_leases
+from broker.enforcement.model import Lease, LeaseRecord, open_leases
+from broker.enforcement.store.lease_topic import LeaseTopic, kept_leases
+from broker.errors import BrokerError, EnforceError, TopicMissingError
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
 from broker.kafka.grants import Grants
 from broker.kafka.holds import HoldBindings
+from broker.kafka.own_rights import OwnRights
 from broker.kafka.quotas import ClientQuotas
-from broker.kafka.roles import Role
+from broker.kafka.roles import RIGHTS, Role
 from broker.kafka.topic_setup import TopicSetup
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
 from jobs.output.human import plural
@@ -39,6 +43,7 @@ from jobs.setup.principals import (
 )
 from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
+from wire.topics import ENFORCER_TOPIC
 
 
 def uninstall(
@@ -52,6 +57,9 @@ def uninstall(
     delete_topics: Annotated[
         bool, typer.Option("--delete-topics", help="Delete our topics, with all produce events.")
     ] = False,
+    shared_rights: Annotated[
+        bool, typer.Option("--shared-rights", help="Take rights on what others use, too, which may be older.")
+    ] = False,
     apply: Annotated[bool, typer.Option("--apply/--dry-run", help="Remove, or only show what would go.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -59,35 +67,86 @@ def uninstall(
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     who = principals(tap_principal, stream_principal, enforcer_principal, operator_principal, shipper_principal)
     settings = kafka.client()
+    user = f"User:{settings.get('sasl.username')}"
+    if user in who.values():
+        msg = f"{user} runs this, and would lose its own rights half way: run it as an administrator who keeps them"
+        raise typer.BadParameter(msg)
     require_no_enforcer(enforcers(settings))
     with ExitStack() as stack:
-        removed = 0
-        for step in _steps(stack, kafka, who, delete_topics=delete_topics):
-            if apply:
-                step.run()
-            removed += 1
-            action = "removed" if apply else "would remove"
-            if as_json:
+        admin = stack.enter_context(KafkaAdmin(kafka.kafka_python()))
+        # Read before the rights go.
+        by_hand = broker_lines(settings_of_brokers(admin), REPORTER_CLASS, HOLD_AUTHORIZER)
+        report = _Report(apply, as_json, by_hand)
+        report.carry_out(_throttles(stack, kafka, by_hand.append))
+        require_no_enforcer(enforcers(settings))
+        grants = Grants(settings, denies_by_default=True, with_holds=True)
+        plan = grants.plan(who)
+        report.carry_out(grant_steps(grants, plan, by_hand.append, bootstrap_servers, shared=shared_rights))
+        if delete_topics:
+            report.carry_out(topic_steps(TopicSetup(settings), by_hand.append))
+    report.end()
+
+
+class _Report:
+    """Carries out steps, and prints each."""
+
+    def __init__(self, apply: bool, as_json: bool, by_hand: list[str]) -> None:
+        self._apply, self._as_json, self._by_hand = apply, as_json, by_hand
+        self._removed = 0
+
+    def carry_out(self, steps: Iterable[Step]) -> None:
+        """Carry out all steps, also if one fails.
+
+        Raises:
+            EnforceError: If one failed, so that what it needs stays.
+        """
+        failures = []
+        for step in steps:
+            try:
+                if self._apply:
+                    step.run()
+            except BrokerError as error:
+                failures.append(f"{step.what} ({error})")
+                continue
+            self._removed += 1
+            action = "removed" if self._apply else "would remove"
+            if self._as_json:
                 print_json({"action": action, "what": step.what})
             else:
-                output().print(printable(f"{action} {step.what}"))
-        lines = broker_lines(
-            settings_of_brokers(stack.enter_context(KafkaAdmin(kafka.kafka_python()))), REPORTER_CLASS, HOLD_AUTHORIZER
-        )
-    if as_json:
-        print_json({"by_hand": lines})
-        return
-    for line in lines:
-        output().print(printable(f"by hand: {line}"))
-    output().print(printable(f"{plural(removed, 'removal')}{'' if apply else '; add --apply to carry them out'}"))
+                output().print(printable(f"{action} {step.what}"), soft_wrap=True)
+        if failures:
+            msg = f"not removed: {'; '.join(failures)}. Rights and topics that are left stay; repeat the command"
+            raise EnforceError(msg)
+
+    def end(self) -> None:
+        """Print what is to be done by hand."""
+        if self._as_json:
+            print_json({"by_hand": self._by_hand})
+            return
+        for line in self._by_hand:
+            output().print(printable(f"by hand: {line}"), soft_wrap=True)
+        output().print(f"{plural(self._removed, 'removal')}{'' if self._apply else '; add --apply to carry them out'}")
 
 
-def _steps(stack: ExitStack, kafka: KafkaConfig, who: dict[Role, str], *, delete_topics: bool) -> Iterator[Step]:
+def _throttles(stack: ExitStack, kafka: KafkaConfig, left: Callable[[str], None]) -> Iterator[Step]:
     settings, client = kafka.client(), kafka.kafka_python()
-    yield from quota_steps(stack.enter_context(ClientQuotas(client)), lambda: kept_leases(settings))
+    leases = _open_leases(settings)
+    quotas = stack.enter_context(ClientQuotas(client))
+    yield from quota_steps(quotas, leases, lambda lease: _note(settings, lease), left)
     yield from hold_steps(stack.enter_context(HoldBindings(client)))
-    # The rights of all roles, whatever the authorizer is now.
-    grants = Grants(settings, denies_by_default=True, with_holds=True)
-    yield from grant_steps(grants, grants.plan(who))
-    if delete_topics:
-        yield from topic_steps(TopicSetup(settings))
+
+
+def _open_leases(settings: Mapping[str, str]) -> list[Lease]:
+    try:
+        return [*open_leases(kept_leases(settings)).values()]
+    except TopicMissingError:
+        # Brokers hide a topic from whoever may not see it: then leases may be open.
+        topic = [right for right in RIGHTS[Role.ENFORCER] if right.name == ENFORCER_TOPIC]
+        if OwnRights(settings).missing(topic[:1]):
+            raise
+        return []
+
+
+def _note(settings: Mapping[str, str], lease: Lease) -> None:
+    with LeaseTopic(settings) as topic:
+        topic.append([LeaseRecord(round(time.time() * 1000), lease.to("restored"), "uninstalled", "uninstall")])

@@ -69,7 +69,7 @@ def foretold(broker: LocalBroker, after_s: float) -> tuple[Rates, Outlook, float
     time.sleep(after_s)
     census = census_of(broker.admin_servers).census
     rates = rates_of(census, 1)
-    return rates, Outlook(census, 1, rates.highest_first[0]), time.monotonic()
+    return rates, Outlook(census, 1, rates.likeliest_first[0]), time.monotonic()
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_a_flood_of_two_minutes_tells_what_is_held_two_minutes_later(jars: Path,
 
     assert outlook.held_in(passed_ms) == pytest.approx(held, rel=0.15)
     # By today's rate alone it is not.
-    assert rates.today.pids_per_hour < 0.1 * rates.highest_first[0].pids_per_hour
+    assert rates.today.pids_per_hour < 0.1 * rates.likeliest_first[0].pids_per_hour
     print(f"foretold {outlook.held_in(passed_ms)}, held {held}; today's rate {rates.today}, lately {rates.lately}")
 
 

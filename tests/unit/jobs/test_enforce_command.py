@@ -52,7 +52,7 @@ def test_a_mistyped_folder_is_reported_before_any_broker_is_asked(
 def test_a_dry_run_without_a_broker_ends_with_the_remedy(
     tmp_path: Path, pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.enforcement.first_look._TIMEOUT_S", 0.5)
+    monkeypatch.setattr("jobs.enforcement.enforcing.RIGHTS_TIMEOUT_S", 0.5)
     create_missing(str(tmp_path))
     with socket.socket() as nobody, patch("signal.signal"):
         nobody.bind(("127.0.0.1", 0))

@@ -296,7 +296,7 @@ def test_by_hand_out_times_what_was_used_for_longer_than_it_is_silent_goes_on() 
     bound = dict.fromkeys(range(45), ("User:a", 0.5)) | {pid: ("User:m", hours) for pid, hours in flood}
     found = census(replica([*living, *flood]), bound=bound, expiration_ms=MINUTE, check_ms=1000)
 
-    rate = rates_of(found, 1).highest_first[0]
+    rate = rates_of(found, 1).likeliest_first[0]
 
     # A minute's flood comes and goes, and those who live stay.
     ahead = Outlook(found, 1, rate)

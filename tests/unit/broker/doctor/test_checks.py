@@ -1,0 +1,118 @@
+"""What the doctor says of settings, taps and clocks, without a broker."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from broker.doctor.cluster_checks import BrokerSettings, check_authorizer, check_class
+from broker.doctor.enforcer_checks import LATE_MS, check_enforcer
+from broker.doctor.findings import Finding, Verdict, guarded
+from broker.doctor.tap_checks import MAX_CLOCK_SKEW_MS, check_clocks, check_taps
+from broker.enforcement.model import Lease, Target
+from broker.errors import RequestNotAllowedError
+from broker.kafka.quota_entity import QuotaEntity
+from broker.tap.tap_status import DatedHeartbeat, watch_states
+from wire.heartbeat import TapHeartbeat, TopicPosition
+
+JMX = "org.apache.kafka.common.metrics.JmxReporter"
+CLASS, HOLDS = f"{JMX},pidquota.Reporter", "pidquota.HoldAuthorizer"
+STOCK, RANGER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "org.apache.ranger.RangerKafkaAuthorizer"
+NOW_MS = 1_800_000_000_000
+LEASE = Lease("1", "User:m", Target("request_percentage", QuotaEntity("m")), NOW_MS, "d", value=0.01)
+BEAT = TapHeartbeat(
+    timestamp_ms=NOW_MS,
+    broker_id=1,
+    host="kafka-1",
+    tap_id="t",
+    source="topic",
+    counters={},
+    position=TopicPosition("broker-logs", {}),
+    behind_bytes=None,
+    lag_records=0,
+    newest_line_ms=NOW_MS,
+    stopped=False,
+)
+
+
+def brokers(*settings: tuple[str | None, str]) -> BrokerSettings:
+    """Reporters (None if hidden) and authorizer of each broker."""
+    return {
+        number: ({} if reporters is None else {"metric.reporters": {"value": reporters}})
+        | {"authorizer.class.name": {"value": authorizer}}
+        for number, (reporters, authorizer) in enumerate(settings, start=1)
+    }
+
+
+def told(findings: Iterable[Finding]) -> list[tuple[str, str]]:
+    return [(each.verdict.value, each.found) for each in findings]
+
+
+def test_a_broker_without_the_class_is_named_and_one_that_hides_its_settings_too() -> None:
+    assert [verdict for verdict, _ in told(check_class(brokers((CLASS, ""), (CLASS, ""))))] == ["ok"]
+    (missing,) = check_class(brokers((CLASS, ""), (JMX, "")))
+    assert missing.verdict is Verdict.WRONG
+    assert "of broker 2 lacks" in missing.found
+    assert "load-class --broker-ids 2" in missing.remedy
+    assert ("wrong", "the settings of broker 2 are hidden") in told(check_class(brokers((CLASS, ""), (None, ""))))
+
+
+@pytest.mark.parametrize(
+    ("authorizers", "verdict", "remedy"),
+    [
+        ([HOLDS, HOLDS], "ok", ""),
+        ([HOLDS, STOCK], "wrong", HOLDS),
+        ([STOCK, STOCK], "warning", HOLDS),
+        # On these brokers the class would deny everything, or drop all policies.
+        (["", ""], "warning", "docs/authorizer.md"),
+        ([RANGER, RANGER], "warning", "docs/authorizer.md"),
+    ],
+)
+def test_holds_are_only_advised_where_the_class_can_replace_the_authorizer(
+    authorizers: list[str], verdict: str, remedy: str
+) -> None:
+    (found,) = check_authorizer(brokers(*((CLASS, each) for each in authorizers)))
+    assert found.verdict.value == verdict
+    assert remedy in found.remedy
+    assert (HOLDS in found.remedy) is (remedy == HOLDS)
+
+
+@pytest.mark.parametrize(("skew_ms", "side"), [(MAX_CLOCK_SKEW_MS + 1, "ahead of"), (-MAX_CLOCK_SKEW_MS - 1, "behind")])
+def test_a_host_whose_clock_is_wrong_is_named_with_the_side(skew_ms: int, side: str) -> None:
+    beat = msgspec.structs.replace(BEAT, timestamp_ms=NOW_MS + skew_ms)
+    ((verdict, text),) = told(check_clocks([DatedHeartbeat(beat, NOW_MS)]))
+    assert (verdict, side in text) == ("wrong", True)
+    assert told(check_clocks([DatedHeartbeat(BEAT, NOW_MS)]))[0][0] == "ok"
+
+
+def test_a_tap_that_lags_or_is_missing_is_wrong_and_what_it_lost_is_a_warning() -> None:
+    assert told(check_taps(watch_states([1], {1: BEAT}, NOW_MS)))[0][0] == "ok"
+    lagging = msgspec.structs.replace(BEAT, lag_records=2_000_000)
+    assert ("wrong", "the tap is 2000000 records behind") in told(check_taps(watch_states([1], {1: lagging}, NOW_MS)))
+    assert ("wrong", "not watched: never seen") in told(check_taps(watch_states([1, 2], {1: BEAT}, NOW_MS)))
+    lost = msgspec.structs.replace(BEAT, counters={"lost_lines": 3})
+    assert [verdict for verdict, _ in told(check_taps(watch_states([1], {1: lost}, NOW_MS)))] == ["warning", "ok"]
+
+
+def test_leases_that_nobody_ends_are_wrong() -> None:
+    assert [verdict for verdict, _ in told(check_enforcer([], [], NOW_MS))] == ["ok", "warning"]
+    assert [verdict for verdict, _ in told(check_enforcer(["h"], [LEASE], NOW_MS))] == ["ok", "ok"]
+    assert [verdict for verdict, _ in told(check_enforcer([], [LEASE], NOW_MS))] == ["ok", "wrong"]
+    late = replace(LEASE, until_ms=NOW_MS - LATE_MS - 1)
+    found = [*check_enforcer(["h"], [late], NOW_MS)]
+    assert [each.verdict.value for each in found] == ["wrong", "ok"]
+    assert "--release-all" in found[0].remedy
+
+
+def test_a_check_that_the_brokers_refuse_is_a_finding_with_the_remedy() -> None:
+    def refused() -> Iterable[Finding]:
+        msg = "not authorised to read quotas: grant DESCRIBE_CONFIGS"
+        raise RequestNotAllowedError(msg)
+
+    (found,) = guarded("client quotas", refused)
+    assert (found.verdict, found.found, found.remedy) == (
+        Verdict.WRONG,
+        "not authorised to read quotas",
+        "grant DESCRIBE_CONFIGS",
+    )
