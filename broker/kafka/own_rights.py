@@ -23,7 +23,9 @@ _UNKNOWN = {
     "LEADER_NOT_AVAILABLE",
     "COORDINATOR_NOT_AVAILABLE",
     "COORDINATOR_LOAD_IN_PROGRESS",
+    "NOT_COORDINATOR",
     "GROUP_ID_NOT_FOUND",
+    "NOT_LEADER_FOR_PARTITION",
     "_TIMED_OUT",
 }
 """Errors of topics and groups that do not exist, or of a young cluster: no right is known to be missing."""
@@ -85,20 +87,26 @@ class OwnRights:
         return found
 
     def _operations(self, asked: "Future[Any]") -> set[AclOperation]:
-        """Return the operations on a topic or group: none if the broker refuses, all if they are not known yet.
+        return operations_of(asked, self._settings["bootstrap.servers"])
 
-        A topic that does not exist has none to show. In a young cluster, topics and groups have no leader or
-        coordinator.
-        """
-        try:
-            found = asked.result().authorized_operations
-        except KafkaException as error:
-            if "AUTHORIZATION" in name_of(error):
-                return set()
-            if name_of(error) in _UNKNOWN:
-                return set(AclOperation)
-            raise unreachable(self._settings["bootstrap.servers"], reason_of(error)) from error
-        return set(AclOperation) if found is None else {*found}
+
+def operations_of(asked: "Future[Any]", servers: str) -> set[AclOperation]:
+    """Return the operations on a topic or group: none if the broker refuses, all if they are not known yet.
+
+    A topic that does not exist has none to show. In a young cluster, topics and groups have no leader or coordinator.
+
+    Raises:
+        BrokerUnreachableError: If no broker answers.
+    """
+    try:
+        found = asked.result().authorized_operations
+    except KafkaException as error:
+        if "AUTHORIZATION" in name_of(error):
+            return set()
+        if name_of(error) in _UNKNOWN:
+            return set(AclOperation)
+        raise unreachable(servers, reason_of(error)) from error
+    return set(AclOperation) if found is None else {*found}
 
 
 def require_rights(settings: Mapping[str, str], role: Role, rights: Iterable[KafkaRight]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,20 +15,23 @@ from broker.kafka.own_rights import require_rights
 from broker.kafka.roles import Role, rights_of
 from broker.kafka.topics import require_topic
 from jobs.options import LOOPBACK
-from jobs.output.progress import print_status
 from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
 from jobs.stream.learning_writer import write_request
+from jobs.stream.narration import Narrator, print_line
 from jobs.stream.stream_metrics import StreamMetrics
+from jobs.stream.stream_watch import Watch
 from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
+from streaming.batch.batch_quotas import read_quotas
 from streaming.checkpoint.data_loss import restart_after_losses
+from streaming.checkpoint.identity import stored_identity
 from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.checkpoint.table_ids import require_same, save_table_ids, table_ids
 from streaming.databricks import in_databricks
 from streaming.failures import as_stream_error, await_batches, is_of_spark, jvm_may_be_gone
 from streaming.listener import ProgressListener
-from streaming.pipeline import start
+from streaming.pipeline import deployment_of, start
 from streaming.reports.report_queries import start_reports
 from streaming.session import DEFAULT_MASTER, stream_session
 from streaming.triggers import AVAILABLE_NOW
@@ -92,17 +96,15 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
         events_per_record=events_per_record(kafka.client(), options.topic),
     )
     reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]
-    if options.trigger != AVAILABLE_NOW:
-        print_status(
-            f"from topic {options.topic} into the tables in {options.tables}, a batch every {options.trigger}; "
-            "Ctrl-C ends it"
-        )
-    if launch.metrics_port is None:
-        _run(options, launch, reports)
-        return
     metrics = StreamMetrics(options.config, top=launch.metrics_top)
+    watch = Watch(metrics, Narrator(metrics.totals, window_seconds=options.config.window_seconds))
+    watch.narrator.begin(options.topic, options.tables, options.trigger)
+    options = replace(options, observer=watch.observe)
+    if launch.metrics_port is None:
+        _run(options, launch, reports, watch)
+        return
     with serving(metrics, launch.metrics_port, launch.metrics_host, metrics.unready):
-        _run(replace(options, observer=metrics.observe), launch, reports, metrics)
+        _run(options, launch, reports, watch)
 
 
 def prepare_tables(store: TableStore, checkpoint: str, config: QuotaConfig, *, new_tables: bool) -> None:
@@ -149,49 +151,53 @@ def open_session(tables: str, launch: Launch) -> SparkSession:
     )
 
 
-def _run(
-    options: StreamOptions, launch: Launch, report_topics: Collection[str], metrics: StreamMetrics | None = None
-) -> None:
+def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str], watch: Watch) -> None:
     if not debug_wanted():
         # py4j logs a trace for each Java error, which it also raises.
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with lock_checkpoint(options.checkpoint):
         spark = open_session(options.tables, launch)
-        listener = None if metrics is None else ProgressListener(metrics.report, metrics.idle)
-        if listener is not None:
-            spark.streams.addListener(listener)
+        listener = ProgressListener(watch.report, watch.idle)
+        spark.streams.addListener(listener)
         try:
             store = open_store(options.tables, SparkEngine(spark))
             if store.needs_session:
                 prepare_tables(store, options.checkpoint, options.config, new_tables=launch.new_tables)
-            restart_after_losses(options.checkpoint, lambda: _run_steadily(spark, options, report_topics))
+            watch.restore(store, datetime.now(timezone.utc))
+            watch.narrator.use(read_quotas(spark, options.tables))
+            restart_after_losses(options.checkpoint, lambda: _run_steadily(spark, options, report_topics, watch))
         except Exception as error:
             if is_of_spark(error):
                 raise as_stream_error(error, options.checkpoint) from error
             raise
         finally:
             with jvm_may_be_gone():
-                if listener is not None:
-                    spark.streams.removeListener(listener)
+                spark.streams.removeListener(listener)
                 if not in_databricks():
                     # In Databricks the session is the cluster's: stopping it counts as a crash.
                     spark.stop()
             await_batches()
 
 
-def _run_steadily(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> None:
+def _run_steadily(spark: SparkSession, options: StreamOptions, report_topics: Collection[str], watch: Watch) -> None:
     """Run the queries to their end, again whenever the wall clock goes back.
 
     Spark's trigger waits for a wall clock time: after a step back by an hour it would start no batch for an hour.
     """
-    while back_s := _run_queries(spark, options, report_topics):
-        print_status(f"the clock of this host went back by {back_s:.0f} s: the stream continues with the next batch")
+    while back_s := _run_queries(spark, options, report_topics, watch.narrator):
+        print_line(
+            f"the clock of this host went back by {back_s:.0f} s: the stream continues with the next batch", time.time()
+        )
 
 
-def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> float:
+def _run_queries(
+    spark: SparkSession, options: StreamOptions, report_topics: Collection[str], narrator: Narrator
+) -> float:
     """Run the queries until one fails, all have read what is available, or the wall clock goes back."""
     queries = [start(spark, options)]
     try:
+        if identity := stored_identity(options.checkpoint):
+            narrator.learns_until(deployment_of(identity, options).learn_until_ms / 1000)
         save_table_ids(options.checkpoint, table_ids(open_store(options.tables, SparkEngine(spark))))
         if options.trigger != AVAILABLE_NOW:
             _let_begin(queries[0])

@@ -7,8 +7,8 @@ The top principals have their own series and all others share one, so made-up pr
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
@@ -56,6 +56,14 @@ class _Decision(msgspec.Struct):
     action: str
     decided_at: int
     throttled_until: int
+
+
+@dataclass(frozen=True)
+class Totals:
+    """How many principals were active in the last quota window, and how many are throttled now."""
+
+    principals: int
+    throttled: int
 
 
 def _longest(one: float | None, other: float | None) -> float | None:
@@ -169,12 +177,23 @@ class StreamMetrics(Collector):
                 known = self._rows.get(key)
                 if known is None or known.as_of <= row.as_of:
                     self._rows[key] = row
-            for decision in sorted(decisions, key=lambda each: (each.decided_at, each.action)):
-                self._decisions[decision.action] += 1
-                self._throttles[decision.principal, decision.broker_id] = decision
+            self._decisions.update(decision.action for decision in decisions)
+            self._record(decisions)
             self._quarantined += len(batch.rows.get("quarantined_events", []))
             self._commit_seconds = batch.commit_seconds
             self._forget()
+
+    def restore(self, decisions: Iterable[Mapping[str, object]]) -> None:
+        """Record decisions of an earlier run of the stream; they are not counted."""
+        with self._lock:
+            self._record(msgspec.convert(list(decisions), list[_Decision]))
+            self._forget()
+
+    def totals(self) -> Totals:
+        """Return the numbers of active and throttled principals."""
+        with self._lock:
+            self._forget()
+            return Totals(*(len({name for name, _ in each}) for each in (self._rows, self._throttles)))
 
     def report(self, progress: Progress) -> None:
         """Record Spark's progress of any query."""
@@ -210,6 +229,10 @@ class StreamMetrics(Collector):
             rest = [*self._totals(list(self._rows.values())), *self._health()]
         yield from _principal_families(labelled)
         yield from rest
+
+    def _record(self, decisions: Iterable[_Decision]) -> None:
+        for decision in sorted(decisions, key=lambda each: (each.decided_at, each.action)):
+            self._throttles[decision.principal, decision.broker_id] = decision
 
     def _forget(self) -> None:
         """Evict principals silent for a window, and throttles that ended."""

@@ -91,15 +91,18 @@ class BatchQuotas:
     checkpoint: str
     tables: str
 
-    def publish(self, spark: SparkSession, batch_id: int) -> None:
+    def publish(self, spark: SparkSession, batch_id: int) -> Quotas:
         """Read the quotas for a batch, and write them to the checkpoint if they have changed.
+
+        Returns:
+            The quotas in force.
 
         Raises:
             TableError: If they can't be read.
         """
-        write_quotas(
-            self.checkpoint, batch_id, read_quotas(spark, self.tables, load_table_ids(self.checkpoint).get(TABLE))
-        )
+        quotas = read_quotas(spark, self.tables, load_table_ids(self.checkpoint).get(TABLE))
+        write_quotas(self.checkpoint, batch_id, quotas)
+        return quotas
 
 
 def write_quotas(checkpoint: str, batch_id: int, quotas: Quotas) -> None:

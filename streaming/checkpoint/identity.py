@@ -99,7 +99,7 @@ def open_identity(
     checkpoint = options.checkpoint
     begun = newest_batch(checkpoint)
     commits = {table: newest_metadata(spark, tables, table) for table in WRITE_ORDER}
-    identity = _existing(checkpoint)
+    identity = stored_identity(checkpoint)
     if identity is not None:
         _require_not_behind(identity, begun, commits, checkpoint)
     starting = EARLIEST
@@ -130,7 +130,7 @@ def load_or_create(options: CheckpointOptions) -> StreamIdentity:
     if "://" in checkpoint:
         msg = f"checkpoint {checkpoint} is not a folder path: give a local folder or one below /Volumes"
         raise CheckpointError(msg)
-    kept = _existing(checkpoint)
+    kept = stored_identity(checkpoint)
     if kept is not None:
         return _require_same_settings(kept, options)
     try:
@@ -155,7 +155,8 @@ def load_or_create(options: CheckpointOptions) -> StreamIdentity:
     return identity
 
 
-def _existing(checkpoint: str) -> StreamIdentity | None:
+def stored_identity(checkpoint: str) -> StreamIdentity | None:
+    """Return the identity in a checkpoint, None before the first start."""
     return read_json(Path(checkpoint) / IDENTITY_FILE, StreamIdentity, START_ANEW)
 
 

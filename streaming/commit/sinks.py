@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from quota.limits import Quotas
 from streaming.batch.batch_ends import write_end
 from streaming.batch.batch_quotas import BatchQuotas
 from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata, require_own
@@ -82,11 +83,13 @@ class BatchSummary:
     Attributes:
         rows: Bodies of its rows, times in milliseconds, by table.
         commit_seconds: Time that writing the tables took.
+        quotas: The quotas in force for the batch, if any were published.
     """
 
     batch_id: int
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
     commit_seconds: float
+    quotas: Quotas | None = None
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,7 @@ class Commit:
         if self.watch:
             self.watch.check(batch_id)
         # Step 2. Publish the quotas in force; no task has run yet.
-        if self.quotas:
-            self.quotas.publish(output.sparkSession, batch_id)
+        quotas = self.quotas.publish(output.sparkSession, batch_id) if self.quotas else None
         # Step 3. Run the batch once and completely: the operator's state must be committed even if all tables already
         # have the batch. Only a few rows per principal are collected.
         bodies = by_kind(unpack_rows(output.toArrow().column("packed").to_pylist()))
@@ -136,7 +138,7 @@ class Commit:
             self.sink.append(output.sparkSession, rows, table, batch_id, metadata)
         if self.observer:
             written = {table: bodies[table] for table in tables}
-            self.observer(BatchSummary(batch_id, written, time.monotonic() - begin_s))
+            self.observer(BatchSummary(batch_id, written, time.monotonic() - begin_s, quotas))
         # Step 6. Store the tracked principals and the event times. Spark then commits the offsets: until then a
         # crash repeats steps 1 to 6.
         if self.checkpoint:

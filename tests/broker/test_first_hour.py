@@ -64,11 +64,13 @@ def command(secured: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[
 def installed(command: Command, secured: LocalBroker) -> Iterator[None]:
     """All topics and rights; none before and none after the test."""
     assert command("admin", "topics", "create", "--deny-by-default", *GRANTED)[0] == 0
-    wait_until(lambda: lacks(secured, "tap", Role.TAP) == [], "the broker knows the rights")
-    yield
-    assert command("admin", "uninstall", "--apply", "--delete-topics", "--shared-rights", *GRANTED)[0] == 0
-    admin = admin_client(secured.client_config("admin"))
-    wait_until(lambda: PRODUCE_EVENTS not in admin.list_topics(timeout=30).topics, "no topics")
+    try:
+        wait_until(lambda: lacks(secured, "tap", Role.TAP) == [], "the broker knows the rights")
+        yield
+    finally:
+        assert command("admin", "uninstall", "--apply", "--delete-topics", "--shared-rights", *GRANTED)[0] == 0
+        admin = admin_client(secured.client_config("admin"))
+        wait_until(lambda: PRODUCE_EVENTS not in admin.list_topics(timeout=30).topics, "no topics")
 
 
 def lacks(broker: LocalBroker, user: str, role: Role) -> list[str]:

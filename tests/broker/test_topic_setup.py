@@ -82,10 +82,11 @@ def test_differing_settings_are_named_and_altered_only_on_request(setup: TopicSe
 
     (altered,) = setup.create(wanted, alter=True)
     assert altered.action == "altered"
-    (after,) = setup.describe(wanted)
     # Partitions are never added: a principal's events would change theirs.
-    assert after.differences == [Difference("partitions", "2", "3")]
+    left = [Difference("partitions", "2", "3")]
+    wait_until(lambda: setup.describe(wanted)[0].differences == left, "the broker knows the new retention")
     setup.create(plan_topics(), alter=True)
+    wait_until(lambda: setup.describe(plan_topics())[0].differences == [], "the broker knows the old retention")
 
 
 def test_only_the_tap_may_write(guarded: LocalBroker, setup: TopicSetup) -> None:

@@ -68,7 +68,14 @@ ROOMS: dict[str, set[str]] = {
     },
     "streaming.decode": {"wire", "quota", "state", "streaming.batch"},
     "streaming.operator": {"wire", "quota", "state", "tables", "streaming.batch"},
-    "streaming.commit": {"tables", "tables.store", "streaming.batch", "streaming.checkpoint", "streaming.operator"},
+    "streaming.commit": {
+        "quota",
+        "tables",
+        "tables.store",
+        "streaming.batch",
+        "streaming.checkpoint",
+        "streaming.operator",
+    },
     "streaming.pipeline": {
         "wire",
         "quota",

@@ -1,0 +1,194 @@
+"""What `pid-quota stream` prints while it runs: where it stands, the first decision, and a line a minute."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from jobs.output.human import human, plural, time_of
+from jobs.output.terminal import one_line
+from jobs.stream.stream_metrics import STREAM_QUERY, Totals
+from streaming.triggers import AVAILABLE_NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from quota.limits import Limit, Quotas
+    from streaming.commit.sinks import BatchSummary
+    from streaming.listener import Progress
+
+LINE_EVERY_S = 60.0
+CATCHING_UP_EVERY_S = 10.0
+"""While a batch leaves records unread."""
+_ONE_DAY_S = 86_400
+
+
+def print_line(text: str, at_s: float) -> None:
+    """Print a line with its time to standard error, for a terminal and for a service's journal."""
+    print(f"{time_of(_utc(at_s))} {one_line(text)}", file=sys.stderr, flush=True)
+
+
+@dataclass
+class _Since:
+    """What happened since the last line."""
+
+    at_s: float
+    records: int = 0
+    longest_batch_s: float = 0.0
+    decisions: int = 0
+    behind: int | None = None
+
+
+class Narrator:
+    """Tells in few lines what a stream does. Thread-safe: Spark reports from its own threads."""
+
+    def __init__(
+        self,
+        totals: Callable[[], Totals],
+        *,
+        window_seconds: int,
+        clock_s: Callable[[], float] = time.time,
+        say: Callable[[str, float], None] = print_line,
+    ) -> None:
+        """Start without a line.
+
+        Args:
+            totals: Returns how many principals are active and throttled.
+            window_seconds: Window of the quotas.
+            clock_s: Wall clock, in seconds since the epoch.
+            say: Called with a line and its time.
+        """
+        self._totals, self._window_seconds = totals, window_seconds
+        self._clock_s, self._say = clock_s, say
+        self._lock = threading.Lock()
+        self._since = _Since(clock_s())
+        self._quotas: Quotas | None = None
+        self._has_decided = False
+
+    def begin(self, source: str, target: str, trigger: str) -> None:
+        """Print where the stream reads and writes."""
+        how = "to its present end" if trigger == AVAILABLE_NOW else f"a batch every {trigger}; Ctrl-C ends it"
+        self._tell(f"reads topic {source}, writes tables in {target}, {how}")
+
+    def learns_until(self, until_s: float) -> None:
+        """Print until when the stream learns, if it does."""
+        if until_s > self._clock_s():
+            until = time_of(_utc(until_s))
+            self._tell(f"learning until {until}: until then it charges only PIDs that a tap knows to be new")
+
+    def observe(self, batch: BatchSummary) -> None:
+        """Print changed quotas and the first decision of a committed batch."""
+        if batch.quotas is not None:
+            self.use(batch.quotas)
+        decisions = batch.rows.get("throttle_decisions", [])
+        with self._lock:
+            self._since.decisions += len(decisions)
+            is_first, self._has_decided = (
+                bool(decisions) and not self._has_decided,
+                self._has_decided or bool(decisions),
+            )
+        if is_first:
+            self._tell(f"first decision: {_decision(decisions[0])}. See them all: pid-quota decisions --follow")
+
+    def use(self, quotas: Quotas) -> None:
+        """Print the quotas in force, if they are others than before."""
+        before, self._quotas = self._quotas, quotas
+        if quotas != before:
+            self._tell(f"quotas in force: {self._in_force(quotas)}")
+
+    def report(self, progress: Progress) -> None:
+        """Count a micro-batch, and print a line if it is time."""
+        if progress.query != STREAM_QUERY:
+            return
+        with self._lock:
+            since = self._since
+            since.records += progress.records
+            since.longest_batch_s = max(since.longest_batch_s, progress.batch_seconds)
+            if since.behind is None:
+                since.behind = progress.records_behind + progress.records
+        self._line(progress.records_behind)
+
+    def idle(self, query: str) -> None:
+        """Print a line if it is time: nothing was read."""
+        if query == STREAM_QUERY:
+            self._line(0)
+
+    def _line(self, behind: int) -> None:
+        with self._lock:
+            since, now_s = self._since, self._clock_s()
+            elapsed_s = now_s - since.at_s
+            if elapsed_s < (CATCHING_UP_EVERY_S if behind else LINE_EVERY_S):
+                return
+            self._since = _Since(now_s, behind=behind)
+        totals = self._totals()
+        parts = [
+            f"{_rate(since.records / elapsed_s)} records/s",
+            _left(since.behind or 0, behind, elapsed_s) if behind else "0 records behind",
+            f"longest batch {since.longest_batch_s:.1f} s",
+            plural(totals.principals, "active principal"),
+            f"{totals.throttled:,} throttled",
+        ]
+        if since.decisions:
+            parts.append(plural(since.decisions, "new decision"))
+        self._tell(", ".join(parts))
+
+    def _in_force(self, quotas: Quotas) -> str:
+        parts = []
+        if quotas.default.producer_ids_rate is not None:
+            parts.append(f"{self._limit(quotas.default)} by default")
+        if quotas.users:
+            parts.append(f"{plural(len(quotas.users), 'user')} with one of their own")
+        return ", ".join(parts) or "none, so nobody is throttled. Set one: pid-quota quotas --help"
+
+    def _limit(self, limit: Limit) -> str:
+        burst = "" if limit.producer_ids_burst is None else f" (burst {human(limit.producer_ids_burst)})"
+        return f"{human(limit.producer_ids_rate)} new PIDs per {self._window_seconds:,} s{burst}"
+
+    def _tell(self, text: str) -> None:
+        self._say(text, self._clock_s())
+
+
+def _rate(per_s: float) -> str:
+    return f"{per_s:,.0f}" if per_s >= 10 or not per_s else f"{per_s:.2g}"
+
+
+def _left(before: int, behind: int, elapsed_s: float) -> str:
+    """Return how far a stream that catches up is behind, and for how long.
+
+    Examples:
+        >>> _left(200_000, 150_000, 10.0), _left(150_000, 160_000, 10.0)
+        ('catching up: 150,000 records behind, about 30 s left', 'falling behind: 160,000 records behind')
+    """
+    if behind >= before:
+        return f"falling behind: {behind:,} records behind"
+    left_s = behind * elapsed_s / (before - behind)
+    return f"catching up: {behind:,} records behind, about {_duration(left_s)} left"
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration, roughly.
+
+    Examples:
+        >>> _duration(30.2), _duration(600), _duration(9000), _duration(400_000)
+        ('30 s', '10 min', '2.5 h', 'more than a day')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < _ONE_DAY_S else "more than a day"
+
+
+def _decision(row: Mapping[str, Any]) -> str:
+    if row["action"] != "THROTTLE":
+        return f"{row['principal']} is released"
+    until = time_of(_utc(row["throttled_until"] / 1000))
+    return f"{row['principal']} is over its quota of {human(row['quota'])}, throttled until {until}"
+
+
+def _utc(at_s: float) -> datetime:
+    return datetime.fromtimestamp(at_s, timezone.utc)

@@ -1,0 +1,59 @@
+"""What watches a running stream: its metrics and what it prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from tables.store.values import RowFilter
+
+if TYPE_CHECKING:
+    from jobs.stream.narration import Narrator
+    from jobs.stream.stream_metrics import StreamMetrics
+    from streaming.commit.sinks import BatchSummary
+    from streaming.listener import Progress
+    from tables.store.base import TableStore
+
+_LONGEST_THROTTLE = timedelta(days=7)
+_COLUMNS = ("principal", "broker_id", "action", "decided_at", "throttled_until")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Passes what a stream does to its metrics and its narrator."""
+
+    metrics: StreamMetrics
+    narrator: Narrator
+
+    def observe(self, batch: BatchSummary) -> None:
+        """Pass on a committed batch."""
+        self.metrics.observe(batch)
+        self.narrator.observe(batch)
+
+    def report(self, progress: Progress) -> None:
+        """Pass on Spark's progress of a query."""
+        self.metrics.report(progress)
+        self.narrator.report(progress)
+
+    def idle(self, query: str) -> None:
+        """Pass on that a query has nothing to read."""
+        self.metrics.idle(query)
+        self.narrator.idle(query)
+
+    def restore(self, store: TableStore, now: datetime) -> None:
+        """Take over the throttles that an earlier run of the stream decided.
+
+        Raises:
+            TableError: If they can't be read.
+        """
+        since = now - _LONGEST_THROTTLE
+        recent = RowFilter("throttled_until > :since", {"since": since}, _COLUMNS, ("throttled_until", since))
+        rows = store.read("throttle_decisions", recent)
+        self.metrics.restore(
+            {name: _ms(value) if isinstance(value, datetime) else value for name, value in row.items()} for row in rows
+        )
+
+
+def _ms(time: datetime) -> int:
+    return round(time.astimezone(timezone.utc).timestamp() * 1000)

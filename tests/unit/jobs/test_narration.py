@@ -1,0 +1,138 @@
+"""The lines of a running stream: quotas, the first decision, a line a minute, the way back after a pause."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from jobs.stream.narration import Narrator, print_line
+from jobs.stream.stream_metrics import STREAM_QUERY, Totals
+from quota.limits import Limit, Quotas
+from streaming.commit.sinks import BatchSummary
+from streaming.listener import Progress
+
+NOW_S = 1_790_000_000.0
+NO_QUOTAS = "quotas in force: none, so nobody is throttled. Set one: pid-quota quotas --help"
+
+
+class Told:
+    """A narrator with a clock of its own, and the lines that it has printed."""
+
+    def __init__(self) -> None:
+        self.now_s = NOW_S
+        self.lines: list[str] = []
+        self.totals = Totals(principals=3, throttled=1)
+        self.narrator = Narrator(
+            lambda: self.totals,
+            window_seconds=3600,
+            clock_s=lambda: self.now_s,
+            say=lambda text, _at_s: self.lines.append(text),
+        )
+
+    def batch(self, records: int, behind: int = 0, seconds: float = 0.4, *, query: str = STREAM_QUERY) -> None:
+        self.narrator.report(Progress(query, 7, seconds, records, behind, 24, 1000))
+
+    def decide(self, *actions: str, quotas: Quotas | None = None) -> None:
+        rows = [decision(action) for action in actions]
+        self.narrator.observe(BatchSummary(7, {"throttle_decisions": rows}, 0.1, quotas))
+
+
+def decision(action: str) -> Mapping[str, Any]:
+    until_ms = round((NOW_S + 600) * 1000)
+    return {"principal": "User:mallory", "action": action, "quota": 20.0, "throttled_until": until_ms}
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def test_a_minute_of_batches_makes_one_line(told: Told) -> None:
+    for second in range(61):
+        told.now_s = NOW_S + second
+        told.batch(200, seconds=2.5 if second == 30 else 0.4)
+
+    assert told.lines == [
+        "203 records/s, 0 records behind, longest batch 2.5 s, 3 active principals, 1 throttled",
+    ]
+
+
+def test_an_idle_stream_prints_its_line_too(told: Told) -> None:
+    told.narrator.idle(STREAM_QUERY)
+    told.now_s += 60
+    told.narrator.idle(STREAM_QUERY)
+
+    assert told.lines == ["0 records/s, 0 records behind, longest batch 0.0 s, 3 active principals, 1 throttled"]
+
+
+def test_the_queries_of_reports_print_nothing(told: Told) -> None:
+    told.now_s += 120
+    told.batch(9, query="pid-quota-tap-status")
+    told.narrator.idle("pid-quota-tap-status")
+
+    assert told.lines == []
+
+
+def test_a_stream_that_catches_up_says_how_long_it_takes(told: Told) -> None:
+    told.batch(100_000, behind=900_000)
+    told.now_s += 10
+    told.batch(100_000, behind=800_000)
+    told.now_s += 10
+    told.batch(100_000, behind=700_000)
+
+    # 1,000,000 records when it started, so 200,000 in the first 10 s; then 100,000 in 10 s.
+    assert [line.split(", ")[1:3] for line in told.lines] == [
+        ["catching up: 800,000 records behind", "about 40 s left"],
+        ["catching up: 700,000 records behind", "about 70 s left"],
+    ]
+
+
+def test_a_stream_that_is_too_slow_says_so(told: Told) -> None:
+    told.batch(1000, behind=5000)
+    told.now_s += 10
+    told.batch(1000, behind=7000)
+
+    assert "falling behind: 7,000 records behind" in told.lines[0]
+
+
+def test_only_the_first_decision_has_a_line_and_later_ones_are_counted(told: Told) -> None:
+    told.decide("THROTTLE")
+    told.decide("THROTTLE", "RELEASE")
+    told.now_s += 60
+    told.batch(10)
+
+    first, minute = told.lines
+    assert first == (
+        "first decision: User:mallory is over its quota of 20, throttled until 2026-09-21 14:23:20Z. "
+        "See them all: pid-quota decisions --follow"
+    )
+    assert minute.endswith(", 3 new decisions")
+
+
+def test_quotas_have_a_line_at_the_start_and_when_they_change(told: Told) -> None:
+    default = Quotas({}, Limit(20.0, "default"))
+    told.narrator.use(Quotas())
+    told.decide(quotas=Quotas())
+    told.decide(quotas=default)
+    told.decide(quotas=default)
+    told.decide(quotas=Quotas({"alice": Limit(10.0, "user", None, 600.0)}, default.default))
+
+    assert told.lines == [
+        NO_QUOTAS,
+        "quotas in force: 20 new PIDs per 3,600 s by default",
+        "quotas in force: 20 new PIDs per 3,600 s by default, 1 user with one of their own",
+    ]
+
+
+def test_it_says_until_when_it_learns_and_nothing_afterwards(told: Told) -> None:
+    told.narrator.learns_until(NOW_S - 1)
+    assert told.lines == []
+
+    told.narrator.learns_until(NOW_S + 3600)
+    assert told.lines[0].startswith("learning until 2026-09-21 15:13:20Z: ")
+
+
+def test_a_line_has_its_time_and_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    print_line("User:\x1b[2Jbob is\nreleased", NOW_S)
+
+    assert capsys.readouterr().err == "2026-09-21 14:13:20Z User:\\x1b[2Jbob is released\n"
