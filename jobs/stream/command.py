@@ -1,6 +1,7 @@
 """`pid-quota stream`, also `python -m jobs.stream`: the Structured Streaming job."""
 
 import importlib.util
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from jobs.options import (
     TablesOption,
     TopicOption,
 )
+from jobs.services.stopping import until_interrupted
 from jvm.java import find_java
 from quota.config import QuotaConfig
 from state.events import Scope
@@ -155,7 +157,9 @@ def stream(
         metrics_host=metrics_host,
         metrics_top=metrics_top,
     )
-    run_stream(kafka, options, launch)
+    # Stopping a service is no error. Databricks handles signals itself.
+    with nullcontext() if in_databricks() else until_interrupted():
+        run_stream(kafka, options, launch)
 
 
 def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None) -> KafkaConfig:

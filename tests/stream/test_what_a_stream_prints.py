@@ -1,8 +1,12 @@
 """The lines of `pid-quota stream` on standard error, with a real broker, tables and Spark."""
 
+import os
 import re
+import signal
 from datetime import datetime, timedelta
 from pathlib import Path
+
+import pytest
 
 from broker.local.local_broker import LocalBroker
 from jobs.stream.narration import Narrator
@@ -13,7 +17,7 @@ from tables.store.base import TableStore
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
 from tests.kits.fault_kit import set_quota, topic_of
-from tests.kits.stream_command_kit import StreamCommand
+from tests.kits.stream_command_kit import LIMIT_S, StreamCommand
 
 TIMED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ (.*)")
 
@@ -47,3 +51,16 @@ def test_a_stream_prints_where_it_reads_what_holds_and_its_first_decision(broker
         before, after = (restored(store, last + offset) for offset in (-second, second))
     assert before.throttled >= 1
     assert after == Totals(0, 0)
+
+
+@pytest.mark.parametrize("to_all", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_a_stream_that_is_stopped_ends_without_an_error(broker: LocalBroker, tmp_path: Path, to_all: bool) -> None:
+    stream = StreamCommand.on(broker, topic_of(broker, 100), tmp_path)
+    with stream.running("--trigger", "1 second") as process:
+        stream.wait_for_batches(1, process)
+
+        # systemd sends the signal to the JVM and the workers, too.
+        (os.killpg if to_all else os.kill)(process.pid, signal.SIGTERM)
+
+        assert process.wait(LIMIT_S) == 0, stream.said()
+    assert [line for line in stream.said() if not TIMED.fullmatch(line) and "incubator" not in line] == []
