@@ -8,10 +8,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, suppress
+from dataclasses import asdict, dataclass
 
-from broker.errors import BrokerUnreachableError, TapDeliveryError
+from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
 from broker.kafka.acls import Acls
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import (
@@ -22,10 +22,11 @@ from broker.kafka.producers import (
     ask_producers,
 )
 from broker.kafka.topics import require_topic
+from broker.tap.poll_heartbeats import HEARTBEAT_S, PollHeartbeats
 from broker.tap.poll_placing import PollOwners, PollPlacement
 from broker.tap.tap_output import TapOutput
 from wire.records import ProduceEvent
-from wire.topics import PRODUCE_EVENTS, is_own_topic
+from wire.topics import PRODUCE_EVENTS, TAP_STATUS, is_own_topic
 
 TICK_SECONDS = 10.0
 """A tick of the stream at a window of 3600 s: within it a repeat changes nothing."""
@@ -102,6 +103,8 @@ class ProducerPoll:
         self._answered: set[tuple[str, int]] = set()
         self._unanswered: set[tuple[str, int]] = set()
         self._answered_late: set[tuple[str, int]] = set()
+        self._heartbeats: PollHeartbeats | None = None
+        self._failed_by_broker: Counter[int] = Counter()
         self.counters = PollCounters()
 
     def run(self, stop: threading.Event) -> None:
@@ -117,13 +120,35 @@ class ProducerPoll:
             output = None
             if self._owners is not None:
                 require_topic(self._kafka.client(), self._topic)
+                self._heartbeats = self._open_heartbeats()
                 output = stack.enter_context(closing(TapOutput(self._kafka.client(), self._topic)))
             admin = stack.enter_context(ProducersAdmin(self._kafka.kafka_python()))
             if self._owners is not None:
                 self._owners.begin(Acls(admin), self._clock())
             while not stop.is_set():
                 self._round(admin, output, stop)
-                stop.wait(self._interval_seconds)
+                self._pause(output, stop)
+            self._send_heartbeats(output, stopped=True)
+
+    def _pause(self, output: TapOutput | None, stop: threading.Event) -> None:
+        """Wait for the next round, and send heartbeats meanwhile."""
+        end_s = time.monotonic() + self._interval_seconds
+        while not stop.is_set() and (left_s := end_s - time.monotonic()) > 0:
+            self._send_heartbeats(output, stopped=False)
+            stop.wait(min(left_s, HEARTBEAT_S))
+
+    def _open_heartbeats(self) -> PollHeartbeats | None:
+        """Return the heartbeats; None if there is no topic for them, which `pid-quota doctor` reports."""
+        with suppress(TopicMissingError):
+            require_topic(self._kafka.client(), TAP_STATUS)
+            return PollHeartbeats(self._clock)
+        return None
+
+    def _send_heartbeats(self, output: TapOutput | None, *, stopped: bool) -> None:
+        if output is None or self._heartbeats is None or not (stopped or self._heartbeats.are_due()):
+            return
+        self._heartbeats.send(output, asdict(self.counters), self._failed_by_broker, stopped=stopped)
+        output.flush(_FLUSH_TIMEOUT_S)
 
     def _round(self, admin: ProducersAdmin, output: TapOutput | None, stop: threading.Event) -> None:
         # 1. Ask every broker about the partitions it leads, in small requests.
@@ -185,6 +210,7 @@ class ProducerPoll:
     def _ask_all(self, admin: ProducersAdmin, stop: threading.Event) -> tuple[list[ActiveProducer], bool] | None:
         """Return what brokers hold, and whether all partitions answered; None if no broker does."""
         failed_before = self.counters.failed_partitions
+        self._failed_by_broker.clear()
         found: list[ActiveProducer] = []
         try:
             led = admin.partitions_by_leader()
@@ -195,7 +221,9 @@ class ProducerPoll:
         wanted = {leader: [each for each in led[leader] if not is_own_topic(each[0])] for leader in led}
         for answer in ask_producers(admin, wanted, stop.wait, self._requests_per_second):
             self.counters.requests += answer.is_sent
-            self._failed([(each.topic, each.partition) for each in answer.partitions if each.problem])
+            failed = [(each.topic, each.partition) for each in answer.partitions if each.problem]
+            self._failed(failed)
+            self._failed_by_broker[answer.broker_id] += len(failed)
             answered = {(each.topic, each.partition) for each in answer.partitions if not each.problem}
             self._answered_late |= self._unanswered & answered
             self._unanswered -= answered

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from broker.doctor.findings import ok
+from broker.doctor.tap_checks import check_taps
 from broker.kafka import producers
 from broker.kafka.config import KafkaConfig
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.poll_placing import OwnerPatterns, PollOwners
 from broker.tap.producer_poll import LedProducers, ProducerPoll
+from broker.tap.tap_status import WatchedBroker, WatchState, read_heartbeats, watch_states
 from tests.kits.broker_kit import LIMIT_S, new_topic, produce, read_events, transactional_producer, wait_until
 
 
@@ -42,6 +46,7 @@ def polling(poll: ProducerPoll) -> Iterator[ProducerPoll]:
     thread.start()
     try:
         wait_until(lambda: poll.counters.polls >= 1 or bool(errors), "the first round")
+        assert errors == []
         yield poll
     finally:
         stop.set()
@@ -150,3 +155,19 @@ def test_without_owners_the_producer_ids_are_only_counted(broker: LocalBroker, m
 
     assert LedProducers(1, orders, 2, 0) in rounds[-1]
     assert poll.counters.events == 0
+
+
+def test_each_broker_is_watched_while_the_poll_runs(broker: LocalBroker, tmp_path: Path) -> None:
+    ensure_topics(broker.admin_config())
+    rules = owners(tmp_path, "- topic: orders\n  principal: User:shop\n")
+
+    def watch() -> WatchedBroker:
+        (found,) = watch_states([1], read_heartbeats(broker.admin_config()), round(time.time() * 1000))
+        return found
+
+    with polling(poll_of(broker, owners=rules, topic=new_topic(broker, "events"), clock=time.time)):
+        wait_until(lambda: watch().watch is WatchState.WATCHED, "its heartbeat")
+        assert watch().heartbeat is not None
+        assert [*check_taps([watch()])] == [ok("taps", "brokers that are watched: 1")]
+
+    assert watch().watch is WatchState.STOPPED

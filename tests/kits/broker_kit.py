@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from broker.kafka.tail import bounds
+from broker.kafka.topics import await_topic
 from broker.local.local_broker import LocalBroker
 from broker.log.sources import FileSource
 from broker.tap.source_tap import SourceTap
@@ -52,6 +53,7 @@ def make_topic(
     config = {name.replace("_", "."): value for name, value in settings.items()}
     (created,) = admin.create_topics([NewTopic(topic, partitions, replicas, config=config)]).values()
     created.result()
+    await_topic(broker.admin_config(), topic)
 
 
 def produce(settings: dict[str, str], topic: str, messages: int = 1, client_id: str | None = None) -> None:
