@@ -133,11 +133,14 @@ def _shortened(text: str) -> SparkCallError:
 
 @contextmanager
 def jvm_may_be_gone() -> Iterator[None]:
-    """Ignore that the JVM does not answer: there is nothing left to stop, and the first error is the one to report."""
+    """Ignore that the JVM does not answer: there is nothing left to stop, and the first error is the one to report.
+
+    After Ctrl-C or SIGTERM, ignore all errors of Spark: the JVM may have got the signal, too.
+    """
     try:
         yield
     except Exception as error:
-        if not _is_unanswered(error):
+        if not (_is_unanswered(error) or (is_of_spark(error) and _follows_interrupt(error))):
             raise
 
 
@@ -177,6 +180,12 @@ def _is_unanswered(error: Exception) -> bool:
         type(error).__module__.startswith("py4j.")
         and (type(error).__name__ == "Py4JNetworkError" or _NO_ANSWER.fullmatch(str(error)) is not None)
     )
+
+
+def _follows_interrupt(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _cause(text: str, pattern: str) -> str:

@@ -28,7 +28,7 @@ from streaming.decode.preaggregate import PreAggregate
 from streaming.failures import with_short_errors
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
-from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
+from streaming.triggers import AVAILABLE_NOW, interval, records_of_a_batch
 from tables.schema.specs import SinkName
 from wire.packed_events import PRE_AGGREGATE_SCHEMA
 from wire.records import LearningRequest
@@ -54,7 +54,7 @@ class StreamOptions:
         topic: Topic of produce events.
         kafka_options: Options of Spark's Kafka source, `kafka.bootstrap.servers` among them.
         tables: Folder of path tables, or `catalog.schema`.
-        trigger: Interval such as '5 seconds', or `available-now`: read what is there, then end.
+        trigger: Interval such as '5 seconds'; `asap`; or `available-now`: read what is there, then end.
         learn_until_ms: At the first start only: until this event time only PIDs that a tap knows to be new are charged.
         learn_from_ms: Its begin; 0 if the topic still has all its records (see `state.events.Deployment`).
         max_offsets_per_trigger: Maximum records of a micro-batch; None to derive it from the trigger and the next.
@@ -220,4 +220,4 @@ def write(output: DataFrame, options: StreamOptions, commit: Commit) -> Streamin
     writer = writer.option("checkpointLocation", options.checkpoint)
     if options.trigger == AVAILABLE_NOW:
         return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=options.trigger).start()
+    return writer.trigger(processingTime=interval(options.trigger)).start()

@@ -6,6 +6,8 @@ The memory of a batch depends on its events, and a record may hold a thousand.
 import re
 
 AVAILABLE_NOW = "available-now"
+ASAP = "asap"
+"""A batch follows the one before as soon as there are records."""
 MIN_EVENTS = 500_000
 MAX_EVENTS = 2_000_000
 """A batch with this many new PIDs of one principal still fits the memory of our own session."""
@@ -23,7 +25,7 @@ def records_of_a_batch(trigger: str, events_per_record: float = 1.0) -> int:
     in an interval would keep it from catching up.
 
     Args:
-        trigger: Interval as Spark takes it, or `available-now`.
+        trigger: Interval as Spark takes it, `asap`, or `available-now`.
         events_per_record: Mean of the topic, 1 at least.
 
     Examples:
@@ -36,6 +38,16 @@ def records_of_a_batch(trigger: str, events_per_record: float = 1.0) -> int:
     """
     events = EVENTS_PER_SECOND * min(events_per_record, _FASTEST) * _seconds(trigger)
     return max(1, round(min(max(MIN_EVENTS, events), MAX_EVENTS) / events_per_record))
+
+
+def interval(trigger: str) -> str:
+    """Return the interval of a trigger as Spark takes it.
+
+    Examples:
+        >>> interval("asap"), interval("5 seconds")
+        ('0 seconds', '5 seconds')
+    """
+    return "0 seconds" if trigger == ASAP else trigger
 
 
 def _seconds(trigger: str) -> float:

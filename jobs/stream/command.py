@@ -34,7 +34,12 @@ def stream(
     tables: TablesOption,
     checkpoint: Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")],
     topic: TopicOption = PRODUCE_EVENTS,
-    trigger: Annotated[str, typer.Option(help="Interval of micro-batches, or available-now.")] = "5 seconds",
+    trigger: Annotated[
+        str,
+        typer.Option(
+            help="Interval of micro-batches; asap for no pause between them; available-now to end at the end."
+        ),
+    ] = "5 seconds",
     kafka_config: KafkaConfigFile = None,
     kafka_secret: Annotated[
         str | None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jobs.output.human import human, plural, time_of
 from jobs.output.terminal import one_line
 from jobs.stream.stream_metrics import STREAM_QUERY, Totals
-from streaming.triggers import AVAILABLE_NOW
+from streaming.triggers import ASAP, AVAILABLE_NOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,8 +71,11 @@ class Narrator:
 
     def begin(self, source: str, target: str, trigger: str) -> None:
         """Print where the stream reads and writes."""
-        how = "to its present end" if trigger == AVAILABLE_NOW else f"a batch every {trigger}; Ctrl-C ends it"
-        self._tell(f"reads topic {source}, writes tables in {target}, {how}")
+        how = {AVAILABLE_NOW: "to its present end", ASAP: "batch after batch; Ctrl-C ends it"}
+        self._tell(
+            f"reads topic {source}, writes tables in {target}, "
+            f"{how.get(trigger, f'a batch every {trigger}; Ctrl-C ends it')}"
+        )
 
     def learns_until(self, until_s: float) -> None:
         """Print until when the stream learns, if it does."""

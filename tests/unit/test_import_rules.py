@@ -90,6 +90,7 @@ ROOMS: dict[str, set[str]] = {
         "streaming.failures",
         "streaming.triggers",
     },
+    "streaming.worker_daemon": {"streaming.decode", "streaming.operator"},
     "streaming.reports": {
         "wire",
         "tables",
@@ -156,6 +157,7 @@ PURE = {
 }
 OF_EACH_SPARK = {
     "pyspark": {"TaskContext", "accumulators"},
+    "pyspark.daemon": {"manager"},
     "pyspark.errors": {"PySparkException"},
     "pyspark.sql": {"DataFrame", "SparkSession", "functions"},
     "pyspark.sql.functions": {"expr"},

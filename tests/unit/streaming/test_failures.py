@@ -92,6 +92,20 @@ def test_only_what_a_jvm_that_is_gone_leaves_is_passed_over_at_the_end() -> None
         raise mistake
 
 
+def test_after_an_interruption_no_error_of_spark_is_reported() -> None:
+    gone = Py4JError("org.apache.spark.sql.classic.SparkSession does not exist in the JVM")
+
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            with jvm_may_be_gone():
+                raise gone
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+
 # What Spark is told of a batch that failed
 
 
