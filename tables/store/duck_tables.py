@@ -112,7 +112,7 @@ def _local_source(
     )
     connection.register(name, found)
     return " UNION ALL ".join(
-        [f"SELECT * FROM {_name(name)}", *([select_files(connection, large, kinds)] if large else [])]
+        [_ROWS.format(columns="*", files=_name(name)), *([select_files(connection, large, kinds)] if large else [])]
     )
 
 

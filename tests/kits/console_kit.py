@@ -20,7 +20,9 @@ from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access
 from tables.schema.specs import TABLES
+from tables.store.open import open_store
 from tables.store.path_tables import create_missing, table_path
+from tables.store.values import StreamSettings
 from tests.kits.kip_kit import init
 from tests.unit.jobs.table_rows import NOON, Row, append, decision, lease_step, metrics, tap_report
 
@@ -49,6 +51,7 @@ def demo_tables(folder: str | Path, script: str = SCRIPT) -> str:
     append(tables, "tap_status", _tap(1, 8), _tap(2, 9), _tap(3, 300))
     append(tables, "producer_occupancy", *_occupancy())
     append(tables, "producer_inits", *_inits())
+    open_store(tables).write_settings(StreamSettings(bootstrap_servers="kafka-1.example.com:9092,kafka-2.example.com:9092"))
     return tables
 
 

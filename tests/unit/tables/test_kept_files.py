@@ -42,7 +42,7 @@ def files_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def names(tables: Path, kept: KeptTables, rows: RowFilter = LAST_DAY) -> list[str]:
     with opened(str(tables), NOON, {TABLE: rows}, kept) as relations:
-        return [row[0] for row in relations.ask(f"SELECT principal FROM {TABLE} ORDER BY principal").rows]
+        return [row[0] for row in relations.ask("SELECT principal FROM producer_id_metrics ORDER BY principal").rows]
 
 
 def add(tables: Path, *principals: str, days_ago: int = 0) -> None:
