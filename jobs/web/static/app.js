@@ -90,8 +90,7 @@ async function show({ refreshed = false } = {}) {
     if (!refreshed || !isBeingRead()) render(content, begun);
     refreshMs = page.refresh_ms ?? REFRESH_MS;
     matches = found;
-    nameCluster(page.cluster ?? "");
-    document.title = [title, cluster.textContent, "pid-quota"].filter(Boolean).join(" · ");
+    document.title = [title, nameCluster(page.cluster ?? ""), "pid-quota"].filter(Boolean).join(" · ");
     document.querySelector("#source").textContent = page.tables ?? "";
     document.querySelector("#asof").textContent = page.now ? `as of ${clock(page.now)} UTC` : "";
     // Screen readers are told what changes, not what time it is.
@@ -116,8 +115,11 @@ async function show({ refreshed = false } = {}) {
 // By the first of its bootstrap servers, unless it has a name.
 function nameCluster(name) {
   const [first, ...more] = name.split(",");
-  cluster.textContent = visible(first) + (more.length > 0 ? ` +${more.length}` : "");
+  const text = visible(first) + (more.length > 0 ? ` +${more.length}` : "");
+  cluster.hidden = text === "";
+  cluster.replaceChildren("Cluster ", h("strong", {}, text));
   cluster.title = visible(name);
+  return text;
 }
 
 function warn(fresh) {

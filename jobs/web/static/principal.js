@@ -116,7 +116,7 @@ function small(title, common, series) {
 
 function decisions(page) {
   return table([
-    { head: "At", nowrap: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, page.now) },
+    { head: "At", nowrap: true, soft: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, page.now) },
     { head: "Action", by: (row) => row.action, cell: (row) => row.action.toLowerCase() },
     { head: "For", number: true, by: (row) => row.throttle_time_ms, cell: (row) => (row.action === "THROTTLE" ? duration(row.throttle_time_ms / 1000) : NONE) },
     { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },

@@ -110,7 +110,7 @@ function intervals(page) {
 }
 
 const refused = (field) => (row) => Object.entries(row[field] ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 3)
-  .map(([name, pids]) => h("div", {}, breakable(`${visible(name)} `), h("small", {}, count(pids))));
+  .map(([name, pids]) => h("div", {}, breakable(`${visible(name)}\u00a0`), h("small", {}, count(pids))));
 
 function throttledTable(page, options) {
   const { now } = page;
@@ -155,7 +155,7 @@ function offenders(page) {
     PRINCIPAL,
     { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
     { head: "Admitted", number: true, by: (row) => row.admitted_pids, cell: (row) => count(row.admitted_pids) },
-    { head: "Share of new", number: true, by: (row) => row.share, cell: (row) => percent(row.share) },
+    { head: "Share of new", number: true, wide: true, by: (row) => row.share, cell: (row) => percent(row.share) },
     { head: "Remembered", number: true, wide: true, by: (row) => row.active_pids, cell: (row) => compact(row.active_pids) },
     { head: "Throttles", number: true, wide: true, by: (row) => row.throttles, cell: (row) => count(row.throttles) },
     { head: "Last", number: true, wide: true, by: (row) => row.last_throttled_at, cell: (row) => moment(row.last_throttled_at, now) },

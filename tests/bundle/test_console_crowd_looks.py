@@ -1,0 +1,46 @@
+"""The console with 50 principals at three widths, light and dark, checked by axe-core."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kits import browser_kit
+from tests.kits.axe_kit import install_axe, violations
+from tests.kits.browser_kit import Browser
+from tests.kits.console_kit import LONG_NAMES, crowded_tables, serving
+
+pytestmark = [browser_kit.NEEDS_CHROMIUM, pytest.mark.slow]
+
+LOOKS = [((width, 900), dark) for width in (390, 1_000, 1_400) for dark in (False, True)]
+PAGES = (
+    "#/", "#/?hours=168", "#/throttled", "#/headroom", "#/decisions", "#/leases", "#/quotas", "#/occupancy",
+    "#/principal?name=User%3Amallory&hours=6", f"#/principal?name={LONG_NAMES[0].replace('=', '%3D')}",
+    "#/principal?name=User%3Amalory", "#/headrom",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(crowded_tables(tmp_path_factory.mktemp("crowd"))) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return install_axe(tmp_path_factory.mktemp("axe"))
+
+
+@pytest.mark.parametrize("fragment", PAGES)
+def test_each_page_is_within_its_width_whole_and_open_to_everybody(
+    browser: Browser, console: str, axe: str, fragment: str, tmp_path: Path
+) -> None:
+    browser.fresh(f"{console}/{fragment}")
+    for size, dark in LOOKS:
+        browser.look(size, dark)
+        browser.picture(tmp_path / f"{size[0]}-{dark}.png")
+        assert browser.width_of_content() <= size[0]
+        assert browser.broken_words() == []
+        assert browser.faults() == []
+        assert violations(browser, axe) == []
+    assert browser.complaints() == []
