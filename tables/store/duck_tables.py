@@ -107,7 +107,7 @@ def _local_source(
     small = [path for path in paths if sizes[path] <= SMALL_BYTES]
     large = [path for path in paths if sizes[path] > SMALL_BYTES]
     name = f"kept {place[1]}"
-    found = kept[place[1], *kinds].rows(
+    found = kept[(place[1], *kinds)].rows(
         small, sizes.keys(), lambda new: connection.sql(select_files(connection, new, kinds)).to_arrow_table()
     )
     connection.register(name, found)

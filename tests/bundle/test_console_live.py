@@ -159,14 +159,14 @@ class TestEditing:
     def editing(self, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Browser]:
         monkeypatch.chdir(tmp_path)
         file = tmp_path / "editors"
-        file.write_text(editor_line("ada", SECRET) + "\n", encoding="utf-8")
+        file.write_text(f"{editor_line('ada', SECRET)}\n{editor_line('bob', SECRET)}\n", encoding="utf-8")
         file.chmod(0o600)
         with serving(demo_tables("./tables"), fresh_s=0, editors=Editors.load(file)) as address:
             browser.fresh(f"{address}/#/quotas")
             yield browser
 
-    def sign_in(self, page: Browser, password: str = SECRET) -> None:
-        page.type_into("#editor", "ada")
+    def sign_in(self, page: Browser, password: str = SECRET, name: str = "ada") -> None:
+        page.type_into("#editor", name)
         page.driver.execute_script("document.querySelector('#password').focus()")
         page.press(password, ENTER)
 
@@ -197,6 +197,32 @@ class TestEditing:
         editing.click("button", "Sign out")
         wait_for(lambda: editing.words("#password") == [""], "the way in")
         assert [line for line in editing.complaints() if "403" not in line] == []
+
+    def test_of_two_editors_at_once_the_second_is_told_and_goes_on_from_the_new_quota(
+        self, editing: Browser, tmp_path: Path
+    ) -> None:
+        self.sign_in(editing)
+        with browser_kit.chromium(tmp_path / "profile") as other:
+            other.fresh(editing.driver.current_url)
+            self.sign_in(other, name="bob")
+            for page, quota in ((editing, "5"), (other, "7")):
+                wait_for(lambda page=page: page.words("input.rate"), "the text boxes")
+                # Neither sees the other's change by a refresh.
+                page.click("#pause")
+                page.type_into("input[aria-label='New quota of mallory']", quota)
+                wait_for(
+                    lambda page=page: any("instead of" in words for words in page.words("td")), "what it would refuse"
+                )
+            editing.click("button", "Apply 1 change")
+            wait_for(lambda: "1 change applied by ada." in editing.text(), "the first change")
+
+            other.click("button", "Apply 1 change")
+            wait_for(lambda: "was set to 5" in other.text(), "the refusal")
+            assert "by ada meanwhile. Nothing was changed" in other.text()
+            wait_for(lambda: "changed meanwhile" in other.text(), "the draft from the new quota")
+            other.click("button", "Apply 1 change")
+            wait_for(lambda: "1 change applied by bob." in other.text(), "the second change")
+            assert [line for line in other.complaints() if "409" not in line] == []
 
     def test_an_invalid_quota_is_reported_and_not_drafted(self, editing: Browser) -> None:
         self.sign_in(editing)

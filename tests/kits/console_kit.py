@@ -51,7 +51,9 @@ def demo_tables(folder: str | Path, script: str = SCRIPT) -> str:
     append(tables, "tap_status", _tap(1, 8), _tap(2, 9), _tap(3, 300))
     append(tables, "producer_occupancy", *_occupancy())
     append(tables, "producer_inits", *_inits())
-    open_store(tables).write_settings(StreamSettings(bootstrap_servers="kafka-1.example.com:9092,kafka-2.example.com:9092"))
+    open_store(tables).write_settings(
+        StreamSettings(bootstrap_servers="kafka-1.example.com:9092,kafka-2.example.com:9092")
+    )
     return tables
 
 
@@ -68,9 +70,15 @@ def crowded_tables(folder: str | Path) -> str:
     rng = np.random.default_rng(50)
     names = [*LONG_NAMES, *(f"User:service-{number:02}" for number in range(40))]
     append(tables, "producer_id_metrics", *(row for name in names for row in _calm_metrics(name, 9, rng)))
-    append(tables, "throttle_decisions", *(_decision(each, 9, 12, {f"{each[5:]}-0": 12}, {"10.0.0.9": 12}) for each in LONG_NAMES))
+    append(
+        tables,
+        "throttle_decisions",
+        *(_decision(each, 9, 12, {f"{each[5:]}-0": 12}, {"10.0.0.9": 12}) for each in LONG_NAMES),
+    )
     leases = [
-        _lease(state, sequence, each) for each in LONG_NAMES for sequence, state in enumerate(("applying", "in_force"), 3)
+        _lease(state, sequence, each)
+        for each in LONG_NAMES
+        for sequence, state in enumerate(("applying", "in_force"), 3)
     ]
     append(tables, "enforcement_actions", *leases)
     return tables
