@@ -106,14 +106,13 @@ def _local_source(
         return select_files(connection, paths, kinds)
     small = [path for path in paths if sizes[path] <= SMALL_BYTES]
     large = [path for path in paths if sizes[path] > SMALL_BYTES]
-    name = f"kept {place[1]}"
-    found = kept[(place[1], *kinds)].rows(
+    name = place[1]
+    found = kept[name, ",".join(kinds)].rows(
         small, sizes.keys(), lambda new: connection.sql(select_files(connection, new, kinds)).to_arrow_table()
     )
-    connection.register(name, found)
-    return " UNION ALL ".join(
-        [_ROWS.format(columns="*", files=_name(name)), *([select_files(connection, large, kinds)] if large else [])]
-    )
+    connection.register(f"kept {name}", found)
+    selects = [_ROWS.format(columns="*", files=_name(f"kept {name}"))]
+    return " UNION ALL ".join([*selects, *([select_files(connection, large, kinds)] if large else [])])
 
 
 def select_files(connection: "DuckDBPyConnection", files: Sequence[str], kinds: Mapping[str, str | None]) -> str:

@@ -53,5 +53,5 @@ class KeptFiles:
             return found
 
 
-KeptTables = defaultdict[tuple[str, ...], KeptFiles]
+KeptTables = defaultdict[tuple[str, str], KeptFiles]
 """What a long-running reader keeps of path tables, by name and columns, for all of its threads."""

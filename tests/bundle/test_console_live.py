@@ -170,6 +170,13 @@ class TestEditing:
         page.driver.execute_script("document.querySelector('#password').focus()")
         page.press(password, ENTER)
 
+    def draft(self, page: Browser, quota: str) -> None:
+        """Draft a quota of mallory, without refreshes that show what others do."""
+        wait_for(lambda: page.words("input.rate"), "the text boxes")
+        page.click("#pause")
+        page.type_into("input[aria-label='New quota of mallory']", quota)
+        wait_for(lambda: any("instead of" in words for words in page.words("td")), "what it would refuse")
+
     def test_without_editors_the_page_only_reads(self, page: Browser) -> None:
         page.go("#/quotas")
         assert page.words("main input, main form") == []
@@ -205,14 +212,8 @@ class TestEditing:
         with browser_kit.chromium(tmp_path / "profile") as other:
             other.fresh(editing.driver.current_url)
             self.sign_in(other, name="bob")
-            for page, quota in ((editing, "5"), (other, "7")):
-                wait_for(lambda page=page: page.words("input.rate"), "the text boxes")
-                # Neither sees the other's change by a refresh.
-                page.click("#pause")
-                page.type_into("input[aria-label='New quota of mallory']", quota)
-                wait_for(
-                    lambda page=page: any("instead of" in words for words in page.words("td")), "what it would refuse"
-                )
+            self.draft(editing, "5")
+            self.draft(other, "7")
             editing.click("button", "Apply 1 change")
             wait_for(lambda: "1 change applied by ada." in editing.text(), "the first change")
 
