@@ -62,10 +62,12 @@ async function show({ refreshed = false } = {}) {
     else link.removeAttribute("aria-current");
   }
   if (!refreshed) main.setAttribute("aria-busy", "true");
-  // A first sight is replaced part by part; a refresh replaces all at once.
-  let begun = refreshed;
+  // A page that comes is shown part by part. One that stays, refreshed or of another time span, is replaced at once.
+  const subject = `${name} ${query.name ?? ""}`;
+  const stays = refreshed || main.dataset.subject === subject;
+  let begun = stays;
   const early = (content) => {
-    if (mine !== turn || refreshed) return;
+    if (mine !== turn || stays) return;
     render(content, begun);
     begun = true;
   };
@@ -100,12 +102,16 @@ async function show({ refreshed = false } = {}) {
     // For the tests and the bench: how long the first page took.
     if (!shownOnce) performance.mark("shown");
     shownOnce = true;
+    main.dataset.subject = subject;
   } catch (error) {
     clearTimeout(notice);
     if (mine !== turn) return;
     trouble.textContent = error instanceof TypeError ? "The console does not answer. Is `pid-quota console` running?" : error.message;
     trouble.hidden = false;
-    if (!refreshed) render([heading], false);
+    if (!refreshed) {
+      main.dataset.subject = "";
+      render([heading], false);
+    }
   }
   main.removeAttribute("aria-busy");
   main.dataset.shows = location.hash;
