@@ -11,12 +11,12 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
-const SHORT_NAME = 16;
-const RUNS = /.{1,20}/gsu;
+const UNBROKEN = 16;
+const RUNS = new RegExp(`.{1,${UNBROKEN}}`, "gsu");
 
 // Where a long name may break: after punctuation, and in a run of letters only if that would not fit a phone.
 export function breakable(text) {
-  return text.split(/(?<=\s)/).flatMap((word) => (word.length <= SHORT_NAME ? [word]
+  return text.split(/(?<=\s)/).flatMap((word) => (word.length <= UNBROKEN ? [word]
     : word.split(/(?<=[-_.,:;/=@+()<>])/).flatMap((part) => part.match(RUNS)).flatMap((part, index) => (index ? [h("wbr"), part] : [part]))));
 }
 
@@ -61,11 +61,11 @@ function ordered(rows, columns, order) {
   });
 }
 
-// A table. A column is { head, cell(row), by(row), number, wide, nowrap, soft }: with `by` one can sort by it, `wide` ones
-// give way on a phone, and `soft` ones wrap there. `name` is what its order is kept by; `limit` rows are shown.
+// A table. A column is { head, cell(row), by(row), number, wide, spare, nowrap, soft }: with `by` one can sort by it, `wide`
+// ones give way on a phone, `spare` ones on a small screen, and `soft` ones wrap on a phone. `name` is what its order is kept by; `limit` rows are shown.
 export function table(columns, rows, { caption, empty = "Nothing.", name = "", limit = Infinity } = {}) {
   if (rows.length === 0) return h("p", { class: "empty" }, empty);
-  const kind = (column) => [column.number && "number", column.wide && "wide", column.nowrap && "nowrap", column.soft && "soft"].filter(Boolean).join(" ") || null;
+  const kind = (column) => [column.number && "number", column.wide && "wide", column.spare && "spare", column.nowrap && "nowrap", column.soft && "soft"].filter(Boolean).join(" ") || null;
   const body = h("tbody");
   const heads = columns.map((column) => {
     const sortable = name && column.by && rows.length > 1;

@@ -44,7 +44,7 @@ const quota = (row) => (row.lever === "hold" ? row.lever : row.lever ? `${row.le
 export const LEASE_COLUMNS = (now) => [
   { head: "Entity", wide: true, by: entity, cell: entity },
   { head: "Quota", nowrap: true, soft: true, by: quota, cell: quota },
-  { head: "State", by: (row) => row.state, cell: (row) => h("span", { class: "nowrap" }, row.in_force_now ? h("span", { class: "held" }, "in force") : row.state.replaceAll("_", " ")) },
+  { head: "State", nowrap: true, soft: true, by: (row) => row.state, cell: (row) => (row.in_force_now ? h("span", { class: "held" }, "in force") : row.state.replaceAll("_", " ")) },
   { head: "Until", number: true, soft: true, by: (row) => row.until, cell: (row) => moment(row.until, now) },
 ];
 

@@ -121,7 +121,7 @@ function throttledTable(page, options) {
     { head: "Quota", number: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
     { head: "Tokens", number: true, wide: true, by: (row) => row.tokens_now, cell: (row) => (page.fresh.stale ? NONE : count(row.tokens_now)) },
     { head: "Since", number: true, wide: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, now) },
-    { head: "Until", number: true, wide: true, by: (row) => row.throttled_until, cell: (row) => moment(row.throttled_until, now) },
+    { head: "Until", number: true, wide: true, spare: true, by: (row) => row.throttled_until, cell: (row) => moment(row.throttled_until, now) },
     { head: "Looks like", wide: true, by: (row) => row.looks_like, cell: (row) => visible(row.looks_like ?? NONE) },
     { head: "Client ids (refused)", wide: true, cell: refused("client_ids") },
     { head: "Addresses (refused)", wide: true, cell: refused("addresses") },
