@@ -135,7 +135,7 @@ class TestLive:
 
 
 def test_bars_tell_what_was_refused_and_over_what_time(page: Browser) -> None:
-    assert "New producer ids per 5 min" in page.words(".quiet")
+    assert "per 5 min" in page.words(".quiet")
     assert page.words("[aria-current=true]") == ["6 h"]
     label = page.driver.execute_script("return document.querySelector('.chart').getAttribute('aria-label')")
     assert label == "New producer ids per 5 min. Newest: refused 13, admitted 9"

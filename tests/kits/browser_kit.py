@@ -119,7 +119,7 @@ class Browser:
 
     def text(self) -> str:
         """Return the text that a reader sees."""
-        return str(self._script("return document.body.innerText"))
+        return str(self._script("return document.body.innerText.replaceAll('\u00a0', ' ')"))
 
     def press(self, *keys: str) -> None:
         self.driver.switch_to.active_element.send_keys(*keys)

@@ -95,9 +95,9 @@ function intervals(page) {
   // Each bar ends at its time.
   const begin = shownFrom(page, data.at_ms[0] - 1000 * step);
   const both = data.admitted_pids.map((admitted, index) => admitted + data.refused_pids[index]);
-  const title = `New producer ids per ${duration(step).replace("60 s", "minute").replace("60 min", "hour")}`;
-  return [h("p", { class: "quiet" }, title, since(page, begin)), chart({
-    title,
+  const per = `per ${duration(step).replace("60 s", "minute").replace("60 min", "hour")}`;
+  return [h("p", { class: "quiet" }, per, since(page, begin)), chart({
+    title: `New producer ids ${per}`,
     times: data.at_ms,
     range: [begin, Date.parse(now)],
     unknown: fresh.stale ? [Date.parse(fresh.last_row_at), Date.parse(now)] : null,
