@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-SMALL_BYTES = 1 << 20
+SMALL_BYTES = 64 << 10
 """Files up to this size are kept. Maintenance leaves larger ones, of which readers skip most row groups."""
 MAX_KEPT_BYTES = 64 << 20
 """Limit of a table's kept rows, in Arrow's format."""
