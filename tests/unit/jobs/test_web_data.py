@@ -11,7 +11,7 @@ import pytest
 from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
 from jobs.web.quota_pages import quotas
-from tables.store import duck
+from tables.store import duck, duck_tables
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
 from tables.store.values import StreamSettings
@@ -328,7 +328,7 @@ class TestOccupancy:
 def test_times_are_pushed_below_the_views(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     append(data.tables, "producer_id_metrics", metrics("User:old", NOON - timedelta(days=9)))
     append(data.tables, "producer_id_metrics", metrics("User:new", NOON))
-    add, loaded = duck.add_table, {}
+    add, loaded = duck_tables.add_table, {}
 
     def counted(connection: Any, tables: str, name: str, rows: Any, kept: Any) -> None:
         add(connection, tables, name, rows, kept)
