@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from broker.kafka.config import KafkaConfig
-    from quota.config import QuotaConfig
     from streaming.pipeline import StreamOptions
     from tables.store.base import TableStore
 
@@ -83,7 +82,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     """Run a stream until it ends."""
     store = open_store(options.tables)
     if not store.needs_session:
-        prepare_tables(store, options.checkpoint, options.config, new_tables=launch.new_tables)
+        prepare_tables(store, options, new_tables=launch.new_tables)
     rights = rights_of(Role.STREAM, {PRODUCE_EVENTS: options.topic, LEARNING_REQUESTS: None})
     require_rights(kafka.client(), Role.STREAM, rights)
     require_topic(kafka.client(), options.topic)
@@ -107,11 +106,12 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
         _run(options, launch, reports, watch)
 
 
-def prepare_tables(store: TableStore, checkpoint: str, config: QuotaConfig, *, new_tables: bool) -> None:
+def prepare_tables(store: TableStore, options: StreamOptions, *, new_tables: bool) -> None:
     """Create missing tables, unless the checkpoint shows that they existed, and store the stream's settings."""
-    require_same(store, checkpoint, new_tables=new_tables)
+    require_same(store, options.checkpoint, new_tables=new_tables)
     store.create()
-    store.write_settings(StreamSettings(config.window_seconds, config.burst_windows))
+    config, servers = options.config, options.kafka_options.get("kafka.bootstrap.servers", "")
+    store.write_settings(StreamSettings(config.window_seconds, config.burst_windows, servers))
 
 
 def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
@@ -162,7 +162,7 @@ def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str],
         try:
             store = open_store(options.tables, SparkEngine(spark))
             if store.needs_session:
-                prepare_tables(store, options.checkpoint, options.config, new_tables=launch.new_tables)
+                prepare_tables(store, options, new_tables=launch.new_tables)
             watch.restore(store, datetime.now(timezone.utc))
             watch.narrator.use(read_quotas(spark, options.tables))
             restart_after_losses(options.checkpoint, lambda: _run_steadily(spark, options, report_topics, watch))

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from jobs.web import quota_pages
 from jobs.web.editing import user_fault
-from jobs.web.pages import HISTORY_SPANS_HOURS, SPANS_HOURS, ConsoleData
+from jobs.web.pages import HISTORY_SPANS_HOURS, OVERVIEW_SPANS_HOURS, SPANS_HOURS, ConsoleData
 from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
 
@@ -56,9 +56,9 @@ def _pids(which: str, text: str) -> float | None:
         raise HTTPException(400, f"{which} is {text[:20]!r}. Give a number of new producer ids") from error
 
 
-def _hours(query: Mapping[str, str], allowed: tuple[float, ...]) -> float:
+def _hours(query: Mapping[str, str], allowed: tuple[float, ...], default: str = "24") -> float:
     spans = {f"{hours:g}": hours for hours in allowed}
-    asked = query.get("hours") or "24"
+    asked = query.get("hours") or default
     if asked not in spans:
         raise HTTPException(400, f"hours is {asked[:20]}. Choose one of {', '.join(spans)}")
     return spans[asked]
@@ -76,6 +76,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
 QUERIES: dict[str, _Page] = {
     "freshness": lambda data, now, _: data.freshness(now),
     "overview": lambda data, now, _: data.overview(now),
+    "activity": lambda data, now, query: data.activity(now, _hours(query, OVERVIEW_SPANS_HOURS, "6")),
     "offenders": lambda data, now, _: data.offenders(now),
     "headroom": lambda data, now, _: data.headroom(now),
     "occupancy": lambda data, now, _: data.occupancy(now),

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 VARIABLE = "PID_QUOTA_CONSOLE_TOKEN"
 """Environment variable of the token."""
 
+CLUSTER = "PID_QUOTA_CLUSTER_NAME"
+"""Environment variable of the cluster's name."""
+
 EDITORS = "PID_QUOTA_CONSOLE_EDITORS"
 """Environment variable of the file of editors."""
 
@@ -101,6 +104,9 @@ def console(
             help="Ask for a password, print NAME's line, and exit.",
         ),
     ] = None,
+    cluster_name: Annotated[
+        str, typer.Option(envvar=CLUSTER, help="Name of the cluster to show instead of its bootstrap servers.")
+    ] = "",
     stale_seconds: StaleSeconds = STALE_AFTER_S,
 ) -> None:
     """Show the tables in the browser: who makes producer ids, who is throttled, and how near the others are."""
@@ -110,7 +116,7 @@ def console(
     if token is not None and len(token) < MIN_TOKEN_LENGTH:
         msg = f"the token has {len(token)} characters, not {MIN_TOKEN_LENGTH} or more. Leave it out to have one made"
         raise typer.BadParameter(msg)
-    data = ConsoleData(tables, stale_seconds)
+    data = ConsoleData(tables, stale_seconds, cluster_name)
     if databricks_app and editors is not None:
         msg = "--editors does not go with --databricks-app, which only reads: edit with `pid-quota quotas`"
         raise typer.BadParameter(msg)

@@ -1,7 +1,9 @@
 """The web console's pages as JSON values: a method per page, which opens the tables once."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,14 +12,12 @@ from jobs.output.json_out import json_value
 from jobs.web import queries as web_sql
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
 from jobs.web.timelines import (
-    OVERVIEW_HOURS,
-    POINTS,
     interval_ms,
     lines_of,
     merged,
     per_minute,
     spans_of,
-    step_of,
+    step_ms_of,
     thinned,
 )
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
@@ -26,15 +26,20 @@ from tables.query.churn_clients import diagnosis_of
 from tables.query.freshness import STALE_AFTER_S, read_freshness
 from tables.query.held_entries import HELD
 from tables.query.sql_query import opened
-from tables.query.throttle_causes import looks_like
+from tables.query.throttle_causes import CLIENTS, causes_of
 from tables.store.base import Relations
+from tables.store.kept_files import KeptFiles, KeptTables
 from tables.store.values import ALL_ROWS, RowFilter
 from tables.times import to_ms
 
 SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)
 """Time spans of a principal's page."""
+OVERVIEW_SPANS_HOURS = (1, 6, 24, 168)
+"""Time spans of the overview's plot."""
 HISTORY_SPANS_HOURS = (24, 168, 720, 8760)
 """Time spans of the pages of all decisions and all leases."""
+_OVERVIEW_HOURS = 6
+"""How far the overview's figures look back."""
 _HISTORY_LISTED = 1_000
 
 _LISTED = 2_000
@@ -49,14 +54,21 @@ class ConsoleData:
     Attributes:
         tables: Folder of the path tables, or `catalog.schema`.
         stale_after_s: Age in seconds of the newest row from which the tables are stale.
+        cluster: Name of the cluster; if empty, the brokers that the stream was started with.
     """
 
     tables: str
     stale_after_s: float = STALE_AFTER_S
+    cluster: str = ""
+    _kept: KeptTables = field(default_factory=lambda: defaultdict(KeptFiles), repr=False, compare=False)
+
+    def opened(self, now: datetime, rows: Mapping[str, RowFilter]) -> AbstractContextManager[Relations]:
+        """Open tables for several queries; see `TableStore.relations`."""
+        return opened(self.tables, now, rows, self._kept)
 
     def freshness(self, now: datetime) -> dict[str, Any]:
         """Return the time of the newest row, and a warning if it is old."""
-        found = read_freshness(self.tables, now, self.stale_after_s)
+        found = read_freshness(self.tables, now, self.stale_after_s, self._kept)
         page: dict[str, Any] = json_value(
             {
                 "stale": found.is_stale,
@@ -69,25 +81,25 @@ class ConsoleData:
         return page
 
     def overview(self, now: datetime) -> dict[str, Any]:
-        """Return the overview: totals, new producer ids over time, who is throttled, and the stream's health."""
-        since = now - timedelta(hours=OVERVIEW_HOURS)
+        """Return the overview's figures: totals, who is throttled, and the stream's health."""
+        since = now - timedelta(hours=_OVERVIEW_HOURS)
         rows = {
             "producer_id_metrics": later_than("window_end", since),
             "throttle_decisions": _recent_decisions(now),
             "quarantined_events": RowFilter(columns=("record_timestamp",)),
             "tap_status": later_than("seen_at", now - timedelta(hours=_DAY_HOURS)),
+            "producer_inits": later_than("answered_at", now - timedelta(days=2)),
         }
-        with opened(self.tables, now, rows) as relations:
+        with self.opened(now, rows) as relations:
             intervals = relations.ask(web_sql.INTERVALS, {"since_ms": to_ms(since)}).records()
             (health,) = relations.ask("SELECT * FROM stream_health").records()
             throttled = relations.ask(web_sql.THROTTLED).records()
-            causes = looks_like(self.tables, {row["principal"] for row in throttled}, now)
+            held = {row["principal"] for row in throttled}
+            causes = causes_of(relations.ask(CLIENTS).records(), held) if held else {}
             page = {
                 "totals": relations.ask(web_sql.TOTALS).records()[0],
                 "per_minute": per_minute(intervals, now),
-                "intervals": _columns(thinned(intervals), ("at_ms", "admitted_pids", "refused_pids")),
                 "interval_seconds": interval_ms(intervals) / 1000,
-                "step_seconds": step_of(intervals) / 1000,
                 "throttled": [row | {"looks_like": causes.get(row["principal"])} for row in throttled],
                 "health": health,
                 "taps": relations.ask("SELECT * FROM tap_coverage").records(),
@@ -96,15 +108,30 @@ class ConsoleData:
                 health |= self._last_sign(now)
             return self.framed(now, relations, page)
 
+    def activity(self, now: datetime, hours: float) -> dict[str, Any]:
+        """Return the new producer ids of all principals over time."""
+        since = now - timedelta(hours=hours)
+        with self.opened(now, {"producer_id_metrics": later_than("window_end", since)}) as relations:
+            intervals = relations.ask(web_sql.INTERVALS, {"since_ms": to_ms(since)}).records()
+            first_ms = intervals[0]["at_ms"] if intervals else to_ms(since)
+            step_ms = max(interval_ms(intervals), step_ms_of(to_ms(now) - first_ms))
+            page = {
+                "hours": hours,
+                "since_ms": to_ms(since),
+                "step_seconds": step_ms / 1000,
+                "intervals": _columns(thinned(intervals, step_ms), ("at_ms", "admitted_pids", "refused_pids")),
+            }
+            return self.framed(now, relations, page)
+
     def offenders(self, now: datetime) -> dict[str, Any]:
-        """Return the principals with most refused producer ids in the last 24 hours."""
-        with opened(self.tables, now, _last_day(now)) as relations:
+        """Return the principals with most refused, or else new, producer ids in the last 24 hours."""
+        with self.opened(now, _last_day(now)) as relations:
             page = {"offenders": relations.ask(web_sql.OFFENDERS).records()}
             return self.framed(now, relations, page)
 
     def headroom(self, now: datetime) -> dict[str, Any]:
         """Return the headroom of each principal active in the last 24 hours, the smallest first."""
-        with opened(self.tables, now, _last_day(now)) as relations:
+        with self.opened(now, _last_day(now)) as relations:
             held = {(row["principal"], row["broker_id"]) for row in relations.ask(web_sql.THROTTLED).records()}
             records = relations.ask(web_sql.HEADROOM).records()
             for row in records:
@@ -123,12 +150,13 @@ class ConsoleData:
             # Two days suffice to distinguish nearly all new ids from first ones.
             "producer_inits": later_than("answered_at", now - timedelta(days=2), name),
         }
-        step_ms = round(hours * 3_600_000 / POINTS)
-        with opened(self.tables, now, rows) as relations:
+        with self.opened(now, rows) as relations:
             ledgers = relations.ask(web_sql.LEDGERS, mine).records()
             brokers = [row["broker_id"] for row in ledgers]
             chosen = broker_id if broker_id in brokers else next(iter(brokers), None)
             whose = mine | {"broker_id": -1 if chosen is None else chosen}
+            first_ms = relations.ask(web_sql.FIRST_ROW, whose).records()[0]["first_ms"] or to_ms(since)
+            step_ms = step_ms_of(to_ms(now) - first_ms)
             timeline = relations.ask(web_sql.TIMELINE, whose | {"step_ms": step_ms})
             times, lines = timeline.records(), [name for name in timeline.columns if name not in _COUNTS]
             decisions = relations.ask(web_sql.DECISIONS, whose).records()
@@ -136,6 +164,7 @@ class ConsoleData:
                 "principal": name,
                 "hours": hours,
                 "since_ms": to_ms(since),
+                "step_seconds": step_ms / 1000,
                 "broker_id": chosen,
                 "brokers": sorted(each for each in brokers if each is not None),
                 "now_row": next((row for row in ledgers if row["broker_id"] == chosen), None),
@@ -154,7 +183,7 @@ class ConsoleData:
     def occupancy(self, now: datetime) -> dict[str, Any]:
         """Return what brokers hold of producers, and the effect of losing each broker."""
         rows = {"producer_occupancy": later_than("swept_at", now - timedelta(days=7))}
-        with opened(self.tables, now, rows) as relations:
+        with self.opened(now, rows) as relations:
             held = relations.ask(web_sql.OCCUPANCY).records()
             page = {
                 "rows": [{name: row[name] for name in row if name != "idle_hours"} for row in held[:200]],
@@ -168,7 +197,7 @@ class ConsoleData:
     def decisions(self, now: datetime, hours: float, name: str) -> dict[str, Any]:
         """Return the decisions of a time span, the newest first."""
         rows = {"throttle_decisions": later_than("decided_at", now - timedelta(hours=hours), name)}
-        with opened(self.tables, now, rows) as relations:
+        with self.opened(now, rows) as relations:
             found = relations.ask(web_sql.ALL_DECISIONS).records()
             shown, complete = found[:_HISTORY_LISTED], len(found) <= _HISTORY_LISTED
             return self.framed(now, relations, {"name": name, "hours": hours, "decisions": shown, "complete": complete})
@@ -178,7 +207,7 @@ class ConsoleData:
         since = {"since_ms": to_ms(now - timedelta(hours=hours))}
         # A lease in force may be older than the span.
         rows = RowFilter("principal = :principal", {"principal": name}) if name else ALL_ROWS
-        with opened(self.tables, now, {"enforcement_actions": rows}) as relations:
+        with self.opened(now, {"enforcement_actions": rows}) as relations:
             found = relations.ask(web_sql.ALL_LEASES, since).records()
             steps = relations.ask(web_sql.ACTIONS, since).records()
             page = {
@@ -192,11 +221,13 @@ class ConsoleData:
 
     def framed(self, now: datetime, relations: Relations, page: Mapping[str, Any]) -> dict[str, Any]:
         """Return a page as JSON values, with what all pages have."""
+        settings = relations.settings()
         plain: dict[str, Any] = json_value(
             {
                 "now": now,
                 "tables": self.tables,
-                "window_seconds": relations.settings().window_seconds,
+                "cluster": self.cluster or settings.bootstrap_servers,
+                "window_seconds": settings.window_seconds,
                 "missing": relations.missing,
                 **page,
             }
@@ -205,12 +236,12 @@ class ConsoleData:
 
     def _similar(self, now: datetime, since: datetime, name: str) -> list[str]:
         rows = replace(later_than("window_end", since), columns=("principal",))
-        with opened(self.tables, now, {"producer_id_metrics": rows}) as relations:
+        with self.opened(now, {"producer_id_metrics": rows}) as relations:
             known = [row["principal"] for row in relations.ask(web_sql.NAMES).records()]
         return similar(name, known)
 
     def _last_sign(self, now: datetime) -> dict[str, Any]:
-        with opened(self.tables, now, {"producer_id_metrics": RowFilter(columns=("as_of",))}) as relations:
+        with self.opened(now, {"producer_id_metrics": RowFilter(columns=("as_of",))}) as relations:
             newest = relations.ask(web_sql.NEWEST).records()[0]["newest_row_at"]
         return {"newest_row_at": newest, "silent_seconds": None if newest is None else (now - newest).total_seconds()}
 

@@ -33,7 +33,7 @@ SELECT
     offenders.last_throttled_at, offenders.throttled_now, budget.share, budget.active_pids, budget.quota
 FROM top_offenders AS offenders
 INNER JOIN pid_budget AS budget ON budget.principal = offenders.principal
-ORDER BY offenders.refused_pids DESC, offenders.admitted_pids DESC, offenders.principal
+ORDER BY offenders.refused_pids DESC, budget.new_pids DESC, budget.active_pids DESC, offenders.principal
 LIMIT 20
 """
 HEADROOM = """
@@ -49,6 +49,11 @@ SELECT *
 FROM quota_headroom
 WHERE principal = :principal
 ORDER BY used_share DESC NULLS LAST, new_pids_window DESC, broker_id
+"""
+FIRST_ROW = """
+SELECT min(unix_millis(window_end)) AS first_ms
+FROM producer_id_metrics
+WHERE principal = :principal AND coalesce(broker_id, -1) = :broker_id
 """
 TIMELINE = """
 SELECT

@@ -11,7 +11,6 @@ from quota.allowance import Allowance
 from quota.principals import entity_name
 from quota.suggestion import Excess, excess
 from tables.errors import TableNotFoundError
-from tables.query.sql_query import opened
 from tables.query.suggestions import Suggestion, history_of, suggest
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import validated_quotas
@@ -25,7 +24,7 @@ def quotas(data: ConsoleData, now: datetime) -> dict[str, Any]:
     """Return each user's quota in force, the suggested one, and what both would have refused in a week."""
     entries, faults = _in_force(data.tables)
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
-    with opened(data.tables, now, _week(now)) as relations:
+    with data.opened(now, _week(now)) as relations:
         history = history_of(relations.ask(web_sql.NEW_PIDS).rows)
         found = suggest(history, quotas_now, relations.ask(web_sql.CLIENTS).records())
         suggested = {entity_name(each.principal): each for each in found}
@@ -51,7 +50,7 @@ def what_if(data: ConsoleData, now: datetime, name: str | None, allowance: Allow
     """Return what a quota would have refused in a week, and what the one in force would have."""
     entries, _ = _in_force(data.tables)
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
-    with opened(data.tables, now, _week(now)) as relations:
+    with data.opened(now, _week(now)) as relations:
         history = history_of(relations.ask(web_sql.NEW_PIDS).rows)
     by_name = {entity_name(principal): counts for principal, counts in history.items()}
     then = {key: value for key, value in quotas_now.items() if key != name}

@@ -7,9 +7,10 @@ from typing import Any
 
 from tables.times import to_ms
 
-OVERVIEW_HOURS = 6
-POINTS = 360
+_POINTS = 360
 """Most points of a chart: two pixels each on a wide screen."""
+_STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 240, 600, 1_800, 3_600)
+_LONGEST_STEP_S = 7_200
 _MINUTE_MS = 60_000
 
 
@@ -33,14 +34,20 @@ def interval_ms(intervals: Sequence[Mapping[str, Any]]) -> int:
     return min((later - earlier for earlier, later in pairwise(ends)), default=_MINUTE_MS)
 
 
-def step_of(intervals: Sequence[Mapping[str, Any]]) -> int:
-    """Return the length of a bar in ms: a metrics interval, or as long as keeps the bars few."""
-    return max(interval_ms(intervals), OVERVIEW_HOURS * 3_600_000 // POINTS)
+def step_ms_of(shown_ms: float) -> int:
+    """Return the length of a chart's steps in milliseconds.
+
+    It depends on the time since the first row, not on the time asked for: a young cluster gets fine steps.
+
+    Examples:
+        >>> step_ms_of(24 * 3_600_000), step_ms_of(12 * 60_000)
+        (240000, 2000)
+    """
+    return 1000 * next((step for step in _STEPS_S if step * 1000 * _POINTS >= shown_ms), _LONGEST_STEP_S)
 
 
-def thinned(intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Downsample intervals to a few hundred; the last may be incomplete."""
-    step_ms = step_of(intervals)
+def thinned(intervals: Sequence[Mapping[str, Any]], step_ms: int) -> list[dict[str, Any]]:
+    """Sum intervals into steps; the last may be incomplete."""
     sums: dict[int, dict[str, Any]] = {}
     for row in intervals:
         at_ms = -(-row["at_ms"] // step_ms) * step_ms
@@ -51,7 +58,9 @@ def thinned(intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def lines_of(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
-    """Return a ledger's rows with its silence filled in, and a start at 0 where its first window begins."""
+    """Return a ledger's rows up to now, its silence filled in, with a start at 0 where its first window begins."""
+    # The newest step is not over.
+    times = [row | {"at_ms": min(row["at_ms"], to_ms(now))} for row in times]
     filled = _with_silence(times, now, window_ms, step_ms)
     if times and times[0]["new_pids_window"] <= times[0]["admitted_pids"] + times[0]["refused_pids"]:
         # Its whole window lies in its first interval, so its line starts at 0.

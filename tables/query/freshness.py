@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tables.store.base import TableStore
+from tables.store.kept_files import KeptTables
 from tables.store.open import open_store
 from tables.store.values import RowFilter
 
@@ -81,13 +82,16 @@ class Freshness:
         return f"no rows since {self.since}, {_duration(self.silent_seconds)}: is the stream running?"
 
 
-def read_freshness(tables: str, now: datetime, stale_after_s: float = STALE_AFTER_S) -> Freshness:
+def read_freshness(
+    tables: str, now: datetime, stale_after_s: float = STALE_AFTER_S, kept: KeptTables | None = None
+) -> Freshness:
     """Read the time of the newest row.
 
     Args:
         tables: Folder of the path tables, or `catalog.schema`.
         now: The present.
         stale_after_s: Silence in seconds that counts as stale.
+        kept: Rows of path tables that a long-running reader has read before.
 
     Raises:
         TableError: If a table can't be read.
@@ -101,12 +105,14 @@ def read_freshness(tables: str, now: datetime, stale_after_s: float = STALE_AFTE
     every = {name: RowFilter(columns=(column,)) for name, column in _TIMES.items()}
     with open_store(tables) as store:
         # Nearly always the last hour has one: then no older file is opened.
-        last = _newest(store, now, recent) or _newest(store, now, every)
+        last = _newest(store, now, recent, kept) or _newest(store, now, every)
         return Freshness(last, now, stale_after_s, store.look)
 
 
-def _newest(store: TableStore, now: datetime, rows: dict[str, RowFilter]) -> datetime | None:
-    with store.relations(now, rows) as relations:
+def _newest(
+    store: TableStore, now: datetime, rows: dict[str, RowFilter], kept: KeptTables | None = None
+) -> datetime | None:
+    with store.relations(now, rows, kept) as relations:
         found: datetime | None = relations.ask(_NEWEST).records()[0]["last_row_at"]
         return found
 

@@ -1,14 +1,15 @@
 """Says what a throttled principal's clients look like, by their requests for producer ids: perhaps it is a deploy."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from lifecycle.churn import diagnosis_text
 from tables.errors import TablesError
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
 
-_CLIENTS = """
+CLIENTS = """
 SELECT *
 FROM principal_churn
 WHERE silent_seconds < 3600
@@ -30,9 +31,14 @@ def looks_like(tables: str, principals: Collection[str], now: datetime) -> dict[
     if not principals:
         return {}
     try:
-        rows = query(tables, _CLIENTS, now).records()
+        rows = query(tables, CLIENTS, now).records()
     except TablesError:
         return {}
+    return causes_of(rows, principals)
+
+
+def causes_of(rows: Sequence[Mapping[str, Any]], principals: Collection[str]) -> dict[str, str]:
+    """Return the diagnosis in words of principals, from rows of `CLIENTS`."""
     wanted = [row for row in rows if row["principal"] in principals]
     # The first of a principal stays.
     return {row["principal"]: diagnosis_text(diagnosis_of(row)) for row in reversed(wanted)}

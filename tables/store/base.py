@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from tables.schema.specs import TableSpec
+    from tables.store.kept_files import KeptTables
     from tables.store.rights import Right
 from tables.store.values import Answer, ColumnFacts, Row, RowFilter, TableCommit, TableFacts, Upkeep, UpkeepPlan
 
@@ -137,12 +138,15 @@ class TableStore(ABC):
         """
 
     @abstractmethod
-    def relations(self, now: datetime, rows: Mapping[str, RowFilter]) -> AbstractContextManager[Relations]:
+    def relations(
+        self, now: datetime, rows: Mapping[str, RowFilter], kept: KeptTables | None = None
+    ) -> AbstractContextManager[Relations]:
         """Open tables for several queries of our own; a missing path table is empty.
 
         Args:
             now: Present time of the views; a catalog uses its own clock.
             rows: By table; tables not named are read whole.
+            kept: Rows of path tables that a long-running reader has read before; a catalog ignores it.
         """
 
     @abstractmethod

@@ -21,6 +21,7 @@ from tables.schema.views import mentioned, with_views
 from tables.store.base import Relations, TableStore
 from tables.store.engines import Engine, LazyEngine, quoted
 from tables.store.follow_query import FollowedQuery
+from tables.store.kept_files import KeptTables
 from tables.store.retention import Asker
 from tables.store.rights import Right, catalog_rights
 from tables.store.values import (
@@ -130,9 +131,11 @@ class CatalogStore(TableStore):
         return self._engine.execute(text, parameters)
 
     @contextmanager
-    def relations(self, now: datetime, rows: Mapping[str, RowFilter]) -> Iterator[Relations]:
+    def relations(
+        self, now: datetime, rows: Mapping[str, RowFilter], kept: KeptTables | None = None
+    ) -> Iterator[Relations]:
         """Open tables for several queries."""
-        del now
+        del now, kept
         yield _CatalogRelations(self, self._engine, rows)
 
     def read(self, name: str, rows: RowFilter = ALL_ROWS) -> list[Row]:

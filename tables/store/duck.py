@@ -1,7 +1,4 @@
-"""Runs SQL over path tables by DuckDB: local Parquet files directly, anything else through Arrow.
-
-Arrow data sets load pandas, which takes longer than most queries.
-"""
+"""Runs SQL over path tables by DuckDB."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,38 +7,18 @@ from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
-import pyarrow as pa
-
-from tables.errors import QueryError, TableError, TableNotFoundError, first_line
-from tables.schema.ddl import MARKER, deltalake_literal, with_literals
+from tables.errors import QueryError, TableNotFoundError, first_line
 from tables.schema.specs import TABLES
 from tables.schema.views import SETTINGS, mentioned, needed_views, relations, views
 from tables.store.base import TableStore
-from tables.store.facts import column_facts, data_files, paths_since
-from tables.store.path_tables import open_table, table_path
+from tables.store.duck_tables import add_table, marked, texts
+from tables.store.kept_files import KeptTables
 from tables.store.values import Answer, RowFilter
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from duckdb import DuckDBPyConnection
 
-_TYPES = {
-    "string": "VARCHAR",
-    "long": "BIGINT",
-    "integer": "INTEGER",
-    "double": "DOUBLE",
-    "boolean": "BOOLEAN",
-    "binary": "BLOB",
-    "timestamp": "TIMESTAMPTZ",
-    "array<long>": "BIGINT[]",
-    "map<string, long>": "MAP(VARCHAR, BIGINT)",
-}
-_PATTERN_SIGNS = frozenset("*?[")
-_NO_ROWS = "SELECT {columns} WHERE false"
-_ROWS = "SELECT {columns} FROM {files}"
-_ALLOWED = "SELECT current_setting('allowed_paths')"
 _SET_WINDOW = "UPDATE settings SET window_ms = $1"
 _UNKNOWN_TABLE = re.compile(r"Table with name (\S+) does not exist")
 
@@ -69,7 +46,7 @@ def query(connection: "DuckDBPyConnection", tables: str, sql: str, parameters: M
 
     missing: list[TableNotFoundError] = []
     try:
-        _require_select(connection, _marked(sql, parameters))
+        _require_select(connection, marked(sql, parameters))
         missing = _load(connection, tables, sql)
         _lock(connection)
         return _answer(connection, sql, parameters)
@@ -87,13 +64,20 @@ class DuckRelations:
         connection: Of `connected`.
         store: Of the tables.
         rows: By table; tables not named are read whole.
+        kept: Rows that earlier calls have read.
     """
 
-    def __init__(self, connection: "DuckDBPyConnection", store: TableStore, rows: Mapping[str, RowFilter]) -> None:
-        self._connection, self._tables, self._rows = connection, store.tables, rows
+    def __init__(
+        self,
+        connection: "DuckDBPyConnection",
+        store: TableStore,
+        rows: Mapping[str, RowFilter],
+        kept: KeptTables | None = None,
+    ) -> None:
+        self._connection, self._tables, self._rows, self._kept = connection, store.tables, rows, kept
         self._window_ms, self.settings = store.window_ms, store.settings
         if "://" not in self._tables:
-            connection.execute(f"SET allowed_directories = {_texts([f'{Path(self._tables).absolute()}/'])}")
+            connection.execute(f"SET allowed_directories = {texts([f'{Path(self._tables).absolute()}/'])}")
         _lock(connection)
         self._made: set[str] = set()
         self.missing: dict[str, str] = {}
@@ -119,83 +103,11 @@ class DuckRelations:
     def _add(self, name: str) -> None:
         rows = self._rows.get(name, RowFilter())
         try:
-            add_table(self._connection, self._tables, name, rows)
+            add_table(self._connection, self._tables, name, rows, self._kept)
         except TableNotFoundError as error:
             self.missing[name] = str(error)
             schema = TABLES[name].schema
             self._connection.register(name, schema.empty_table().select(list(rows.columns or schema.names)))
-
-
-def add_table(connection: "DuckDBPyConnection", tables: str, name: str, rows: RowFilter | None = None) -> None:
-    """Give a connection a table's newest version.
-
-    Args:
-        connection: Of `connected`.
-        tables: Folder of the tables.
-        name: Of the table.
-        rows: Rows to read now, once; None for all, which each query reads, also once the connection is locked.
-
-    Raises:
-        TableNotFoundError: If there is no such table.
-        TableError: If it can't be read.
-    """
-    import duckdb
-    from deltalake import QueryBuilder
-    from deltalake.exceptions import DeltaError
-
-    table = open_table(tables, name)
-    try:
-        source = _local_source(connection, table, tables, name, rows)
-        if source is not None and rows is not None:
-            select = rows.select(f"({source})")
-            connection.execute(f"CREATE TABLE {_name(name)} AS {_marked(select, rows.values)}", dict(rows.values))
-        elif source is not None:
-            connection.execute(f"CREATE VIEW {_name(name)} AS {source}")
-        elif rows is not None:
-            select = with_literals(rows.select("t"), rows.values, deltalake_literal)
-            connection.register(name, pa.table(QueryBuilder().register("t", table).execute(select).read_all()))
-        else:
-            connection.register(name, table.to_pyarrow_dataset())
-    except (DeltaError, OSError, duckdb.Error) as error:
-        msg = f"can't read table {name} in {tables}: {error}. Check the folder given by --tables"
-        raise TableError(msg) from error
-
-
-def _local_source(
-    connection: "DuckDBPyConnection", table: "DeltaTable", tables: str, name: str, rows: RowFilter | None
-) -> str | None:
-    """Return the SELECT of a table's local files; None if DuckDB can't read the files directly."""
-    files = _local_files(table, tables, name, rows.newer_than if rows else None)
-    kinds = {column.name: _TYPES.get(column.kind) for column in column_facts(table)}
-    if files is None or None in kinds.values():
-        return None
-    if not files:
-        columns = ", ".join(f"CAST(NULL AS {kind}) AS {_name(column)}" for column, kind in kinds.items())
-        return _NO_ROWS.format(columns=columns)
-    if rows is None:
-        _allow(connection, files)
-    relation = f"read_parquet({_texts(files)}, union_by_name = true, hive_partitioning = false)"
-    found = {column[0] for column in connection.execute(f"FROM {relation} LIMIT 0").description or ()}
-    # Writers store times differently, and a file may lack columns that are null.
-    columns = ", ".join(
-        f"CAST({_name(column) if column in found else 'NULL'} AS {kind}) AS {_name(column)}"
-        for column, kind in kinds.items()
-    )
-    return _ROWS.format(columns=columns, files=relation)
-
-
-def _local_files(
-    table: "DeltaTable", tables: str, name: str, newer_than: tuple[str, datetime] | None
-) -> list[str] | None:
-    """Return the table's files, None if the files alone are not the table."""
-    folder = table_path(tables, name)
-    partitioned = bool(table.metadata().partition_columns)
-    has_features = table.protocol().min_reader_version > 1
-    if "://" in folder or partitioned or has_features or _PATTERN_SIGNS & set(folder):
-        return None
-    files = data_files(table)
-    paths = paths_since(files, *newer_than) if newer_than else files["path"].to_pylist()
-    return [str(Path(folder).absolute() / unquote(path)) for path in paths]
 
 
 def _load(connection: "DuckDBPyConnection", tables: str, sql: str) -> list[TableNotFoundError]:
@@ -226,13 +138,8 @@ def _add_views(connection: "DuckDBPyConnection", names: Sequence[str]) -> None:
 
 
 def _answer(connection: "DuckDBPyConnection", sql: str, parameters: Mapping[str, object]) -> Answer:
-    result = connection.execute(_marked(sql, parameters), dict(parameters))
+    result = connection.execute(marked(sql, parameters), dict(parameters))
     return Answer(tuple(column[0] for column in result.description or ()), tuple(result.fetchall()))
-
-
-def _marked(sql: str, parameters: Mapping[str, object]) -> str:
-    """Return a statement with DuckDB's parameter markers, `$name`."""
-    return MARKER.sub(lambda marker: f"${marker[1]}" if marker[1] in parameters else marker[0], sql)
 
 
 def _require_select(connection: "DuckDBPyConnection", sql: str) -> None:
@@ -260,17 +167,3 @@ def _lock(connection: "DuckDBPyConnection") -> None:
     """Deny a connection's further statements files, the network and settings."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
-
-
-def _allow(connection: "DuckDBPyConnection", files: list[str]) -> None:
-    """Keep these files readable after the connection is locked."""
-    (have,) = connection.execute(_ALLOWED).fetchone() or ([],)
-    connection.execute(f"SET allowed_paths = {_texts([*have, *files])}")
-
-
-def _texts(values: list[str]) -> str:
-    return "[" + ", ".join("'" + value.replace("'", "''") + "'" for value in values) + "]"
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -15,6 +15,7 @@ from tables.store.base import Relations, TableStore
 from tables.store.commits import leaving_old_log, retry_conflicts
 from tables.store.facts import column_facts, table_facts
 from tables.store.follow import FollowedTable
+from tables.store.kept_files import KeptTables
 from tables.store.path_tables import ask, create_missing, is_delta_error, open_table, table_path
 from tables.store.upkeep import alone, keep_up
 from tables.store.values import (
@@ -85,10 +86,12 @@ class PathStore(TableStore):
             return duck.query(connection, self.tables, sql, parameters or {})
 
     @contextmanager
-    def relations(self, now: datetime, rows: Mapping[str, RowFilter]) -> Iterator[Relations]:
+    def relations(
+        self, now: datetime, rows: Mapping[str, RowFilter], kept: KeptTables | None = None
+    ) -> Iterator[Relations]:
         """Open tables for several queries."""
         with duck.connected(now) as connection:
-            yield duck.DuckRelations(connection, self, rows)
+            yield duck.DuckRelations(connection, self, rows, kept)
 
     def read(self, name: str, rows: RowFilter = ALL_ROWS) -> list[Row]:
         """Return rows of a table."""

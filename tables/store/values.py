@@ -18,6 +18,7 @@ Row = dict[str, Any]
 SETTINGS_TABLE = "producer_id_metrics"
 """The table whose properties hold the settings of the stream."""
 _WINDOW, _BURST = "pidQuota.windowSeconds", "pidQuota.burstWindows"
+_SERVERS = "pidQuota.bootstrapServers"
 
 
 @dataclass(frozen=True)
@@ -63,22 +64,27 @@ class StreamSettings:
     Attributes:
         window_seconds: Length of the quota's window.
         burst_windows: Size of a full bucket of a quota without a burst, in windows of quota.
+        bootstrap_servers: Brokers that the stream was started with, which tell one cluster from another.
     """
 
     window_seconds: int = QuotaConfig.window_seconds
     burst_windows: float = QuotaConfig.burst_windows
+    bootstrap_servers: str = ""
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> StreamSettings:
         """Return the settings in a table's properties; the stream's defaults where no stream has written them."""
         default = cls()
         return cls(
-            int(properties.get(_WINDOW, default.window_seconds)), float(properties.get(_BURST, default.burst_windows))
+            int(properties.get(_WINDOW, default.window_seconds)),
+            float(properties.get(_BURST, default.burst_windows)),
+            properties.get(_SERVERS, default.bootstrap_servers),
         )
 
     def properties(self) -> dict[str, str]:
         """Return the table properties that hold the settings."""
-        return {_WINDOW: str(self.window_seconds), _BURST: str(self.burst_windows)}
+        servers = {_SERVERS: self.bootstrap_servers} if self.bootstrap_servers else {}
+        return {_WINDOW: str(self.window_seconds), _BURST: str(self.burst_windows)} | servers
 
 
 @dataclass(frozen=True)

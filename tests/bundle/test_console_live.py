@@ -134,8 +134,9 @@ class TestLive:
         assert page.words("details[open] dt") == ["Java", "Python", "librdkafka"]
 
 
-def test_bars_tell_what_was_refused_and_the_heading_the_time_drawn(page: Browser) -> None:
-    assert "New producer ids per 5 min, last 6 h" in page.words("h2")
+def test_bars_tell_what_was_refused_and_over_what_time(page: Browser) -> None:
+    assert "per 5 min" in page.words(".quiet")
+    assert page.words("[aria-current=true]") == ["6 h"]
     label = page.driver.execute_script("return document.querySelector('.chart').getAttribute('aria-label')")
     assert label == "New producer ids per 5 min. Newest: refused 13, admitted 9"
 
@@ -158,16 +159,23 @@ class TestEditing:
     def editing(self, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Browser]:
         monkeypatch.chdir(tmp_path)
         file = tmp_path / "editors"
-        file.write_text(editor_line("ada", SECRET) + "\n", encoding="utf-8")
+        file.write_text(f"{editor_line('ada', SECRET)}\n{editor_line('bob', SECRET)}\n", encoding="utf-8")
         file.chmod(0o600)
         with serving(demo_tables("./tables"), fresh_s=0, editors=Editors.load(file)) as address:
             browser.fresh(f"{address}/#/quotas")
             yield browser
 
-    def sign_in(self, page: Browser, password: str = SECRET) -> None:
-        page.type_into("#editor", "ada")
+    def sign_in(self, page: Browser, password: str = SECRET, name: str = "ada") -> None:
+        page.type_into("#editor", name)
         page.driver.execute_script("document.querySelector('#password').focus()")
         page.press(password, ENTER)
+
+    def draft(self, page: Browser, quota: str) -> None:
+        """Draft a quota of mallory, without refreshes that show what others do."""
+        wait_for(lambda: page.words("input.rate"), "the text boxes")
+        page.click("#pause")
+        page.type_into("input[aria-label='New quota of mallory']", quota)
+        wait_for(lambda: any("instead of" in words for words in page.words("td")), "what it would refuse")
 
     def test_without_editors_the_page_only_reads(self, page: Browser) -> None:
         page.go("#/quotas")
@@ -196,6 +204,26 @@ class TestEditing:
         editing.click("button", "Sign out")
         wait_for(lambda: editing.words("#password") == [""], "the way in")
         assert [line for line in editing.complaints() if "403" not in line] == []
+
+    def test_of_two_editors_at_once_the_second_is_told_and_goes_on_from_the_new_quota(
+        self, editing: Browser, tmp_path: Path
+    ) -> None:
+        self.sign_in(editing)
+        with browser_kit.chromium(tmp_path / "profile") as other:
+            other.fresh(editing.driver.current_url)
+            self.sign_in(other, name="bob")
+            self.draft(editing, "5")
+            self.draft(other, "7")
+            editing.click("button", "Apply 1 change")
+            wait_for(lambda: "1 change applied by ada." in editing.text(), "the first change")
+
+            other.click("button", "Apply 1 change")
+            wait_for(lambda: "was set to 5" in other.text(), "the refusal")
+            assert "by ada meanwhile. Nothing was changed" in other.text()
+            wait_for(lambda: "changed meanwhile" in other.text(), "the draft from the new quota")
+            other.click("button", "Apply 1 change")
+            wait_for(lambda: "1 change applied by bob." in other.text(), "the second change")
+            assert [line for line in other.complaints() if "409" not in line] == []
 
     def test_an_invalid_quota_is_reported_and_not_drafted(self, editing: Browser) -> None:
         self.sign_in(editing)

@@ -182,7 +182,7 @@ def test_a_visitor_signs_in_with_the_token(browser: Browser, tables: str, pictur
         browser.picture(pictures / "console-signin-light.png", height=500)
         assert browser.focused() == "INPUT"
         browser.press(token, ENTER)
-        wait_for(lambda: browser.words("main h1") == ["Cluster"], "the overview")
+        wait_for(lambda: browser.words("main h1") == ["Overview"], "the overview")
         assert token not in browser.driver.current_url
         # The page without a token is a 401, which the browser notes; nothing else.
         assert [line for line in browser.complaints() if "401" not in line] == []

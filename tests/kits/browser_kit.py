@@ -21,7 +21,20 @@ SETTLED = "return document.querySelector('main').dataset.shows === location.hash
 _ACCESSIBILITY = Path(__file__).parents[1] / "bundle" / "accessibility.js"
 LOADED = "return window.performance.getEntriesByName('shown')[0]?.startTime ?? null"
 
-
+# A text that may not break is one rectangle, unless it broke.
+_BROKEN_WORDS = """
+const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), broken = [];
+while (texts.nextNode()) {
+  const node = texts.currentNode;
+  for (const { 0: word, index } of node.parentElement.closest("td") ? node.data.matchAll(/[\\p{L}\\p{N}]+/gu) : []) {
+    const range = document.createRange();
+    range.setStart(node, index);
+    range.setEnd(node, index + word.length);
+    if (new Set([...range.getClientRects()].map((each) => each.top)).size > 1) broken.push(word);
+  }
+}
+return broken;
+"""
 _MISSING = " and no ".join(name for name in ("chromium", "chromedriver") if shutil.which(name) is None)
 NEEDS_CHROMIUM = pytest.mark.skipif(bool(_MISSING), reason=f"no {_MISSING}: apt-get install chromium chromium-driver")
 
@@ -57,8 +70,9 @@ class Browser:
         phone = size == PHONE
         metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": phone}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        features = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
+        media = {"features": [{"name": name, "value": value} for name, value in features.items()]}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
 
     def open(self, address: str) -> float:
         """Load a page afresh; gives the milliseconds from the click to its content."""
@@ -106,7 +120,7 @@ class Browser:
 
     def text(self) -> str:
         """Return the text that a reader sees."""
-        return str(self._script("return document.body.innerText"))
+        return str(self._script("return document.body.innerText.replaceAll('\u00a0', ' ')"))
 
     def press(self, *keys: str) -> None:
         self.driver.switch_to.active_element.send_keys(*keys)
@@ -141,6 +155,10 @@ class Browser:
         self._script("document.querySelector('main').firstElementChild.dataset.old = '1'")
         self.hide(False)
         wait_for(lambda: not self.words("main [data-old]"), "the refresh")
+
+    def broken_words(self) -> list[str]:
+        """Return the words in tables that break over lines elsewhere than after punctuation."""
+        return [str(each) for each in self._script(_BROKEN_WORDS)]
 
     def width_of_content(self) -> int:
         return int(self._script("return document.documentElement.scrollWidth"))

@@ -20,7 +20,9 @@ from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access
 from tables.schema.specs import TABLES
+from tables.store.open import open_store
 from tables.store.path_tables import create_missing, table_path
+from tables.store.values import StreamSettings
 from tests.kits.kip_kit import init
 from tests.unit.jobs.table_rows import NOON, Row, append, decision, lease_step, metrics, tap_report
 
@@ -49,6 +51,36 @@ def demo_tables(folder: str | Path, script: str = SCRIPT) -> str:
     append(tables, "tap_status", _tap(1, 8), _tap(2, 9), _tap(3, 300))
     append(tables, "producer_occupancy", *_occupancy())
     append(tables, "producer_inits", *_inits())
+    open_store(tables).write_settings(
+        StreamSettings(bootstrap_servers="kafka-1.example.com:9092,kafka-2.example.com:9092")
+    )
+    return tables
+
+
+LONG_NAMES = (
+    "User:CN=payments-gateway.prod.eu-west-1.example.com,OU=platform,O=Example",
+    "User:service-account-recommendation-training-nightly-batch",
+    "User:inventoryreservationserviceofthesecondwarehouse",
+)
+
+
+def crowded_tables(folder: str | Path) -> str:
+    """Write the same cluster with 50 principals, some with long names, which are throttled and have leases."""
+    tables = demo_tables(folder)
+    rng = np.random.default_rng(50)
+    names = [*LONG_NAMES, *(f"User:service-{number:02}" for number in range(40))]
+    append(tables, "producer_id_metrics", *(row for name in names for row in _calm_metrics(name, 9, rng)))
+    append(
+        tables,
+        "throttle_decisions",
+        *(_decision(each, 9, 12, {f"{each[5:]}-0": 12}, {"10.0.0.9": 12}) for each in LONG_NAMES),
+    )
+    leases = [
+        _lease(state, sequence, each)
+        for each in LONG_NAMES
+        for sequence, state in enumerate(("applying", "in_force"), 3)
+    ]
+    append(tables, "enforcement_actions", *leases)
     return tables
 
 
@@ -105,10 +137,11 @@ def _quota(name: str | None, rate: float) -> Row:
     }  # fmt: skip
 
 
-def _lease(state: str, sequence: int) -> Row:
-    values = {"principal": "User:mallory", "entity_user": "mallory", "reason": "over quota", "lease_revision": None}
+def _lease(state: str, sequence: int, principal: str = "User:mallory") -> Row:
+    entity = principal.removeprefix("User:")
+    values = {"principal": principal, "entity_user": entity, "reason": "over quota", "lease_revision": None}
     at, until = NOON - timedelta(minutes=3) + timedelta(seconds=sequence), NOON + timedelta(minutes=20)
-    return lease_step("lease-1", state, at, sequence=sequence, until=until, **values)
+    return lease_step(f"lease of {entity}", state, at, sequence=sequence, until=until, **values)
 
 
 def _tap(broker_id: int, seconds_ago: int) -> Row:

@@ -1,8 +1,8 @@
 // Which page is shown (the address after #), its refresh, the search box and the keys.
 
 import { adoptCharts } from "./charts.js";
-import { h } from "./dom.js";
-import { clock } from "./format.js";
+import { breakable, h, reading } from "./dom.js";
+import { clock, visible } from "./format.js";
 import { decisions, leases } from "./history.js";
 import { occupancy } from "./occupancy.js";
 import { principal } from "./principal.js";
@@ -10,15 +10,24 @@ import { quotas } from "./quotas.js";
 import { headroom, nowhere, overview, throttled } from "./views.js";
 
 const PAGES = { overview, throttled, headroom, decisions, leases, quotas, occupancy, principal };
+// What the pages of one answer are read from.
+const READS = {
+  throttled: "throttle_decisions", headroom: "producer_id_metrics", decisions: "throttle_decisions", leases: "enforcement_actions",
+  quotas: "producer_id_quotas and producer_id_metrics", occupancy: "producer_occupancy", principal: "producer_id_metrics",
+};
 const REFRESH_MS = 10_000;
+// A page that is there sooner needs no notice.
+const NOTICE_MS = 150;
 const main = document.querySelector("#main");
 const trouble = document.querySelector("#trouble");
 const stale = document.querySelector("#stale");
+const cluster = document.querySelector("#cluster");
 const pause = document.querySelector("#pause");
 const search = document.querySelector("#search");
 const box = search.elements.q;
 
 let refreshMs = REFRESH_MS;
+let shownOnce = false;
 let turn = 0;
 let timer = null;
 let paused = false;
@@ -53,6 +62,19 @@ async function show({ refreshed = false } = {}) {
     else link.removeAttribute("aria-current");
   }
   if (!refreshed) main.setAttribute("aria-busy", "true");
+  // A page that comes is shown part by part. One that stays, refreshed or of another time span, is replaced at once.
+  const subject = `${name} ${query.name ?? ""}`;
+  const stays = refreshed || main.dataset.subject === subject;
+  let begun = stays;
+  const early = (content) => {
+    if (mine !== turn || stays) return;
+    render(content, begun);
+    begun = true;
+  };
+  const heading = h("h1", {}, name === "principal" ? breakable(visible(query.name ?? "")) : name[0].toUpperCase() + name.slice(1));
+  const notice = setTimeout(() => {
+    if (!begun && Object.hasOwn(READS, name)) early([heading, reading(READS[name])]);
+  }, shownOnce ? NOTICE_MS : 0);
   try {
     const make = Object.hasOwn(PAGES, name) ? PAGES[name] : () => nowhere(name, Object.keys(PAGES));
     // Each page knows whether the stream still lives, since silence looks like calm.
@@ -63,13 +85,14 @@ async function show({ refreshed = false } = {}) {
       return { ...page, fresh };
     };
     const [{ page, title, content, news = "", matches: found = [] }, fresh] =
-      await Promise.all([make(fetched, query, { again: () => show({ refreshed: true }) }), freshness]);
+      await Promise.all([make(fetched, query, { again: () => show({ refreshed: true }), early }), freshness]);
+    clearTimeout(notice);
     if (mine !== turn) return;
     warn(fresh);
-    if (!refreshed || !isBeingRead()) render(content, refreshed);
+    if (!refreshed || !isBeingRead()) render(content, begun);
     refreshMs = page.refresh_ms ?? REFRESH_MS;
     matches = found;
-    document.title = `${title} · pid-quota`;
+    document.title = [title, nameCluster(page.cluster ?? ""), "pid-quota"].filter(Boolean).join(" · ");
     document.querySelector("#source").textContent = page.tables ?? "";
     document.querySelector("#asof").textContent = page.now ? `as of ${clock(page.now)} UTC` : "";
     // Screen readers are told what changes, not what time it is.
@@ -77,16 +100,32 @@ async function show({ refreshed = false } = {}) {
     if (said.textContent !== news) said.textContent = news;
     trouble.hidden = true;
     // For the tests and the bench: how long the first page took.
-    if (performance.getEntriesByName("shown").length === 0) performance.mark("shown");
+    if (!shownOnce) performance.mark("shown");
+    shownOnce = true;
+    main.dataset.subject = subject;
   } catch (error) {
+    clearTimeout(notice);
     if (mine !== turn) return;
     trouble.textContent = error instanceof TypeError ? "The console does not answer. Is `pid-quota console` running?" : error.message;
     trouble.hidden = false;
-    if (!refreshed) render([], false);
+    if (!refreshed) {
+      main.dataset.subject = "";
+      render([heading], false);
+    }
   }
   main.removeAttribute("aria-busy");
   main.dataset.shows = location.hash;
   if (!paused && !document.hidden) timer = setTimeout(() => show({ refreshed: true }), refreshMs);
+}
+
+// By the first of its bootstrap servers, unless it has a name.
+function nameCluster(name) {
+  const [first, ...more] = name.split(",");
+  const text = visible(first) + (more.length > 0 ? ` +${more.length}` : "");
+  cluster.hidden = text === "";
+  cluster.replaceChildren("Cluster ", h("strong", {}, text));
+  cluster.title = visible(name);
+  return text;
 }
 
 function warn(fresh) {
@@ -194,5 +233,4 @@ function goBack() {
   } else location.hash = "#/";
 }
 
-main.append(h("p", { class: "empty" }, "Reading the tables…"));
 show();

@@ -1,7 +1,7 @@
 // Charts by uPlot, in the page's own colours; they follow its width and the change between light and dark.
 
 import { h } from "./dom.js";
-import { clock, compact } from "./format.js";
+import { compact, moment } from "./format.js";
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 let made = [];
@@ -19,7 +19,7 @@ export function adoptCharts() {
   made = [];
 }
 
-// A chart. `series` are { label, values, told, colour, kind: "line" | "bar" | "dash" | "step", show }: the legend tells
+// A chart. `range` is the time shown, in ms; the newest step may end after it. `series` are { label, values, told, colour, kind: "line" | "bar" | "dash" | "step", show }: the legend tells
 // `told`, where it is not what is drawn. `spans` are [from, to] in ms that are tinted red, `unknown` is one that is tinted
 // grey: nothing is known of it. `times` in ms. Values are by column, null where there is none.
 export function chart({ title, times, series, spans = [], unknown = null, range = null, unit = compact, height = 210 }) {
@@ -29,7 +29,7 @@ export function chart({ title, times, series, spans = [], unknown = null, range 
     const width = Math.floor(box.clientWidth);
     if (width === 0) return;
     entry.plot?.destroy();
-    entry.plot = new window.uPlot(options({ series, spans, unknown, range, unit, height, width }),
+    entry.plot = new window.uPlot(options({ times, series, spans, unknown, range, unit, height, width }),
       [times.map((at) => at / 1000), ...series.map((each) => each.values)], box);
   };
   entry.redraw = draw;
@@ -54,8 +54,12 @@ function describe(title, series, unit) {
   return `${title}. Newest: ${newest.join(", ")}`;
 }
 
-function options({ series, spans, unknown, range, unit, height, width }) {
+function options({ times, series, spans, unknown, range, unit, height, width }) {
   const quiet = colour("quiet");
+  const newestMs = times.at(-1);
+  const [begin, end] = range ?? [times[0], newestMs];
+  const shown = [begin / 1000, Math.max(end, newestMs) / 1000];
+  const told = (at) => moment(new Date(Math.min(at * 1000, end)).toISOString(), new Date(end).toISOString());
   const axis = { stroke: quiet, font: "12px system-ui, sans-serif", ticks: { show: false } };
   const grid = { stroke: colour("line"), width: 1 };
   return {
@@ -66,14 +70,14 @@ function options({ series, spans, unknown, range, unit, height, width }) {
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
     legend: { live: true },
     scales: {
-      x: range ? { range: () => range.map((at) => at / 1000) } : {},
+      x: { range: () => shown },
       y: { range: (_plot, _low, high) => [0, Math.max(high ?? 0, 1) * 1.08] },
     },
     axes: [
       { ...axis, grid: { show: false }, values: TICKS, space: 76 },
       { ...axis, grid, size: 54, values: (_plot, splits) => splits.map((value) => unit(value)) },
     ],
-    series: [{ label: "UTC", value: (_plot, at) => (at === null ? "" : clock(at * 1000)) }, ...series.map((each) => line(each, unit))],
+    series: [{ label: "UTC", value: (_plot, at) => (at === null ? "" : told(at)) }, ...series.map((each) => line(each, unit))],
     hooks: { drawClear: [(plot) => tint(plot, spans, "red-wash"), (plot) => tint(plot, unknown ? [unknown] : [], "grey-wash")], ready: [newest], setCursor: [newest] },
   };
 }

@@ -11,6 +11,15 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
+const UNBROKEN = 16;
+const RUNS = new RegExp(`.{1,${UNBROKEN}}`, "gsu");
+
+// Where a long name may break: after punctuation, and in a run of letters only if that would not fit a phone.
+export function breakable(text) {
+  return text.split(/(?<=\s)/).flatMap((word) => (word.length <= UNBROKEN ? [word]
+    : word.split(/(?<=[-_.,:;/=@+()<>])/).flatMap((part) => part.match(RUNS)).flatMap((part, index) => (index ? [h("wbr"), part] : [part]))));
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function shape(kind, x, width) {
@@ -52,11 +61,11 @@ function ordered(rows, columns, order) {
   });
 }
 
-// A table. A column is { head, cell(row), by(row), number, wide, nowrap }: with `by` one can sort by it, `wide` ones
-// give way on a phone. `name` is what its order is kept by; `limit` rows are shown.
+// A table. A column is { head, cell(row), by(row), number, wide, spare, nowrap, soft }: with `by` one can sort by it, `wide`
+// ones give way on a phone, `spare` ones on a small screen, and `soft` ones wrap on a phone. `name` is what its order is kept by; `limit` rows are shown.
 export function table(columns, rows, { caption, empty = "Nothing.", name = "", limit = Infinity } = {}) {
   if (rows.length === 0) return h("p", { class: "empty" }, empty);
-  const kind = (column) => [column.number && "number", column.wide && "wide", column.nowrap && "nowrap"].filter(Boolean).join(" ") || null;
+  const kind = (column) => [column.number && "number", column.wide && "wide", column.spare && "spare", column.nowrap && "nowrap", column.soft && "soft"].filter(Boolean).join(" ") || null;
   const body = h("tbody");
   const heads = columns.map((column) => {
     const sortable = name && column.by && rows.length > 1;
@@ -79,7 +88,7 @@ export function table(columns, rows, { caption, empty = "Nothing.", name = "", l
     });
     body.replaceChildren(...ordered(rows, columns, order).slice(0, limit).map((row) =>
       h("tr", { class: row.throttled_now ? "throttled" : null },
-        columns.map((column) => h("td", { class: kind(column) }, column.cell(row))))));
+        columns.map((column) => h("td", { class: kind(column) }, [column.cell(row)].flat().map((each) => (typeof each === "string" ? breakable(each) : each)))))));
   };
   fill();
   return h("table", {}, caption && h("caption", {}, caption), h("thead", {}, h("tr", {}, heads)), body);
@@ -93,6 +102,11 @@ export function disclosure(key, summary, ...children) {
   const press = () => (element.open ? opened.delete(key) : opened.add(key));
   const element = h("details", { open: opened.has(key) }, h("summary", { "data-key": key, onclick: press }, summary), ...children);
   return element;
+}
+
+// In place of what is not there yet; `tables` are what it is read from.
+export function reading(tables) {
+  return h("p", { class: "empty reading" }, `Reading ${tables}…`);
 }
 
 export function section(title, ...children) {

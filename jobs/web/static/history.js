@@ -24,14 +24,14 @@ export async function decisions(get, { hours = "24", name = "" }) {
       ...title("Decisions", page),
       choices(page, "decisions"),
       table([
-        { head: "At", nowrap: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, now) },
+        { head: "At", nowrap: true, soft: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, now) },
         PRINCIPAL,
         { head: "Action", nowrap: true, by: (row) => row.action, cell: (row) => row.action.toLowerCase() },
-        { head: "For", number: true, by: (row) => row.throttle_time_ms, cell: (row) => (row.action === "THROTTLE" ? duration(row.throttle_time_ms / 1000) : NONE) },
+        { head: "For", number: true, wide: true, by: (row) => row.throttle_time_ms, cell: (row) => (row.action === "THROTTLE" ? duration(row.throttle_time_ms / 1000) : NONE) },
         { head: "Until", number: true, wide: true, by: (row) => row.throttled_until, cell: (row) => moment(row.throttled_until, now) },
         { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
         { head: "Quota", number: true, wide: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
-        { head: "Reason", wide: true, by: (row) => row.reason, cell: (row) => (row.reason ?? NONE).replaceAll("_", " ") },
+        { head: "Reason", wide: true, nowrap: true, by: (row) => row.reason, cell: (row) => (row.reason ?? NONE).replaceAll("_", " ") },
       ], page.decisions, { name: "decisions", empty: none(page, "None in this period.") }),
       cut(page),
     ],
@@ -43,9 +43,9 @@ const quota = (row) => (row.lever === "hold" ? row.lever : row.lever ? `${row.le
 
 export const LEASE_COLUMNS = (now) => [
   { head: "Entity", wide: true, by: entity, cell: entity },
-  { head: "Quota", by: quota, cell: quota },
-  { head: "State", by: (row) => row.state, cell: (row) => h("span", { class: "nowrap" }, row.in_force_now ? h("span", { class: "held" }, "in force") : row.state.replaceAll("_", " ")) },
-  { head: "Until", number: true, by: (row) => row.until, cell: (row) => moment(row.until, now) },
+  { head: "Quota", nowrap: true, soft: true, by: quota, cell: quota },
+  { head: "State", nowrap: true, soft: true, by: (row) => row.state, cell: (row) => (row.in_force_now ? h("span", { class: "held" }, "in force") : row.state.replaceAll("_", " ")) },
+  { head: "Until", number: true, soft: true, by: (row) => row.until, cell: (row) => moment(row.until, now) },
 ];
 
 export async function leases(get, { hours = "24", name = "" }) {
@@ -60,11 +60,11 @@ export async function leases(get, { hours = "24", name = "" }) {
       choices(page, "leases"),
       section("In force, or ended in this period", table([PRINCIPAL, ...LEASE_COLUMNS(now)], page.leases, { name: "leases", empty: "None." })),
       section("Each step", table([
-        { head: "At", nowrap: true, by: (row) => row.recorded_at, cell: (row) => moment(row.recorded_at, now) },
+        { head: "At", nowrap: true, soft: true, by: (row) => row.recorded_at, cell: (row) => moment(row.recorded_at, now) },
         PRINCIPAL,
         { head: "Step", nowrap: true, by: (row) => row.state, cell: (row) => row.state.replaceAll("_", " ") },
         { head: "Entity", wide: true, by: entity, cell: entity },
-        { head: "Quota", wide: true, by: quota, cell: quota },
+        { head: "Quota", wide: true, nowrap: true, by: quota, cell: quota },
         { head: "Before", number: true, wide: true, by: (row) => row.previous_value, cell: (row) => row.previous_value ?? NONE },
         { head: "Reason", by: (row) => row.reason, cell: (row) => visible(row.reason ?? NONE) },
         { head: "By", wide: true, by: (row) => row.enforcer, cell: (row) => visible(row.enforcer ?? NONE) },

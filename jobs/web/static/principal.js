@@ -1,10 +1,10 @@
 // One principal's page: its new producer ids against its quota over time, and what was decided about it.
 
 import { chart } from "./charts.js";
-import { disclosure, figures, h, section, spans, table } from "./dom.js";
+import { breakable, disclosure, figures, h, section, spans, table } from "./dom.js";
 import { bytes, compact, count, duration, moment, NONE, percent, visible } from "./format.js";
 import { LEASE_COLUMNS } from "./history.js";
-import { none, principalLink } from "./views.js";
+import { none, principalLink, shownFrom, since } from "./views.js";
 
 const SPANS = [[0.1, "6 min"], [1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 d"], [720, "30 d"]];
 
@@ -18,7 +18,7 @@ export async function principal(get, { name = "", hours = "24", broker = "" }) {
     title: visible(name),
     news: held ? "throttled" : "",
     content: [
-      h("h1", {}, visible(name), held && [" ", h("span", { class: "held" }, "throttled")]),
+      h("h1", {}, breakable(visible(name)), held && [" ", h("span", { class: "held" }, "throttled")]),
       choices(page),
       current(page, held),
       section("Diagnosis, last 24 h", page.held && heldLine(page), ...diagnosis(page.churn)),
@@ -39,7 +39,7 @@ function unseen(page) {
     page,
     title: visible(page.principal),
     content: [
-      h("h1", {}, visible(page.principal)),
+      h("h1", {}, breakable(visible(page.principal))),
       choices(page),
       h("p", { class: "empty" }, none(page, "No row of this period contains this name.")),
       page.similar.length > 0 && h("p", {}, "Did you mean ", page.similar.flatMap((name, index) => [index ? ", " : "", principalLink(name)]), "?"),
@@ -77,15 +77,13 @@ function charts(page) {
   const { counts: news, throttles: spans, fresh } = page;
   const line = fresh.stale ? before(page.timeline, Date.parse(fresh.last_row_at)) : page.timeline;
   if (line.at_ms.length === 0) return [];
-  // What began lately fills more than the right edge: at least a third of the time is shown.
   const now = Date.parse(page.now);
-  const first = line.at_ms[0] - (now - line.at_ms[0]) / 20;
-  const range = [Math.max(page.since_ms, Math.min(first, now - page.hours * 1_200_000)), now];
+  const range = [shownFrom(page, Math.min(line.at_ms[0], news.at_ms[0] - 1000 * page.step_seconds)), now];
   const common = { times: line.at_ms, spans, range, unknown: fresh.stale ? [Date.parse(fresh.last_row_at), now] : null };
   const both = news.admitted_pids.map((admitted, index) => admitted + news.refused_pids[index]);
   const hasQuota = line.quota.some((value) => value !== null);
   return [
-    section("New producer ids per window, against the quota", chart({
+    section(`New producer ids per window, against the quota${since(page, range[0])}`, chart({
       ...common, title: "New producer ids per window", height: 240,
       series: [
         { label: "new in window", values: line.new_pids_window, colour: "accent" },
@@ -118,7 +116,7 @@ function small(title, common, series) {
 
 function decisions(page) {
   return table([
-    { head: "At", nowrap: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, page.now) },
+    { head: "At", nowrap: true, soft: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, page.now) },
     { head: "Action", by: (row) => row.action, cell: (row) => row.action.toLowerCase() },
     { head: "For", number: true, by: (row) => row.throttle_time_ms, cell: (row) => (row.action === "THROTTLE" ? duration(row.throttle_time_ms / 1000) : NONE) },
     { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },

@@ -1,6 +1,6 @@
 // Quotas: in force, suggested, and what they would have refused. Those who sign in draft changes and apply them.
 
-import { h, section, table } from "./dom.js";
+import { breakable, h, section, table } from "./dom.js";
 import { count, moment, NONE, plural, visible } from "./format.js";
 import { none, remedies } from "./views.js";
 
@@ -83,8 +83,8 @@ function standard({ default: entry, default_excess: excess, now }, again) {
 function list(page, again) {
   const own = (row) => (row.own_rate === null ? h("span", { class: "quiet" }, row.rate === null ? "none" : `${short(quotaOf(row.rate, row.burst))} (default)`) : short(quotaOf(row.own_rate, row.own_burst)));
   const columns = [
-    { head: "User", by: (row) => row.entity_name, cell: (row) => h("a", { href: `#/principal?name=${encodeURIComponent(`User:${row.entity_name}`)}` }, visible(row.entity_name)) },
-    { head: "Quota", number: true, by: (row) => row.rate, cell: own },
+    { head: "User", by: (row) => row.entity_name, cell: (row) => h("a", { href: `#/principal?name=${encodeURIComponent(`User:${row.entity_name}`)}` }, breakable(visible(row.entity_name))) },
+    { head: "Quota", number: true, soft: true, by: (row) => row.rate, cell: own },
     { head: "Refused", number: true, wide: session.user !== null, by: (row) => row.pids_over, cell: (row) => count(row.pids_over) },
     { head: "Busiest window", number: true, wide: true, by: (row) => row.most_pids, cell: (row) => count(row.most_pids) },
     { head: "Suggested", number: true, by: (row) => row.suggested, cell: (row) => suggestion(row, again) },

@@ -2,13 +2,13 @@
 // returns its elements.
 
 import { chart } from "./charts.js";
-import { facts, figures, h, meter, section, table } from "./dom.js";
+import { breakable, facts, figures, h, meter, reading, section, spans, table } from "./dom.js";
 import { compact, count, duration, moment, NONE, percent, plural, visible } from "./format.js";
 
 const SHOWN = 200;
 
 export function principalLink(name) {
-  return h("a", { href: `#/principal?name=${encodeURIComponent(name)}` }, visible(name));
+  return h("a", { href: `#/principal?name=${encodeURIComponent(name)}` }, breakable(visible(name)));
 }
 
 // A principal's name, with its broker if each broker has a budget of its own.
@@ -29,25 +29,35 @@ export function remedies(missing, names) {
   return names.filter((name) => missing[name]).map((name) => h("p", { class: "remedy" }, missing[name]));
 }
 
-export async function overview(get) {
-  const [page, worst] = await Promise.all([get("overview"), get("offenders")]);
-  return {
-    page,
-    title: "Overview",
-    news: throttledNews(page),
-    content: [
-      h("h1", {}, "Cluster"),
-      ...remedies(page.missing, ["producer_id_metrics"]),
-      totals(page),
-      section("Throttled now", throttledTable(page, { name: "overview throttled", limit: 8 }),
-        page.throttled.length > 8 && h("p", {}, h("a", { href: "#/throttled" }, `All ${page.throttled.length}`))),
-      intervals(page),
-      section("Top offenders, last 24 h", offenders(worst)),
-      h("div", { class: "pair" },
-        section("Stream", health(page)),
-        section("Taps", taps(page.taps))),
-    ],
-  };
+const OVERVIEW_SPANS = [[1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 d"]];
+
+// Each part shows as soon as its answer is there.
+export async function overview(get, { hours = "6" }, { early }) {
+  const asked = { page: get("overview"), activity: get("activity", { hours }), worst: get("offenders") };
+  const found = {};
+  early(overviewParts(found, hours));
+  await Promise.all(Object.entries(asked).map(async ([name, answer]) => {
+    found[name] = await answer;
+    if (Object.keys(found).length < 3) early(overviewParts(found, hours));
+  }));
+  return { page: found.page, title: "Overview", news: throttledNews(found.page), content: overviewParts(found, hours) };
+}
+
+function overviewParts({ page, activity, worst }, hours) {
+  return [
+    h("h1", {}, "Overview"),
+    ...(page ? remedies(page.missing, ["producer_id_metrics"]) : []),
+    page ? totals(page) : reading("producer_id_metrics and throttle_decisions"),
+    section("Throttled now", page ? [throttledTable(page, { name: "overview throttled", limit: 8 }),
+      page.throttled.length > 8 && h("p", {}, h("a", { href: "#/throttled" }, `All ${page.throttled.length}`))]
+      : reading("throttle_decisions")),
+    section("New producer ids", spans(OVERVIEW_SPANS, Number(hours), (span) => `#/?hours=${span}`),
+      activity ? intervals(activity) : h("div", { class: "chart" }, reading("producer_id_metrics"))),
+    section("Top offenders, last 24 h", worst ? offenders(worst) : reading("producer_id_metrics and throttle_decisions")),
+    h("div", { class: "pair" },
+      section("Stream", page ? health(page) : reading("producer_id_metrics and quarantined_events")),
+      section("Taps", page ? taps(page.taps) : reading("tap_status"))),
+  ];
 }
 
 function throttledNews(page) {
@@ -67,34 +77,40 @@ function totals({ totals: sum, per_minute: perMinute, throttled, health: stream,
   ]);
 }
 
-const LOOKS_BACK_MS = [600_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000];
+// A plot begins with the first row: on a young cluster, the time before it would be most of the plot.
+export function shownFrom(page, firstMs, least = 60_000) {
+  const now = Date.parse(page.now);
+  return Math.max(page.since_ms, Math.min(firstMs, now - least));
+}
+
+// Words for a plot that begins after the time asked for.
+export function since(page, begin) {
+  const late = begin - page.since_ms > (Date.parse(page.now) - page.since_ms) / 20;
+  return late ? `, since ${moment(new Date(begin).toISOString(), page.now)}, the first row` : "";
+}
 
 function intervals(page) {
   const { intervals: data, now, step_seconds: step, fresh } = page;
-  if (data.at_ms.length === 0) {
-    return section("New producer ids, last 6 h", h("p", { class: "empty" }, none(page, "No rows in the last 6 hours.")));
-  }
-  const end = Math.max(Date.parse(now), data.at_ms.at(-1));
-  // The heading names the shortest of a few periods that contains all bars; each bar ends at its time.
-  const begin = data.at_ms[0] - 1000 * step;
-  const back = LOOKS_BACK_MS.find((span) => begin >= end - span) ?? LOOKS_BACK_MS.at(-1);
+  if (data.at_ms.length === 0) return h("p", { class: "empty" }, none(page, "No rows in this period."));
+  // Each bar ends at its time.
+  const begin = shownFrom(page, data.at_ms[0] - 1000 * step);
   const both = data.admitted_pids.map((admitted, index) => admitted + data.refused_pids[index]);
-  const per = duration(step).replace("60 s", "minute");
-  return section(`New producer ids per ${per}, last ${duration(back / 1000).replace("60 min", "1 h")}`, chart({
-    title: `New producer ids per ${per}`,
+  const per = `per ${duration(step).replace("60 s", "minute").replace("60 min", "hour")}`;
+  return [h("p", { class: "quiet" }, per, since(page, begin)), chart({
+    title: `New producer ids ${per}`,
     times: data.at_ms,
-    range: [Math.min(begin, end - back), end],
-    unknown: fresh.stale ? [Date.parse(fresh.last_row_at), end] : null,
+    range: [begin, Date.parse(now)],
+    unknown: fresh.stale ? [Date.parse(fresh.last_row_at), Date.parse(now)] : null,
     // Bars overlap: the taller one, drawn first, is the sum, and the legend shows its upper part.
     series: [
       { label: "refused", values: both, told: data.refused_pids, colour: "second", kind: "bar" },
       { label: "admitted", values: data.admitted_pids, colour: "accent", kind: "bar" },
     ],
-  }));
+  })];
 }
 
 const refused = (field) => (row) => Object.entries(row[field] ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 3)
-  .map(([name, pids]) => h("div", {}, `${visible(name)} `, h("small", {}, count(pids))));
+  .map(([name, pids]) => h("div", {}, breakable(`${visible(name)}\u00a0`), h("small", {}, count(pids))));
 
 function throttledTable(page, options) {
   const { now } = page;
@@ -105,7 +121,7 @@ function throttledTable(page, options) {
     { head: "Quota", number: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
     { head: "Tokens", number: true, wide: true, by: (row) => row.tokens_now, cell: (row) => (page.fresh.stale ? NONE : count(row.tokens_now)) },
     { head: "Since", number: true, wide: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, now) },
-    { head: "Until", number: true, wide: true, by: (row) => row.throttled_until, cell: (row) => moment(row.throttled_until, now) },
+    { head: "Until", number: true, wide: true, spare: true, by: (row) => row.throttled_until, cell: (row) => moment(row.throttled_until, now) },
     { head: "Looks like", wide: true, by: (row) => row.looks_like, cell: (row) => visible(row.looks_like ?? NONE) },
     { head: "Client ids (refused)", wide: true, cell: refused("client_ids") },
     { head: "Addresses (refused)", wide: true, cell: refused("addresses") },
@@ -139,7 +155,8 @@ function offenders(page) {
     PRINCIPAL,
     { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
     { head: "Admitted", number: true, by: (row) => row.admitted_pids, cell: (row) => count(row.admitted_pids) },
-    { head: "Share of new", number: true, by: (row) => row.share, cell: (row) => percent(row.share) },
+    { head: "Share of new", number: true, wide: true, by: (row) => row.share, cell: (row) => percent(row.share) },
+    { head: "Remembered", number: true, wide: true, by: (row) => row.active_pids, cell: (row) => compact(row.active_pids) },
     { head: "Throttles", number: true, wide: true, by: (row) => row.throttles, cell: (row) => count(row.throttles) },
     { head: "Last", number: true, wide: true, by: (row) => row.last_throttled_at, cell: (row) => moment(row.last_throttled_at, now) },
     { head: "Quota", number: true, wide: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },

@@ -23,10 +23,15 @@ from tables.store.open import open_store
 from tables.store.values import StreamSettings
 
 CONFIG = QuotaConfig()
+SERVERS = "kafka-1:9092,kafka-2:9092"
+OPTIONS = StreamOptions(
+    topic="events", kafka_options={"kafka.bootstrap.servers": SERVERS}, tables="tables", checkpoint="checkpoint"
+)
 
 
 def prepare(tables: Path, checkpoint: str, *, new_tables: bool, config: QuotaConfig = CONFIG) -> None:
-    prepare_tables(open_store(str(tables)), checkpoint, config, new_tables=new_tables)
+    options = replace(OPTIONS, tables=str(tables), checkpoint=checkpoint, config=config)
+    prepare_tables(open_store(str(tables)), options, new_tables=new_tables)
 
 
 def ids(tables: Path) -> dict[str, str]:
@@ -86,12 +91,11 @@ def test_each_start_stores_the_settings_that_readers_need_once(tables: Path, tmp
     for _ in range(2):
         prepare(tables, checkpoint, new_tables=False, config=config)
     with open_store(str(tables)) as later:
-        assert later.settings() == StreamSettings(600, 2.0)
+        assert later.settings() == StreamSettings(600, 2.0, SERVERS)
         assert len(later.history("producer_id_metrics", 10)) == 2
 
 
 NOW_S, OLDEST_MS = 1_790_000_000, 1_789_000_000_000
-OPTIONS = StreamOptions(topic="events", kafka_options={}, tables="tables", checkpoint="checkpoint")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
 from jobs.web.quota_pages import quotas
-from tables.store import duck
+from tables.store import duck, duck_tables
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
 from tables.store.values import StreamSettings
@@ -44,15 +44,16 @@ def names(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 def test_pages_of_tables_that_are_not_there_say_how_to_make_them(tmp_path: Path) -> None:
     data = ConsoleData(str(tmp_path / "nowhere"))
-    overview, occupancy = data.overview(NOON), data.occupancy(NOON)
+    overview, occupancy, activity = data.overview(NOON), data.occupancy(NOON), data.activity(NOON, 6)
     assert "pid-quota tables create" in overview["missing"]["producer_id_metrics"]
     assert "producer_occupancy" in occupancy["missing"]
     assert overview["per_minute"] is None
-    assert (overview["throttled"], overview["intervals"]["at_ms"], occupancy["rows"]) == ([], [], [])
+    assert (overview["throttled"], activity["intervals"]["at_ms"], occupancy["rows"]) == ([], [], [])
 
 
 def test_pages_of_empty_tables_are_json(data: ConsoleData) -> None:
-    pages = [data.overview(NOON), data.offenders(NOON), data.headroom(NOON), data.occupancy(NOON)]
+    pages = [data.overview(NOON), data.activity(NOON, 168), data.offenders(NOON), data.headroom(NOON)]
+    pages.append(data.occupancy(NOON))
     for page in [*pages, data.principal(NOON, "User:nobody")]:
         assert json.loads(json.dumps(page, allow_nan=False)) == page
         assert page["missing"] == {}
@@ -69,7 +70,7 @@ class TestOverview:
         page = data.overview(NOON + seconds(20))
         assert page["per_minute"] == 8
         assert page["interval_seconds"] == 60
-        assert page["intervals"]["admitted_pids"] == [7, 7, 7, 5]
+        assert data.activity(NOON + seconds(20), 6)["intervals"]["admitted_pids"] == [7, 7, 7, 5]
 
     def test_of_short_intervals_the_last_minute_is_counted_and_no_burst_extrapolated(self, data: ConsoleData) -> None:
         rows = [metrics("User:a", NOON - seconds(10 * n), admitted_pids=1, refused_pids=0) for n in range(1, 9)]
@@ -84,7 +85,7 @@ class TestOverview:
     def test_an_interval_counts_its_final_row_alone(self, data: ConsoleData) -> None:
         rows = [metrics("User:a", NOON, as_of=NOON - seconds(5 - n), admitted_pids=n, batch_id=n) for n in (1, 2, 3)]
         append(data.tables, "producer_id_metrics", *rows)
-        assert data.overview(NOON)["intervals"]["admitted_pids"] == [3]
+        assert data.activity(NOON, 1)["intervals"]["admitted_pids"] == [3]
 
     def test_what_is_silent_for_a_window_is_not_in_the_windows_sum(self, data: ConsoleData) -> None:
         append(data.tables, "producer_id_metrics", metrics("User:old", NOON - 2 * HOUR, new_pids_window=70))
@@ -122,6 +123,45 @@ class TestOverview:
         page = data.overview(NOON)
         assert (page["health"]["quarantined_hour"], page["health"]["quarantined_total"]) == (1, 2)
         assert {tap["broker_id"]: tap["watched_now"] for tap in page["taps"]} == {1: True, 2: False}
+
+
+class TestActivity:
+    def test_it_is_of_the_hours_asked_for(self, data: ConsoleData) -> None:
+        rows = [metrics("User:a", NOON - timedelta(hours=n), admitted_pids=n) for n in (1, 5, 30)]
+        append(data.tables, "producer_id_metrics", *rows)
+        found = {hours: data.activity(NOON + seconds(1), hours)["intervals"]["admitted_pids"] for hours in (1, 6, 168)}
+        assert found == {1: [], 6: [5, 1], 168: [30, 5, 1]}
+
+    def test_of_a_young_cluster_the_steps_are_its_intervals(self, data: ConsoleData) -> None:
+        rows = [metrics("User:a", NOON - seconds(10 * n), admitted_pids=1) for n in range(60)]
+        append(data.tables, "producer_id_metrics", *rows)
+        page = data.activity(NOON, 168)
+        assert (page["step_seconds"], len(page["intervals"]["at_ms"])) == (10, 60)
+
+
+class TestCluster:
+    def test_it_is_named_by_the_brokers_that_the_stream_was_started_with(self, data: ConsoleData) -> None:
+        assert data.overview(NOON)["cluster"] == ""
+        open_store(data.tables).write_settings(StreamSettings(bootstrap_servers="kafka-1:9092,kafka-2:9092"))
+        assert data.overview(NOON)["cluster"] == "kafka-1:9092,kafka-2:9092"
+
+    def test_a_name_that_is_given_takes_precedence(self, data: ConsoleData) -> None:
+        open_store(data.tables).write_settings(StreamSettings(bootstrap_servers="kafka-1:9092"))
+        assert ConsoleData(data.tables, cluster="orders").headroom(NOON)["cluster"] == "orders"
+
+
+def test_while_nobody_is_refused_the_offenders_are_those_with_most_new_ids_and_then_most_known(
+    data: ConsoleData,
+) -> None:
+    rows = [
+        metrics("User:a", NOON, admitted_pids=1),
+        metrics("User:b", NOON, admitted_pids=7),
+        # In a learning time no id is new.
+        metrics("User:c", NOON, active_pids=3),
+        metrics("User:d", NOON, active_pids=90),
+    ]
+    append(data.tables, "producer_id_metrics", *rows)
+    assert names(data.offenders(NOON)["offenders"]) == ["User:b", "User:a", "User:d", "User:c"]
 
 
 def test_offenders_are_those_of_a_day_the_most_refused_first(data: ConsoleData) -> None:
@@ -172,11 +212,21 @@ class TestPrincipal:
         rows = [metrics("User:a", NOON - seconds(30 * n), new_pids_window=n, admitted_pids=1) for n in range(120)]
         append(data.tables, "producer_id_metrics", *rows)
         page = data.principal(NOON, "User:a", hours=24)
+        # The rows cover an hour, so a step is 10 seconds.
+        assert page["counts"]["admitted_pids"] == [1] * 120
+        page = data.principal(NOON + 23 * HOUR, "User:a", hours=24)
         line = page["timeline"]
-        # 24 h in 360 steps are 4 minutes each: 8 rows.
+        # 24 h in 360 steps are 4 minutes each: 8 rows. The last two points are of the silence after them.
         assert page["counts"]["admitted_pids"] == [8] * 15
-        assert line["new_pids_window"] == [119 - 8 * n for n in range(15)]
-        assert line["quota"] == [100.0] * 15
+        assert line["new_pids_window"] == [119 - 8 * n for n in range(15)] + [0, 0]
+        assert line["quota"] == [100.0] * 17
+
+    def test_the_newest_step_ends_now(self, data: ConsoleData) -> None:
+        rows = [metrics("User:a", NOON - n * HOUR, new_pids_window=50 + n) for n in (0, 23)]
+        append(data.tables, "producer_id_metrics", *rows)
+        now = NOON + seconds(20)
+        line = data.principal(now, "User:a", hours=24)["timeline"]
+        assert (line["at_ms"][-1], line["new_pids_window"][-1]) == (now.timestamp() * 1000, 50)
 
     def test_a_line_begins_at_zero_where_its_principal_began(self, data: ConsoleData) -> None:
         rows = [metrics("User:a", NOON - seconds(10 * n), new_pids_window=9 - n, admitted_pids=1) for n in range(3)]
@@ -278,10 +328,10 @@ class TestOccupancy:
 def test_times_are_pushed_below_the_views(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     append(data.tables, "producer_id_metrics", metrics("User:old", NOON - timedelta(days=9)))
     append(data.tables, "producer_id_metrics", metrics("User:new", NOON))
-    add, loaded = duck.add_table, {}
+    add, loaded = duck_tables.add_table, {}
 
-    def counted(connection: Any, tables: str, name: str, rows: Any) -> None:
-        add(connection, tables, name, rows)
+    def counted(connection: Any, tables: str, name: str, rows: Any, kept: Any) -> None:
+        add(connection, tables, name, rows, kept)
         loaded[name] = connection.table(name).fetchall()
 
     monkeypatch.setattr(duck, "add_table", counted)
@@ -306,6 +356,7 @@ class TestCatalog:
         data = ConsoleData("prod.pid_quota")
         pages = [data.overview(NOON), data.offenders(NOON), data.headroom(NOON), data.principal(NOON, "User:o'neill")]
         assert pages[0]["throttled"] == pages[2]["principals"] == []
+        assert data.activity(NOON, 24)["intervals"]["at_ms"] == []
         assert data.occupancy(NOON)["rows"] == []
         assert data.decisions(NOON, 24, "User:o'neill")["decisions"] == data.leases(NOON, 24, "")["steps"] == []
         assert quotas(data, NOON)["quotas"] == []

@@ -1,0 +1,79 @@
+"""The console with 50 principals at three widths, light and dark, checked by axe-core."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs.web.editors import Editors, editor_line
+from tests.kits import browser_kit
+from tests.kits.axe_kit import install_axe, violations
+from tests.kits.browser_kit import Browser
+from tests.kits.console_kit import LONG_NAMES, NOW, crowded_tables, serving, wait_for
+
+pytestmark = [browser_kit.NEEDS_CHROMIUM, pytest.mark.slow]
+
+LOOKS = [((width, 900), dark) for width in (390, 1_000, 1_400) for dark in (False, True)]
+PAGES = (
+    "#/", "#/?hours=168", "#/throttled", "#/headroom", "#/decisions", "#/leases", "#/quotas", "#/occupancy",
+    "#/principal?name=User%3Amallory&hours=6", f"#/principal?name={LONG_NAMES[0].replace('=', '%3D')}",
+    "#/principal?name=User%3Amalory", "#/headrom",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return crowded_tables(tmp_path_factory.mktemp("crowd"))
+
+
+@pytest.fixture(scope="module")
+def console(crowd: str) -> Iterator[str]:
+    with serving(crowd) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return install_axe(tmp_path_factory.mktemp("axe"))
+
+
+@pytest.mark.parametrize("fragment", PAGES)
+def test_each_page_is_within_its_width_whole_and_open_to_everybody(
+    browser: Browser, console: str, axe: str, fragment: str, tmp_path: Path
+) -> None:
+    browser.fresh(f"{console}/{fragment}")
+    look_around(browser, axe, tmp_path)
+    assert browser.complaints() == []
+
+
+def test_so_is_the_page_of_a_dead_stream(browser: Browser, crowd: str, axe: str, tmp_path: Path) -> None:
+    with serving(crowd, now=NOW + timedelta(hours=1)) as address:
+        browser.fresh(f"{address}/#/")
+        look_around(browser, axe, tmp_path)
+
+
+def test_so_is_the_page_of_an_editor_with_a_draft(browser: Browser, crowd: str, axe: str, tmp_path: Path) -> None:
+    file, secret = tmp_path / "editors", "-".join(["long", "enough", "secret"])
+    file.write_text(editor_line("ada", secret) + "\n", encoding="utf-8")
+    file.chmod(0o600)
+    with serving(crowd, editors=Editors.load(file)) as address:
+        browser.fresh(f"{address}/#/quotas")
+        browser.type_into("#editor", "ada")
+        browser.driver.execute_script("document.querySelector('#password').focus()")
+        browser.press(secret, "\ue007")
+        wait_for(lambda: browser.words("input.rate"), "the text boxes")
+        browser.type_into("input[aria-label='New quota of mallory']", "5")
+        wait_for(lambda: any("instead of" in words for words in browser.words("td")), "what it would refuse")
+        look_around(browser, axe, tmp_path)
+
+
+def look_around(browser: Browser, axe: str, pictures: Path) -> None:
+    """Check the page as it is at each width, light and dark, and keep a picture of each."""
+    for size, dark in LOOKS:
+        browser.look(size, dark)
+        browser.picture(pictures / f"{size[0]}-{dark}.png")
+        assert browser.width_of_content() <= size[0]
+        assert browser.broken_words() == []
+        assert browser.faults() == []
+        assert violations(browser, axe) == []
