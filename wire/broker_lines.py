@@ -85,7 +85,8 @@ class ClassState(BrokerLine, frozen=True, gc=False):
         dropped_inits: answers to INIT_PRODUCER_ID that the class left out because of its limit per second.
         ambiguous_inits: answers to INIT_PRODUCER_ID that the class left out because it could not tell their request.
         errors: exceptions in the class.
-        forgotten_ticks: ticks with more ids than the class can remember, so that it wrote some more than once.
+        forgotten_ticks: how often the class's memory of a tick was full, so that it forgot ids and may have repeated
+            them.
     """
 
     run: str
