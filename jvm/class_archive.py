@@ -39,7 +39,7 @@ class ClassArchive:
         return cls(folder / f"{digest}.jsa", folder / f"{digest}.{uuid.uuid4().hex}.new")
 
     def options(self, *, write: bool) -> tuple[str, ...]:
-        """Return JVM options that use the archive, or, if it is missing and `write` is set, create it at the JVM's exit."""
+        """Return JVM options that use the archive. If it is missing and `write` is set, they create it on exit."""
         if self.file is not None and self.file.exists():
             return (f"-XX:SharedArchiveFile={self.file}",)
         return (f"-XX:ArchiveClassesAtExit={self.own}",) if write and self.own is not None else ()
