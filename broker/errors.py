@@ -1,6 +1,6 @@
 """Errors of the Kafka side.
 
-Each message says what happened, names both values that disagree, and ends with the remedy.
+Each message says what happened, names both values if two disagree, and ends with the remedy.
 """
 
 
@@ -29,7 +29,7 @@ class LoginRefusedError(BrokerError):
 
 
 class ClusterRequestError(BrokerError):
-    """Raised when brokers do not do what they are asked."""
+    """Raised when brokers do not carry out a request."""
 
 
 class RequestRefusedError(ClusterRequestError):
@@ -37,7 +37,7 @@ class RequestRefusedError(ClusterRequestError):
 
 
 class RequestNotAllowedError(ClusterRequestError):
-    """Raised when a right is missing: an operator may grant it."""
+    """Raised when this user lacks a right, which an operator may grant."""
 
 
 class KafkaConfigError(BrokerError):

@@ -1,1 +1,1 @@
-"""JVM parts: pinned jars and how to fetch them, a Java to run them, the jar for brokers, and child processes."""
+"""JVM parts: fetches pinned jars, finds a Java to run them, builds the jar for brokers, and starts child processes."""

@@ -1,7 +1,7 @@
 """Builds the jar that brokers load, `pid-quota-broker.jar`: `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`.
 
-The pinned Eclipse compiler compiles `jvm/broker` for Java 11, so a JRE suffices, and the same source makes the same
-bytes. A wheel carries the jar.
+The pinned Eclipse compiler compiles `jvm/broker` for Java 11. It needs only a JRE, and the same source makes the same
+bytes. A wheel of pid-quota contains the jar.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _MANIFEST = "META-INF/MANIFEST.MF"
 
 
 def broker_jar(jars: Path | None = None) -> Path:
-    """Return the jar for brokers: the wheel's, else one built once per version of its source.
+    """Return the jar for brokers: that of the wheel, else one built once per version of its source.
 
     Raises JavaError if there is no Java, or JarsError if jars can't be fetched or the source does not compile.
     """
@@ -51,7 +51,7 @@ def build_broker_jar(jar: Path, jars: Path | None = None) -> Path:
         classpath = os.pathsep.join(map(str, (*sets.kafka, *sets.compiler)))
         compiler = ["-cp", os.pathsep.join(map(str, sets.compiler)), "org.eclipse.jdt.internal.compiler.batch.Main"]
         _compile([find_java(), *compiler, *_FLAGS, "-cp", classpath, "-d", str(classes), str(sources)])
-        # A name of its own: several processes may build at once.
+        # The name contains the process id, because several processes may build at once.
         new = jar.with_name(f"{jar.name}.{os.getpid()}.new")
         with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as archive:
             _add(archive, _MANIFEST, _manifest().encode())
@@ -62,7 +62,7 @@ def build_broker_jar(jar: Path, jars: Path | None = None) -> Path:
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    # Dated alike, so that two builds can be compared.
+    # All entries have the same date, so that two builds have the same bytes.
     archive.writestr(zipfile.ZipInfo(name, _FIRST_DATE), content, zipfile.ZIP_DEFLATED)
 
 
@@ -86,7 +86,7 @@ def _sources() -> list[tuple[str, bytes]]:
 
 @lru_cache
 def _source_digest() -> str:
-    # At most 70 bytes a line in a manifest.
+    # A line of a manifest may have at most 70 bytes.
     content = b"".join(name.encode() + b"\0" + text for name, text in _sources())
     return hashlib.sha256(content).hexdigest()[:32]
 

@@ -1,7 +1,7 @@
 """Class-data archives of the JVM (JEP 350): a Kafka broker starts in two thirds of the time, for half of the CPU.
 
-The first broker of a class path that is stopped cleanly leaves one. A JVM runs what an archive holds, so archives are
-in a folder that only this user can write.
+The first broker with a class path writes its archive when it stops cleanly. A JVM runs the code in an archive, so
+archives are in a folder that only this user can write.
 """
 
 import hashlib
@@ -16,12 +16,15 @@ from jvm.java import java_version
 _FOLDER = "~/.cache/pid-quota/class-archives"
 _OTHERS = 0o077
 _KEPT = 6
-"""Archives take 50 MB each, the demo's Spark 150, and other jars need another."""
+"""Number of archives to keep. One takes 50 MB, or 150 MB for the demo's Spark, and each class path needs its own."""
 
 
 @dataclass(frozen=True)
 class ClassArchive:
-    """The archive of a class path for a Java: `file`, None without a private folder, written to `own` first."""
+    """The archive of a class path for one Java: `file`, which is None without a private folder.
+
+    A JVM writes it to `own`, and `keep` moves it to `file`.
+    """
 
     file: Path | None
     own: Path | None
@@ -36,13 +39,13 @@ class ClassArchive:
         return cls(folder / f"{digest}.jsa", folder / f"{digest}.{uuid.uuid4().hex}.new")
 
     def options(self, *, write: bool) -> tuple[str, ...]:
-        """JVM options that use the archive, or else (`write`) make it when the JVM exits."""
+        """Return JVM options that use the archive. If it is missing and `write` is set, they create it on exit."""
         if self.file is not None and self.file.exists():
             return (f"-XX:SharedArchiveFile={self.file}",)
         return (f"-XX:ArchiveClassesAtExit={self.own}",) if write and self.own is not None else ()
 
     def keep(self) -> None:
-        """Keep what a JVM has written; it has exited."""
+        """Keep the archive that a JVM wrote when it exited."""
         if self.file is not None and self.own is not None:
             with suppress(OSError):
                 self.own.replace(self.file)

@@ -1,8 +1,8 @@
 """Fetches the JVM dependencies that `jvm/ivy.xml` pins, once: `python -m jvm FOLDER`.
 
-`jvm/jars.sha256` pins their digests, which are verified before each use: a folder in the working directory may be
-anybody's. Ivy comes with pyspark. Behind a mirror, set `PID_QUOTA_IVY_SETTINGS` to your own `ivysettings.xml`; set
-proxies with `JAVA_TOOL_OPTIONS`, as for any JVM.
+`jvm/jars.sha256` pins their digests, which are verified before each use: anybody may have written a folder in the
+working directory. Ivy comes with pyspark. Behind a mirror, set `PID_QUOTA_IVY_SETTINGS` to your own `ivysettings.xml`.
+Set proxies with `JAVA_TOOL_OPTIONS`, as for any JVM.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ _BLOCK = 1 << 20
 _COMPLETE = ".complete"
 _CACHE = ".ivy"
 _DOWNLOADING = re.compile(r"downloading \S*/([^/\s]+) \.\.\.")
-# What Ivy prints when it fails.
+# Words that Ivy prints when it fails.
 _FAILURE = re.compile(r"unresolved dependency|not found|FAILED|[Ee]xception|ERROR")
 _LAST_LINES = 200
 
@@ -42,7 +42,7 @@ class JarSets:
 
 
 def jars_folder() -> Path:
-    """Folder of the jars: `PID_QUOTA_JARS`, else `./.jars` if it exists, else the user's cache."""
+    """Return the folder of the jars: `PID_QUOTA_JARS`, else `./.jars` if it exists, else the user's cache."""
     chosen = os.environ.get("PID_QUOTA_JARS")
     if chosen:
         return Path(chosen).expanduser()
@@ -56,8 +56,8 @@ def ensure_jars(folder: Path | None = None, console: Console | None = None) -> J
     """Fetch missing jars; a complete folder (by default `jars_folder()`) needs neither network nor Java.
 
     Raises:
-        JavaError: no Java, or too old.
-        JarsError: pyspark is missing, the fetch failed, or a jar does not match its digest.
+        JavaError: If there is no Java, or it is too old.
+        JarsError: If pyspark is missing, the fetch failed, or a jar does not match its digest.
     """
     folder = folder or jars_folder()
     if not _is_complete(folder):
@@ -134,7 +134,7 @@ def _is_complete(folder: Path) -> bool:
 
 def _fetch(folder: Path, console: Console) -> None:
     java, ivy_jar = find_java(), _ivy_jar()
-    # Leftovers of another version or an interrupted run must not get on a class path. Keep Ivy's cache, so that
+    # Leftovers of another version or an interrupted run must not get on a class path. Ivy's cache stays, so that
     # finished downloads are not repeated.
     (folder / _COMPLETE).unlink(missing_ok=True)
     for name in _SETS:
@@ -150,7 +150,7 @@ def _fetch(folder: Path, console: Console) -> None:
     _run_ivy([*command, "-retrieve", pattern, "-types", "jar", "bundle"], console)
     jars = [jar for name in _SETS for jar in _checked(folder, name)]
 
-    # Last and atomic: whoever sees the stamp sees all jars.
+    # Write the stamp last and atomically, so that any process that sees it also sees all jars.
     stamp = folder / (_COMPLETE + ".new")
     stamp.write_text(hashlib.sha256(content).hexdigest() + "\n", encoding="ascii")
     stamp.replace(folder / _COMPLETE)
@@ -161,7 +161,7 @@ def _fetch(folder: Path, console: Console) -> None:
 def _run_ivy(command: list[str], console: Console) -> None:
     last_lines: deque[str] = deque(maxlen=_LAST_LINES)
     jars = 0
-    # The process ends with the block: an abandoned fetch must not go on writing.
+    # The process ends with the block, so that an abandoned fetch writes no more files.
     with reading(command) as process, console.status("resolving versions") as status:
         for line in process.stdout or ():
             last_lines.append(line.strip())
@@ -177,7 +177,7 @@ def _run_ivy(command: list[str], console: Console) -> None:
 
 
 def _ivy_jar() -> Path:
-    # Locate without importing: pyspark takes a second to import, and a base installation lacks it.
+    # Locate pyspark without importing it: the import takes a second, and a base installation lacks it.
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         msg = "pyspark, whose Ivy fetches the jars, is not installed: pip install 'pid-quota[local]'"
@@ -190,7 +190,7 @@ def _ivy_jar() -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry point of `python -m jvm FOLDER`; exit code 1 and one line on any error of ours."""
+    """Entry point of `python -m jvm FOLDER`. On any of our errors, print one line and return 1."""
     console = Console(stderr=True)
     if len(arguments) > 1:
         console.print("usage: python -m jvm [FOLDER]", markup=False)
@@ -198,7 +198,7 @@ def main(arguments: list[str]) -> int:
     try:
         folder = Path(arguments[0]).resolve() if arguments else jars_folder()
         ensure_jars(folder, console)
-        # For `make`: a stamp older than ivy.xml would rerun this target each time.
+        # `make` would rerun this target each time if the stamp were older than ivy.xml.
         (folder / _COMPLETE).touch()
     except JvmError as error:
         console.print(f"pid-quota: {error}", style="red", markup=False, soft_wrap=True)

@@ -14,23 +14,24 @@ JAVA_MINIMUM_VERSION = 17
 """Spark 4 and Kafka 4 brokers both need Java 17."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-# A JVM prints its version in well under a second; a hanging one must not block us.
+# A JVM prints its version in well under a second; do not wait for one that hangs.
 _VERSION_TIMEOUT_S = 30.0
 
 
 QUICK_JVM = "PID_QUOTA_QUICK_JVM"
-"""Environment variable, set by demo and tests: JVMs that live for minutes skip the compiler that pays off in hours."""
+"""Environment variable of demo and tests. With it, JVMs skip the compiler that pays off only after hours."""
 
 
 def quick_options() -> tuple[str, ...]:
-    """Return the options of a JVM that lives for minutes: its start takes half the CPU, its throughput is lower."""
+    """Return the options of a JVM that runs for minutes. They halve the CPU of its start and lower its throughput."""
     return ("-XX:TieredStopAtLevel=1",) if os.environ.get(QUICK_JVM) else ()
 
 
 def find_java() -> str:
     """Return the path of the java to run: that of `JAVA_HOME` if set, else the first on `PATH`.
 
-    Raises JavaMissingError if none is found or runs, JavaTooOldError if it is older than `JAVA_MINIMUM_VERSION`.
+    Raises JavaMissingError if none is found or it does not run, and JavaTooOldError if it is older than
+    `JAVA_MINIMUM_VERSION`.
     """
     java, origin = _locate()
     answer = java_version(java)
@@ -73,7 +74,7 @@ def _locate() -> tuple[str, str]:
 
 
 def java_version(java: str) -> str:
-    """Return what `java -version` prints, or why it does not run; it runs once per process."""
+    """Return what `java -version` prints, or why it does not run. The answer is cached for this process."""
     try:
         return _printed_version(java)
     except (OSError, subprocess.SubprocessError) as error:
@@ -82,5 +83,5 @@ def java_version(java: str) -> str:
 
 @lru_cache
 def _printed_version(java: str) -> str:
-    # `-version`, not `--version`, which Java 8 does not know.
+    # Java 8 supports `-version`, but not `--version`.
     return run_to_end([java, "-version"], timeout_s=_VERSION_TIMEOUT_S)[1]

@@ -1,6 +1,6 @@
-"""Starts other programs: always by argument list, never through a shell. Nothing else in the package does.
+"""Starts other programs, always by argument list and never through a shell. No other module of the package starts any.
 
-A program that is started leads a process group, which its starter, or the program's watchdog, ends as a whole.
+Each program leads a process group. Its starter, or the program's watchdog, ends the group as a whole.
 """
 
 import os
@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# -I -S: no site packages, no user settings; the watchdog needs the standard library only.
+# -I -S: the watchdog needs only the standard library, so skip site packages and user settings.
 _WATCHED = (sys.executable, "-I", "-S", str(Path(__file__).with_name("watchdog.py")))
 _LEFT_S = 5.0
-"""How long a program's own children may take to end after it, before they are killed."""
+"""After a program has ended, its own children have this long to end before they are killed."""
 _POLL_S = 0.05
 
 
@@ -39,7 +39,7 @@ def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
 
 @contextmanager
 def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a program that dies with this process, with stdout and stderr in `stdout`; kill it when the block ends."""
+    """Run a program that ends with this process or the block at the latest. Its `stdout` includes its stderr."""
     process = subprocess.Popen(
         [*_WATCHED, *command],
         stdin=subprocess.PIPE,
@@ -60,17 +60,17 @@ def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def end(process: subprocess.Popen[bytes], within_s: float) -> None:
-    """Terminate a program of `start_watched` and what it left behind; kill after a timeout, or when interrupted."""
+    """Terminate a program of `start_watched` and its children; kill them after a timeout or an interrupt."""
     try:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(within_s)
-            # Spark's JVM outlives Python by a moment, to remove its temporary files.
+            # Spark's JVM ends a moment after Python, because it removes its temporary files.
             _end_group(process.pid)
     finally:
         process.kill()
         if process.stdin:
-            # Has the watchdog kill the rest of the group.
+            # This makes the watchdog kill the rest of the group.
             process.stdin.close()
         process.wait()
 
@@ -81,21 +81,21 @@ def _end_group(group: int) -> None:
     number: int = signal.SIGTERM
     while time.monotonic() < give_up_at:
         with suppress(ChildProcessError):
-            # The first process of a container inherits orphans, and a zombie remains a member until it is reaped.
+            # In a container, the first process inherits orphans. A zombie stays in the group until it is reaped.
             os.waitpid(-group, os.WNOHANG)
         try:
             os.killpg(group, number)
         except OSError:
-            # No member is left.
+            # The group has no member left.
             return
         number = 0
         time.sleep(_POLL_S)
 
 
 def start_watched(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
-    """Start a program that dies with this process, with all that it started, even on SIGKILL (see `jvm.watchdog`).
+    """Start a program that ends with this process, even on SIGKILL, as do all its children (see `jvm.watchdog`).
 
-    It does not get the Ctrl-C of a terminal: end it by `end`. Its stdout and stderr are appended to `output`.
+    Ctrl-C in a terminal does not reach the program, so end it by `end`. Its stdout and stderr are appended to `output`.
     """
     with output.open("ab") as log:
         return subprocess.Popen(

@@ -1,9 +1,9 @@
 """Runs a program that must not outlive its starter: `python watchdog.py PROGRAM ARGUMENTS...`.
 
-The started process leads a session of its own and becomes PROGRAM (same process id), after it has forked a small
-watchdog. The watchdog reads standard input, a pipe whose other end only the starter holds. However the starter ends,
-the read returns, and the watchdog kills the whole process group. Unlike PR_SET_PDEATHSIG this works beyond Linux, and
-it does not fire when only the *thread* that started the program ends. It needs the standard library only.
+The started process leads its own session. It forks a small watchdog, then becomes PROGRAM with the same process id. The
+watchdog reads standard input, a pipe whose other end only the starter has open. When the starter ends for any reason,
+the read returns and the watchdog kills the whole process group. Unlike PR_SET_PDEATHSIG, this works beyond Linux, and
+nothing happens if only the *thread* that started the program ends. This module needs only the standard library.
 """
 
 import os
@@ -12,22 +12,22 @@ import sys
 
 
 def watch(group: int) -> None:
-    """Wait until the starter is gone, then kill what is left of the program's process group."""
+    """Wait until the starter has ended, then kill the rest of the program's process group."""
     while os.read(0, 4096):
         pass
     try:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
-        # Nothing is left.
+        # The group has no process left.
         return
 
 
 def main() -> None:
-    """Fork the watchdog, become the program."""
+    """Fork the watchdog, then become the program."""
     program_pid = os.getpid()
     if os.fork() == 0:
-        # A group of its own, which the starter does not wait for, in the program's session: while a session has a
-        # member, no other process gets its number.
+        # The watchdog has its own group, so that the starter does not wait for it. It stays in the program's session,
+        # so that no other process gets the session's number.
         os.setpgid(0, 0)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 1)

@@ -1,1 +1,4 @@
-"""The life cycle of producer ids, as plain models: blocks (KIP-730), memory and expiry (KIP-854), churn (KIP-360)."""
+"""Models of producer ids' life cycle: blocks (KIP-730), brokers' memory and expiry (KIP-854), and churn (KIP-360).
+
+Churn is a client's repeated requesting of new producer ids. All models are plain Python.
+"""

@@ -12,10 +12,10 @@ class BrokerBlocks:
     """Blocks that one broker received.
 
     Attributes:
-        pids_per_hour: Ids it received per hour, over the last 24 hours or for as long as blocks are known.
-        restarts: Number of its epochs with known blocks, less one.
-        lost_pids: Ids lost at these restarts, as far as known.
-        last_block_at_ms: When it received the last one; None if none is known.
+        pids_per_hour: Ids that the broker received per hour, over the last 24 hours or for as long as blocks are known.
+        restarts: Number of the broker's epochs with known blocks, minus one.
+        lost_pids: Known number of ids lost at these restarts.
+        last_block_at_ms: When the broker received its last block; None if no block is known.
     """
 
     broker_id: int
@@ -45,10 +45,10 @@ class History:
     """Known blocks.
 
     Attributes:
-        blocks: Sorted by their first id.
-        newest_issued: Greatest id seen that was handed out, by the first id of its block.
+        blocks: Blocks, sorted by their first id.
+        newest_issued: Highest id known to be handed out, by the first id of its block.
         now_ms: When the history was read.
-        complete_from: The blocks hold all ids from this one to the end; None if that is not known.
+        complete_from: First id from which on no allocated id is missing in the blocks; None if unknown.
         made_up: Producer ids that were used and never allocated.
     """
 
@@ -65,12 +65,12 @@ class History:
 
     @property
     def pids_per_hour(self) -> float:
-        """Producer ids that all brokers together take per hour."""
+        """Producer ids that all brokers together receive per hour."""
         return sum(pids_per_hour(self.blocks, self.now_ms).values())
 
     @property
     def hours_left(self) -> float | None:
-        """Hours until the ids reach 2^63 at this rate."""
+        """Hours until the ids reach 2^63 at `pids_per_hour`; None if never."""
         return hours_left(self.end, self.pids_per_hour)
 
     def losses(self) -> list[BlockLoss]:

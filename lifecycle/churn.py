@@ -1,9 +1,9 @@
 """Diagnoses why a client keeps requesting producer ids, from what a broker can observe.
 
-Two sources: requests for producer ids, which the tables hold, and how long each id was in use, which brokers report.
-A diagnosis of many ids is never certain, because different causes can leave the same evidence. It names each cause
-that fits, the likeliest first, and those that rarely leave such evidence as unlikely. `healthy` is a statement about
-harm: so few ids harm no broker, whatever the cause.
+The evidence has two sources: the tables hold the requests for producer ids, and brokers report how long each id was in
+use. A diagnosis of many ids is never certain, because different causes can leave the same evidence. It names each cause
+that fits, the likeliest first, and lists causes that rarely leave such evidence as unlikely. `healthy` means that the
+ids are too few to harm a broker, whatever their cause.
 """
 
 from collections.abc import Sequence
@@ -16,30 +16,30 @@ from lifecycle.producer_lives import Lives
 
 ERROR_SHARE = 0.5
 MIN_ERRORS = 5
-"""At least this many errors, and more errors than ids: the client retries in vain."""
+"""With at least this many errors, and more errors than ids, the client retries in vain."""
 MIN_RETURNS = 3
-"""A transactional id taken back this often from a rival: two instances may compete for it."""
+"""If an instance takes its transactional id back this often from another one, the two may be rivals for it."""
 MANY_RETURNS = 10
 RETURN_SECONDS = 600.0
-"""Rivals take it back within a transaction; slower moves may be a deploy that returns to a host."""
+"""Rivals take the id back within a transaction. Slower moves may be deploys that return to a host."""
 MIN_INSTANCES = 5
 INSTANCE_SECONDS = 60.0
-"""Taking over its own id `MIN_INSTANCES` times, faster than this, means a restart loop or a rival."""
+"""An instance that takes over its own id `MIN_INSTANCES` times, faster than this, restarts in a loop or has a rival."""
 KEPT_SHARE = 0.8
 SURELY_KEPT_SHARE = 0.95
 SURELY_KEPT_SECONDS = 300.0
 SESSION_SECONDS = 3600.0
-"""Producers of a session, or of a process that ends, may be in use for less time."""
+"""A producer that is closed with its session, or with its process, may be in use for up to this long."""
 MIN_LEAKED_PIDS = 50
 ROLL_OUT_SECONDS = 3600.0
-"""Fewer ids that are opened one by one and kept, or in a shorter time, may be a roll-out in progress."""
+"""Ids that come one by one and stay in use may be a roll-out if they are few, or come within this time."""
 ENDED_SHARE = 0.9
 BRIEF_SECONDS = 60.0
-"""Processes of a deploy, and producers that leak, are in use for longer."""
+"""Ids of a deploy, and ids that leak, are in use for longer than this."""
 REPLACED_SHARE = 0.5
-"""Share of the ended ids that a deploy ends as the next ones begin."""
+"""After a deploy, at least this share of the ended ids ended when the next ids began."""
 WORK_SECONDS = 1.0
-"""An id in use this long did more than send one batch."""
+"""An id that was in use for this long sent more than one batch."""
 
 
 class Churn(str, Enum):
@@ -75,7 +75,7 @@ class Diagnosis:
     """A kind of churn, and its alternatives.
 
     Attributes:
-        could_be: Other kinds that fit less well; all kinds that fit if `kind` is CANT_TELL.
+        could_be: Other kinds that fit less well. If `kind` is CANT_TELL, all kinds that fit.
         unlikely: Kinds that rarely leave this evidence.
     """
 
@@ -85,17 +85,17 @@ class Diagnosis:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether no likely kind needs a fix; alternatives may need one."""
+        """Whether all likely kinds are harmless; less likely ones may need a fix."""
         return HARMLESS.issuperset(self.fitting)
 
     @property
     def may_be_harmless(self) -> bool:
-        """Whether a likely kind needs no fix."""
+        """Whether a likely kind is harmless."""
         return not HARMLESS.isdisjoint(self.fitting)
 
     @property
     def fitting(self) -> tuple[Churn, ...]:
-        """The likely kinds: one, or all that fit if the evidence can't tell."""
+        """The likely kinds: the diagnosed one, or all that fit if the evidence can't tell."""
         return self.could_be if self.kind is Churn.CANT_TELL else (self.kind,)
 
 
@@ -115,7 +115,7 @@ def diagnose(evidence: ChurnEvidence) -> Diagnosis:
 
 
 def _by_pattern(evidence: ChurnEvidence) -> Diagnosis:
-    """Diagnose a client by the rhythm of its requests, and how long its ids are in use."""
+    """Diagnose a client by when it requests ids, and how long they are in use."""
     unlikely = _unlikely(evidence)
     kinds = tuple(kind for kind in _kinds(evidence) if kind not in unlikely)
     first = _by_requests(evidence) if evidence.lives is None else _by_lives(evidence, evidence.lives)
@@ -138,17 +138,17 @@ def _by_answers(evidence: ChurnEvidence) -> Diagnosis | None:
 
 
 def _of_rivals(evidence: ChurnEvidence) -> Diagnosis | None:
-    """Diagnose instances that take a transactional id over from each other, or from themselves."""
+    """Diagnose a transactional id that changes between instances, or that one instance takes over again and again."""
     seconds = evidence.instance_seconds or 0.0
     fenced = evidence.fenced_answers >= 2 and evidence.instances >= MIN_RETURNS
     if fenced or (evidence.returns >= MANY_RETURNS and seconds < INSTANCE_SECONDS):
         return Diagnosis(Churn.FENCING_WAR)
     if evidence.returns >= MIN_RETURNS and seconds < RETURN_SECONDS:
-        # A task that fails on one worker moves to another one.
+        # Or a task that fails on one worker restarts on another one.
         return Diagnosis(Churn.FENCING_WAR, (Churn.RESTART_LOOP,))
     often = evidence.instances >= max(MIN_INSTANCES, evidence.new_pids)
     if often and evidence.instance_seconds is not None and seconds < INSTANCE_SECONDS:
-        # Rivals behind one address, with one client id, look like a restart loop, and so does a pool of ids.
+        # Rivals with one address and client id look like a restart loop. So does a pool of transactional ids.
         both = (Churn.RESTART_LOOP, Churn.FENCING_WAR)
         few = evidence.new_pids < MIN_NEW_PIDS
         return Diagnosis(Churn.HEALTHY, both) if few else Diagnosis(Churn.CANT_TELL, (*both, Churn.HEALTHY))
@@ -167,7 +167,7 @@ def _unlikely(evidence: ChurnEvidence) -> AbstractSet[Churn]:
     if not (evidence.is_single_group or evidence.is_rare or evidence.is_pool):
         found.add(Churn.HEALTHY)
     if evidence.counts_up:
-        # A new process would begin at 1 again.
+        # Client ids of one process count up; a new process would begin at 1 again.
         found |= {Churn.RESTART_LOOP, Churn.DEPLOY, Churn.SCALE_OUT}
     if evidence.is_crowded:
         found |= {Churn.DEPLOY, Churn.SCALE_OUT}
@@ -183,7 +183,7 @@ def _unlikely_by_lives(evidence: ChurnEvidence, lives: Lives) -> AbstractSet[Chu
             found.add(Churn.LEAK)
         return found
     if lives.used_seconds < BRIEF_SECONDS and lives.kept_share <= 1 - ENDED_SHARE:
-        # Processes of a deploy work on; a few that hardly write come in groups, or from many addresses.
+        # Deploys usually keep their ids in use. Those that hardly write come in groups, or from many addresses.
         like_deploys = evidence.is_fleet or evidence.has_rare_steps or evidence.is_single_group
         deploys = set() if like_deploys else {Churn.DEPLOY, Churn.SCALE_OUT}
         return deploys | ({Churn.RESTART_LOOP, Churn.LEAK} if evidence.is_flood else set())
@@ -193,7 +193,7 @@ def _unlikely_by_lives(evidence: ChurnEvidence, lives: Lives) -> AbstractSet[Chu
 def _by_requests(evidence: ChurnEvidence) -> Churn:
     """Return the likeliest kind by requests alone, without knowing whether ids are still in use."""
     if evidence.grows:
-        # Before the steps: the last waits of a backoff are pauses, too.
+        # Check this before steps: the last waits of a backoff also look like pauses between groups.
         return Churn.RESTART_LOOP
     if evidence.is_calm:
         return Churn.HEALTHY
@@ -226,13 +226,13 @@ def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Churn:
         return Churn.RESTART_LOOP
     if lives.used_seconds < BRIEF_SECONDS:
         return _of_brief(evidence, lives)
-    # Jobs end before the next ones begin.
+    # Ids of periodic jobs end before the next ones begin.
     jobs = evidence.is_in_steps and not replaced
     return Churn.PER_MESSAGE if jobs or evidence.counts_up else Churn.CANT_TELL
 
 
 def _is_supervised(lives: Lives) -> bool:
-    """Whether processes end at random times, and a supervisor waits equally long each time."""
+    """Whether processes end after random times, and a supervisor restarts them after equal waits."""
     return lives.down_seconds > 0 and lives.down_spread <= REGULAR_SPREAD < lives.used_spread
 
 
@@ -279,18 +279,18 @@ def _alternatives(kinds: Sequence[Churn]) -> str:
 
 
 def what_decides(diagnosis: Diagnosis, *, with_lives: bool) -> str:
-    """Return what would distinguish the kinds that fit; empty if only one does."""
+    """Return what would tell apart the kinds that fit; empty if only one fits."""
     if not diagnosis.could_be:
         return ""
     fitting = frozenset((diagnosis.kind, *diagnosis.could_be))
     if Churn.FENCING_WAR in fitting:
-        return "whether two instances use this transactional.id at once; give each its own client.id to see it"
+        return "whether two instances use this transactional.id at once: give each its own client.id to see it"
     if Churn.ON_ERROR in fitting:
-        return "whether the process is the same after an error: its own log"
+        return "whether the process survives an error: see its log"
     if not with_lives:
         return "how long each producer id is in use: give --bootstrap-servers to ask the brokers"
     if Churn.LEAK in fitting and not fitting & {Churn.RESTART_LOOP, Churn.PER_MESSAGE}:
-        return "whether it stops: a roll-out ends, a leak does not"
+        return "whether new ids stop: a roll-out ends, a leak does not"
     if fitting <= {Churn.LEAK, Churn.PER_MESSAGE}:
-        return "whether the client closes its producers: its own code; the fix is the same"
-    return "whether the process is the same: its supervisor's log, or a client.id that names the process"
+        return "whether the client closes its producers: see its code; the fix is the same"
+    return "whether one process makes all ids: see its supervisor's log, or use a client.id that names the process"

@@ -7,38 +7,38 @@ from lifecycle.producer_lives import Lives
 MIN_NEW_PIDS = 5
 """Fewer new ids are no churn."""
 START_SECONDS = 30.0
-"""A process that opens all its producers at startup is done by then."""
+"""A process that opens all its producers at startup opens them within this time."""
 START_OF_MANY_SECONDS = 600.0
-"""Processes that start one after the other are done by then."""
+"""Processes that start one after the other start within this time."""
 MAX_PIDS_OF_A_START = 100
 MAX_PIDS_PER_ADDRESS = 1000
-"""An address, such as that of a NAT gateway, hides at most this many processes."""
+"""At most this many processes share an address, such as a NAT gateway's."""
 MAX_CALM_PIDS = 24
 MIN_FLEET_HOSTS = 3
 MAX_PIDS_PER_FLEET_HOST = 3
 RESTART_SECONDS = 2.0
-"""No supervisor keeps restarting faster: Docker and Kubernetes back off, systemd gives up."""
+"""No supervisor restarts a process faster for long: Docker and Kubernetes back off, systemd gives up."""
 FLOOD_PIDS_PER_HOUR = 100_000
-"""No number of supervisors behind one address keeps restarting as fast."""
+"""The supervisors behind one address, however many, don't restart processes this fast for long."""
 REGULAR_SPREAD = 0.5
 GROWING_SHARE = 0.75
 GROWING_SHARE_OF_MANY = 0.65
 MIN_GROWING_TIMES = 16
-"""Of this many waits, two thirds hardly grow by chance."""
+"""If two thirds of at least this many waits grow, this is hardly by chance."""
 JAVA_DEFAULT = "producer-#"
-"""Java's own client id, which counts up the producers of one process: `producer-1`, `producer-2`."""
+"""Java's default client id without its number, which counts the producers of a process: `producer-1`, `producer-2`."""
 MIN_COUNTED = 20
 COUNTED_SHARE = 0.25
 MAX_POOL = 50
-"""A process that opens producers on demand, one per topic for example, needs at most this many."""
+"""A process that opens producers on demand, for example one per topic, needs at most this many."""
 TRANSACTIONAL_SHARE = 0.8
 MIN_STEP_PIDS = 3.0
 RARE_STEP_SECONDS = 1800.0
 """Groups of new ids at least this far apart on average are deploys rather than checkpoints or replicas that crash."""
 MIN_STEPS_OF_LEAK = 5
-"""Fewer groups that stay in use may be the waves of a roll-out."""
+"""Fewer groups of ids that stay in use may be the waves of a roll-out."""
 DEPLOY_STEP_SECONDS = 7200.0
-"""Groups at least this far apart on average are likely deploys; jobs and supervisors come back sooner."""
+"""Groups at least this far apart on average are likely deploys. Jobs and supervisors request new ids sooner."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,26 +46,27 @@ class ChurnEvidence:
     """Evidence about a client.
 
     Attributes:
-        client: Its client id without numbers and generated parts (view `recent_inits`).
-        new_pids: Producer ids it got.
-        span_seconds: From the first of them to the last.
-        silent_seconds: From the last of them to now.
-        median_life_seconds: Time until the next new id of the same address; None if there was none.
-        life_spread: Interquartile range of that time over its median; None likewise.
-        growing_share: Share of these times at least a fifth longer than the previous; None if fewer than two.
-        errors_before_share: Share of the ids that follow an error.
+        client: Client id without numbers and generated parts (view `recent_inits`).
+        new_pids: Number of new producer ids.
+        span_seconds: Time from the first new id to the last.
+        silent_seconds: Time from the last new id to now.
+        median_life_seconds: Median time from a new id to the next one of the same address; None if there was none.
+        life_spread: Interquartile range of these times divided by their median; None if there were none.
+        growing_share: Share of these times that are at least a fifth longer than the previous one; None if fewer than
+            two.
+        errors_before_share: Share of the new ids that follow an error.
         error_answers: Requests answered with an error, except retriable ones.
         client_ids: Distinct client ids that got new producer ids.
-        counted_ids: Distinct pairs of address and client id, each first seen 30 s or more after the address's first id.
+        counted_ids: Distinct pairs of address and client id that first came 30 s or more after the address's first id.
         steps: Groups of new ids separated by pauses of 45 s.
         transactional_ids: Transactional ids that got new producer ids.
-        instances: Times its transactional ids were taken over, by itself or another.
-        instance_seconds: Median time between take-overs; None if fewer than two.
-        returns: Times one was taken back after another had taken it over.
-        fenced_answers: Errors that say that another instance has taken over.
-        throttles: Throttles of its principal: they may have cut its requests short.
-        throttled_now: Whether its principal is throttled, so that silence does not show that requests have ended.
-        lives: How long its ids were in use; None if brokers were not asked.
+        instances: How often an instance took over a transactional id, from itself or from another instance.
+        instance_seconds: Median time between takeovers; None if fewer than two.
+        returns: How often an instance took a transactional id back from another one.
+        fenced_answers: Errors which say that another instance has taken over.
+        throttles: Throttles of the principal, which may have ended its requests early.
+        throttled_now: Whether the principal is throttled now. If so, a pause does not show that requests have ended.
+        lives: How long the ids were in use; None if brokers were not asked.
     """
 
     client: str
@@ -92,12 +93,12 @@ class ChurnEvidence:
 
     @property
     def pids_per_hour(self) -> float:
-        """New producer ids per hour over its span, at least a minute."""
+        """New producer ids per hour, over `span_seconds` or at least a minute."""
         return self.new_pids * 3600 / max(60.0, self.span_seconds)
 
     @property
     def goes_on(self) -> bool:
-        """Whether new ids are likely still coming."""
+        """Whether more new ids are likely to come."""
         return self.throttled_now or self.silent_seconds < max(START_SECONDS, self.span_seconds / 4)
 
     @property
@@ -113,12 +114,12 @@ class ChurnEvidence:
 
     @property
     def is_rare(self) -> bool:
-        """Whether each address requests about one id an hour or fewer."""
+        """Whether each address requests at most about one id per hour."""
         return self.new_pids <= max(1, self.hosts) * (1 + self.span_seconds / 3600)
 
     @property
     def is_calm(self) -> bool:
-        """Whether all addresses together request few ids, and each of them about one an hour or fewer."""
+        """Whether all addresses together request few ids, and each address at most about one per hour."""
         return self.is_rare and self.new_pids <= MAX_CALM_PIDS
 
     @property
@@ -128,22 +129,22 @@ class ChurnEvidence:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether there are more ids than processes that start once, in each group."""
+        """Whether there are more ids than all processes would request by starting once per group."""
         return self.new_pids > MAX_PIDS_PER_ADDRESS * max(1, self.hosts) * max(1, self.steps)
 
     @property
     def is_flood(self) -> bool:
-        """Whether ids come faster than any number of supervisors restarts."""
+        """Whether ids come faster than any number of supervisors restart processes."""
         return self.pids_per_hour > FLOOD_PIDS_PER_HOUR * max(1, self.hosts)
 
     @property
     def is_transactional(self) -> bool:
-        """Whether most new ids are those of new transactional ids."""
+        """Whether most new ids belong to new transactional ids."""
         return 0 < TRANSACTIONAL_SHARE * self.new_pids <= self.transactional_ids
 
     @property
     def is_fleet(self) -> bool:
-        """Whether it has many addresses with a few ids each."""
+        """Whether the client has many addresses with a few ids each."""
         return self.hosts >= MIN_FLEET_HOSTS and self.new_pids <= MAX_PIDS_PER_FLEET_HOST * self.hosts
 
     @property
@@ -168,7 +169,7 @@ class ChurnEvidence:
 
     @property
     def counts_up(self) -> bool:
-        """Whether Java's default client id counts up: one process; a new one would start at 1 again."""
+        """Whether Java's default client id counts up. If so, one process makes the ids: a new one would start at 1."""
         enough = max(MIN_COUNTED * max(1, self.hosts), COUNTED_SHARE * self.new_pids)
         return self.client == JAVA_DEFAULT and self.counted_ids >= enough
 
@@ -179,13 +180,13 @@ class ChurnEvidence:
 
     @property
     def is_fast(self) -> bool:
-        """Whether ids come faster than any supervisor restarts, and not only in groups."""
+        """Whether ids come faster than any supervisor restarts a process, and not only in groups."""
         often = self.pids_per_hour * RESTART_SECONDS > 3600 * max(1, self.hosts)
         return often and self.median_life_seconds is not None and self.median_life_seconds < RESTART_SECONDS
 
     @property
     def grows(self) -> bool:
-        """Whether waits grow, as a supervisor's backoff does and work does not."""
+        """Whether the waits between ids grow, as in a supervisor's backoff."""
         many = self.new_pids - 2 * self.hosts >= MIN_GROWING_TIMES
         return (self.growing_share or 0.0) >= (GROWING_SHARE_OF_MANY if many else GROWING_SHARE)
 

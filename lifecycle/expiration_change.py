@@ -1,7 +1,7 @@
 """Effects of changing `producer.id.expiration.ms`: memory freed, and producers that would lose deduplication.
 
-A producer that its leader has expired may continue, but retries of its last batches are no longer deduplicated
-(KIP-854's warning). Whether a silent producer is paused or gone can't be observed, so known cases are counted apart.
+A producer that a leader has expired may continue, but the leader no longer deduplicates retries of its last batches
+(KIP-854's warning). Brokers can't tell whether an idle producer is paused or gone, so known cases are counted apart.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from lifecycle.occupancy import NOT_KNOWN_MS, Bools, Census, ReplicaProducers
 
 @dataclass(frozen=True)
 class Freed:
-    """Entries that a broker would expire and does not expire now.
+    """Entries that a broker would expire with the new expiration, but not with the current one.
 
     Attributes:
-        held_pids: Entries it holds now.
-        freed_pids: Those that are idle longer than the new expiration and not longer than the current one.
-        kept_open: Those that are idle longer than the new expiration and have an open transaction.
+        held_pids: Entries that the broker holds now.
+        freed_pids: Entries idle for longer than the new expiration, but not longer than the current one.
+        kept_open: Entries idle for longer than the new expiration, but kept because of an open transaction.
     """
 
     broker_id: int
@@ -33,9 +33,9 @@ class LostDedup:
     """Producers of a principal that would lose deduplication if they resumed.
 
     Attributes:
-        producers: Producer ids that the leader of some partition would expire.
-        alive: Those that are certainly alive: active on another partition, or in a transaction.
-        long_lived: The others that were in use for longer than the new expiration before they paused.
+        producers: Producer ids that a leader of any partition would expire.
+        alive: Producers that are certainly alive: active on another partition, or in a transaction.
+        long_lived: Other producers that were in use for longer than the new expiration before they paused.
     """
 
     principal: str

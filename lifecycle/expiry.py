@@ -1,7 +1,7 @@
 """The time that a broker remembers a producer (KIP-854).
 
-A broker expires a producer once its last batch is `producer.id.expiration.ms` old and it has no open transaction; it
-checks every ten minutes. The age is that of the batch's own timestamp, which the client may set.
+A broker expires a producer without an open transaction once its last batch is `producer.id.expiration.ms` old. It
+checks every ten minutes. It takes the batch's age from the batch's own timestamp, which the client may set.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 CHECK_INTERVAL_MS = 600_000
 """Default interval of a broker's expiration checks; `server.properties` may change it, at a restart only."""
 DEFAULT_DELIVERY_TIMEOUT_MS = 120_000
-"""Default `delivery.timeout.ms`: a producer retries this long, and must be remembered as long."""
+"""Default `delivery.timeout.ms`: a producer retries for this long, so brokers must remember it as long."""
 
 
 def expired(
@@ -19,8 +19,8 @@ def expired(
     """Return which producers the next check expires.
 
     Args:
-        last_timestamps_ms: Time of each one's last batch, or of the marker that ended its last transaction.
-        in_transaction: Whether each has an open transaction on this partition.
+        last_timestamps_ms: Time of each producer's last batch, or of the marker that ended its last transaction.
+        in_transaction: Whether each producer has an open transaction on this partition.
         now_ms: The broker's clock.
         expiration_ms: The broker's `producer.id.expiration.ms`.
 

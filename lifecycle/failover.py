@@ -1,7 +1,8 @@
-"""Predicts who leads and holds producers after a broker fails.
+"""Predicts which brokers lead and hold producers after a broker fails.
 
-Followers hold the producers of what they replicate, so a failure moves leadership but no memory: `led_pids` of the
-survivors grow, `held_pids` only when partitions are reassigned. (KIP-936 assumes that producers move with leadership.)
+Followers hold the producers of the partitions that they replicate, so a failure moves leadership but no memory:
+`led_pids` of the survivors grow, and `held_pids` grow only when partitions are reassigned. (KIP-936 assumes that
+producers move with leadership.)
 """
 
 from collections.abc import Collection
@@ -11,7 +12,7 @@ from lifecycle.occupancy import Census, Placement
 
 
 def next_leader(placement: Placement, alive: Collection[int]) -> int | None:
-    """Return who leads a partition: its leader if alive, else the first in-sync replica that is alive.
+    """Return the broker that leads a partition: its leader if alive, else the first live in-sync replica.
 
     Examples:
         >>> orders = Placement("orders", 0, 1, (1, 3, 2), frozenset({1, 2, 3}))
@@ -28,10 +29,10 @@ class Survivor:
     """A broker after the failure of another.
 
     Attributes:
-        led_partitions: Number of partitions it leads afterwards.
-        led_before: Entries of the partitions it leads now.
-        led_pids: Entries of the partitions it leads afterwards.
-        held_pids: Entries it holds now and afterwards.
+        led_partitions: Number of partitions that the broker leads after the failure.
+        led_before: Entries of the partitions that it leads before.
+        led_pids: Entries of the partitions that it leads afterwards.
+        held_pids: Entries that it holds, before and afterwards.
     """
 
     dead: int
@@ -47,8 +48,8 @@ class Failover:
     """Effects of a broker's failure.
 
     Attributes:
-        survivors: All others, sorted by id.
-        leaderless: Topic and number of the partitions without a leader afterwards; some may have none now.
+        survivors: All other brokers, sorted by id.
+        leaderless: Topic and number of each partition without a leader afterwards, even if it has none now.
     """
 
     dead: int

@@ -1,6 +1,6 @@
-"""Forecasts what a broker will hold: current entries, less those that expire, plus new ones at a rate.
+"""Forecasts the entries of a broker: current entries, minus those that expire, plus new ones at a rate.
 
-The expiry of current entries is exact, except that an expired entry stays for half a check interval on average.
+The forecast knows when each current entry expires. It adds half a check interval, the average delay of removal.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from lifecycle.occupancy_rate import HAND_OUTS, Rate, longest_pause_ms
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 _SILENCE_MS = _HOUR_MS // 2
-"""Longest silence of an id in use that is younger than a day."""
+"""An id younger than a day is no longer in use after this long without a batch."""
 _MANY_TIMES = 4
-"""Ids only come if those in use outnumber those that have ended this many times."""
+"""If ids in use outnumber ended ids by more than this factor, ids only come and hardly end."""
 _STEP_MS = 60_000
 _MIN_STEPS = 100
 
@@ -32,7 +32,7 @@ class Outlook:
         self._kept_ms = expiration_ms + check_ms / 2
         self._pause_ms = longest_pause_ms(expiration_ms)
         self.swing = rate.pids_per_hour * check_ms / _HOUR_MS
-        """Entries by which the settled count rises and falls between checks."""
+        """Entries by which the steady count rises and falls between expiration checks."""
         closed = [(each.last_timestamps_ms[~each.in_transaction], each) for each in census.of_broker(broker_id)]
         times = np.concatenate([times for times, _ in closed] or [np.empty(0, np.int64)])
         self._open = census.held(broker_id) - len(times)
@@ -43,7 +43,7 @@ class Outlook:
             self._steady, self._active = float(goes_on.sum()), np.inf
             self._mean = self._mean_in_use(begins, times, goes_on, min(_DAY_MS, expiration_ms))
         else:
-            # The entries active lately, less the new ones, stay in use.
+            # Recently active entries stay in use, except for the new ones among them.
             self._last_ms = np.sort(times)
             self._active = float(self._later_than(self._now_ms - self._pause_ms))
             self._steady = max(0.0, self._active - rate.pids_per_hour * self._pause_ms / _HOUR_MS)
@@ -59,7 +59,7 @@ class Outlook:
 
     @property
     def settles_at(self) -> int:
-        """Entries held on average in the steady state of this rate."""
+        """Average number of entries held in the steady state at this rate."""
         return round(self._held_in(self._horizon_ms) - self._steady + self._mean)
 
     @property
@@ -80,7 +80,7 @@ class Outlook:
         unknown = begins_ms == NOT_KNOWN_MS
         silent_ms = self._now_ms - ends_ms
         used_ms = np.where(unknown, self._pause_ms, ends_ms - begins_ms)
-        # Ids that pause every night have done so before; younger ones that fall silent have ended.
+        # An id that was in use for a day may pause every night. A younger one without recent batches has ended.
         awake = (silent_ms <= min(_SILENCE_MS, self._pause_ms)) | unknown | (used_ms >= min(_DAY_MS, expiration_ms))
         # Ids of unknown age are older than the others.
         oldest_ms = int(begins_ms[~unknown].min(initial=self._now_ms)) - _DAY_MS

@@ -1,4 +1,7 @@
-"""Generations of producer ids: a deploy ends the ids of the group before it, however recently they were in use."""
+"""Finds the producer ids that a deploy replaced: they have ended, however recently they were in use.
+
+A generation is a group of ids that came together; a deploy ends one and begins the next.
+"""
 
 from itertools import pairwise
 
@@ -7,11 +10,11 @@ import numpy as np
 from lifecycle.occupancy import Bools, Int64s
 
 PAUSE_MS = 45_000
-"""Minimum pause between two groups of new ids; `steps` in the view `principal_churn` uses the same."""
+"""Minimum pause between two groups of new ids, as for `steps` in the view `principal_churn`."""
 OVERLAP_MS = 60_000
-"""A roll-out closes an old process at most this long before or after it opens new ones."""
+"""A roll-out ends an old process at most this long before or after it starts a new one."""
 MIN_GROUP = 3
-"""Fewer ids of a group that end together may do so by chance."""
+"""If fewer ids of a group end together, it may be by chance."""
 REPLACED_SHARE = 0.5
 """Share of a group that must end as the next one begins."""
 

@@ -1,7 +1,7 @@
 """Census of the producer state that brokers hold in memory (KIP-854).
 
-An entry is one producer id on one replica of a partition: this is what takes memory, and what the broker's metric
-`ProducerIdCount` counts. Followers hold entries as leaders do, since they replicate the batches.
+An entry is one producer id on one replica of a partition. Entries take the memory, and the broker's metric
+`ProducerIdCount` counts them. Followers hold entries as leaders do, because they replicate the batches.
 """
 
 from collections import defaultdict
@@ -19,9 +19,9 @@ Int32s = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 BYTES_PER_ENTRY = 306
-"""Heap of an entry with one batch, measured on Kafka 4.3; 446 with the most it keeps, five (docs/kip-854.md)."""
+"""Heap of an entry with one batch, measured on Kafka 4.3. With the maximum of five, it is 446 (docs/kip-854.md)."""
 NOT_KNOWN_MS = -1
-"""Stands for an unknown time."""
+"""Marks an unknown time."""
 MAX_IDLE_HOURS = 168
 """Upper bound of idle times: clients may stamp batches with any time."""
 _HOUR_MS = 3_600_000
@@ -32,9 +32,9 @@ class ReplicaProducers:
     """The entries of one replica of a partition, as columns of the same length.
 
     Attributes:
-        is_leader: Whether that broker leads the partition.
+        is_leader: Whether the replica's broker leads the partition.
         last_timestamps_ms: Time of each producer's last batch, as the client stamped it.
-        in_transaction: Whether it has an open transaction; then it never expires.
+        in_transaction: Whether each producer has an open transaction, during which it does not expire.
     """
 
     broker_id: int
@@ -54,9 +54,9 @@ class CensusOwners:
     """Owners of producer ids, as columns sorted by producer id.
 
     Attributes:
-        producer_ids: All ids of a census, distinct, ascending.
-        codes: Index of each one's owner in `principals`.
-        handed_out_ms: When each was handed out; `NOT_KNOWN_MS` if unknown.
+        producer_ids: Distinct ids of a census, ascending.
+        codes: Index of each id's owner in `principals`.
+        handed_out_ms: When each id was handed out; `NOT_KNOWN_MS` if unknown.
         principals: The owners.
         known_since_ms: When the oldest known id of the cluster was handed out; `NOT_KNOWN_MS` if unknown.
     """
@@ -77,9 +77,9 @@ class Placement:
     """Replicas of a partition.
 
     Attributes:
-        leader: Id of its leader; None if it has none.
-        replicas: Ids of its replicas, the preferred leader first.
-        in_sync: Ids of its in-sync replicas.
+        leader: Broker id of the leader; None if there is none.
+        replicas: Broker ids of the replicas, the preferred leader first.
+        in_sync: Broker ids of the in-sync replicas.
     """
 
     topic: str
@@ -97,7 +97,7 @@ class Census:
         replicas: Entries of all partitions on all brokers that answered.
         owners: Owners of all producer ids found.
         expirations_ms: `producer.id.expiration.ms` by broker.
-        checks_ms: Interval of expiration checks by broker, where it is not ten minutes.
+        checks_ms: Interval of expiration checks by broker; a broker that is missing has the default.
     """
 
     taken_at_ms: int
@@ -145,11 +145,11 @@ class Occupancy:
     """Entries of a principal in a topic on a broker.
 
     Attributes:
-        principal: Their owner, or `unknown`.
+        principal: Owner of the entries, or `unknown`.
         led_pids: Entries of partitions that the broker leads.
-        held_pids: Entries of all its replicas.
-        open_transactions: Held entries with an open transaction; they never expire.
-        idle_hours: Held entries by whole hours since their last batch; the last element includes all beyond.
+        held_pids: Entries of all replicas on the broker.
+        open_transactions: Held entries with an open transaction, during which they do not expire.
+        idle_hours: Held entries by whole hours since their last batch. The last element counts all longer times, too.
     """
 
     broker_id: int
@@ -197,7 +197,7 @@ class Held:
     """Entries of a principal on all brokers.
 
     Attributes:
-        principal: Their owner, or `unknown`.
+        principal: Owner of the entries, or `unknown`.
         producer_ids: Distinct producer ids.
         entries: Entries of these ids on all partitions and replicas.
     """
@@ -208,7 +208,7 @@ class Held:
 
 
 def count_held(census: Census, occupancy: Iterable[Occupancy]) -> list[Held]:
-    """Count producer ids and entries by principal, most entries first; `occupancy` is the census, counted."""
+    """Count producer ids and entries by principal, most entries first. `occupancy` is from `count_occupancy`."""
     entries: dict[str, int] = defaultdict(int)
     for row in occupancy:
         entries[row.principal] += row.held_pids
@@ -225,7 +225,7 @@ def owners_of(
     Args:
         replicas: The replicas of a census.
         bound: Principal and hand-out time by producer id.
-        known_since_ms: When the oldest known id was handed out, whether a broker still holds it or not.
+        known_since_ms: When the oldest known id was handed out, even if no broker holds it any more.
     """
     columns: Sequence[Int64s] = [replica.producer_ids for replica in replicas]
     ids: Int64s = np.unique(np.concatenate(columns)) if columns else np.empty(0, np.int64)

@@ -1,7 +1,8 @@
-"""Estimates the rate of new entries on a broker: today's, and that of a flood that has just begun.
+"""Estimates the rate of new entries on a broker: today's rate, and the rate of a flood that has just begun.
 
-Today's rate comes from the best of three sources: hand-out times, an earlier census, or idle times. It averages over an
-hour at least, so it hides a flood of two minutes; the recent rate shows that one, if chance can't explain it.
+Today's rate comes from the best available source: hand-out times, an earlier census, or idle times. It is an average
+over at least an hour, so it hides a flood of two minutes. The recent rate shows such a flood if chance can't explain
+it.
 """
 
 import math
@@ -15,21 +16,21 @@ from lifecycle.occupancy import NOT_KNOWN_MS, Census, Int64s
 RATE_HOURS = 24.0
 """Span of today's rate."""
 MIN_AGE_MS = 600_000
-"""Minimum age of an earlier census: the default interval of expiration checks."""
+"""Minimum age of an earlier census: as long as the default interval of expiration checks."""
 LATELY_MS = 45_000
-"""Minimum span of the recent rate: a deployment opens its producers within moments."""
+"""Minimum span of the recent rate. A deployment opens its producers in less time."""
 MIN_PIDS = 20
-"""Minimum of producer ids for a recent rate."""
+"""Minimum number of producer ids for a recent rate."""
 HAND_OUTS, SWEEP, IDLE = "hand-out times", "earlier sweep", "idle times"
 
 _HOUR_MS = 3_600_000
 _BOUND_SHARE = 0.9
 _YESTERDAY_HOURS = (18.0, 25.5)
-"""Yesterday at about this time, as `numpy.arange` takes it. A flood that has lasted so long shows in today's rate."""
+"""Yesterday at about this time, in hours ago, for `numpy.arange`. A flood that began earlier shows in today's rate."""
 _PEAK_HOURS = 0.5
 _ONGOING_SHARE = 0.25
-"""Hand-outs go on if the newest is at most this share of the oldest one's age ago."""
-# In standard errors: of the many spans examined, chance alone puts some more than two too high.
+"""Hand-outs go on if the newest id's age is at most this share of the oldest id's age."""
+# In standard errors. Among many spans, some are more than two standard errors too high by chance alone.
 _ERRORS = 3.0
 
 
@@ -39,8 +40,8 @@ class Rate:
 
     Attributes:
         source: `hand-out times`, `earlier sweep` or `idle times`.
-        counted: Producer ids it is based on.
-        span_ms: Time they took to arrive.
+        counted: Number of producer ids that the rate is based on.
+        span_ms: Time in which they came.
     """
 
     pids_per_hour: float
@@ -50,7 +51,7 @@ class Rate:
 
     @property
     def error_share(self) -> float | None:
-        """Relative standard error; None if it is based on nothing."""
+        """Relative standard error; None if no id was counted."""
         return 1 / math.sqrt(self.counted) if self.counted else None
 
 
@@ -59,18 +60,18 @@ class Rates:
     """Rates of new entries.
 
     Attributes:
-        today: Over the last day or as far as known; at least an hour, unless producers expire sooner.
-        lately: Over a part of the last hour; None unless significantly faster than today's.
+        today: Rate over the last day or the known part of it, at least an hour unless producers expire sooner.
+        lately: Rate over a part of the last hour; None unless it is significantly higher than today's.
     """
 
     today: Rate
     lately: Rate | None = None
     is_usual: bool = False
-    """Whether ids came as fast yesterday at about this time, as in work hours."""
+    """Whether ids came as fast at about this time yesterday, for example in work hours."""
 
     @property
     def likeliest_first(self) -> tuple[Rate, ...]:
-        """The known rates: the higher first, unless it is usual."""
+        """The known rates: the recent one first if it is unusual."""
         if self.lately is None:
             return (self.today,)
         return (self.today, self.lately) if self.is_usual else (self.lately, self.today)
@@ -92,7 +93,7 @@ class EarlierCensus:
 
 
 def longest_pause_ms(expiration_ms: int) -> float:
-    """Return the longest silence of a producer that still counts as in use, if its age is unknown."""
+    """Return for how long a producer of unknown age counts as in use after its last batch."""
     return min(_HOUR_MS, expiration_ms / 2)
 
 
@@ -102,7 +103,7 @@ def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = 
     Args:
         census: The current census.
         broker_id: The broker.
-        earlier: Earlier censuses, in any order; too recent or too old ones are skipped.
+        earlier: Earlier censuses, in any order. Censuses that are too recent or too old are skipped.
     """
     expiration_ms, held = census.expirations_ms[broker_id], census.held(broker_id)
     hand_outs = _HandOuts.of(census, broker_id)
@@ -123,12 +124,12 @@ def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = 
 
 @dataclass(frozen=True)
 class _HandOuts:
-    """Producer ids that a broker holds and whose hand-out time is known, youngest first."""
+    """Producer ids that a broker holds and that have a known hand-out time, youngest first."""
 
     ages_ms: Int64s
     entries: Int64s
     known_ms: float
-    """Age of the oldest known id of the cluster, which brokers may have forgotten."""
+    """Age of the oldest known id of the cluster, even if no broker holds it any more."""
 
     @classmethod
     def of(cls, census: Census, broker_id: int) -> "_HandOuts":
@@ -146,53 +147,53 @@ class _HandOuts:
         )
 
     def rate(self, expiration_ms: int) -> Rate:
-        # All ids handed out within the expiration are still held: the oldest one shows when hand-outs began.
+        # The broker still holds all ids handed out within the expiration, so the oldest one shows when hand-outs began.
         oldest_ms = max(_HOUR_MS, int(self.ages_ms[-1]))
-        # Where ids are known that expired, hand-outs did not begin with the oldest one that is held.
+        # If older ids are known that have expired, hand-outs began before the oldest id that is held.
         goes_on = self.ages_ms[0] <= _ONGOING_SHARE * oldest_ms and self.known_ms < RATE_HOURS * _HOUR_MS
         span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, oldest_ms if goes_on else math.inf)
         counted = int(np.searchsorted(self.ages_ms, span_ms, side="right"))
         return Rate(float(self.entries[:counted].sum()) * _HOUR_MS / span_ms, HAND_OUTS, counted, span_ms)
 
     def lately(self, expiration_ms: int, today: Rate) -> Rate | None:
-        """Return the highest significant rate over a part of the last hour; None if it is not above today's."""
+        """Return the highest significant rate over a part of the last hour; None if it does not exceed today's."""
         known = int(np.searchsorted(self.ages_ms, min(_HOUR_MS, expiration_ms), side="right"))
         if known < MIN_PIDS:
             return None
         counted = np.arange(1, known + 1)
         spans_ms = np.maximum(self.ages_ms[:known], LATELY_MS)
         come = np.concatenate([[0], np.cumsum(self.entries[:known])])
-        # A burst that is over must not count as a flood: the later half of the span must show the rate by itself.
+        # A burst that is over must not count as a flood, so the later half of the span alone must show the rate.
         later = come[np.searchsorted(self.ages_ms[:known], spans_ms / 2, side="right")]
         rates = np.minimum(come[1:], 2 * later) / spans_ms
         surely = np.where(counted >= MIN_PIDS, rates * (1 - _ERRORS / np.sqrt(counted)), 0.0)
         best = int(surely.argmax())
         if surely[best] * _HOUR_MS <= today.pids_per_hour:
             return None
-        # The best span is the best by chance, too: a longer one at about that rate is more exact.
+        # The best span is the best partly by chance. A longer span with about the same rate is more exact.
         alike = (counted >= MIN_PIDS) & (rates >= rates[best] * (1 - 1 / math.sqrt(best + 1)))
         best = int(np.flatnonzero(alike)[-1])
         return Rate(float(rates[best]) * _HOUR_MS, HAND_OUTS, best + 1, float(spans_ms[best]))
 
     def is_usual(self, lately: Rate) -> bool:
-        """Whether a recent rate is not significantly above that of some half hour from 18 to 25 hours ago."""
+        """Whether some half hour from 18 to 25 hours ago had about the same rate as a recent one, or a higher rate."""
         bins = np.arange(*_YESTERDAY_HOURS, _PEAK_HOURS) * _HOUR_MS
         found, _ = np.histogram(self.ages_ms, bins, weights=self.entries)
         return _surely(lately) <= float(found.max(initial=0.0)) / _PEAK_HOURS
 
 
-# Without them
+# Without hand-out times
 
 
 def _longest_age_ms(expiration_ms: int) -> float:
-    # An unknown number of the entries of an older census has expired and come back.
+    # In an older census, an unknown number of entries has expired and come back since.
     return min(RATE_HOURS * _HOUR_MS, expiration_ms - _HOUR_MS)
 
 
 def _by_census(held_now: int, earlier: EarlierCensus, expiration_ms: int) -> Rate:
     gone = 0.0
     for hours, entries in enumerate(earlier.idle_hours):
-        # Share of the entries of this hour that have expired by now.
+        # The share of the entries in this hour that have expired by now.
         begin_ms = hours * _HOUR_MS + earlier.age_ms - expiration_ms
         gone += entries * min(1.0, max(0.0, begin_ms / _HOUR_MS + 1.0))
     gone = min(gone, earlier.held_pids - earlier.open_transactions)
@@ -201,7 +202,7 @@ def _by_census(held_now: int, earlier: EarlierCensus, expiration_ms: int) -> Rat
 
 
 def _growth(held_now: int, earlier: Sequence[EarlierCensus], today: Rate) -> Rate | None:
-    """Return the growth since a sweep of the last hour: at least so many are new, since others may have expired."""
+    """Return the growth since a census of the last hour. It is a minimum, because other entries may have expired."""
     found = [
         Rate(grown * _HOUR_MS / each.age_ms, SWEEP, grown, each.age_ms)
         for each in earlier
@@ -216,7 +217,7 @@ def _surely(rate: Rate) -> float:
 
 
 def _by_idle_times(census: Census, broker_id: int, expiration_ms: int) -> Rate:
-    """Return the rate at which producers fall silent for longer than a pause: in a steady state, as many start."""
+    """Return the rate at which producers become idle for longer than a pause. In a steady state, as many start."""
     replicas = census.of_broker(broker_id)
     idle_ms = np.concatenate([census.taken_at_ms - each.last_timestamps_ms for each in replicas] or [np.empty(0, int)])
     if not len(idle_ms):
@@ -224,7 +225,7 @@ def _by_idle_times(census: Census, broker_id: int, expiration_ms: int) -> Rate:
     pause_ms = longest_pause_ms(expiration_ms)
     span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, int(idle_ms.max()))
     if span_ms <= pause_ms:
-        # Too young to tell: assume that all started within an hour, or within the expiration.
+        # All entries are too young to tell, so assume that they started within an hour, or within the expiration.
         within_ms = min(_HOUR_MS, expiration_ms)
         return Rate(float(len(idle_ms)) * _HOUR_MS / within_ms, IDLE, len(idle_ms), within_ms)
     silent = int(((idle_ms >= pause_ms) & (idle_ms <= span_ms)).sum())

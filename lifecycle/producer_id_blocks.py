@@ -1,4 +1,4 @@
-"""Blocks of producer ids (KIP-730), and the promises of their allocator."""
+"""Blocks of producer ids, and what KIP-730 promises about their allocation."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,9 +9,9 @@ BLOCK_LENGTH = 1000
 """Producer ids in a block, in all versions of Kafka so far."""
 MAX_PRODUCER_ID = 2**63 - 1
 PREFETCH_SHARE = 0.9
-"""Used share of a block at which a broker prefetches the next."""
+"""When this share of a block is used, a broker prefetches the next block."""
 CLOCK_TOLERANCE_MS = 10_000
-"""Clock skew between controllers: within it the order of two blocks is unknown."""
+"""Maximum clock skew between controllers. Blocks whose times differ by less may be in either order."""
 
 _HOUR_MS = 3_600_000
 
@@ -33,7 +33,7 @@ class Block:
 
     @property
     def end(self) -> int:
-        """The id after the last one."""
+        """The id after the block's last one."""
         return self.first + self.length
 
     def __contains__(self, producer_id: int) -> bool:
@@ -49,7 +49,7 @@ class Violation:
 
     Attributes:
         promise: `no overlap`, `start >= last end` or `epoch not stale`.
-        other: The end of other blocks, or the newer epoch, that it conflicts with.
+        other: The end of other blocks, or the newer epoch, that the block conflicts with.
     """
 
     promise: str
@@ -99,13 +99,13 @@ class Fate(str, Enum):
 
 
 def fate(producer_id: int, block: Block, blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> Fate:
-    """Return the fate of a producer id: a broker hands out ids, and uses its blocks, in ascending order.
+    """Return the fate of a producer id, given that a broker hands out ids and uses its blocks in ascending order.
 
     Args:
         producer_id: The id.
-        block: The block that holds it.
+        block: The block that holds the id.
         blocks: All known blocks, each once.
-        newest_issued: Greatest id known to be handed out, by `first` of its block.
+        newest_issued: Highest id known to be handed out, by `first` of its block.
     """
     mine = [each for each in blocks if each.broker_id == block.broker_id]
     life = [each for each in mine if each.broker_epoch == block.broker_epoch]
@@ -122,11 +122,11 @@ def fate(producer_id: int, block: Block, blocks: Iterable[Block], newest_issued:
 
 @dataclass(frozen=True)
 class BlockLoss:
-    """A block whose broker restarted before using it up: brokers keep blocks in memory only.
+    """A block that its broker lost in a restart before using it up, because brokers keep blocks in memory only.
 
     Attributes:
         pids: Ids that will never be handed out.
-        is_exact: Whether the hand-out of one of its ids was seen; otherwise `pids` is an upper bound.
+        is_exact: Whether an id of the block is known to be handed out; otherwise `pids` is an upper bound.
     """
 
     block: Block
@@ -135,7 +135,7 @@ class BlockLoss:
 
 
 def lost_at_restarts(blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> list[BlockLoss]:
-    """Estimate ids lost when brokers restarted: the rest of the block in use, and a prefetched one.
+    """Estimate the ids lost when brokers restarted: the rest of the block in use, and a prefetched block.
 
     Args:
         blocks: All known blocks, each once.
@@ -165,12 +165,12 @@ def _loss(block: Block, later: int, newest_issued: Mapping[int, int]) -> BlockLo
         return BlockLoss(block, block.end - 1 - newest_issued[block.first], is_exact=True)
     if later == 0:
         return BlockLoss(block, block.length, is_exact=False)
-    # One later block may be a prefetch; with two, this one was used up.
+    # A single later block may be a prefetch. If there are two, the broker used this block up.
     return BlockLoss(block, round(block.length * (1 - PREFETCH_SHARE)) if later == 1 else 0, is_exact=False)
 
 
 def pids_per_hour(blocks: Iterable[Block], now_ms: int) -> dict[int, float]:
-    """Return the producer ids per hour allocated to each broker, over the last 24 hours or as far as known."""
+    """Return the producer ids per hour allocated to each broker, over the last 24 hours or the known part of them."""
     known = list(blocks)
     ages_ms = [now_ms - block.allocated_at_ms for block in known]
     hours = min(24.0, max(1.0, max(ages_ms, default=0) / _HOUR_MS))

@@ -1,8 +1,8 @@
-"""The time that producer ids were in use: from the hand-out, seen by a tap, to the last batch, remembered by brokers.
+"""How long producer ids were in use: from the hand-out, which a tap saw, to the last batch, which brokers remember.
 
-Brokers do not know which producers are open. An id counts as kept if it was used for longer than it has been silent,
-unless a deploy replaced it (`lifecycle/generations.py`). An id used only once looks the same whether its producer was
-closed or leaked.
+Brokers can't tell which producers are open. An id counts as kept if its time in use exceeds the time since its last
+batch, unless a deploy replaced it (`lifecycle/generations.py`). If an id was used only once, its producer may have been
+closed or leaked: both look the same.
 """
 
 from collections import defaultdict
@@ -16,12 +16,12 @@ from lifecycle.generations import replaced
 from lifecycle.occupancy import Int64s
 
 YOUNG_MS = 2000
-"""Younger ids can't be classified as kept or not."""
+"""Ids younger than this are not classified."""
 PAUSE_MS = 60_000
-"""A client that is silent for longer has paused: its ids count as in use if they were at its last batch."""
+"""A client without a batch for longer has paused. Its ids count as in use if they were in use at its last batch."""
 MIN_BEATS = 9
 MAX_SLIP_MS = 8.0
-"""Tolerated drift of a schedule per period; starting a process takes longer."""
+"""Tolerated drift of a schedule per period. Starting a process takes longer."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Life:
     """The time that a producer id was in use.
 
     Attributes:
-        host: Address it was handed out to.
-        from_ms: When it was handed out, ms since the epoch.
-        to_ms: Time of its last batch; `from_ms` if there was none.
+        host: Address of the client that got the id.
+        from_ms: When the id was handed out, in ms since the epoch.
+        to_ms: Time of the last batch; `from_ms` if there was none.
     """
 
     host: str
@@ -44,13 +44,14 @@ class Lives:
     """Statistics over the lives of a client's producer ids.
 
     Attributes:
-        kept_share: Share of ids in use when the client last wrote: a client that pauses keeps its producers.
-        kept_seconds: Median time in use of these so far.
+        kept_share: Share of kept ids: those in use when the client last wrote, since a client that pauses keeps its
+            producers.
+        kept_seconds: Median time in use of the kept ids so far.
         silent_seconds: Time since the client last wrote.
-        used_seconds: Median time in use of the others.
-        used_spread: Interquartile range of that time over its median.
+        used_seconds: Median time in use of the ended ids.
+        used_spread: Interquartile range of this time divided by its median.
         down_seconds: Median time from the end of an id to the next id of its address; 0 if they overlap.
-        down_spread: Interquartile range of that time over its median.
+        down_spread: Interquartile range of this time divided by its median.
         replaced_share: Share of the ended ids that ended as the next group began.
         on_schedule: Whether ids were handed out at a period of whole seconds, without drift.
     """
@@ -70,7 +71,7 @@ def lives_of(lives: Sequence[Life], now_ms: int) -> Lives | None:
     """Summarise the lives of one client's ids; None if all are too young.
 
     Args:
-        lives: In any order.
+        lives: Lives of the ids, in any order.
         now_ms: When the brokers were asked.
     """
     known = sorted((each for each in lives if now_ms - each.from_ms >= YOUNG_MS), key=lambda each: each.from_ms)
@@ -107,7 +108,7 @@ def _by_host(ordered: Sequence[Life]) -> Iterable[list[Life]]:
 
 
 def _keep_step(lives: Sequence[Life]) -> bool:
-    """Whether hand-outs follow a fixed schedule; a fixed delay after each one would drift."""
+    """Whether hand-outs follow a fixed schedule. With a fixed delay after each hand-out, times would drift."""
     if len(lives) < MIN_BEATS:
         return False
     times = np.array([each.from_ms for each in lives], np.float64)
@@ -119,7 +120,7 @@ def _keep_step(lives: Sequence[Life]) -> bool:
     beats = np.concatenate([[0.0], np.cumsum(np.round(gaps_ms / gap_ms))])
     late_ms = times - beats * period_ms
     third = len(times) // 3
-    # A busy machine is sometimes late, never early: compare the earliest of the first and last thirds.
+    # A busy machine is sometimes late, but never early, so compare the earliest of the first and last thirds.
     slip_ms = abs(float(late_ms[-third:].min() - late_ms[:third].min()))
     return slip_ms <= MAX_SLIP_MS * float(beats[-1]) * 2 / 3
 

@@ -1,1 +1,1 @@
-"""The rules of KIP-936 as plain Python: no Spark, Kafka, files or clock in this package."""
+"""The rules of KIP-936 as plain Python. This package uses no Spark, Kafka, files or clock."""

@@ -1,4 +1,4 @@
-"""The numbers of a quota: a rate, and a burst if it has its own."""
+"""The numbers of a quota: a rate and, optionally, a burst."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from quota.errors import InvalidQuotaError
 RATE, BURST = "producer_ids_rate", "producer_ids_burst"
 
 MAX_PRODUCER_IDS_RATE = 1e12
-"""Exclusive upper bound of quotas; excludes infinity."""
+"""Exclusive upper bound of a quota's numbers. It excludes infinity."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Allowance:
 
     Attributes:
         producer_ids_rate: New PIDs per window.
-        producer_ids_burst: New PIDs at once, with a full bucket; None for the stream's default, `--burst-windows` of
-            the rate.
+        producer_ids_burst: New PIDs that a full bucket allows at once. None stands for the stream's default, which is
+            the rate times `--burst-windows`.
 
     Raises:
         InvalidQuotaError: If a number is not above 0 and below `MAX_PRODUCER_IDS_RATE`.
@@ -45,10 +45,10 @@ class Allowance:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Allowance":
-        """Return the allowance of a row of quotas; the burst may be missing.
+        """Return the allowance in a row of the quota table, where the burst may be missing.
 
         Raises:
-            InvalidQuotaError: If a number is out of range or no number, or there is no rate.
+            InvalidQuotaError: If the rate is missing, or a value is out of range or not a number.
         """
         rate, burst = (_number(name, row.get(name)) for name in (RATE, BURST))
         if rate is None:
@@ -58,7 +58,7 @@ class Allowance:
 
     @property
     def burst(self) -> float:
-        """The tokens of a full bucket, if `--burst-windows` is 1."""
+        """The tokens of a full bucket. If the quota has no burst, this assumes that `--burst-windows` is 1."""
         return self.producer_ids_rate if self.producer_ids_burst is None else self.producer_ids_burst
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
 """The token bucket of KIP-599's strict quotas, in integers.
 
-Kafka's `TokenBucket` adds floating-point refills, so its result depends on how often it is asked. Here a token is a
-whole number of units, chosen so that a quota refills a whole number of units per millisecond: refilling over a second
-at once, or in a thousand steps, gives the same bucket.
+Kafka's `TokenBucket` adds floating-point refills, so its content depends on how often it is read. Here a token is a
+whole number of units, chosen so that a quota refills a whole number of units per millisecond. One refill for a second
+and a thousand refills for a millisecond give the same content.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from quota.config import QuotaConfig
 from quota.timeline import Timeline
 
 _UNITS_PER_PID_RATE = 1_000_000
-"""Quotas count to a millionth of a PID per window."""
+"""Resolution of quotas: a millionth of a PID per window."""
 
 _PART_BITS = 62
 
 
 @dataclass(frozen=True)
 class BucketTerms:
-    """The terms of a quota for a bucket, derived once per quota and not per event.
+    """A quota in units of the bucket, computed once per quota rather than once per event.
 
     Attributes:
         refill_per_ms: Units gained per millisecond.
@@ -35,7 +35,7 @@ class BucketTerms:
     def of(
         cls, producer_ids_rate: float, config: QuotaConfig, producer_ids_burst: float | None = None
     ) -> "BucketTerms":
-        """Derive the terms of a quota in PIDs per window, and of its burst in PIDs; None is the configured burst."""
+        """Compute the terms of a rate in PIDs per window and a burst in PIDs; None stands for the configured burst."""
         return _terms(producer_ids_rate, config.window_ms, config.burst_windows, producer_ids_burst)
 
 
@@ -51,10 +51,10 @@ def _terms(
 
 @dataclass(slots=True)
 class TokenBucket:
-    """Tokens of one principal: starts full, is exhausted below zero (`org.apache.kafka...TokenBucket`).
+    """Tokens of one principal. The bucket starts full, and is exhausted below zero, as Kafka's `TokenBucket` is.
 
     Attributes:
-        units: Content in units; `BucketTerms.units_per_token` make a token.
+        units: Content in units, of which `BucketTerms.units_per_token` make a token.
         tick: Tick of the last refill.
 
     Examples:
@@ -82,11 +82,11 @@ class TokenBucket:
         return cls((high << _PART_BITS) + low, tick)
 
     def to_parts(self) -> tuple[int, int, int]:
-        """Return the bucket as 64-bit integers: the units of a large quota may exceed 64 bits."""
+        """Return the bucket as integers of at most 64 bits; the units of a large quota may need two of them."""
         return self.units >> _PART_BITS, self.units & ((1 << _PART_BITS) - 1), self.tick
 
     def refill(self, terms: BucketTerms, tick: int, timeline: Timeline) -> None:
-        """Bring the bucket to a tick; also clamps it to the burst of a quota that was lowered."""
+        """Add the units gained until a tick, up to the burst. A lowered burst reduces the content."""
         units = self.units_at(terms, tick, timeline)
         self.tick = max(self.tick, tick)
         self.units = units
@@ -100,7 +100,7 @@ class TokenBucket:
         return min(units, terms.burst_units)
 
     def grow(self, old: BucketTerms, new: BucketTerms) -> bool:
-        """Add what a larger burst gained at once, not over the hours that a refill takes; return whether it grew."""
+        """If the burst grew, add the difference at once, instead of by refills over hours; return whether it grew."""
         gained = max(0, new.burst_units - old.burst_units)
         self.units += gained
         return gained > 0

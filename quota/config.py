@@ -1,4 +1,4 @@
-"""Settings of the quota rules, with the KIP-936 names they stand for."""
+"""Settings of the quota rules, and their names in KIP-936."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,7 +6,7 @@ from functools import cached_property
 from quota.errors import InvalidConfigError
 
 TICKS_PER_QUANTUM = 90
-"""Tokens refill once per tick: 10 s with the default window and layer count."""
+"""Tokens refill once per tick, which takes 10 s with the default window and layer count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,17 +14,18 @@ class QuotaConfig:
     """Settings shared by every principal of one deployment.
 
     Attributes:
-        window_seconds: Time over which a quota is counted (`producer.id.quota.window.size.seconds`).
+        window_seconds: Time that a quota's rate refers to (`producer.id.quota.window.size.seconds`).
         window_num: Samples of the `rate` metric, each one window long (`producer.id.quota.window.num`).
         layer_count: Layers per window (`producer.id.quota.cache.layer.count`).
-        false_positive_rate: Share of unseen PIDs taken for known ones, over all layers together
+        false_positive_rate: Share of new PIDs mistaken for known ones, over all layers together
             (`producer.id.quota.cache.false.positive.rate`).
-        burst_windows: Size of a full token bucket, in windows of quota. Kafka's own burst is `window_num`.
-        min_throttle_seconds: Shortest time a throttle decision holds, and least time between two renewals.
-        late_grace_seconds: Events older than the clock by more than this are late: stored, never charged.
+        burst_windows: Content of a full token bucket, as a multiple of the rate. Kafka's own burst is `window_num`.
+        min_throttle_seconds: Minimum duration of a throttle decision, and minimum time between two renewals.
+        late_grace_seconds: Events that are older than the principal's clock by more than this are late: their PIDs are
+            stored, but never charged.
         metrics_interval_seconds: A principal with traffic gets a metrics row at least this often.
-        max_uncharged_bytes: Filter bytes beyond which PIDs that are not charged (late, learning, renewed, without a
-            quota) are counted, not stored. The default holds 100,000 PIDs that are used all the time.
+        max_uncharged_bytes: Maximum filter size for PIDs that take no token (late, learning, renewed, without a quota).
+            Further ones are counted but not stored. The default holds 100,000 PIDs in constant use.
 
     Raises:
         InvalidConfigError: If a value is out of range, or the window can't be cut into whole quanta.
@@ -69,7 +70,7 @@ class QuotaConfig:
 
     @cached_property
     def quantum_ms(self) -> int:
-        """Length of a quantum, the time one layer is written to, in milliseconds."""
+        """Length of a quantum in milliseconds: the time in which PIDs go to the same layer."""
         return self.window_ms // self.layer_count
 
 

@@ -8,13 +8,13 @@ from quota.limits import QuotaSource
 
 Action = Literal["THROTTLE", "RELEASE"]
 Reason = Literal["over_quota", "throttle_ended", "quota_changed"]
-"""Why: a PID was refused, the throttle has ended, or the quota was raised or removed."""
+"""Reason of a decision: a PID was refused, the throttle has ended, or the quota was raised or removed."""
 
 Client = tuple[str, str]
-"""Client id and address, each empty where unknown."""
+"""Client id and address, each empty if unknown."""
 
 MAX_CLIENTS = 16
-"""Client ids of a decision, and addresses."""
+"""Maximum number of client ids in a decision, and of addresses."""
 OTHER_CLIENTS = "other"
 MAX_SAMPLE_PIDS = 10
 
@@ -24,10 +24,10 @@ class Evidence:
     """Refused PIDs of an episode so far.
 
     Attributes:
-        refused_pids: Distinct PIDs refused (counted by a sketch: about 3 % off in thousands, exact in dozens).
-        sample_pids: The first few of them.
-        client_ids: Refused PIDs per client id, at most `MAX_CLIENTS`, the rest under `OTHER_CLIENTS`.
-        addresses: Refused PIDs per address of the client, with the same limit; those of unknown addresses are left out.
+        refused_pids: Distinct refused PIDs. A sketch counts them: exact for dozens, about 3 % off for thousands.
+        sample_pids: The first few refused PIDs.
+        client_ids: Refused PIDs per client id, in at most `MAX_CLIENTS` entries. `OTHER_CLIENTS` counts the rest.
+        addresses: Refused PIDs per address of the client, with the same limit. Unknown addresses are left out.
     """
 
     refused_pids: int = 0
@@ -65,9 +65,10 @@ def decision_id(
     action: Action,
     quota_updated_at_ms: int | None = None,
 ) -> str:
-    """Return the id of a decision. Independent of batches: a replay gives the same id.
+    """Return the id of a decision. It does not depend on batches, so a replay gives the same id.
 
-    A quota that is removed and set again may begin a second episode in the same millisecond: its time is in the id.
+    If a quota is removed and set again, a second episode may begin in the same millisecond, so the id depends on
+    `quota_updated_at_ms`.
 
     Examples:
         >>> decision_id("User:alice", None, 0, 0, "THROTTLE") == decision_id("User:alice", 1, 0, 0, "THROTTLE")

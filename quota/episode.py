@@ -1,6 +1,6 @@
 """An episode: the time from the first refused PID to the release.
 
-The rules look at whole ticks only, so that a PID refused twice in a tick changes nothing the second time.
+The rules compare whole ticks only, so a PID that is refused twice in a tick changes nothing the second time.
 """
 
 import msgspec
@@ -18,10 +18,10 @@ class Episode(msgspec.Struct, array_like=True):
         decided_at_ms: When the latest THROTTLE was decided.
         decided_tick: Tick of the latest THROTTLE.
         throttled_until_ms: When the throttle ends if no PID is refused until then.
-        throttle_time_ms: From the latest THROTTLE until the bucket is no longer exhausted.
-        renewal: 0 for the first THROTTLE, then 1, 2, ...
+        throttle_time_ms: Time from the latest THROTTLE until the bucket is no longer exhausted.
+        renewal: Number of renewals so far.
         refused: Distinct PIDs refused so far (an estimate, hence a float).
-        sample_pids: The first few of them.
+        sample_pids: The first few refused PIDs.
         client_ids: Refused PIDs per client id.
         addresses: Refused PIDs per known address.
     """
@@ -56,11 +56,11 @@ class Episode(msgspec.Struct, array_like=True):
         """Renew the throttle, or shorten it to when the bucket recovers under a raised quota.
 
         Args:
-            now_ms: When it is decided, in milliseconds since the epoch.
-            tick: The tick of that.
-            recovers_ms: When the bucket is no longer exhausted. It stays the same moment however much later somebody
-                asks, so a renewal never moves the end back.
-            min_throttle_seconds: Shortest time that the throttle holds.
+            now_ms: Time of the decision, in milliseconds since the epoch.
+            tick: Tick of `now_ms`.
+            recovers_ms: When the bucket is no longer exhausted. This time does not depend on `now_ms`, so a renewal
+                never ends earlier than the throttle before it.
+            min_throttle_seconds: Minimum duration of the throttle.
         """
         self.renewal += 1
         self.decided_at_ms, self.decided_tick = now_ms, tick
@@ -72,7 +72,7 @@ class Episode(msgspec.Struct, array_like=True):
         self.throttled_until_ms = self.decided_at_ms + held_ms
 
     def add_refused(self, pid: int, client: Client, weight: float) -> None:
-        """Count a newly refused PID; `weight` is how many distinct PIDs it stands for (1 while they are few)."""
+        """Count a newly refused PID. It stands for `weight` distinct PIDs, more than 1 if there are many."""
         self.refused += weight
         if len(self.sample_pids) < MAX_SAMPLE_PIDS:
             self.sample_pids.append(pid)
@@ -82,7 +82,7 @@ class Episode(msgspec.Struct, array_like=True):
             _count(self.addresses, address, weight)
 
     def evidence(self) -> Evidence:
-        """Return what was refused so far."""
+        """Return the refused PIDs so far."""
         client_ids, addresses = (
             {name: round(count) for name, count in counts.items()} for counts in (self.client_ids, self.addresses)
         )

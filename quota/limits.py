@@ -1,4 +1,4 @@
-"""The quotas in force, and the one that holds for a principal: user, then default, then none (KIP-936)."""
+"""The quotas in force, and which one applies to a principal: its own, else the default, else none (KIP-936)."""
 
 from typing import Literal
 
@@ -11,10 +11,10 @@ class Limit(msgspec.Struct, frozen=True, array_like=True):
     """A quota in force for a principal. Its numbers come from an `Allowance`, which validates them.
 
     Attributes:
-        producer_ids_rate: New PIDs per window, or None where nothing is limited.
-        source: Which row of the precedence gave it.
+        producer_ids_rate: New PIDs per window; None without a limit.
+        source: Whether the quota is the user's own or the default, or there is none.
         updated_at_ms: When the quota was last changed, in milliseconds since the epoch.
-        producer_ids_burst: New PIDs at once, with a full bucket; None for `burst_windows` of the rate.
+        producer_ids_burst: New PIDs that a full bucket allows at once; None for the rate times `burst_windows`.
     """
 
     producer_ids_rate: float | None
@@ -40,8 +40,8 @@ class Quotas(msgspec.Struct, frozen=True, array_like=True):
     """All quotas in force.
 
     Attributes:
-        users: By bare name.
-        default: Of users without one of their own.
+        users: Quotas by bare user name.
+        default: Quota of users without their own.
     """
 
     users: dict[str, Limit] = {}
@@ -62,5 +62,5 @@ class Quotas(msgspec.Struct, frozen=True, array_like=True):
 
 
 def _name(principal: str) -> str:
-    """Return a principal's name without its type, which quotas do not name either."""
+    """Return a principal's name without its type, as quotas use it."""
     return principal.partition(":")[2] if ":" in principal else principal

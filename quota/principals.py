@@ -3,17 +3,19 @@
 from quota.errors import InvalidPrincipalError
 
 UNKNOWN_PRINCIPAL = "unknown"
-"""The owner of PIDs that the tap could not attribute. Reported, never enforced."""
+"""The owner of PIDs that the tap could not attribute. It is reported, and never throttled."""
 
 OVERFLOW_ENTRIES = 64
 OVERFLOW_PRINCIPALS = tuple(f"overflow-{number:02d}" for number in range(OVERFLOW_ENTRIES))
-"""Shared entries of principals beyond the tracked ones. Reported, never enforced. No record can claim one of these
-names: a principal other than `unknown` contains a colon."""
+"""Shared entries of the principals that are not tracked. They are reported, and never throttled.
+
+No record can claim one of these names: a principal other than `unknown` contains a colon.
+"""
 
 NEVER_ENFORCED = frozenset({UNKNOWN_PRINCIPAL, "User:ANONYMOUS", *OVERFLOW_PRINCIPALS})
 
 MAX_PRINCIPAL_BYTES = 1024
-"""Maximum length of a principal as UTF-8, well above the distinguished names of certificates."""
+"""Maximum length of a principal in UTF-8. The distinguished names of certificates are far shorter."""
 
 _NO_ENTITY = frozenset({UNKNOWN_PRINCIPAL, *OVERFLOW_PRINCIPALS})
 

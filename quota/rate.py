@@ -6,12 +6,12 @@ from quota.config import QuotaConfig
 
 
 class Sample(msgspec.Struct, array_like=True, gc=False):
-    """One sample of a rate: what was recorded from `start_ms` on, for one window.
+    """One sample of a rate: the PIDs recorded in the window that begins at `start_ms`.
 
     Attributes:
         start_ms: First millisecond of the sample.
-        last_event_ms: Time of its latest record.
-        value: Sum of what was recorded, here PIDs.
+        last_event_ms: When PIDs were last recorded.
+        value: Number of recorded PIDs.
     """
 
     start_ms: int
@@ -22,11 +22,11 @@ class Sample(msgspec.Struct, array_like=True, gc=False):
 class SampledRate(msgspec.Struct, array_like=True):
     """The KIP's `rate` metric of one principal, in PIDs per window.
 
-    With the defaults it averages over 10 to 11 windows, as every Kafka rate averages over its samples: true to
-    Kafka, and slow to read. See `new_pids_window` for a number to act on.
+    Like any Kafka rate, it is an average over its samples: over 10 to 11 windows by default. It reacts slowly, so use
+    `new_pids_window` to act on.
 
     Attributes:
-        samples: Oldest first, at most `window_num + 1`, as in Kafka's `SampledStat`.
+        samples: At most `window_num + 1` samples, oldest first, as in Kafka's `SampledStat`.
 
     Examples:
         >>> rate = SampledRate()
@@ -38,7 +38,7 @@ class SampledRate(msgspec.Struct, array_like=True):
     samples: list[Sample] = msgspec.field(default_factory=list)
 
     def record(self, count: int, config: QuotaConfig, now_ms: int) -> None:
-        """Add PIDs to the newest sample, after closing it if it is as old as a window."""
+        """Add PIDs to the newest sample, or to a new one if the newest is a window old."""
         if not self.samples or now_ms - self.samples[-1].start_ms >= config.window_ms:
             self.samples.append(Sample(now_ms, now_ms, 0))
             del self.samples[: -(config.window_num + 1)]
@@ -47,7 +47,7 @@ class SampledRate(msgspec.Struct, array_like=True):
         newest.last_event_ms = now_ms
 
     def expires_ms(self, config: QuotaConfig) -> int:
-        """Return the time from which on the rate is 0 unless something is recorded, in ms since the epoch."""
+        """Return when the rate falls to 0 if no more PIDs are recorded, in ms since the epoch."""
         return self.samples[-1].last_event_ms + config.window_num * config.window_ms if self.samples else 0
 
     def measure(self, config: QuotaConfig, now_ms: int) -> float:
@@ -62,7 +62,7 @@ class SampledRate(msgspec.Struct, array_like=True):
         if oldest is None:
             return 0.0
         elapsed_ms = now_ms - oldest.start_ms
-        # Kafka measures a young sensor as if all but one of its samples had elapsed.
+        # For a young sensor, Kafka assumes that all samples but one have elapsed.
         missing = window_num - 1 - _quotient(elapsed_ms, window_ms)
         if missing > 0:
             elapsed_ms += missing * window_ms
@@ -70,5 +70,5 @@ class SampledRate(msgspec.Struct, array_like=True):
 
 
 def _quotient(dividend: int, divisor: int) -> int:
-    """Divide towards zero, as Java does: a sample may start after the requested time."""
+    """Divide towards zero, as Java does. The dividend is negative if a sample starts after the requested time."""
     return dividend // divisor if dividend >= 0 else -(-dividend // divisor)

@@ -1,4 +1,4 @@
-"""Suggests a quota from a principal's history: a rate for what is usual, a burst for the peaks that recur."""
+"""Suggests a quota from a principal's history: a rate for usual windows, and a burst for recurring peaks."""
 
 import math
 import statistics
@@ -10,9 +10,9 @@ from quota.errors import InvalidConfigError
 
 _DIGITS = 2
 _WEEK_WINDOWS = 168
-"""Windows of an hour, the default, in a week."""
+"""Windows in a week, with the default window of an hour."""
 _PEAK = 4
-"""A window is a peak beyond this many times the median window."""
+"""A window is a peak if it has more than this many times the new PIDs of the median window."""
 
 
 def suggested_rate(
@@ -23,8 +23,8 @@ def suggested_rate(
     Args:
         new_pids: New PIDs of each past window that had any.
         percentile: Percentile of the windows that must fit, by nearest rank.
-        headroom: Factor applied to it.
-        at_least: Minimum quota: a few client restarts are no abuse.
+        headroom: Factor applied to that percentile.
+        at_least: Minimum quota, which allows a few client restarts.
 
     Raises:
         InvalidConfigError: If there is no window, or an option is out of range.
@@ -44,9 +44,9 @@ def suggested_rate(
 
 
 def windows_with_peaks_once(new_pids: Mapping[int, int]) -> list[int]:
-    """Return the new PIDs of each window, with one entry, the highest, for a peak that spans consecutive windows.
+    """Return the new PIDs of each window. Of a peak that spans consecutive windows, return only the highest one.
 
-    Otherwise a weekly deploy that crosses an hour would be twice as frequent, and usual for `suggested_rate`.
+    Otherwise a weekly deploy that spans two windows would count twice, and `suggested_rate` might take it for usual.
 
     Args:
         new_pids: New PIDs of each past window that had any, by the window's number.
@@ -74,11 +74,11 @@ def _runs(numbers: Iterable[int]) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Excess:
-    """New PIDs beyond a quota in past windows.
+    """What a quota would have refused in past windows.
 
     Attributes:
-        windows_over: Those with more new PIDs than the quota.
-        pids_over: New PIDs beyond it, in all of them.
+        windows_over: Windows in which the quota would have refused PIDs.
+        pids_over: PIDs that the quota would have refused.
     """
 
     windows: int
@@ -87,11 +87,11 @@ class Excess:
 
 
 def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
-    """Return what a quota would have refused if the new PIDs of each window came at once, when it began.
+    """Return what a quota would have refused if all new PIDs of each window had come at its beginning.
 
     Args:
         new_pids: New PIDs of each past window that had any, by the window's number.
-        allowance: The quota; its burst is a window's rate if it has none of its own. Without one nothing is refused.
+        allowance: The quota. If it has no burst, its rate is the burst. Without a quota nothing is refused.
 
     Examples:
         >>> excess({7: 3, 8: 10, 9: 12}, Allowance(9.5))
@@ -114,15 +114,15 @@ def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
 
 
 def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float = 1.2) -> float:
-    """Return the burst that lets the peaks that recur pass under a rate; the rate itself if it suffices.
+    """Return the burst that lets recurring peaks pass with a rate. If no larger burst is needed, return the rate.
 
-    The highest peak recurs if another one is at least half as high; consecutive windows are one peak. It counts, too,
-    if the windows span no more than a week: a weekly deploy comes once in it.
+    Consecutive windows are one peak. The highest peak recurs if another one is at least half as high. It also counts as
+    recurring if the history spans at most a week, in which a weekly deploy comes only once.
 
     Args:
         new_pids: New PIDs of each past window that had any, by the window's number.
         rate: New PIDs per window.
-        headroom: Factor on top of the tokens that the peaks took.
+        headroom: Factor applied to the tokens that the peaks took.
 
     Examples:
         >>> suggested_burst({**dict.fromkeys(range(167), 5), 167: 500}, 10.0)

@@ -1,4 +1,4 @@
-"""Event time cut into quanta, ticks and metrics intervals, all aligned to the epoch."""
+"""Divides event time into quanta and ticks, which are aligned to the epoch."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,8 +10,7 @@ from quota.config import TICKS_PER_QUANTUM, QuotaConfig
 class Timeline:
     """Turns milliseconds since the epoch into tick numbers and back.
 
-    A tick never straddles two quanta: each quantum has exactly `TICKS_PER_QUANTUM` of them, so that whatever is
-    decided per tick is also decided per quantum.
+    Each quantum consists of exactly `TICKS_PER_QUANTUM` ticks, so a tick never belongs to two quanta.
 
     Attributes:
         quantum_ms: Length of a quantum in milliseconds.
@@ -31,7 +30,7 @@ class Timeline:
 
     @cached_property
     def _even_tick_ms(self) -> int:
-        """Length of a tick, if all are of the same length; else 0. Then two divisions are one."""
+        """Length of a tick if all ticks have the same length, so that `tick` needs one division; else 0."""
         return 0 if self.quantum_ms % TICKS_PER_QUANTUM else self.quantum_ms // TICKS_PER_QUANTUM
 
     def tick(self, timestamp_ms: int) -> int:

@@ -1,1 +1,1 @@
-"""The contracts of our topics: their names, their records, and how pre-aggregated events are packed."""
+"""The contracts between the parts of pid-quota: topics, their records, lines of brokers, holds and packed events."""

@@ -1,7 +1,7 @@
-"""Lines of the file that the class in a broker writes (`jvm/broker`), one JSON object each.
+"""The lines that `pidquota.Reporter`, "the class", writes to a file in each broker (`jvm/broker`), a JSON object each.
 
-A broker writes one line per principal, client id and producer id in each tick (10 s by default). Lines of a run carry
-consecutive numbers: a missing number is a lost line.
+The class writes one line per principal, client id and producer id in each tick (10 s by default). It numbers the lines
+of a run from 1, so a missing number is a lost line. A run lasts from when a broker loads the class until it unloads it.
 """
 
 from typing import Annotated
@@ -9,12 +9,12 @@ from typing import Annotated
 import msgspec
 
 MAX_LINE_BYTES = 64 * 1024
-"""The class writes lines of at most half of it; a longer one is somebody else's."""
+"""A longer line is not from the class, whose lines take at most half of this."""
 
 LINE_FORMAT = 1
 
 REPORTER_CLASS = "pidquota.Reporter"
-"""Writes them; for a broker's `metric.reporters`."""
+"""Name of the class, for a broker's `metric.reporters`."""
 
 _Number = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 _Timestamp = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
@@ -26,7 +26,7 @@ _BrokerId = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class BrokerLine(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
-    """The fields of every line: its number in the run, from 1, and the broker's clock in ms since the epoch."""
+    """The fields of every line: its number in the run, from 1, and the broker's time, in ms since the epoch."""
 
     number: _Number
     timestamp_ms: _Timestamp
@@ -36,8 +36,8 @@ class BrokerLine(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
 class BatchLine(BrokerLine, frozen=True, gc=False, tag="batch"):
     """A batch of an idempotent or transactional producer that a PRODUCE request appended, with fields of the request.
 
-    Client ids and transactional ids are free text of the client. The class cuts them at 256 characters and principals
-    (such as `User:alice`) at 4,096, and appends a digest of the whole text to those.
+    Client ids and transactional ids are free text of the client. The class cuts them to 256 characters, and principals
+    (such as `User:alice`) to 4,096. It appends a digest of the whole text to each text that it cuts.
     """
 
     principal: str
@@ -52,13 +52,13 @@ class BatchLine(BrokerLine, frozen=True, gc=False, tag="batch"):
 
 
 class InitLine(BrokerLine, frozen=True, gc=False, tag="init"):
-    """An answer to INIT_PRODUCER_ID, with its request; its texts are like those of `BatchLine`.
+    """An answer to INIT_PRODUCER_ID, and its request. The class cuts long texts as in `BatchLine`.
 
     Attributes:
         error: `NONE`, or the name of Kafka's error.
         transactional_id: None for a merely idempotent producer.
-        producer_id: that the client already had, with its epoch; -1 if none.
-        result_producer_id: that was handed out, with its epoch; -1 on an error.
+        producer_id: the id that the client already had, -1 if none. `producer_epoch` belongs to it.
+        result_producer_id: the id that the client got, -1 on an error. `result_producer_epoch` belongs to it.
     """
 
     principal: str
@@ -73,19 +73,20 @@ class InitLine(BrokerLine, frozen=True, gc=False, tag="init"):
 
 
 class ClassState(BrokerLine, frozen=True, gc=False):
-    """State of the class; counters are since the start of its run.
+    """State of the class. Its counters start at 0 with each run.
 
     Attributes:
-        run: identifies the run of the class.
+        run: id of the run.
         format: version of the lines, `LINE_FORMAT`.
-        tick_ms: a producer id is written once per tick.
+        tick_ms: length of a tick, in which the class writes a producer id once.
         metadata_log: folder of the broker's copy of the metadata log.
         problem: why the class can't see any batch, such as an unknown version of Kafka; None if it can.
-        dropped_lines: lines that were not written: the queue or the disk was full.
-        dropped_inits: answers to INIT_PRODUCER_ID beyond the limit per second.
-        ambiguous_inits: answers whose request is not certain.
+        dropped_lines: lines that the class lost because its queue or the disk was full.
+        dropped_inits: answers to INIT_PRODUCER_ID that the class left out because of its limit per second.
+        ambiguous_inits: answers to INIT_PRODUCER_ID that the class left out because it could not tell their request.
         errors: exceptions in the class.
-        forgotten_ticks: how often the memory of a tick was too small, so that repeats were written.
+        forgotten_ticks: how often the class's memory of a tick was full, so that it forgot ids and may have repeated
+            them.
     """
 
     run: str
@@ -107,14 +108,14 @@ class StartLine(ClassState, frozen=True, gc=False, tag="start"):
 
 
 class AliveLine(ClassState, frozen=True, gc=False, tag="alive"):
-    """Written every 10 s."""
+    """A line that the class writes every 10 s."""
 
 
 class StopLine(ClassState, frozen=True, gc=False, tag="stop"):
-    """The last line of a run that ended in good order.
+    """The last line of a run that ended cleanly.
 
     Attributes:
-        shutdown: the broker shuts down; otherwise the class was taken out of a broker that goes on.
+        shutdown: whether the broker shut down; otherwise someone unloaded the class from a running broker.
     """
 
     shutdown: bool = False
@@ -126,5 +127,5 @@ decode_line = msgspec.json.Decoder(Line).decode
 """Decode a line.
 
 Raises:
-    msgspec.DecodeError: it is no such line.
+    msgspec.DecodeError: If the text is not such a line.
 """

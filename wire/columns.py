@@ -1,6 +1,6 @@
-"""Spark schemas of the taps' records, as far as the stream reads them.
+"""Spark schemas of the fields that the stream reads from the taps' records.
 
-The record classes are the contract; a test compares names and types.
+The classes of the records define these fields; a test compares names and types.
 """
 
 HEARTBEAT_COLUMNS = (

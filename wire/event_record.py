@@ -11,21 +11,21 @@ import msgspec
 from wire.records import ProduceEvent
 
 EVENTS_VERSION = 2
-"""Other writers may use version 1, a record for each event."""
+"""The version with several events per record. Programs other than the tap may write version 1, an event per record."""
 MAX_EVENTS = 1000
 MAX_RECORD_BYTES = 100_000
-"""Approximate maximum; a record of one event may be longer."""
+"""Approximate maximum size; a record of one event may be larger."""
 
 _BYTES_OF_AN_EVENT = 60
-"""Maximum: a time, an id, an epoch, a partition and a group."""
+"""Maximum size of an event's time, id, epoch, partition and index of its group."""
 _BYTES_OF_A_GROUP = 165
-"""Maximum without its texts."""
+"""Maximum size of a group without its texts."""
 _FIT = 2**62
-"""Differences of smaller numbers fit into int64, too."""
+"""The difference of two numbers within this bound fits into int64."""
 
 
 class EventGroup(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The fields that several events of a record share; fields as in `ProduceEvent`."""
+    """The fields that several events of a record share; see `ProduceEvent`."""
 
     topic: str = ""
     client_id: str | None = None
@@ -41,15 +41,15 @@ _shared_of = attrgetter(*EventGroup.__struct_fields__)
 
 
 class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A record of version 2, keyed by principal. Its place and the index of an event decide the order.
+    """A record of version 2, keyed by principal. Its offset, then an event's index in it, give the order of events.
 
     Attributes:
         timestamp_ms: broker time of the first event, ms since the epoch.
-        after_ms: of each event, ms since `timestamp_ms`; may be negative.
-        groups: what events share; empty for a single group of defaults.
-        group: of each event, its index in `groups`; None for 0.
-        producer_epochs: of each event; None for 0.
-        partitions: of each event; None if not known.
+        after_ms: time of each event, in ms after `timestamp_ms`; may be negative.
+        groups: the fields that events share; empty if all events have the defaults.
+        group: index of each event's group in `groups`; None if all are 0.
+        producer_epochs: epoch of each event; None if all are 0.
+        partitions: partition of each event; None if unknown.
     """
 
     version: int
@@ -64,14 +64,14 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     partitions: list[int] | None = None
 
     def key(self) -> bytes:
-        """The key: one principal goes to one partition, in order."""
+        """The key: all events of a principal go to one partition, in order."""
         return self.principal.encode()
 
     def events(self) -> Iterator[ProduceEvent]:
         """Yield the events in order.
 
         Raises:
-            msgspec.ValidationError: lists differ in length, or an index is out of range.
+            msgspec.ValidationError: If lists differ in length, or an index is out of range.
         """
         size = len(self.producer_ids)
         columns = (self.after_ms, self.group, self.producer_epochs, self.partitions)
@@ -100,7 +100,7 @@ class _EitherVersion(msgspec.Struct):
 
 
 class _EventOfVersion1(EventGroup, frozen=True, kw_only=True):
-    """An event that another writer may have written, with the fields that the rules need at least."""
+    """A record of version 1 from any program. It needs only the fields that the quota rules use."""
 
     timestamp_ms: int
     principal: str
@@ -135,7 +135,7 @@ def events_of(value: bytes) -> list[ProduceEvent]:
     """Return the events of a record of either version; missing fields are 0, empty or, for a partition, -1.
 
     Raises:
-        msgspec.MsgspecError: it is no such record.
+        msgspec.MsgspecError: If the value is not such a record.
     """
     version = _version.decode(value).version
     if version == 1:
@@ -155,10 +155,10 @@ def count_events(value: bytes) -> int:
 
 
 def addresses_of(value: bytes) -> tuple[str, set[str | None]]:
-    """Return the principal of a record of either version, and the addresses of its events; None where one has none.
+    """Return the principal of a record of either version, and the addresses of its events; None is an unknown address.
 
     Raises:
-        msgspec.MsgspecError: it is no such record.
+        msgspec.MsgspecError: If the value is not such a record.
 
     Examples:
         >>> addresses_of(b'{"principal":"User:m","groups":[{"address":"10.0.0.5"}]}')
@@ -169,10 +169,10 @@ def addresses_of(value: bytes) -> tuple[str, set[str | None]]:
 
 
 def pack_events(events: Iterable[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:
-    """Yield few records that hold events of one principal and broker, in order.
+    """Pack events of one principal and broker into few records, in order.
 
-    One event alone is a record of version 1, which is shorter. So are those beside one whose numbers are beyond int64,
-    since readers refuse its whole record.
+    A single event makes a record of version 1, which is shorter. If a number of any event does not fit into int64, each
+    event makes a record of its own, because readers reject a record with such a number as a whole.
     """
     every = list(events)
     for begin in range(0, len(every), MAX_EVENTS):

@@ -9,9 +9,9 @@ class FilePosition(msgspec.Struct, frozen=True, tag="file"):
     """A position in a file that may since have been renamed, compressed, or copied and truncated.
 
     Attributes:
-        offset: in bytes, of the uncompressed file.
-        head: hash of its first `head_bytes`, which identifies the file.
-        written_ns: when it was last written; if it is gone, files written earlier have been read.
+        offset: byte offset in the uncompressed file.
+        head: hash of the first `head_bytes`, which identifies the file.
+        written_ns: time of the last write to the file. If the file is gone, the tap has read all files older than this.
     """
 
     inode: int
@@ -37,14 +37,14 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
     Attributes:
         tap_id: id of this run of the tap.
         source: `file`, `topic` or `poll`.
-        counters: see `broker.tap.source_tap.TapCounters`; those of the source and bad lines are of the whole tap.
-        position: as in the tap's position file; None if nothing was read yet.
-        behind_bytes: bytes of the file not read yet; None for other sources.
-        lag_records: records of the topic not read yet; None for other sources.
-        newest_line_ms: time of the newest line of the broker, which writes one every 10 s; None before the first.
-        stopped: the tap shut down cleanly.
-        cluster_brokers: ids of all brokers of the cluster, with a tap or without.
-        problem: why the broker's producers are not seen, although its tap reads on; None if they are.
+        counters: see `broker.tap.source_tap.TapCounters`; `bad_lines` and the source's counters cover the whole tap.
+        position: as in the tap's position file; None if the tap has read nothing yet.
+        behind_bytes: bytes of the file that the tap has not read yet; None for other sources.
+        lag_records: records of the topic that the tap has not read yet; None for other sources.
+        newest_line_ms: time of the broker's newest line, of which one comes every 10 s; None before the first.
+        stopped: whether the tap shut down cleanly.
+        cluster_brokers: ids of all brokers of the cluster, with or without a tap.
+        problem: why a running tap does not see the broker's producers; None if it sees them.
     """
 
     timestamp_ms: int
@@ -66,7 +66,7 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
 
     @property
     def lacks_file(self) -> bool:
-        """Whether the file of lines is not there, so that nothing is seen."""
+        """Whether the file of lines is missing, so that the tap sees nothing."""
         return self.source == "file" and self.position is None
 
     def key(self) -> bytes:

@@ -1,26 +1,27 @@
-"""The ACL that stands for a hold: the enforcer writes it, `pidquota.HoldAuthorizer` on the brokers reads it.
+"""Holds: each keeps a user from new producer ids until a time.
 
-It is DENY Write on a topic that can't exist, whose name has the hold's end, and the id of its lease, if any.
+A hold is stored as an ACL that the enforcer creates and `pidquota.HoldAuthorizer` on the brokers reads. The ACL denies
+Write on a topic that can't exist. The topic's name contains the end of the hold and, if any, the id of its lease.
 """
 
 import re
 from dataclasses import dataclass
 
 HOLD_AUTHORIZER = "pidquota.HoldAuthorizer"
-"""Value of `authorizer.class.name` on brokers that know holds."""
+"""Value of `authorizer.class.name` on brokers that support holds."""
 
 HOLD_PREFIX = "pid-quota-hold:"
-"""No topic has a colon in its name."""
+"""Kafka allows no colon in the name of a topic."""
 
 MAX_HOLD_MS = 3_600_000
-"""The class ignores an end that is further ahead, by the broker's clock."""
+"""The authorizer ignores a hold that ends further ahead of the broker's clock."""
 
 _NAME = re.compile(HOLD_PREFIX + "([1-9][0-9]{0,17})(?::([0-9a-z]{1,32}))?")
 
 
 @dataclass(frozen=True)
 class HoldBinding:
-    """A hold on a user; one that is set by hand has no `lease_id`. `until_ms` is its end, in ms since the epoch."""
+    """A hold on a user until `until_ms`, in ms since the epoch. A hold that was set by hand has no `lease_id`."""
 
     user: str
     until_ms: int
@@ -28,7 +29,7 @@ class HoldBinding:
 
     @property
     def name(self) -> str:
-        """Name of the topic that the ACL is about.
+        """Name of the topic in the ACL.
 
         Examples:
             >>> HoldBinding("mallory", 1_800_000_000_000).name, HoldBinding("mallory", 18, "ab12").name
@@ -38,7 +39,7 @@ class HoldBinding:
 
 
 def hold_binding(user: str, name: str) -> HoldBinding | None:
-    """Return the hold that a topic name stands for; None if it stands for no hold.
+    """Return the hold that the name of an ACL's topic describes; None if the name is any other.
 
     Examples:
         >>> hold_binding("mallory", "pid-quota-hold:18:ab12")

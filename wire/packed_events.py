@@ -1,4 +1,4 @@
-"""Packs pre-aggregated events on their way to the operator."""
+"""Packs pre-aggregated events for the stateful operator."""
 
 from typing import NamedTuple
 
@@ -17,13 +17,13 @@ class Quarantined(NamedTuple):
 
 
 PRE_AGGREGATE_SCHEMA = "principal STRING, packed BINARY"
-"""`principal` is an overflow entry for principals that are not tracked."""
+"""`principal` is the name of an overflow entry for principals that are not tracked."""
 
 
 class PackedEvents(msgspec.Struct, array_like=True, tag=0):
-    """Events of one principal and partition as columns of int64 (`clients`: codes into `client_names`).
+    """Events of one principal and partition as columns of int64; `clients` holds indexes into `client_names`.
 
-    `brokers` is empty in scope `cluster`. A client's name is its id and its address, each empty where unknown.
+    `brokers` is empty in scope `cluster`. A client name is a client id and an address, each empty if unknown.
     """
 
     partition: int

@@ -1,6 +1,6 @@
 """Records that the tap writes, one class per topic, and the requests of streams.
 
-Structs, since a cluster makes many.
+The classes are msgspec structs, because a cluster produces many records.
 """
 
 import msgspec
@@ -13,12 +13,12 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         timestamp_ms: broker time at which the batch was appended, ms since the epoch.
         principal: such as `User:alice`, or `unknown`.
         client_id: free text of the client; so is `transactional_id`.
-        correction: late owner of an id sent as `unknown` before; adds the id uncharged.
-        repeated: reread after a crash, so it may have been sent before.
-        learning: its broker is newly watched, so the id may be old; adds it uncharged.
-        asked_at_ms: its broker is newly watched, but no broker held the id when all were asked at this time; charges it
-            even while the stream learns.
-        address: of the client, such as `10.0.0.7`.
+        correction: names the owner of an id that was sent as `unknown` before; the id is not charged.
+        repeated: the tap reread this event after a crash, so it may have sent the event before.
+        learning: the tap has just begun to watch the broker, so the id may be old; it is not charged.
+        asked_at_ms: when the tap asked all brokers and none held the id. The id is therefore new, and is charged even
+            while the stream learns.
+        address: address of the client, such as `10.0.0.7`.
     """
 
     timestamp_ms: int
@@ -37,14 +37,14 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     address: str | None = None
 
     def key(self) -> bytes:
-        """The key: one principal goes to one partition, in order."""
+        """The key: all events of a principal go to one partition, in order."""
         return self.principal.encode()
 
 
 class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A record of the topic `producer-inits`: one answer to INIT_PRODUCER_ID, keyed by principal.
 
-    Its fields are those of an `InitLine` (`client_host` is the address); `repeated` as in `ProduceEvent`.
+    The fields are those of an `InitLine`, with `client_host` for its address, and `repeated` as in `ProduceEvent`.
     """
 
     timestamp_ms: int
@@ -75,7 +75,7 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
     length: int
 
     def key(self) -> bytes:
-        """The key: the blocks of a broker stay in order."""
+        """The key: the broker, so that its blocks stay in order."""
         return str(self.broker_id).encode()
 
 
@@ -83,9 +83,10 @@ Record = ProduceEvent | ProducerInit | ProducerIdBlock
 
 
 class LearningRequest(msgspec.Struct, frozen=True):
-    """A record of the topic `pid-quota-requests`, keyed by stream: its last request of all taps to ask the brokers.
+    """A record of the topic `pid-quota-requests`, keyed by stream: its last request that all taps ask the brokers.
 
-    The stream learns anew from `learns_from_ms`, in ms since the epoch: ids that no broker held then or later are new.
+    The stream learns again from `learns_from_ms`, in ms since the epoch. A producer id is new if no broker held it at
+    that time or later.
     """
 
     learns_from_ms: int

@@ -17,22 +17,25 @@ OWN_TOPICS = frozenset(
 )
 
 ENFORCER_TOPIC = "pid-quota-enforcer"
-"""Topic and consumer group of the lock; holds leases (`broker.enforcement.store.lease_topic`) and clock probes."""
+"""Topic and consumer group of the enforcers' lock.
+
+The topic also stores leases (`broker.enforcement.store.lease_topic`) and probes of the brokers' clocks.
+"""
 
 LEARNING_REQUESTS = "pid-quota-requests"
-"""Streams request of taps to ask the brokers (`wire.records.LearningRequest`)."""
+"""Topic in which streams request that taps ask the brokers (`wire.records.LearningRequest`)."""
 COMPACTED = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
-"""Settings of our compacted topics."""
+"""Settings of the compacted topics."""
 
 
 def is_own_topic(topic: str) -> bool:
-    """Whether `pid-quota tap poll` must ignore this topic: one of ours, or internal to Kafka."""
+    """Whether `pid-quota tap poll` must ignore this topic because it belongs to pid-quota or Kafka."""
     return topic in OWN_TOPICS or topic.startswith("__")
 
 
 def topic_settings() -> dict[str, dict[str, str]]:
-    """Settings of each topic that the tap writes; others are the cluster's defaults."""
-    # Broker time, against which events' own times are checked.
+    """Return the settings of each topic that the tap writes; all other settings are the cluster's defaults."""
+    # The stream checks the times in events against the broker's time.
     log_append_time = {"message.timestamp.type": "LogAppendTime"}
     events = dict.fromkeys((PRODUCE_EVENTS, PRODUCER_INITS, PRODUCER_ID_BLOCKS), log_append_time)
     return {**events, TAP_STATUS: COMPACTED}

@@ -1,1 +1,1 @@
-"""Checks of a deployment: what is wrong on the cluster, and the command that mends it."""
+"""Checks of a deployment: what is wrong on the cluster, and the command that fixes it."""

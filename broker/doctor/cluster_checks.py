@@ -43,11 +43,11 @@ def check_class(found: BrokerSettings) -> Iterator[Finding]:
 
 
 def check_authorizer(found: BrokerSettings) -> Iterator[Finding]:
-    """Check that all brokers run the authorizer that knows holds, or none."""
+    """Check that either all brokers run the authorizer that supports holds, or none."""
     classes = {number: settings.get(AUTHORIZER, {}).get("value") or "" for number, settings in found.items()}
     without = sorted(number for number, each in classes.items() if each != HOLD_AUTHORIZER)
     if not classes or not any(SETTING in settings for settings in found.values()):
-        # The settings are hidden, which `check_class` reports.
+        # `check_class` reports that the settings are hidden.
         return
     if not without:
         yield ok("holds", f"all brokers run {HOLD_AUTHORIZER}")
@@ -65,13 +65,13 @@ def check_authorizer(found: BrokerSettings) -> Iterator[Finding]:
 
 
 def check_rights(own: OwnRights, role: Role, who: str, *, with_holds: bool) -> Iterator[Finding]:
-    """Check the rights of this user for a role, each by its name."""
+    """Check each right that this user needs for a role."""
     subject = f"rights, {role.value}"
     needed = [right for right in RIGHTS[role] if with_holds or right is not HOLDS]
     missing = own.missing(needed)
     remedy = f"pid-quota topics create --{role.value}-principal {who}"
     for right in missing:
-        # Where the brokers hide whether they deny by default, rights on what others use are skipped without it.
+        # Without this option, `topics create` skips shared rights if brokers hide whether they deny by default.
         more = " --deny-by-default (docs/doctor.md)" if right.is_shared else ""
         yield wrong(subject, f"{who} lacks {right.words}: {right.without}", remedy + more)
     if not missing:
@@ -79,7 +79,7 @@ def check_rights(own: OwnRights, role: Role, who: str, *, with_holds: bool) -> I
 
 
 def check_topics(setup: TopicSetup) -> Iterator[Finding]:
-    """Check that our topics exist, with their settings."""
+    """Check that our topics exist and have the planned settings."""
     found = setup.describe(plan_topics())
     missing = [each.name for each in found if each.action == "missing"]
     if missing:
@@ -88,7 +88,7 @@ def check_topics(setup: TopicSetup) -> Iterator[Finding]:
     for each in found:
         retention = next((each.found for each in each.differences if each.setting == _RETENTION), None)
         for difference in each.differences:
-            # Somebody may want another retention: only the settings that make results wrong count.
+            # Only settings that make results wrong count. An operator may want another retention.
             if difference.setting != _RETENTION:
                 wrong_ones += 1
                 text = f"{difference.setting} is {difference.found}, not {difference.wanted}"
@@ -98,7 +98,7 @@ def check_topics(setup: TopicSetup) -> Iterator[Finding]:
 
 
 def _topic_remedy(setting: str, retention_ms: str | None) -> str:
-    """Return the remedy of a difference; `--alter` sets the retention, too, so it is given as it is."""
+    """Return the remedy of a difference. `--alter` also sets the retention, so the remedy names the current one."""
     if setting == "partitions":
         return "delete the topic while nobody uses it, then pid-quota topics create"
     hours = f" --retention-hours {int(retention_ms) // 3_600_000}" if retention_ms and retention_ms.isdigit() else ""
@@ -106,7 +106,7 @@ def _topic_remedy(setting: str, retention_ms: str | None) -> str:
 
 
 def check_client_quotas(quotas: ClientQuotas, leased: Collection[QuotaEntity]) -> Iterator[Finding]:
-    """Find client quotas of others that take precedence over a lease on a whole user; `leased` have ours."""
+    """Find client quotas, except our own on `leased` entities, that take precedence over a lease on a whole user."""
     found = [
         f"client id {entity.client_id} of User:{entity.user}"
         for entity, values in quotas.describe_all().items()

@@ -13,13 +13,13 @@ from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client
 from wire.topics import ENFORCER_TOPIC
 
 LATE_MS = 30_000
-"""A lease that is open for so long after its end: an enforcer ends leases within a second."""
+"""A lease that is open for longer after its end is overdue. An enforcer ends leases within a second."""
 _START = "pid-quota enforce --apply --tables …"
 _RELEASE = "pid-quota enforce --release-all --tables …"
 
 
 def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
-    """Return the hosts of the enforcers that are running, standbys among them."""
+    """Return the hosts of the running enforcers, including standbys."""
     asked = admin_client(settings).describe_consumer_groups([ENFORCER_TOPIC], request_timeout=timeout_s)
     try:
         return sorted(member.host.lstrip("/") for member in asked[ENFORCER_TOPIC].result().members)
@@ -45,7 +45,7 @@ def check_enforcer(hosts: Sequence[str], leases: Sequence[Lease], now_ms: int) -
     if hosts:
         yield ok("enforcer", f"running on {', '.join(hosts)}")
     elif leases:
-        text = f"none runs: nobody ends the {len(leases)} leases in force"
+        text = f"none runs to end the {len(leases)} leases in force"
         yield wrong("enforcer", text, f"{_START}, or {_RELEASE}")
     else:
         yield warning("enforcer", "none runs, and no lease is open: nobody is throttled", _START)

@@ -12,13 +12,13 @@ class Verdict(str, Enum):
 
     OK = "ok"
     WARNING = "warning"
-    """It works, with a limit that somebody should know."""
+    """The subject works, but has a limit that the operator should know."""
     WRONG = "wrong"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found on one subject; `remedy` is the command that mends it, empty if nothing has to be done."""
+    """What a check found on one subject. `remedy` is the command that fixes it, empty if nothing is wrong."""
 
     subject: str
     verdict: Verdict
@@ -32,7 +32,7 @@ def ok(subject: str, found: str) -> Finding:
 
 
 def warning(subject: str, found: str, remedy: str) -> Finding:
-    """Return a limit that somebody should know."""
+    """Return a limit that the operator should know."""
     return Finding(subject, Verdict.WARNING, found, remedy)
 
 
@@ -42,7 +42,7 @@ def wrong(subject: str, found: str, remedy: str) -> Finding:
 
 
 def guarded(subject: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Run a check; one that the brokers refuse is a finding of its own, whose message ends with the remedy."""
+    """Run a check. If the brokers refuse a request, yield the error as a finding; its message ends with the remedy."""
     try:
         yield from check()
     except BrokerError as error:

@@ -1,4 +1,4 @@
-"""Removes what pid-quota made on a cluster, in an order that leaves nobody throttled."""
+"""Removes what pid-quota created on a cluster, in an order that leaves no principal throttled."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Step:
 
 
 def require_no_enforcer(hosts: Sequence[str]) -> None:
-    """Raise EnforceError if an enforcer runs: it would throttle again."""
+    """Raise EnforceError if an enforcer runs, because it would throttle again."""
     if hosts:
         msg = f"an enforcer runs on {', '.join(hosts)}, and would throttle again: stop it first"
         raise EnforceError(msg)
@@ -33,13 +33,13 @@ def require_no_enforcer(hosts: Sequence[str]) -> None:
 def quota_steps(
     quotas: ClientQuotas, leases: Sequence[Lease], note: Callable[[Lease], None], left: Callable[[str], None]
 ) -> Iterator[Step]:
-    """Yield the restoration of each client quota that a lease changed, and of the canary's.
+    """Yield a step for each client quota that a lease changed, and for the canary's client quota.
 
     Args:
         quotas: The brokers' client quotas.
-        leases: The open ones.
-        note: Called with a lease that has ended, so that no later run takes somebody's equal value for ours.
-        left: Called with what is left alone.
+        leases: The open leases.
+        note: Called with each lease that has ended, so that no later run takes an operator's equal value for ours.
+        left: Called with a description of each quota that stays.
     """
     for lease in leases:
         if lease.value is None:
@@ -65,7 +65,7 @@ def hold_steps(holds: HoldBindings) -> Iterator[Step]:
 def grant_steps(
     grants: Grants, plan: Sequence[Grant], left: Callable[[str], None], servers: str, *, shared: bool
 ) -> Iterator[Step]:
-    """Yield the removal of each right; one on what others use may be older, and is left unless `shared`."""
+    """Yield the removal of each right. Rights on shared resources may be older, so they stay unless `shared`."""
     for each in plan:
         if each.action == "exists" and (shared or not each.right.is_shared):
             yield Step(f"right {each.words}", partial(grants.remove, [each]))
@@ -74,7 +74,7 @@ def grant_steps(
 
 
 def topic_steps(setup: TopicSetup, left: Callable[[str], None]) -> Iterator[Step]:
-    """Yield the deletion of each of our topics; one with other settings may be somebody else's, and is left."""
+    """Yield the deletion of each of our topics. A topic with other settings may be someone else's, so it stays."""
     for outcome in setup.describe(plan_topics()):
         if outcome.action == "exists":
             yield Step(f"topic {outcome.name} and its records", partial(setup.delete, outcome.name))
@@ -85,7 +85,7 @@ def topic_steps(setup: TopicSetup, left: Callable[[str], None]) -> Iterator[Step
 def broker_lines(
     settings: Mapping[int, Mapping[str, Mapping[str, object]]], reporter: str, authorizer: str
 ) -> list[str]:
-    """Return what to take out of the brokers' configuration by hand."""
+    """Return what to remove from the brokers' configuration by hand."""
     found = {
         name: sorted(number for number, each in settings.items() if value in str(each.get(name, {}).get("value")))
         for name, value in (("metric.reporters", reporter), ("authorizer.class.name", authorizer))

@@ -1,4 +1,4 @@
-"""Checks of the taps: who is watched, what was lost, what lags, whose clock is wrong."""
+"""Checks of the taps: unwatched brokers, lost lines, lag and clock skew."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,12 +7,12 @@ from broker.tap.tap_status import DatedHeartbeat, WatchedBroker
 
 MAX_CLOCK_SKEW_MS = 5_000
 _MAX_LAG_BYTES = 64 * 1024 * 1024
-"""A file of the class at its default size: the next rotation but two deletes it."""
+"""Default size of a file of the class. The class deletes a file three rotations later."""
 _MAX_LAG_RECORDS = 1_000_000
 
 
 def check_taps(watches: Iterable[WatchedBroker]) -> Iterator[Finding]:
-    """Check that a tap watches each broker that is up, and what it reports."""
+    """Check that a tap watches each broker that is up, and check what the taps report."""
     blind = False
     watched = 0
     for watch in watches:
@@ -35,7 +35,7 @@ def check_taps(watches: Iterable[WatchedBroker]) -> Iterator[Finding]:
 
 
 def check_clocks(heartbeats: Iterable[DatedHeartbeat]) -> Iterator[Finding]:
-    """Compare the clock of each tap's host with that of the broker that dated its heartbeat."""
+    """Compare the clock of each tap's host with the clock of the broker that dated its heartbeat."""
     skews = {each.heartbeat.host: each.heartbeat.timestamp_ms - each.appended_ms for each in heartbeats}
     for host, skew_ms in skews.items():
         if abs(skew_ms) > MAX_CLOCK_SKEW_MS:

@@ -1,4 +1,4 @@
-"""Measures the brokers' time, which dates decisions and ends holds."""
+"""Measures the brokers' time, which decisions and ends of holds are based on."""
 
 import time
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ _FIRST_S = 5.0
 
 
 class BrokerClock(Closing):
-    """Sends a probe record every 30 s; the delivery report has the LogAppendTime of the partition's leader.
+    """Sends a probe record every 30 s. Its delivery report has the time of the partition's leader (LogAppendTime).
 
-    The records carry no producer id (they are not idempotent), so they cost no quota.
+    The producer is not idempotent, so it has no producer id and costs no quota.
     """
 
     def __init__(self, settings: Mapping[str, str], time_: BrokersTime) -> None:
@@ -30,7 +30,7 @@ class BrokerClock(Closing):
         self._is_measured = False
 
     def measure(self) -> None:
-        """Send a probe if one is due, and process the last one's delivery report. Never blocks."""
+        """Send a probe if one is due, and process the delivery report of the last probe. This never blocks."""
         now_ms = steady_ms()
         if now_ms >= self._next_ms:
             self._next_ms = now_ms + _EVERY_MS
@@ -41,7 +41,7 @@ class BrokerClock(Closing):
                     self._time.measured(now_ms, broker_ms, steady_ms())
                     self._is_measured = True
 
-            # Without WRITE there is no measurement. Leases can't be logged then either, which raises an error.
+            # Without WRITE there is no measurement. Leases can't be logged either, which raises an error elsewhere.
             with suppress(KafkaException):
                 self._producer.produce(
                     ENFORCER_TOPIC, key=b"clock", value=b"", partition=LOCK_PARTITION, on_delivery=learn
@@ -49,7 +49,7 @@ class BrokerClock(Closing):
         self._producer.poll(0)
 
     def wait(self) -> None:
-        """Wait for the first measurement for at most 5 s; without one, the enforcer uses this host's time."""
+        """Wait for the first measurement for at most 5 s. Without a measurement, the enforcer uses this host's time."""
         give_up_s = time.monotonic() + _FIRST_S
         while not self._is_measured and time.monotonic() < give_up_s:
             self.measure()

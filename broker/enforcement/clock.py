@@ -1,22 +1,22 @@
-"""The brokers' time, and deadlines that a change of a clock can't postpone."""
+"""The brokers' time, and deadlines that no clock change can postpone."""
 
 from collections.abc import Callable, Collection
 
 from broker.enforcement.model import MAX_LEASE_MS, Clock
 
 MAX_SKEW_MS = 5_000
-"""A larger skew raises an alert."""
+"""The enforcer alerts on a larger clock skew."""
 
 
 class BrokersTime:
-    """The brokers' time, by a monotonic clock and the last measurement; at first this host's time, read once."""
+    """The brokers' time: the last measurement plus a monotonic clock. Until then, this host's time, read once."""
 
     def __init__(self, wall_ms: Clock, steady_ms: Clock) -> None:
         self._wall_ms, self._steady_ms = wall_ms, steady_ms
         self._ahead_ms = wall_ms() - steady_ms()
 
     def measured(self, sent_ms: int, broker_ms: int, received_ms: int) -> None:
-        """Record a broker's time that was read between two times of the monotonic clock."""
+        """Record a broker's time, read between `sent_ms` and `received_ms` of the monotonic clock."""
         self._ahead_ms = min(max(self._ahead_ms, broker_ms - received_ms), broker_ms - sent_ms)
 
     def now_ms(self) -> int:
@@ -29,20 +29,20 @@ class BrokersTime:
 
 
 class Deadlines:
-    """Ends of decisions by the monotonic clock. An end that was seen never moves later."""
+    """Ends of decisions by the monotonic clock. The end of a decision never moves later."""
 
     def __init__(self, steady_ms: Callable[[], int]) -> None:
         self._steady_ms = steady_ms
         self._ends_ms: dict[str, int] = {}
 
     def end_ms(self, decision_id: str, until_ms: int, now_ms: int) -> int:
-        """Return the end of a decision and its leases in the brokers' time, by whichever clock is first."""
+        """Return the end of a decision and its leases in the brokers' time, by the clock that reaches it first."""
         steady_ms = self._steady_ms()
         end_ms = steady_ms + min(until_ms - now_ms, MAX_LEASE_MS)
         end_ms = self._ends_ms[decision_id] = min(self._ends_ms.get(decision_id, end_ms), end_ms)
         if end_ms <= steady_ms:
             return min(until_ms, now_ms)
-        # The clocks are not read at the same instant, so an end moves only if a clock was set.
+        # The clocks are not read at the same instant, so only a large difference means that a clock was set.
         by_steady_ms = now_ms + end_ms - steady_ms
         return by_steady_ms if by_steady_ms < until_ms - MAX_SKEW_MS else until_ms
 

@@ -1,4 +1,4 @@
-"""Dry run: changes to the brokers stay in memory, and no record is written."""
+"""A dry run: changes to the brokers stay in memory, and no record is written."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from wire.holds import HoldBinding
 
 
 class DryRunQuotas:
-    """The brokers' client quotas, overlaid with changes that stay in memory; see `QuotaStore`."""
+    """The brokers' client quotas, with changes that stay in memory; see `QuotaStore`."""
 
     def __init__(self, quotas: QuotaStore) -> None:
         self._quotas = quotas
@@ -40,7 +40,7 @@ class DryRunQuotas:
 
 
 class DryRunHolds:
-    """The brokers' holds, overlaid with changes that stay in memory; see `HoldStore`."""
+    """The brokers' holds, with changes that stay in memory; see `HoldStore`."""
 
     def __init__(self, holds: HoldStore) -> None:
         self._holds = holds
@@ -67,7 +67,7 @@ class DryRunHolds:
 
 
 class DiscardedRecords:
-    """An `ActionLog` and a `LeaseStore` that stay empty."""
+    """An `ActionLog` and a `LeaseStore` that discard all records."""
 
     def append(self, records: Sequence[EnforcementRecord]) -> None:
         """Discard the records."""
@@ -86,7 +86,7 @@ class DiscardedRecords:
 
 
 class NoLock:
-    """A lock that is always held: any number of dry runs may run at once."""
+    """A lock that is always held, so that any number of dry runs may run at once."""
 
     times_taken = 1
 
@@ -100,5 +100,5 @@ class NoLock:
 
 
 def without_lock(notify: Callable[[Notice], None]) -> Callable[[Notice], None]:
-    """Return `notify` without notices about the lock: a dry run holds none."""
+    """Return `notify` without notices about the lock, which a dry run does not hold."""
     return lambda notice: None if notice.action == "lock" else notify(notice)

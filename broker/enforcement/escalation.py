@@ -1,4 +1,4 @@
-"""Finds principals whose refused producer ids keep arriving, so that a lever does not suffice. No I/O."""
+"""Finds principals for whom a lever does not suffice, because refused producer ids keep arriving. It does no I/O."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from broker.enforcement.model import Lease, ThrottleDecision
 
 _SETTLE_MS = 10_000
-"""Producers that got their id before the lease send their first message within this time."""
+"""Producers that got their ids before the lease send their first message within this time."""
 
 
 @dataclass
@@ -23,8 +23,8 @@ class EnforcedTime:
 class Escalation:
     """Compares the refused producer ids of decisions that were made while leases were in force.
 
-    A refused producer that continues causes no *more* refused producer ids. So the next lever is added after two
-    decisions in a row, the second with more refused ids.
+    A refused producer that goes on sending adds no refused producer id. If two such decisions come in a row, and the
+    second has more refused ids than the first, new ids get through, and the next lever is added.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Escalation:
         return {name: each for name, each in self._watched.items() if each.level}
 
     def receive(self, decisions: Iterable[ThrottleDecision]) -> None:
-        """Compare new decisions; those of a principal and broker come in order and may repeat."""
+        """Compare new decisions. The decisions of a principal and broker come in order, and may repeat."""
         for decision in decisions:
             watched = self._watched.get(decision.principal)
             if not watched or not watched.since_ms + _SETTLE_MS <= decision.decided_at_ms <= watched.until_ms:
@@ -47,12 +47,12 @@ class Escalation:
                 watched.level += 1
                 watched.since_ms, watched.refused = decision.decided_at_ms, {}
                 watched.why = (
-                    f"refused PIDs go on arriving ({before}, then {decision.refused_pids}): handed out before the "
+                    f"refused PIDs keep arriving ({before}, then {decision.refused_pids}): handed out before the "
                     f"lever was used, or where it does not reach (`pid-quota why {decision.principal}`)"
                 )
 
     def observe(self, leases: Iterable[Lease], pending: Collection[str]) -> None:
-        """Update the leases in force. Forget principals that are not `pending`: those without a decision in force."""
+        """Update the leases in force. Forget principals that are not `pending`: they have no decision in force."""
         in_force = [lease for lease in leases if lease.state == "in_force"]
         for lease in in_force:
             watched = self._watched.get(lease.principal)

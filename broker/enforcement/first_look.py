@@ -1,4 +1,4 @@
-"""Checks at the start of an enforcer: missing rights, and, for a dry run, what it finds."""
+"""Checks at the start of an enforcer: missing rights and, for a dry run, brokers and decisions."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -23,8 +23,8 @@ def require_rights(
 ) -> None:
     """Ask the brokers which operations this user may perform; change nothing.
 
-    Raises EnforceError, which names all missing rights, or BrokerUnreachableError. `with_holds` returns whether holds
-    can be used.
+    Raises BrokerUnreachableError, or EnforceError with all missing rights. `with_holds` returns whether holds can be
+    used.
     """
     own = OwnRights(settings, timeout_s)
     missing = own.missing(_needed(own, with_holds=with_holds, apply=apply))
@@ -33,10 +33,10 @@ def require_rights(
 
 
 def _needed(own: OwnRights, *, with_holds: Callable[[], bool], apply: bool) -> list[KafkaRight]:
-    """Return the rights without which the enforcer does not start. A dry run changes nothing, and takes no lock."""
+    """Return the rights that the enforcer needs to start. A dry run changes nothing and takes no lock."""
     if AclOperation.DESCRIBE_CONFIGS in own.on_cluster():
         holds = with_holds()
-        # Only the brokers' lists of ACLs take DESCRIBE; without any right they do not show the others either.
+        # Only lists of ACLs need DESCRIBE. Without any right on the cluster, brokers also hide the other rights.
         needs_describe = holds or not own.on_cluster()
     else:
         holds = needs_describe = True
@@ -46,7 +46,7 @@ def _needed(own: OwnRights, *, with_holds: Callable[[], bool], apply: bool) -> l
         if (apply or (right.kind is ResourceType.BROKER and right.operation not in _CHANGES))
         and (holds or right is not HOLDS)
         and (needs_describe or right.operation is not AclOperation.DESCRIBE)
-        # Without it the enforcer skips the limits on addresses.
+        # Without this right, the enforcer only skips limits on addresses.
         and right.name != PRODUCE_EVENTS
     ]
 
@@ -59,7 +59,7 @@ def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable
 
 
 def look_at_decisions(decisions: DecisionSource, tables: str, notify: Callable[[Notice], None], now_ms: int) -> None:
-    """Read the tables once; report which decisions are in force."""
+    """Read the tables once, and report the decisions in force."""
     found = [each for each in decisions.newest(now_ms, again=True) if each.throttled_until_ms > now_ms]
     named = [f"{each.principal} until {format_time(each.throttled_until_ms)}" for each in found[:_MAX_NAMED]]
     more = f", and {len(found) - len(named)} more" if len(found) > len(named) else ""

@@ -1,6 +1,6 @@
-"""The enforcer's state: rows of `enforcement_actions`, records of the lease topic, and the leases they describe.
+"""The enforcer's state: the leases, and their records in the table `enforcement_actions` and in the lease topic.
 
-A lease is taken or changed only after both have recorded it. It ends even if the table is unavailable.
+A lease is taken or changed only after both table and topic have recorded it. It ends even if the table is unavailable.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from broker.enforcement.steps import LeaseReason
 
 
 class LeaseRegistry:
-    """Keeps the table, the lease topic and the open leases consistent; records carry this process's `name`."""
+    """Keeps the table, the lease topic and the open leases consistent. Records contain this process's `name`."""
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
         self.leases: dict[Target, Lease] = {}
@@ -30,9 +30,9 @@ class LeaseRegistry:
         self._rows: list[EnforcementRecord] | None = None
         self._orders: list[ReleaseOrder] = []
         self._unstored: list[LeaseRecord] = []
-        """Not yet in the lease topic."""
+        """Records to write to the lease topic."""
         self._unlogged: list[EnforcementRecord] = []
-        """Not yet in the table."""
+        """Records to write to the table."""
         self._known: Known | None = None
 
     def load(self) -> None:
@@ -50,7 +50,7 @@ class LeaseRegistry:
             self._orders, self._known = orders, None
 
     def refresh(self) -> list[Lease]:
-        """Flush pending records, then reread the table if others wrote to it; return leases found only there."""
+        """Flush pending records, then reread the table if others wrote to it. Return leases that only the table has."""
         self.flush()
         if self._rows is not None and not self._log.has_changed():
             return []
@@ -84,7 +84,7 @@ class LeaseRegistry:
         return self._known.with_leases(self.leases.values())
 
     def write_ahead(self, leases: Sequence[LeaseReason], now_ms: int) -> None:
-        """Log leases to be taken or changed, with reasons, then register them. If this raises, change nothing."""
+        """Log leases to be taken or changed, with reasons, then register them. If this raises, don't change them."""
         records = self._records(leases, now_ms)
         if records:
             self._add(records)
@@ -92,7 +92,7 @@ class LeaseRegistry:
             self.leases.update({lease.target: lease for lease, _ in leases})
 
     def record(self, leases: Sequence[LeaseReason], now_ms: int) -> None:
-        """Register new states of leases, with reasons; `flush` logs them."""
+        """Register new states of leases, with reasons. `flush` logs them."""
         records = self._records(leases, now_ms)
         self._unstored += records
         self._unlogged += records
@@ -103,11 +103,11 @@ class LeaseRegistry:
                 self.leases.pop(lease.target, None)
 
     def record_alert(self, why: str, now_ms: int) -> None:
-        """Register a warning; `flush` logs it."""
+        """Register a warning. `flush` logs it."""
         self._unlogged.append(AlertRecord(now_ms, None, why, self._name))
 
     def flush(self) -> None:
-        """Write pending records to the lease topic, then to the table. Records that can't be written stay pending."""
+        """Write pending records to the lease topic, then to the table. After a failure, records stay pending."""
         newest = {record.lease.lease_id: record for record in self._unstored}
         if newest:
             self._store.append(list(newest.values()))
@@ -130,7 +130,7 @@ class LeaseRegistry:
         self._known = None
 
     def _adopt(self, rows: Sequence[EnforcementRecord]) -> list[Lease]:
-        """Adopt leases that only the table has because the topic was recreated."""
+        """Adopt leases that only the table has, because the topic was recreated."""
         known = {record.lease.lease_id for record in lease_records(self._store.read())}
         found = [lease for lease in open_leases(rows).values() if lease.lease_id not in known]
         found = [lease for lease in found if lease.target not in self.leases]
@@ -154,7 +154,7 @@ def _narrowed(records: Iterable[LeaseRecord]) -> dict[str, set[str]]:
 
 
 def _ended(records: Iterable[LeaseRecord]) -> frozenset[tuple[str, Target]]:
-    """Return leases that must not be retaken. One that ended early because the enforcer stopped may be."""
+    """Return leases that must not be taken again. A lease that ended early because the enforcer stopped is not one."""
     return frozenset(
         (record.lease.decision_id, record.lease.target)
         for record in records

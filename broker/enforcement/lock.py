@@ -1,7 +1,7 @@
-"""Mutual exclusion of enforcers: the assignee of a consumer group's only partition holds the lock.
+"""A lock that makes only one enforcer active: the consumer that a group assigns its only partition to.
 
-After a killed holder's session timeout a standby takes over. A second active enforcer would record the first one's
-quota as the value to restore.
+If the holder is killed, a standby takes over after the session timeout. Two active enforcers would restore wrong
+values: the second would take a quota that the first has set for the original one.
 """
 
 import time
@@ -15,10 +15,10 @@ from broker.kafka.topics import ensure_topic, require_topic
 from wire.topics import ENFORCER_TOPIC
 
 LOCK_PARTITION = 0
-"""Only its assignee holds the lock, even if the topic has more partitions."""
+"""Only the consumer with this partition holds the lock, even if the topic has more partitions."""
 
 SESSION_TIMEOUT_MS = 6_000
-"""How long a killed enforcer keeps the lock; brokers allow no less by default (`group.min.session.timeout.ms`)."""
+"""How long a killed enforcer keeps the lock. This is brokers' default minimum (`group.min.session.timeout.ms`)."""
 
 _TIMEOUT_S = 10.0
 _TRIES = 3
@@ -29,7 +29,7 @@ _GONE = "UNKNOWN_TOPIC_OR_PART"
 
 
 class EnforcerLock:
-    """Membership in the enforcers' group. Not thread-safe."""
+    """Membership in the enforcers' group. It is not thread-safe."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         ensure_enforcer_topic(settings)
@@ -46,7 +46,7 @@ class EnforcerLock:
                 # A hung enforcer must not keep the lock.
                 "max.poll.interval.ms": "30000",
                 "socket.timeout.ms": str(SESSION_TIMEOUT_MS),
-                # Other strategies would move the partition to a newcomer.
+                # Other strategies might move the partition to an enforcer that joins.
                 "partition.assignment.strategy": "cooperative-sticky",
                 "enable.auto.commit": "false",
                 "auto.offset.reset": "latest",
@@ -58,9 +58,9 @@ class EnforcerLock:
         )
 
     def is_held(self) -> bool:
-        """Return whether we hold the lock by the last message of the group; blocks only if brokers do not answer.
+        """Return whether we hold the lock, by the last message of the group. This blocks only if brokers do not answer.
 
-        Raises EnforcerLockError if Kafka refuses it, and LeaseStoreError if its topic was deleted and has been
+        Raises EnforcerLockError if Kafka refuses the lock, and LeaseStoreError if the topic was deleted and has been
         recreated.
         """
         message = self._consumer.poll(0)
@@ -72,26 +72,26 @@ class EnforcerLock:
         return self._held
 
     def confirm(self) -> bool:
-        """Ask the group coordinator whether we still hold the lock: a suspended process may have lost it unnoticed."""
+        """Ask the group coordinator whether we still hold the lock. A suspended process may have lost it unnoticed."""
         for _ in range(_TRIES):
             if not self.is_held():
                 return False
             try:
-                # Only a member of the current generation may commit. An evicted one learns of it here or at the next
+                # Only a member of the current generation may commit. An evicted member notices here or at the next
                 # heartbeat, and `is_held` is false before it rejoins.
                 self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
             except KafkaException as error:
                 if name_of(error) == _GONE and not self._recreate_topic():
-                    # No other enforcer can get the lock now, so ours may end leases; new leases can't be logged.
+                    # No other enforcer can get the lock now, so this one may end leases. It can't log new leases.
                     return self._held
-                # Retry, also during a rebalance after another enforcer joined or left.
+                # Retry. For example, the group rebalances because another enforcer joined or left.
                 self._consumer.poll(_PAUSE_S)
             else:
                 return self._held
         return False
 
     def _check_topic(self) -> None:
-        # Once the group notices that the topic is gone, no enforcer holds the lock, and no lease ends.
+        # When the group notices that the topic is gone, no enforcer holds the lock any more, and no lease ends.
         if time.monotonic() < self._next_check_s:
             return
         self._next_check_s = time.monotonic() + _CHECK_INTERVAL_S
@@ -103,7 +103,7 @@ class EnforcerLock:
             self._recreate_topic()
 
     def _recreate_topic(self) -> bool:
-        """Recreate the topic if it was deleted: without it no commit can confirm the lock. Return False on failure."""
+        """Recreate the topic if it was deleted: no commit can confirm the lock without it. Return False on failure."""
         try:
             ensure_enforcer_topic(self._settings)
         except EnforcerLockError:

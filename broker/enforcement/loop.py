@@ -17,7 +17,7 @@ _STOP_TRIES = 5
 _MAX_PAUSE_S = 5.0
 _NEWS_CHECK_S = 0.02
 _ENDS_CHECK_S = 0.2
-"""Leases end on time, however rarely the tables are read."""
+"""Interval at which due leases end, even if the tables are read more rarely."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Loop:
     poll_seconds: float
 
     def run(self, stop: threading.Event) -> None:
-        """Reconcile until `stop` is set; then, also after an error, end every lease.
+        """Reconcile until `stop` is set or an error ends the loop; then end every lease.
 
-        It backs off while tables can't be read or written. Raises EnforceError if leases could not be ended, and any
-        error except those of tables and the lease topic.
+        While tables or the lease topic can't be read or written, the loop backs off. All other errors are raised.
+        Raises EnforceError if leases could not be ended.
         """
         try:
             self._reconcile_until(stop)

@@ -13,16 +13,16 @@ from broker.enforcement.model import Lease
 from broker.enforcement.notices import Notice, NoticeAction
 
 SILENT_S = 60
-"""A ready enforcer finished a turn within this time, as the alert `PidQuotaEnforcerSilent` expects."""
+"""A ready enforcer finished a reconciliation within this time, as in the alert `PidQuotaEnforcerSilent`."""
 
 
 class EnforcerMetrics(Collector):
-    """Collects notices and reconciliations. Thread-safe."""
+    """Counts notices and reconciliations. It is thread-safe."""
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
-        # Start at 0: Prometheus sees no increase in a counter that appears with 1.
+        # Start at 0, because Prometheus sees no increase in a counter that appears with 1.
         self._actions: Counter[str] = Counter(dict.fromkeys(get_args(NoticeAction), 0))
         self._leases: Counter[str] = Counter()
         self._is_active = False
@@ -43,18 +43,18 @@ class EnforcerMetrics(Collector):
             self._is_active, self._reconciled_ms = is_active, self._clock_ms()
 
     def unready(self) -> str:
-        """Return why the enforcer is not ready: it lacks the lock, or tables or Kafka do not answer; else empty."""
+        """Return why the enforcer is not ready: it lacks the lock, or tables or Kafka do not answer; empty if it is."""
         with self._lock:
             is_active, reconciled_ms = self._is_active, self._reconciled_ms
         if reconciled_ms is None:
-            return "no turn has ended yet"
+            return "no reconciliation has finished yet"
         silent_s = (self._clock_ms() - reconciled_ms) / 1000
         if silent_s > SILENT_S:
-            return f"no turn has ended for {silent_s:.0f} s: tables or Kafka do not answer"
+            return f"no reconciliation has finished for {silent_s:.0f} s: tables or Kafka do not answer"
         return "" if is_active else "waits for the lock, which another enforcer holds"
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics, as of now."""
+        """Yield all metrics."""
         with self._lock:
             actions, leases, now_ms = dict(self._actions), dict(self._leases), self._clock_ms()
             is_active, reconciled_ms, decision_ms = self._is_active, self._reconciled_ms, self._decision_ms

@@ -1,7 +1,7 @@
-"""Decisions, leases and release orders: the values of enforcement. No Kafka, no I/O, no clock.
+"""Decisions, leases and release orders. This module uses no Kafka, I/O or clock.
 
-A lease is what a lever sets on the brokers for a while. It is logged before the brokers change, and each change of its
-state is a separate record:
+A lease is a setting that a lever makes on the brokers until a time. It is logged before the brokers change. Each change
+of its state is a separate record:
 
     applying ──▶ in_force ──▶ restoring ──▶ restored
         │            │             │
@@ -31,25 +31,25 @@ ENTITY_TYPES: Mapping[LeverName, Collection[tuple[str, ...]]] = {
     "connection_creation_rate": [("ip",)],
     "request_percentage": [("user",), ("user", "client-id")],
 }
-"""What a lever acts on; Kafka refuses all others."""
+"""Types of entities that each lever can act on."""
 QUOTA_LEVERS: Collection[LeverName] = ("connection_creation_rate", "request_percentage")
 """Levers whose leases have a value."""
 
 OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
 MAX_LEASE_MS = 3_000_000
-"""Longest lease without a new decision. Brokers ignore a hold that ends more than an hour ahead."""
+"""Maximum duration of a lease without a new decision. Brokers ignore a hold that ends more than an hour ahead."""
 CLOCK_SLACK_MS = 5_000
-"""Tolerated skew between hosts; a clock further behind a lease's own time was set back."""
+"""Tolerated skew between hosts. If a clock is further behind the time when a lease was set, it was set back."""
 MAX_AHEAD_MS = 300_000
 NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
-"""Bare names: unauthenticated clients and brokers share the first; the others mean everybody and nobody."""
+"""Bare names that are never throttled: unauthenticated clients, which may include brokers, everybody, and nobody."""
 
 
 @dataclass(frozen=True)
 class ThrottleDecision:
-    """The newest row of a principal in `throttle_decisions`, of one broker or, without `broker_id`, of the cluster.
+    """The newest row of a principal in `throttle_decisions`, for one broker or, without `broker_id`, for the cluster.
 
-    `throttled_until_ms` is past if it is a release. `client_ids` and `addresses` count refused producer ids.
+    In a release, `throttled_until_ms` is past. `client_ids` and `addresses` count refused producer ids.
     """
 
     decision_id: str
@@ -63,7 +63,7 @@ class ThrottleDecision:
     broker_id: int | None = None
 
     def received(self, now_ms: int) -> "ThrottleDecision":
-        """Return the decision with the end of its leases, computed once, when it arrives."""
+        """Return the decision with the end of its leases, computed once when the decision arrives."""
         lasts_ms = min(self.throttled_until_ms - self.decided_at_ms, MAX_LEASE_MS)
         end_ms = min(self.throttled_until_ms, now_ms + lasts_ms, self.decided_at_ms + MAX_LEASE_MS)
         return replace(self, throttled_until_ms=end_ms)
@@ -71,7 +71,7 @@ class ThrottleDecision:
 
 @dataclass(frozen=True)
 class Target:
-    """An entity that a lease acts on through a lever."""
+    """An entity, and the lever that acts on it."""
 
     lever: LeverName
     entity: QuotaEntity
@@ -88,10 +88,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Lease:
-    """A setting that a lever makes on the brokers for a while; `set_ms` is when `until_ms` was set.
+    """A setting that a lever makes on the brokers until `until_ms`. `set_ms` is when this end was set.
 
-    `value` is None for a hold, `previous` if there was no client quota to restore. `revision` orders the lease's
-    records, since its end may move both ways, and clocks may be set.
+    `value` is None for a hold, and `previous` if there was no client quota to restore. `revision` orders the records of
+    the lease: times do not, because an end may move both ways and clocks may be set.
     """
 
     lease_id: str
@@ -113,11 +113,11 @@ class Lease:
 
     @property
     def is_open(self) -> bool:
-        """Whether the brokers may have its setting."""
+        """Whether the brokers may have the lease's setting."""
         return self.state in OPEN_STATES
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether it has expired, or the clock is behind the time it was set: fail open."""
+        """Whether the lease must end: it has expired or, to fail open, the clock is behind the time when it was set."""
         return self.until_ms <= now_ms or now_ms < self.set_ms - CLOCK_SLACK_MS
 
     def ending(self, until_ms: int, now_ms: int, decision_id: str | None = None) -> "Lease":
@@ -132,7 +132,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class LeaseRecord:
-    """A lease in a new state: a record of the lease topic, a row of `enforcement_actions`."""
+    """A lease in a new state: a record of the lease topic and a row of `enforcement_actions`."""
 
     recorded_at_ms: int
     lease: Lease
@@ -142,7 +142,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True)
 class ReleaseOrder:
-    """`--release` or `--release-all` (`principal` is None): end leases, and take no new ones until a time."""
+    """An order to end leases and take no new ones until a time: `--release`, or `--release-all` without a principal."""
 
     recorded_at_ms: int
     principal: str | None
@@ -153,7 +153,7 @@ class ReleaseOrder:
 
 @dataclass(frozen=True)
 class AlertRecord:
-    """A warning, kept in `enforcement_actions`; `principal` is None if it concerns nobody in particular."""
+    """A warning in `enforcement_actions`. `principal` is None if it concerns no single principal."""
 
     recorded_at_ms: int
     principal: str | None
@@ -166,21 +166,21 @@ EnforcementRecord: TypeAlias = LeaseRecord | ReleaseOrder | AlertRecord
 
 @dataclass(frozen=True)
 class Clocks:
-    """The brokers' time in milliseconds since the epoch, and a monotonic clock in milliseconds."""
+    """Clocks in milliseconds: the brokers' time since the epoch, and a monotonic clock."""
 
     now_ms: Clock
     steady_ms: Clock
 
 
 class Pace:
-    """Something is due at once, then at most once per period."""
+    """Tells when something is due: at once, then at most once per period."""
 
     def __init__(self, steady_ms: Clock, every_ms: int) -> None:
         self._steady_ms, self._every_ms = steady_ms, every_ms
         self._next_ms: int | None = None
 
     def is_due(self) -> bool:
-        """Whether it is due now; the next period begins if so."""
+        """Whether it is due now. If so, the next period begins."""
         now_ms = self._steady_ms()
         if self._next_ms is not None and now_ms < self._next_ms:
             return False
@@ -189,7 +189,7 @@ class Pace:
 
 
 class Releases:
-    """The release orders. The newest for a principal, or for all principals, counts."""
+    """The release orders. The newest order for a principal, and the newest for all principals, count."""
 
     def __init__(self, orders: Iterable[ReleaseOrder]) -> None:
         self._until_ms = {
@@ -197,17 +197,17 @@ class Releases:
         }
 
     def covers(self, principal: str, now_ms: int) -> bool:
-        """Whether no lease may be open for a principal."""
+        """Whether an order forbids leases for a principal."""
         return now_ms < max(self._until_ms.get(None, 0), self._until_ms.get(principal, 0))
 
 
 def lease_records(records: Iterable[EnforcementRecord]) -> list[LeaseRecord]:
-    """Return the records of leases."""
+    """Return those records that are about leases."""
     return [record for record in records if isinstance(record, LeaseRecord)]
 
 
 def open_leases(records: Iterable[EnforcementRecord]) -> dict[Target, Lease]:
-    """Return the leases still open after these records, which may come in any order."""
+    """Return the leases that are still open after these records. The records may come in any order."""
     newest: dict[str, Lease] = {}
     for lease in (record.lease for record in lease_records(records)):
         kept = newest.get(lease.lease_id)
@@ -236,13 +236,13 @@ def user_of(principal: str) -> str | None:
 
 
 def may_touch(principal: str, never: Iterable[str]) -> bool:
-    """Whether a principal may be throttled; `never` lists names, bare or with their type.
+    """Whether a principal may be throttled. `never` lists exceptions, bare or with their type.
 
     Examples:
         >>> may_touch("User:mallory", ["tap"]), may_touch("User:tap", ["tap"]), may_touch("User:ANONYMOUS", [])
         (True, False, False)
     """
     user = user_of(principal)
-    # Principals of other types share the client quota of the user of that name.
+    # A principal of another type shares the client quota of the user with its name.
     names = {principal, user, f"User:{user}"}
     return user is not None and names.isdisjoint({*NEVER_ENFORCED, *NEVER_TOUCHED, *never})

@@ -42,7 +42,7 @@ class Notice:
         return cls(at_ms, action, why, lease.principal, lease.target, lease, lease.decision_id, lease.until_ms)
 
     def line(self, *, dry_run: bool = False) -> str:
-        """Return one line: time, action, principal, end, reason."""
+        """Return one line with time, action, principal, end and reason."""
         words = [format_time(self.at_ms), f"[dry run] {self.action}" if dry_run else self.action]
         if self.principal:
             words.append(self.principal)

@@ -17,7 +17,7 @@ _MAX_REMEMBERED = 10_000
 
 @dataclass(frozen=True)
 class EnforcerOptions:
-    """Limits and choices set by the operator; `never` has principals, bare or with their type."""
+    """Limits and choices of the operator. `never` lists principals that are not throttled, bare or with their type."""
 
     lever: LeverChoice = "auto"
     narrow: bool = True
@@ -29,7 +29,7 @@ class EnforcerOptions:
 
     @property
     def ladder(self) -> tuple[LeverName, ...]:
-        """The levers that may be used, the strongest first."""
+        """The levers that may be used, strongest first."""
         return LADDER if self.lever == "auto" else LADDER[LADDER.index(self.lever) :]
 
 
@@ -37,8 +37,8 @@ class EnforcerOptions:
 class Known:
     """The state that planning depends on.
 
-    `hands_off` has the time until which a target is left alone, in ms since the epoch, `narrowed` the client ids of a
-    user that ever had a lease, and `ended` the decision and target of leases that must not be retaken.
+    `hands_off` has targets that are left alone, and until when in ms since the epoch. `narrowed` has the client ids of
+    each user that ever had a lease. `ended` has the decision and target of each lease that must not be taken again.
     """
 
     leases: Mapping[Target, Lease]
@@ -54,7 +54,7 @@ class Known:
 
 @dataclass(frozen=True)
 class LeasePlan:
-    """The leases that a decision requires. `skipped` tells why the decision is not enforced in full; empty if it is."""
+    """The leases for a decision. `skipped` tells why the decision is not enforced in full; it is empty otherwise."""
 
     extend: tuple[Lease, ...] = ()
     take: tuple[Target, ...] = ()
@@ -88,7 +88,7 @@ class Planner:
         self._newest.clear()
 
     def receive(self, decisions: Iterable[ThrottleDecision], now_ms: int) -> dict[str, int]:
-        """Store the newest decisions; return when the throttle of each of their principals ends."""
+        """Store the newest decisions; return when the throttle of each of these principals ends."""
         decisions = list(decisions)
         self._escalation.receive(decisions)
         for decision in decisions:
@@ -96,7 +96,7 @@ class Planner:
             known = self._newest.get(key)
             if known is None or known.decision_id != decision.decision_id:
                 received = decision.received(now_ms)
-                # A decision that was in force for its duration is over, whatever the brokers' clock shows.
+                # A decision is over after its duration by the monotonic clock, whatever the brokers' clock shows.
                 is_over = decision.decision_id in self._over
                 self._newest[key] = replace(received, throttled_until_ms=now_ms) if is_over else received
         ends_ms: dict[str, int] = dict.fromkeys((decision.principal for decision in decisions), now_ms)
@@ -106,7 +106,7 @@ class Planner:
         return ends_ms
 
     def in_force(self, now_ms: int, leases: Iterable[Lease]) -> list[ThrottleDecision]:
-        """Return the decisions in force, in order; forget all others."""
+        """Return the decisions in force, in order. Forget all others."""
         found: list[ThrottleDecision] = []
         for key, each in list(self._newest.items()):
             end_ms = self._deadlines.end_ms(each.decision_id, each.throttled_until_ms, now_ms)
@@ -121,14 +121,14 @@ class Planner:
         return found
 
     def plan(self, decision: ThrottleDecision, known: Known, now_ms: int) -> LeasePlan:
-        """Plan the leases of a decision in force; notify if it is skipped."""
+        """Plan the leases of a decision in force. Notify if it is skipped."""
         what = self._plan(decision, known, now_ms)
         if what.skipped:
             self.skip(decision, what.skipped, now_ms)
         return what
 
     def skip(self, decision: ThrottleDecision, why: str, now_ms: int) -> None:
-        """Notify of a decision that is not enforced in full, once for each reason."""
+        """Notify of a decision that is not enforced in full, once per reason."""
         if (decision.decision_id, why) not in self._notified:
             if len(self._notified) >= _MAX_REMEMBERED:
                 self._notified.clear()
@@ -137,7 +137,7 @@ class Planner:
 
     def _plan(self, decision: ThrottleDecision, known: Known, now_ms: int) -> LeasePlan:
         if not may_touch(decision.principal, self._options.never):
-            return LeasePlan(skipped="the principal is on the list of those never touched")
+            return LeasePlan(skipped="the principal is never throttled (--never, or a default)")
         if known.releases.covers(decision.principal, now_ms):
             return LeasePlan(skipped="a release order (--release) is in force")
         chosen = self._choose(decision, known)
@@ -156,7 +156,7 @@ class Planner:
         return LeasePlan(extend, take, chosen.why, skipped)
 
     def _choose(self, decision: ThrottleDecision, known: Known) -> Targets:
-        """Choose levers from the strongest down until they suffice; give the reason against the others."""
+        """Choose levers, strongest first, until they suffice. Give the reason against each lever not chosen."""
         limits = TargetLimits(
             narrow=self._options.narrow,
             shared_client_ids=self._options.shared_client_ids,
@@ -192,6 +192,6 @@ class Planner:
 
 def _is_extended(lease: Lease, decision: ThrottleDecision, chosen: Targets) -> bool:
     is_wanted = lease.target in chosen.targets or lease.target.entity.client_id in decision.client_ids
-    # A decision that is read again after a restart extends no lease.
+    # If the same decision is read again after a restart, it extends no lease.
     is_other = lease.decision_id != decision.decision_id
     return is_wanted and is_other and lease.state != "restoring" and lease.until_ms < decision.throttled_until_ms

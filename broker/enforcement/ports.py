@@ -1,4 +1,4 @@
-"""The enforcer's interfaces: decisions, a log, the lease store and a lock."""
+"""The interfaces through which the enforcer gets decisions, a log, the lease store and a lock."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,28 +9,28 @@ from broker.enforcement.model import EnforcementRecord, LeaseRecord, LeverName, 
 
 
 class DecisionSource(Protocol):
-    """A source of decisions. `bad_rows` were skipped at the last call: incomplete, or dated far ahead."""
+    """A source of decisions. The last call skipped `bad_rows`, which are incomplete or dated far ahead."""
 
     bad_rows: int
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         """Return the newest decision per principal (and broker), even if expired.
 
-        None if none is new, unless `again`.
+        Return none if nothing was written since the last call, unless `again` is set.
         """
 
     def has_news(self) -> bool:
-        """Whether something was written since `newest`: true once per write, false if unknown. Cheap."""
+        """Whether something was written since `newest`: true once per write, false if unknown. This check is cheap."""
 
 
 class ActionLog(Protocol):
     """The table `enforcement_actions`."""
 
     def append(self, records: Sequence[EnforcementRecord]) -> None:
-        """Append all or none; raise if they are not durable."""
+        """Append all records or none. Raise an error unless they are durable."""
 
     def read(self) -> list[EnforcementRecord]:
-        """Return all, in the order written."""
+        """Return all records in the order written."""
 
     def has_changed(self) -> bool:
         """Whether others have written since `read`."""
@@ -40,30 +40,30 @@ class LeaseStore(Protocol):
     """Stores what is needed to end leases without the tables; see `LeaseTopic`."""
 
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
-        """Return the newest record of each lease, and the orders; `again` rereads to the end."""
+        """Return the newest record of each lease, and the orders. `again` rereads everything."""
 
     def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
-        """Store records; raise if they are not durable."""
+        """Store records. Raise an error unless they are durable."""
 
     def drop(self, lease_ids: Sequence[str]) -> None:
-        """Remove leases that are over."""
+        """Remove leases that have ended."""
 
 
 class Lock(Protocol):
-    """Mutual exclusion of enforcers; `times_taken` grows if another enforcer may have held it between two checks."""
+    """Makes only one enforcer active. `times_taken` grows if another may have held the lock between two checks."""
 
     times_taken: int
 
     def is_held(self) -> bool:
-        """Whether we hold it, as last known; never blocks."""
+        """Whether we hold the lock, as last known. This never blocks."""
 
     def confirm(self) -> bool:
-        """Ask whether we still hold it; blocks."""
+        """Ask whether we still hold the lock. This blocks."""
 
 
 @dataclass(frozen=True)
 class EnforcerPorts:
-    """The connections of an enforcer; `others` returns the targets of other enforcers' leases, None if unknown."""
+    """The connections of an enforcer. `others` returns the targets of other enforcers' leases, or None if unknown."""
 
     decisions: DecisionSource
     log: ActionLog

@@ -1,7 +1,8 @@
 """Carries out decisions through levers, and ends each lease in time.
 
-The enforcer logs every change in the lease topic and in the table before it changes the brokers, and again afterwards,
-so a new enforcer finds the leases of one that was killed. If anything fails, leases end (fail open), and none is taken.
+The enforcer logs every change in the lease topic and in the table before it changes the brokers, and logs the outcome
+afterwards. If an enforcer is killed, the next one therefore finds its leases. If anything fails, the enforcer fails
+open: leases end, and it takes no new ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ _MAX_STRAY_ALERTS = 10
 
 
 class Enforcer:
-    """Reconciles the brokers with decisions. Not thread-safe. `name` identifies this process in the log."""
+    """Reconciles the brokers with decisions. It is not thread-safe. `name` identifies this process in the log."""
 
     def __init__(
         self,
@@ -63,9 +64,9 @@ class Enforcer:
         return bool(self._active)
 
     def reconcile(self) -> None:
-        """Take, extend and end leases as decisions and deadlines require. Leases that are due end before any error.
+        """Take, extend and end leases as decisions and deadlines require. Due leases end even if an error follows.
 
-        Raises EnforcerLockError if Kafka refuses us the lock; all other errors are safe to retry.
+        Raises EnforcerLockError if Kafka refuses the lock. All other errors are safe to retry.
         """
         if not self._holds_lock():
             return
@@ -82,20 +83,20 @@ class Enforcer:
             raise failure
 
     def has_news(self) -> bool:
-        """Whether new decisions may have come; true once per version of the table, even if it can't be read."""
+        """Whether new decisions may have come: true once per version of the table, even if the table can't be read."""
         return self._ports.decisions.has_news()
 
     def end_due(self) -> None:
-        """End leases that are due without the tables, while `reconcile` backs off."""
+        """End due leases without reading the tables, while `reconcile` backs off."""
         if not self._holds_lock():
             return
-        # A deleted topic must not delay leases that are due.
+        # A deleted topic must not delay the end of due leases.
         self._advance([])
         self._registry.read_orders()
         self._advance([])
 
     def end_all(self, why: str) -> list[Lease]:
-        """End every lease before a stop; return those that could not be ended."""
+        """End every lease before a stop; return the leases that could not be ended."""
         if self._active and self._ports.lock.is_held():
             self._planner.clear()
             self._work([], [lease.to("restoring") for lease in self._registry.leases.values()], why)
@@ -105,7 +106,7 @@ class Enforcer:
         return list(self._registry.leases.values())
 
     def alert(self, why: str) -> None:
-        """Log a warning and notify of it."""
+        """Log a warning, and send it as a notice."""
         now_ms = self._clock_ms()
         if self._active:
             self._registry.record_alert(why, now_ms)
@@ -116,14 +117,14 @@ class Enforcer:
             self._stand_by()
             return False
         if not self._active or self._times_taken != self._ports.lock.times_taken:
-            # Another enforcer may have changed anything meanwhile.
+            # Another enforcer may have changed leases meanwhile.
             self._planner.clear()
             self._take_over()
         return True
 
     def _stand_by(self) -> None:
         if self._active is not False:
-            lost = "lost the lock" if self._active else "another enforcer holds the lock, or it is not given yet"
+            lost = "lost the lock" if self._active else "another enforcer holds the lock, or Kafka has not assigned it"
             self._notify(Notice(self._clock_ms(), "lock", f"{lost}: waiting"))
         self._active = False
         self._registry.clear()
@@ -131,7 +132,7 @@ class Enforcer:
 
     def _take_over(self) -> None:
         self._registry.load()
-        # The last holder may have died between two steps.
+        # The last holder of the lock may have died between two steps.
         self._steps.unverified = set(self._registry.leases)
         self._active = self._is_new = True
         self._times_taken = self._ports.lock.times_taken
@@ -140,7 +141,7 @@ class Enforcer:
         )
 
     def _write_ahead(self) -> list[LeaseReason]:
-        """Log new and extended leases before the brokers change; return them with reasons."""
+        """Log new and extended leases before the brokers change; return these leases with reasons."""
         found = self._registry.refresh()
         self._steps.unverified |= {lease.target for lease in found}
         now_ms = self._clock_ms()
@@ -154,7 +155,7 @@ class Enforcer:
         self._shorten(ends_ms, now_ms)
         fresh, longer = self._plan(now_ms)
         if not (fresh or longer) or not self._ports.lock.confirm():
-            # The lock is lost or Kafka does not answer: the next reconciliation retries.
+            # The lock is lost or Kafka does not answer. The next reconciliation retries.
             return []
         logged = [*fresh, *((lease, "still over its quota") for lease in longer)]
         self._registry.write_ahead(logged, now_ms)
@@ -163,7 +164,7 @@ class Enforcer:
         return logged
 
     def _shorten(self, ends_ms: Mapping[str, int], now_ms: int) -> None:
-        """Shorten leases that end after their principal's throttle; their next step changes the brokers."""
+        """Shorten leases that would end after their principal's throttle. This does not change the brokers yet."""
         leases = [
             lease.ending(ends_ms[lease.principal], now_ms)
             for lease in self._registry.leases.values()
@@ -206,12 +207,12 @@ class Enforcer:
         return found
 
     def _clear_strays(self) -> None:
-        """Remove our settings that belong to no lease; alert of others' once each."""
+        """Remove our settings that belong to no lease. Alert once of each such setting that may be an operator's."""
         others = self._ports.others()
         if others is None or not self._ports.lock.confirm():
             return
         found, _ = clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms())
-        # Our own that could not be removed are retried.
+        # Settings of ours that could not be removed are tried again later.
         foreign = [each for each in found if each.remove is None and each.target not in others]
         for stray in [each for each in foreign if each.command not in self._alerted_strays][:_MAX_STRAY_ALERTS]:
             self._alerted_strays.add(stray.command)
@@ -226,12 +227,12 @@ class Enforcer:
             )
 
     def _advance(self, promised: list[LeaseReason]) -> None:
-        """Take the next step of leases that were just logged, are due, or are unverified."""
+        """Take the next step of each lease that was just logged, is due, or is unverified."""
         now_ms = self._clock_ms()
         names = {lease.target for lease, _ in promised}
         rest = [lease for lease in self._registry.leases.values() if lease.target not in names]
         if self._verify.is_due():
-            # Someone else may have changed our values.
+            # Verify all leases, because someone else may have changed our values.
             self._steps.unverified |= {lease.target for lease in rest}
         rest = [self._ended_if_due(lease, now_ms) for lease in rest if self._steps.may_try(lease.target)]
         changed = [lease for lease in rest if lease.state != "in_force" or lease.target in self._steps.unverified]
@@ -247,16 +248,16 @@ class Enforcer:
         if self._registry.known().releases.covers(lease.principal, now_ms):
             return lease.to("restoring")
         if lease.is_due(now_ms) or self._deadlines.end_ms(lease.decision_id, lease.until_ms, now_ms) <= now_ms:
-            # The monotonic clock may reach the end before the brokers' clock: the lease must not come back.
+            # The monotonic clock may reach the end before the brokers' clock does. The lease must not come back then.
             return replace(lease.to("restoring"), until_ms=min(lease.until_ms, now_ms))
         return lease
 
     def _work(self, promised: list[LeaseReason], changed: list[Lease], order: str = "") -> None:
-        """Change the brokers; log intents and outcomes if the log can be written."""
+        """Change the brokers. Log intents and outcomes if the log can be written."""
         if not self._ports.lock.confirm():
             return
         now_ms = self._clock_ms()
-        # Step 1. Log intents to end. Leases end even if the log can't be written; a later flush writes it.
+        # Step 1. Log intents to end. If the log can't be written, leases still end, and a later flush writes it.
         news = [
             (lease, order or ("its time is over" if lease.is_due(now_ms) else "released by order"))
             for lease in changed

@@ -1,4 +1,4 @@
-"""`pid-quota enforce --release…`, the kill switch: writes an order that any running enforcer obeys."""
+"""The kill switch, `pid-quota enforce --release…`: writes an order that the running enforcer obeys."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _MAX_NAMED = 10
 
 @dataclass(frozen=True)
 class Release:
-    """A release. `enforcer` gets no decisions. `report` is called with the throttles ended and their total."""
+    """Releases principals. `enforcer` gets no decisions. `report` gets the throttles ended and their total."""
 
     enforcer: Enforcer
     levers: Mapping[LeverName, Lever]
@@ -33,14 +33,15 @@ class Release:
     report: Callable[[float, float], None] = lambda _done, _total: None
 
     def run(self, principal: str | None, pause_ms: int, stop: threading.Event) -> None:
-        """End the throttle of a principal, or of all, and block new ones for a while.
+        """End the throttle of a principal, or of all, and block new throttles for `pause_ms`.
 
-        A running enforcer obeys the order at its next reconciliation; if none does, this process gets the lock and ends
-        the leases itself. Neither needs the tables. Settings without a lease are removed if they are certainly ours.
+        A running enforcer obeys the order at its next reconciliation. If no enforcer runs, this process gets the lock
+        and ends the leases itself. Neither needs the tables. Settings without a lease are removed if they are certainly
+        ours.
 
         Raises:
             LeaseStoreError: If the order can't be written to the lease topic.
-            EnforceError: If leases are still open after a minute, or something else holds the principal.
+            EnforceError: If leases are still open after a minute, or another setting still throttles the principal.
         """
         now_ms = self.clocks.now_ms()
         why = "released by order" if principal else "all released by order"
@@ -60,7 +61,7 @@ class Release:
             self.notify(Notice(order.recorded_at_ms, "alert", why))
 
     def _open_leases(self, principal: str | None) -> list[Lease]:
-        """Return a principal's open leases, or all, independently of the enforcer's own state."""
+        """Return the open leases of a principal or of all, read anew instead of from the enforcer's state."""
         records: list[EnforcementRecord] = [*self.store.read()]
         # The lease topic has every open lease, unless it was recreated.
         with suppress(TableError):
@@ -79,7 +80,7 @@ class Release:
                     f"not ended yet: {targets}. The order holds: check that the brokers answer, and repeat the command"
                 )
                 raise EnforceError(msg)
-            # This ends leases with or without tables.
+            # This ends leases even if the tables can't be read.
             with suppress(TableError, LeaseStoreError):
                 self.enforcer.reconcile()
             left = self._open_leases(principal)
@@ -87,7 +88,8 @@ class Release:
     def _require_free(self, principal: str | None) -> None:
 
         def counts(stray: Stray) -> bool:
-            # A running enforcer may watch its canary, and would take us for a reconciler. A canary slows nobody.
+            # Leave a canary alone: it slows nobody, and a running enforcer that watches it would take us for a
+            # reconciler.
             user = stray.target.entity.user
             return user != CANARY if principal is None else user == user_of(principal)
 

@@ -1,4 +1,4 @@
-"""Takes the next step of each lease: compares it with the brokers first, and retries transient failures."""
+"""Takes the next step of each lease, after comparing the lease with the brokers. It retries transient failures."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -11,13 +11,13 @@ from broker.errors import BrokerError, RequestNotAllowedError, RequestRefusedErr
 
 _BACKOFF_MS = (250, 500, 1_000, 2_000, 5_000, 15_000)
 _STATES: Mapping[StepName, LeaseState] = {"confirm": "in_force", "close": "restored", "relinquish": "relinquished"}
-"""States after steps that change nothing on the brokers."""
+"""State of a lease after each step that changes nothing on the brokers."""
 
 LeaseReason = tuple[Lease, str]
 
 
 class LeaseSteps:
-    """Takes steps. A failure for one target does not stop the others."""
+    """Takes steps of leases. A failure for one target does not affect the others."""
 
     def __init__(self, levers: Mapping[LeverName, Lever], clocks: Clocks, notify: Callable[[Notice], None]) -> None:
         self._levers, self._clocks, self._notify = levers, clocks, notify
@@ -28,11 +28,11 @@ class LeaseSteps:
         """Targets of leases that may differ from the brokers' settings."""
 
     def may_try(self, target: Target) -> bool:
-        """Whether a target is not backing off."""
+        """Whether to try a target now: it has no failure to back off from."""
         return self._retry_at.get(target, 0) <= self._clocks.steady_ms()
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Return the lease to take, or the reason against it; the reason is empty if the brokers do not answer."""
+        """Return the lease to take, or the reason against it. The reason is empty if the brokers do not answer."""
         try:
             return self._levers[target.lever].new_lease(decision, target, now_ms)
         except BrokerError as error:
@@ -72,7 +72,7 @@ class LeaseSteps:
         if error is None:
             self._reset_backoff(lease.target)
             if change.is_set and lease.state == "in_force":
-                # Only the end moved, which is already logged.
+                # Only the end of the lease moved, which is already logged.
                 return []
             return [(lease.to("in_force" if change.is_set else "restored"), why)]
         if change.is_set and lease.state == "applying" and isinstance(error, RequestRefusedError):
@@ -98,7 +98,7 @@ class LeaseSteps:
 
 
 def for_each_canary(levers: Mapping[LeverName, Lever], call: Callable[[Canary], None]) -> None:
-    """Call with the canary of each lever, where the brokers answer."""
+    """Call a function with each lever's canary. Skip levers whose brokers do not answer."""
     for canary in [lever.canary for lever in levers.values() if lever.canary is not None]:
         with suppress(BrokerError):
             call(canary)
@@ -110,9 +110,9 @@ def clear_strays(
     now_ms: int,
     counts: Callable[[Stray], bool] = lambda _: True,
 ) -> tuple[list[Stray], list[BrokerError]]:
-    """Remove those settings without a lease that `counts` selects and that are certainly ours.
+    """Remove settings without a lease, if `counts` selects them and they are certainly ours.
 
-    Return the rest of these, and the errors of levers whose brokers do not answer.
+    Return the selected settings that remain, and the errors of levers whose brokers do not answer.
     """
     left: list[Stray] = []
     errors: list[BrokerError] = []

@@ -8,7 +8,7 @@ _EVERY_MS = 5_000
 
 
 class StreamWatch:
-    """Alerts once when a problem begins and once when it ends; pauses of writes up to `silence_ms` are normal."""
+    """Alerts once when a problem begins and once when it ends. Pauses of writes up to `silence_ms` are normal."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class StreamWatch:
         self._is_wrong = {"stream": False, "clock": False}
 
     def check(self, now_ms: int) -> None:
-        """Check if the last check is 5 s old."""
+        """Check, at most every 5 s."""
         if self._next_ms - _EVERY_MS <= now_ms < self._next_ms:
             return
         self._next_ms = now_ms + _EVERY_MS

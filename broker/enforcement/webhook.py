@@ -1,6 +1,6 @@
 """Posts notices to an HTTP endpoint from a background thread, so that enforcement never waits for it.
 
-Each POST batches the notices since the last one, so many decisions make few requests.
+Each POST contains all notices since the last one, so many decisions make few requests.
 """
 
 import hashlib
@@ -37,10 +37,10 @@ EVENTS: Mapping[NoticeAction, str] = MappingProxyType(
         "alert": "ALERT",
     }
 )
-"""Event by notice. FAIL_OPEN: a decision that is not enforced, so its principal is not throttled."""
+"""Event by action of a notice. FAIL_OPEN means that a decision is not enforced, so its principal is not throttled."""
 
 LooksLike = Callable[[Collection[str]], Mapping[str, str]]
-"""Returns the likely causes by principal, such as `likely deploy, else leak`; unknown ones are missing."""
+"""Returns likely causes by principal, such as `likely deploy, else leak`, without principals of unknown cause."""
 
 THROTTLED_PAGE = "docs/throttled.md"
 
@@ -53,7 +53,7 @@ _CLOSE_S = 10.0
 
 
 class Webhook:
-    """Sends notices in order, each at least once or not at all; dropped ones are counted and reported."""
+    """Sends notices in order and at least once. Notices that can't be sent are dropped, counted and reported."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Webhook:
         pause_s: float = _PAUSE_S,
         retry_s: tuple[float, ...] = _RETRY_S,
     ) -> None:
-        """Check the URL; sending starts when the context is entered.
+        """Check the URL. Sending starts when the context is entered.
 
-        Only the URL's host is ever shown, since path and query may be secret. `key` signs each POST (HMAC-SHA256).
+        Messages show only the URL's host, because path and query may be secret. `key` signs each POST (HMAC-SHA256).
         """
         self._url = _endpoint(url)
         self._http = _client(self._url)
@@ -89,7 +89,7 @@ class Webhook:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Send what is left, for at most 10 s."""
+        """Send the remaining notices, for at most 10 s."""
         self._ending.set()
         self._thread.join(_CLOSE_S)
         self._http.clear()
@@ -98,7 +98,7 @@ class Webhook:
             self._warn(f"webhook {self._url.hostname}: notices not sent before the enforcer stopped: {left}")
 
     def enqueue(self, notice: Notice) -> None:
-        """Queue a notice; never blocks."""
+        """Queue a notice. This never blocks."""
         event = EVENTS.get(notice.action)
         if event is None:
             return
@@ -110,7 +110,7 @@ class Webhook:
 
     def _run(self) -> None:
         while True:
-            # Only this thread takes notices.
+            # No other thread takes notices, so none of them vanishes meanwhile.
             batch = [self._waiting.get_nowait() for _ in range(min(self._waiting.qsize(), _MAX_IN_A_POST))]
             if batch:
                 self._deliver(batch)
@@ -123,7 +123,7 @@ class Webhook:
         causes = self._looks_like({event["principal"] for event in throttles})
         for event in throttles:
             event["looks_like"] = causes.get(event["principal"])
-        # The same body at each attempt: receivers deduplicate by delivery_id.
+        # All attempts send the same body, so that receivers can deduplicate by delivery_id.
         body = json.dumps(
             {"source": "pid-quota", "delivery_id": uuid.uuid4().hex, "dropped": self.dropped, "events": batch}
         ).encode()
@@ -138,8 +138,8 @@ class Webhook:
             self._drop(len(batch), reason)
 
     def _post(self, body: bytes) -> tuple[str, bool]:
-        """POST once; return the failure (empty if none), and whether retrying is pointless."""
-        # Signed with the body, per attempt: receivers can reject replays.
+        """POST once. Return the failure, empty if there is none, and whether retrying is pointless."""
+        # The signature of each attempt covers time and body, so that receivers can reject replays.
         timestamp = str(round(time.time()))
         signature = hmac.new(self._key, f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
         headers = {
@@ -149,7 +149,8 @@ class Webhook:
             SIGNATURE_HEADER: f"sha256={signature}",
         }
         try:
-            # Redirects are not followed: signed notices go to no other host. Answers are not read: they may not end.
+            # Redirects are not followed, so signed notices reach no other host. Answers are not read, because they may
+            # not end.
             answer = self._http.request(
                 "POST", self._url.geturl(), body, headers=headers, redirect=False, preload_content=False
             )
@@ -162,13 +163,13 @@ class Webhook:
     def _drop(self, count: int, reason: str) -> None:
         with self._lock:
             before, self.dropped = self.dropped, self.dropped + count
-        # Warn at each power of ten only.
+        # Warn only at each power of ten.
         if count > 1 or len(str(before)) != len(str(self.dropped)) or not before:
             self._warn(f"webhook {self._url.hostname}: {reason}; notices dropped so far: {self.dropped}")
 
 
 def _client(url: SplitResult) -> urllib3.PoolManager:
-    """Return a client, by the proxy of HTTP_PROXY or HTTPS_PROXY unless NO_PROXY names the host."""
+    """Return a client that uses the proxy of HTTP_PROXY or HTTPS_PROXY, unless NO_PROXY names the host."""
     proxies = getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all")
     settings: dict[str, Any] = {"timeout": _TIMEOUT_S, "retries": False}
@@ -177,7 +178,7 @@ def _client(url: SplitResult) -> urllib3.PoolManager:
     try:
         parsed = urllib3.util.parse_url(proxy if "://" in proxy else f"http://{proxy}")
         login = urllib3.make_headers(proxy_basic_auth=parsed.auth) if parsed.auth else None
-        # Leave out the login, which an error might show.
+        # Remove the login from the URL, which an error might show.
         return urllib3.ProxyManager(parsed._replace(auth=None).url, proxy_headers=login, **settings)
     except urllib3.exceptions.HTTPError as error:
         msg = f"the proxy of {url.scheme.upper()}_PROXY can't be used for the webhook: write http://host:port"
@@ -185,7 +186,7 @@ def _client(url: SplitResult) -> urllib3.PoolManager:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the root cause of an error: the other errors may show the URL."""
+    """Return the root cause of an error, because the other errors may show the URL."""
     while error.__cause__ is not None:
         error = error.__cause__
     return f"{type(error).__name__}: {error}" if isinstance(error, OSError) else type(error).__name__

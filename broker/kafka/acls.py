@@ -1,4 +1,4 @@
-"""Lists, creates and deletes ACLs of a cluster one by one, never by a filter that matches several."""
+"""Lists, creates and deletes ACLs of a cluster. Each filter of a deletion matches exactly one ACL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ ANY_HOST = "*"
 EVERYONE = "User:*"
 USER = "User:"
 AUTHORIZER = "authorizer.class.name"
-"""Setting with the class of a broker's authorizer; empty without one."""
+"""Setting that names the class of a broker's authorizer; empty without an authorizer."""
 
 _ALLOW_WITHOUT_ACL = "allow.everyone.if.no.acl.found"
-# These authorizers deny access without that setting.
+# These authorizers deny access by default, if `allow.everyone.if.no.acl.found` is not set.
 _AUTHORIZERS = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",
@@ -42,7 +42,7 @@ class AclResource(IntEnum):
 
 @dataclass(frozen=True)
 class Acl:
-    """An ACL. `name` may be a prefix or `*`. `operation` is `other` if we neither set nor evaluate it."""
+    """An ACL. `name` may be a prefix or `*`. `operation` is `other` for operations that pid-quota does not use."""
 
     resource: AclResource
     name: str
@@ -60,7 +60,7 @@ class Acls:
         self._admin = admin
 
     def find(self, resource: AclResource, operation: str | None = None, principal: str | None = None) -> list[Acl]:
-        """Return all ACLs on resources of a type, of all patterns and hosts; none if brokers have no authorizer."""
+        """Return all ACLs on resources of a type, with any pattern and host; none if brokers have no authorizer."""
         answer = self._describe(resource, operation, principal)
         if answer.error_code == SecurityDisabledError.errno:
             return []
@@ -82,7 +82,7 @@ class Acls:
         return frozenset(found)
 
     def allows_without_acl(self) -> bool | None:
-        """Whether access is allowed when no ACL matches; None if the brokers hide it, disagree, or refuse."""
+        """Whether access is allowed when no ACL matches; None if the brokers hide this, disagree, or refuse."""
         try:
             brokers = with_retries(self._admin.brokers)
             found = {allows_without_acl(self._admin.broker_settings(each)) for each in brokers}
@@ -91,13 +91,13 @@ class Acls:
         return found.pop() if len(found) == 1 else None
 
     def create(self, acls: Sequence[Acl]) -> None:
-        """Create ACLs, in this order; those that exist stay."""
+        """Create ACLs in this order, except existing ones."""
         creations = [CreateAclsRequest.AclCreation(*_fields(each)) for each in acls]
         for result in self._admin.ask(CreateAclsRequest(creations=creations)).results:
             self._admin.require_no_error(result)
 
     def delete(self, acls: Sequence[Acl]) -> None:
-        """Delete exactly these ACLs, in this order; those that do not exist are skipped."""
+        """Delete exactly these ACLs in this order, except missing ones."""
         filters = [DeleteAclsRequest.DeleteAclsFilter(*_fields(each)) for each in acls]
         for result in self._admin.ask(DeleteAclsRequest(filters=filters)).filter_results:
             self._admin.require_no_error(result)
@@ -119,9 +119,9 @@ class Acls:
 
 
 def allows_without_acl(settings: Mapping[str, Mapping[str, Any]]) -> bool | None:
-    """Whether a broker's settings allow access when no ACL matches; None if they do not show it.
+    """Whether a broker's settings allow access when no ACL matches; None if they don't show this.
 
-    Kafka hides the value of `allow.everyone.if.no.acl.found`, which is a plugin's, but not that it is set.
+    `allow.everyone.if.no.acl.found` is a setting of a plugin. Kafka shows that it is set, but hides its value.
     """
     setting = settings.get(_ALLOW_WITHOUT_ACL)
     if setting is None:
@@ -142,7 +142,7 @@ def _acl(resource: AclResource, found: Any, entry: Any) -> Acl:
 
 
 def _fields(acl: Acl) -> tuple[int, str, int, str, str, int, int]:
-    # In the protocol's order, also of the filter that matches only this ACL.
+    # The protocol has this order in ACLs and in filters. As a filter, these fields match only this ACL.
     pattern, operation, permission = _PATTERNS[acl.pattern], _OPERATIONS[acl.operation], _PERMISSIONS[acl.permission]
     return acl.resource, acl.name, pattern, acl.principal, acl.host, operation, permission
 

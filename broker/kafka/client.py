@@ -1,6 +1,6 @@
-"""An admin client with our errors for requests that librdkafka lacks or parses too strictly.
+"""An admin client for requests that librdkafka lacks or parses too strictly. It raises the errors of this package.
 
-It wraps kafka-python's client; only this file uses that library's private names.
+It wraps kafka-python's client. Only this file uses that library's private names.
 """
 
 import socket
@@ -27,7 +27,7 @@ _LOGIN_S = 5.0
 _ATTEMPTS = 6
 _RETRY_S = 1.0
 _THROTTLED_S = 3.0
-"""Exceeds a broker's throttle of a request: one quota window, 1 s by default."""
+"""Longer than a broker throttles one request, which is a quota window: 1 s by default."""
 _PAUSE_S = 0.05
 _Answer = TypeVar("_Answer")
 
@@ -36,7 +36,7 @@ class RawAdmin(KafkaAdminClient):
     """kafka-python's admin client, with a method that sends any request. It raises the library's own errors."""
 
     def __init__(self, **settings: Any) -> None:
-        """Connect; on failure close the client, because the library leaks its thread."""
+        """Connect. On failure, close the client, because the library would leak its thread."""
         servers = settings["bootstrap_servers"]
         _probe(servers.split(",") if isinstance(servers, str) else servers)
         try:
@@ -57,14 +57,14 @@ class RawAdmin(KafkaAdminClient):
             try:
                 return await self._manager.send(request, node_id)
             except NodeNotReadyError:
-                # While our user is throttled, the library refuses to send.
+                # While this user is throttled, the library refuses to send.
                 if time.monotonic() > give_up_at:
                     raise
                 await self._net.sleep(_PAUSE_S)
 
 
 class KafkaAdmin(Closing):
-    """Sends requests for the `purpose`, and connects for the first one; with `reconnects`, also after a failure.
+    """Sends requests for a `purpose`. It connects at the first request and, with `reconnects`, again after a failure.
 
     All requests raise BrokerUnreachableError if no broker answers, RequestNotAllowedError if a right is missing, and
     RequestRefusedError if Kafka refuses for another reason.
@@ -78,7 +78,7 @@ class KafkaAdmin(Closing):
         *,
         reconnects: bool = False,
     ) -> None:
-        # A broker that does not answer the first connection in this time never does.
+        # A broker that does not answer the first connection within this time never does.
         limits = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": min(timeout_ms, TIMEOUT_MS)}
         self._settings: dict[str, Any] = {"client_id": "pid-quota", **settings, **limits}
         self._purpose, self._reconnects = purpose, reconnects
@@ -111,7 +111,7 @@ class KafkaAdmin(Closing):
             raise self._purpose.from_error(error, servers) from error
 
     def _require_login(self) -> None:
-        """Raise LoginRefusedError if the brokers refuse the login, which kafka-python can't tell from a lost broker."""
+        """Raise LoginRefusedError if the brokers refuse the login. kafka-python reports this like a lost connection."""
         with suppress(BrokerUnreachableError):
             admin_client(librdkafka_of(self._settings)).metadata(_LOGIN_S)
 
@@ -126,10 +126,10 @@ class KafkaAdmin(Closing):
             raise error
 
     def brokers(self, *, up_only: bool = True) -> dict[int, str]:
-        """Return the hosts of the brokers that are up, by id. One that was killed counts as up for about 9 s."""
+        """Return the hosts of the brokers that are up, by id. A killed broker counts as up for about 9 s."""
         cluster = self.call(lambda client: client.describe_cluster())
         up = [each for each in cluster["brokers"] if not (up_only and each.get("is_fenced"))]
-        # Before Kafka 2.8 the answer comes from metadata, which names the id differently.
+        # Before Kafka 2.8, kafka-python answers from metadata, in which the id has another name.
         return dict(sorted((int(each.get("broker_id", each.get("node_id"))), str(each.get("host"))) for each in up))
 
     def broker_settings(self, broker_id: int) -> Mapping[str, Mapping[str, Any]]:
@@ -140,7 +140,7 @@ class KafkaAdmin(Closing):
         return settings
 
     def require_setting(self, broker_id: int, name: str) -> Mapping[str, Any]:
-        """Return a described setting; raise if this user may not see it."""
+        """Return a described setting; raise an error if this user may not see it."""
         found = self.broker_settings(broker_id)
         if name not in found:
             msg = f"broker {broker_id} does not show {name}: grant DESCRIBE_CONFIGS on the cluster"
@@ -161,7 +161,7 @@ class KafkaAdmin(Closing):
 
 
 def with_retries(ask: Callable[[], _Answer], wait: Callable[[float], None] = time.sleep) -> _Answer:
-    """Retry for 5 s, because the client may pick a broker that has just died."""
+    """Retry for 5 s, because the client may choose a broker that has just died."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return ask()
@@ -171,7 +171,7 @@ def with_retries(ask: Callable[[], _Answer], wait: Callable[[float], None] = tim
 
 
 def _probe(servers: list[str]) -> None:
-    """Fail fast if no server listens: kafka-python retries for ever and leaks a socket each time."""
+    """Raise an error if no server listens: kafka-python would retry forever and leak a socket each time."""
     for server in servers:
         host, _, port = server.strip().rpartition(":") if ":" in server else (server.strip(), "", _DEFAULT_PORT)
         try:

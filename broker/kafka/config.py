@@ -31,7 +31,7 @@ _JAVA = {
     "ssl.keystore.password": "ssl.keystore.password",
     "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
 }
-"""Java's names of the TLS settings. Certificates and keys are PEM, except a PKCS#12 keystore."""
+"""Java's names of the TLS settings. Certificates and keys are PEM, except in a PKCS#12 keystore."""
 _JAVA_PEM_KEYS = ("BEGIN PRIVATE KEY", "BEGIN ENCRYPTED PRIVATE KEY")
 _NOT_FOR_JAVA = ("ssl.crl.", "ssl.engine.", "ssl.cipher.", "ssl.curves.", "ssl.sigalgs.", "sasl.oauth", "sasl.kerberos")
 _NOT_FOR_KAFKA_PYTHON = (
@@ -50,18 +50,18 @@ _INSTEAD_OF_TOKENS = (
 
 @dataclass(frozen=True)
 class KafkaConfig:
-    """Settings of a client, under librdkafka's names. Never printed: they may hold a password."""
+    """Settings of a client, under librdkafka's names. They are never printed, because they may contain a password."""
 
     settings: dict[str, str] = field(repr=False)
 
     @classmethod
     def load(cls, bootstrap_servers: str, file: Path | None = None) -> "KafkaConfig":
-        """Read a file of settings, see `parse`."""
+        """Read a file of settings; see `parse`."""
         return cls.parse(bootstrap_servers, [] if file is None else _lines(file), str(file))
 
     @classmethod
     def parse(cls, bootstrap_servers: str, lines: Iterable[str], origin: str) -> "KafkaConfig":
-        """Read `name=value` lines (`#` begins a comment line), or those of a Java properties file."""
+        """Read lines `name=value` and comments that begin with `#`, or the lines of a Java properties file."""
         lines = list(lines)
         if is_java(lines):
             return cls(librdkafka_settings(lines, origin) | {"bootstrap.servers": bootstrap_servers})
@@ -120,7 +120,7 @@ class KafkaConfig:
             found["security_protocol"] = self.settings["security.protocol"].upper()
         if mechanism is not None:
             found["sasl_mechanism"] = mechanism
-        # librdkafka's default is https, too.
+        # librdkafka's default is also https.
         if self.settings.get("ssl.endpoint.identification.algorithm") == "none":
             found["ssl_check_hostname"] = False
         return found
@@ -136,7 +136,7 @@ class KafkaConfig:
             java["ssl.keystore.type"] = "PKCS12"
         chain, key = self._pem("ssl.certificate"), self._pem("ssl.key")
         if chain and key:
-            # Java takes certificate and key in one file, or inline.
+            # Java reads certificate and key from one file, or inline.
             if not any(begin in key for begin in _JAVA_PEM_KEYS):
                 msg = (
                     "the key of ssl.key.location is not in PKCS#8, which Spark's Kafka source needs: "
@@ -163,7 +163,7 @@ class KafkaConfig:
 
 
 def librdkafka_of(kafka_python: Mapping[str, object]) -> dict[str, str]:
-    """Return settings of kafka-python under librdkafka's names, as far as a login needs them."""
+    """Return those of kafka-python's settings that a login needs, under librdkafka's names."""
     names = {theirs: ours for ours, theirs in _KAFKA_PYTHON.items()}
     names |= {"security_protocol": "security.protocol", "sasl_mechanism": "sasl.mechanism"}
     found = {names[name]: str(value) for name, value in kafka_python.items() if name in names}
@@ -174,7 +174,7 @@ def librdkafka_of(kafka_python: Mapping[str, object]) -> dict[str, str]:
 
 
 def _unsupported(mechanism: str) -> KafkaConfigError:
-    # OAUTHBEARER, AWS_MSK_IAM: a token would have to be renewed in three clients.
+    # With OAUTHBEARER or AWS_MSK_IAM, three clients would have to renew a token.
     return KafkaConfigError(f"sasl.mechanisms={mechanism} is not supported: {_INSTEAD_OF_TOKENS}")
 
 

@@ -16,7 +16,7 @@ from broker.errors import (
 
 @dataclass(frozen=True)
 class Purpose:
-    """The subject of requests, such as `a client quota`, the rights they need, and what to check after a refusal."""
+    """What requests are about (such as `a client quota`), the rights they need, and what to check after a refusal."""
 
     one: str = "the cluster"
     rights: str = "DESCRIBE and DESCRIBE_CONFIGS"
@@ -31,7 +31,7 @@ class Purpose:
         return unreachable(servers, f"{type(error).__name__}: {error}")
 
     def from_code(self, code: int, message: str | None) -> BrokerError | None:
-        """Translate the error code of a response; None if it is none."""
+        """Translate the error code of a response; None if the code is no error."""
         if not code:
             return None
         error = for_code(code)
@@ -43,7 +43,7 @@ class Purpose:
         return self._refused(reason)
 
     def _not_allowed(self) -> RequestNotAllowedError:
-        # Kafka's own text is left out, because it differs each time.
+        # Leave out Kafka's own text, because it differs each time.
         needed = f"this user needs {self.rights} on the cluster"
         return RequestNotAllowedError(f"not authorised to read or change {self.one}: {needed}")
 

@@ -1,4 +1,4 @@
-"""Grants the rights of roles as ACLs, and takes them back."""
+"""Grants the rights of roles by ACLs, and revokes them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,9 +36,9 @@ class Grant:
         return f"{self.principal}: {self.right.words}"
 
     def command(self, servers: str, tool_option: str = "--add") -> str:
-        """Return the line of Kafka's own tool that grants the right, or takes it back with `--remove`.
+        """Return the command of Kafka's own tool that grants the right or, with `--remove`, revokes it.
 
-        Its user logs in by `--command-config FILE`, which the line leaves out.
+        The command lacks `--command-config FILE`, by which its user logs in.
         """
         words = ["kafka-acls.sh", "--bootstrap-server", servers, tool_option]
         words += ["--force"] if tool_option == "--remove" else []
@@ -56,8 +56,8 @@ class Grants:
 
     Args:
         config: confluent-kafka settings of a user with DESCRIBE and ALTER on the cluster.
-        denies_by_default: Whether brokers deny what no ACL allows. If not, or if that is unknown, an ACL on a resource
-            that others use would lock them out: these rights are skipped, and everybody has them anyway.
+        denies_by_default: Whether brokers deny what no ACL allows. If not, or if unknown, rights on shared resources
+            are skipped: an ACL for them would lock other users out, and every user has these rights anyway.
         with_holds: Whether the brokers run `pidquota.HoldAuthorizer`.
     """
 
@@ -73,19 +73,19 @@ class Grants:
         self._denies_by_default, self._with_holds = denies_by_default, with_holds
 
     def plan(self, principals: Mapping[Role, str]) -> list[Grant]:
-        """Return the rights of each role's principal that exist, are missing or would be skipped."""
+        """Return the rights of each role's principal: whether each exists, is missing or would be skipped."""
         found = {principal: self._bindings_of(principal) for principal in set(principals.values())}
         plan: dict[AclBinding, Grant] = {}
         for role, principal in principals.items():
             for right in RIGHTS[role]:
                 if self._with_holds or right is not HOLDS:
-                    # Roles may share a user, and need the same right for different reasons.
+                    # Several roles may have the same user, and need the same right for different reasons.
                     acl = binding_of(principal, right)
                     plan.setdefault(acl, Grant(principal, right, self._action(acl, right, found[principal])))
         return list(plan.values())
 
     def has_any(self, right: KafkaRight) -> bool:
-        """Whether any ACL matches the resource of a right: the first one denies it to everybody else."""
+        """Whether any ACL matches the resource of a right. The first ACL denies the resource to everybody else."""
         anybody: Any = None
         asked = AclBindingFilter(
             right.kind,
@@ -99,7 +99,7 @@ class Grants:
         return bool(_result(self._admin.describe_acls(asked, request_timeout=self._timeout_s), "can't read ACLs"))
 
     def create(self, plan: Sequence[Grant]) -> list[Grant]:
-        """Grant what is missing; return the plan with what was done."""
+        """Grant the missing rights; return the plan with the outcomes."""
         missing = [grant for grant in plan if grant.action == "missing"]
         if missing:
             answers = self._admin.create_acls(
@@ -110,7 +110,7 @@ class Grants:
         return [Grant(each.principal, each.right, "granted") if each in missing else each for each in plan]
 
     def remove(self, plan: Sequence[Grant]) -> list[Grant]:
-        """Take back what exists; return the plan with what was done."""
+        """Revoke the existing rights; return the plan with the outcomes."""
         existing = [grant for grant in plan if grant.action == "exists"]
         for grant in existing:
             (answer,) = self._admin.delete_acls(

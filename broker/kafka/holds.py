@@ -24,7 +24,7 @@ class HoldBindings(KafkaAdmin):
         super().__init__(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
         self._acls = Acls(self)
         self._made_s: dict[HoldBinding, float] = {}
-        """When we set each hold: a broker that has not learned of a new hold does not list it."""
+        """When we set each hold. A broker may not list a new hold yet."""
 
     def of_user(self, user: str) -> list[HoldBinding]:
         """Return the holds of a user, including expired ones and those set within 3 s."""
@@ -39,13 +39,13 @@ class HoldBindings(KafkaAdmin):
     def add(self, hold: HoldBinding) -> None:
         """Set a hold."""
         if hold.user in ("", "*", "ANONYMOUS"):
-            msg = f"a hold on user {hold.user!r} is never set: it would hold everybody, or the brokers"
+            msg = f"a hold on user {hold.user!r} is not allowed: it would hold everybody, or the brokers"
             raise RequestRefusedError(msg)
         self._acls.create([_acl(hold)])
         self._made_s[hold] = time.monotonic()
 
     def remove(self, holds: Collection[HoldBinding]) -> None:
-        """Remove holds; those that are gone are skipped."""
+        """Remove holds; skip holds that are gone."""
         if holds:
             self._acls.delete([_acl(hold) for hold in holds])
             for hold in holds:

@@ -7,7 +7,7 @@ from broker.errors import KafkaConfigError
 
 _OF_JAVA = ("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.")
 _NOT_OF_JAVA = ("ssl.keystore.location", "ssl.keystore.password")
-"""librdkafka has settings of these names, too; in Java they come with `ssl.keystore.type`."""
+"""librdkafka also has settings with these names. Java's come with `ssl.keystore.type`."""
 _SAME = {
     "client.id": "client.id",
     "security.protocol": "security.protocol",
@@ -34,7 +34,7 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def is_java(lines: Iterable[str]) -> bool:
-    r"""Whether settings are a Java client's: they contain a name that librdkafka does not have.
+    r"""Whether settings are those of a Java client: they contain a name that librdkafka lacks.
 
     Examples:
         >>> is_java(["sasl.mechanism: PLAIN", "sasl.jaas.config = x \\", " y;"]), is_java(["sasl.password=a"])
@@ -45,14 +45,14 @@ def is_java(lines: Iterable[str]) -> bool:
 
 
 def read_properties(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    r"""Yield names and values; handles continued lines, escapes, and the separators `=`, `:` and blank.
+    r"""Yield names and values. This handles continued lines, escapes, and the separators `=`, `:` and blank.
 
     Examples:
         >>> list(read_properties(["a = 1 \\", "   2", "! no", "b\\:c:3\\u00e9"]))
         [('a', '1 2'), ('b:c', '3é')]
     """
     waiting = ""
-    # The empty line ends a last line that is continued.
+    # An empty line ends the last line, if it is continued.
     for line in (*lines, ""):
         text = waiting + line.lstrip()
         if not waiting and (not text or text[0] in "#!"):
@@ -88,7 +88,7 @@ def _login(java: Mapping[str, str], origin: str) -> dict[str, str]:
     jaas = java.get("sasl.jaas.config")
     if jaas is None:
         return {}
-    # The error shows the class only.
+    # The error shows only the class, because the rest contains the password.
     found = re.match(r"\s*[\w.]*?(\w+LoginModule)\s", jaas)
     module = found[1] if found else "(none)"
     mechanism = java.get("sasl.mechanism", "GSSAPI")
@@ -116,7 +116,7 @@ def _stores(java: Mapping[str, str], origin: str) -> dict[str, str]:
     if "ssl.keystore.location" in java:
         location, kind = java["ssl.keystore.location"], java.get("ssl.keystore.type", "JKS").upper()
         if kind == "PEM":
-            # The file contains both.
+            # The file contains both certificate and key.
             settings |= {"ssl.certificate.location": location, "ssl.key.location": location}
         elif kind == "PKCS12":
             settings |= {"ssl.keystore.location": location}

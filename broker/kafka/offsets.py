@@ -24,14 +24,14 @@ _WAIT_S = 1.0
 
 @dataclass(frozen=True)
 class OldestRecord:
-    """The oldest record that a topic holds: None if it is empty; `is_first` tells that no record was deleted yet."""
+    """The oldest record in a topic; None if it is empty. `is_first` tells whether no record was deleted before it."""
 
     timestamp_ms: int | None
     is_first: bool
 
 
 def oldest_record(config: Mapping[str, str], topic: str) -> OldestRecord:
-    """Return the oldest record that an existing topic holds."""
+    """Return the oldest record in an existing topic."""
     with reading(config, topic, "first", _TIMEOUT_S) as (consumer, ranges):
         first = {number: low for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
@@ -48,13 +48,13 @@ def oldest_record(config: Mapping[str, str], topic: str) -> OldestRecord:
 
 
 def events_per_record(config: Mapping[str, str], topic: str) -> float:
-    """Return how many events the newest records of each partition hold on average; 1 for an empty topic."""
+    """Return the average number of events per record, from the newest records of each partition; 1 without records."""
     with reading(config, topic, "newest", _TIMEOUT_S) as (consumer, ranges):
         begins = {number: max(low, high - _NEWEST) for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, begin) for number, begin in begins.items()])
         left = sum(ranges[number][1] - begin for number, begin in begins.items())
         counts: list[int] = []
-        # Offsets of deleted records and transaction markers never arrive.
+        # No record arrives for the offsets of deleted records and transaction markers.
         while left > len(counts) and (messages := consumer.consume(left - len(counts), _WAIT_S)):
             counts += [count_events(each.value() or b"") for each in messages if each.error() is None]
     return sum(counts) / len(counts) if counts else 1.0

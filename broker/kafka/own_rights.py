@@ -1,4 +1,4 @@
-"""Asks the brokers which operations this user may perform (KIP-430). Changes nothing."""
+"""Asks the brokers which operations this user may perform (KIP-430), and changes nothing."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _PROBE = "-of-pid-quota-doctor"
-"""End of the name of a topic that does not exist: brokers deny it to whoever may not read all topics."""
+"""End of the name of a missing topic. Brokers deny access to it unless the user may read all topics."""
 _UNKNOWN = {
     "UNKNOWN_TOPIC_OR_PART",
     "LEADER_NOT_AVAILABLE",
@@ -28,11 +28,11 @@ _UNKNOWN = {
     "NOT_LEADER_FOR_PARTITION",
     "_TIMED_OUT",
 }
-"""Errors of topics and groups that do not exist, or of a young cluster: no right is known to be missing."""
+"""Errors for missing topics and groups, or of a new cluster. They don't show that a right is missing."""
 
 
 class OwnRights:
-    """The rights of the user that the settings log in."""
+    """The rights of the user in the client settings."""
 
     def __init__(self, settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self._settings, self._timeout_s = settings, timeout_s
@@ -51,7 +51,7 @@ class OwnRights:
                 found = asked.result().authorized_operations
             except KafkaException as error:
                 if "AUTHORIZATION" not in name_of(error):
-                    # It names a refused login, which librdkafka does not.
+                    # This reports a refused login, which librdkafka's error does not.
                     self._admin.metadata(self._timeout_s)
                     raise unreachable(self._settings["bootstrap.servers"], reason_of(error)) from error
                 found = None
@@ -93,7 +93,8 @@ class OwnRights:
 def operations_of(asked: "Future[Any]", servers: str) -> set[AclOperation]:
     """Return the operations on a topic or group: none if the broker refuses, all if they are not known yet.
 
-    A topic that does not exist has none to show. In a young cluster, topics and groups have no leader or coordinator.
+    Brokers show no operations of a missing topic. In a new cluster, topics and groups have no leader or coordinator
+    yet.
 
     Raises:
         BrokerUnreachableError: If no broker answers.
@@ -110,10 +111,10 @@ def operations_of(asked: "Future[Any]", servers: str) -> set[AclOperation]:
 
 
 def require_rights(settings: Mapping[str, str], role: Role, rights: Iterable[KafkaRight]) -> None:
-    """Check the rights that a command needs for a start.
+    """Check the rights that a command needs at its start.
 
     Raises:
-        RequestNotAllowedError: If rights are missing. It names all of them.
+        RequestNotAllowedError: If rights are missing. The message names all of them.
     """
     missing = OwnRights(settings).missing(rights)
     if missing:
@@ -121,7 +122,7 @@ def require_rights(settings: Mapping[str, str], role: Role, rights: Iterable[Kaf
 
 
 def lacks(settings: Mapping[str, str], role: Role, missing: Iterable[KafkaRight]) -> str:
-    """Return the message of all commands about missing rights.
+    """Return the message about missing rights, which all commands use.
 
     Examples:
         >>> from broker.kafka.roles import RIGHTS

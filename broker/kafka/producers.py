@@ -1,4 +1,4 @@
-"""Asks brokers for the producers that they remember (DescribeProducers, KIP-664): one rate limited loop for all."""
+"""Asks brokers for the producers that they remember (DescribeProducers, KIP-664), at a limited rate."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _TIMEOUT_MS = 60_000
 _NO_SUCH_PARTITION, _NOT_LEADER, _NO_TOPIC_RIGHT = 3, 6, 29
 _ROUNDS = 3
 _ELECTION_S = 2.0
-# The protocol's maximum: the answer for a partition is not paged, at about 40 bytes an entry.
+# The protocol's maximum. The answer for a partition is not paged, and has about 40 bytes per entry.
 _MAX_ANSWER_BYTES = 2**31 - 1
 
 TopicPartition = tuple[str, int]
@@ -29,7 +29,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True)
 class PartitionProducers:
-    """Entries of a partition's producer state, or the `problem`, with Kafka's error code, if the broker names none."""
+    """Entries of a partition's producer state. If the broker returns none, `problem` and `code` have Kafka's error."""
 
     topic: str
     partition: int
@@ -40,7 +40,7 @@ class PartitionProducers:
 
 @dataclass(frozen=True)
 class ProducersAnswer:
-    """A broker's answer to one request. `is_sent` is false for a broker that failed before and is not asked again."""
+    """A broker's answer to one request. `is_sent` is false if the broker failed before and was not asked again."""
 
     broker_id: int
     partitions: Sequence[PartitionProducers]
@@ -49,7 +49,7 @@ class ProducersAnswer:
 
 
 class ProducersAdmin(KafkaAdmin):
-    """Requests about producers; needs READ on the topics."""
+    """Sends requests about producers, which need READ on the topics."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__({**settings, "receive_message_max_bytes": _MAX_ANSWER_BYTES}, timeout_ms=_TIMEOUT_MS)
@@ -85,14 +85,14 @@ class ProducersAdmin(KafkaAdmin):
         return self.ask(DescribeProducersRequest(topics=topics), broker_id)
 
     def hidden_topic(self) -> str | None:
-        """Return a topic that this user may not describe, if any: brokers silently omit it from their other answers."""
-        # A user who may DESCRIBE the cluster sees all topics on brokers' disks, whatever its rights on topics.
+        """Return a topic that this user may not describe, if any. Brokers omit such topics from their other answers."""
+        # With DESCRIBE on the cluster, a user sees all topics on brokers' disks, even without rights on the topics.
         found: set[str] = set()
         for broker_id in with_retries(self.brokers):
             # kafka-python's own call lists only topics that the user may see.
             folders = self.ask(DescribeLogDirsRequest(topics=None), broker_id).results
             if all(folder.error_code for folder in folders):
-                msg = "this user may not see which topics there are: grant DESCRIBE on the cluster"
+                msg = "this user may not list all topics: grant DESCRIBE on the cluster"
                 raise ClusterRequestError(msg)
             found.update(topic.name for folder in folders for topic in folder.topics)
         unseen = sorted(found.difference(topic["name"] for topic in self.topics()))
@@ -106,9 +106,9 @@ def ask_producers(
     wait: Callable[[float], object],
     requests_per_second: float = REQUESTS_PER_SECOND,
 ) -> Iterator[ProducersAnswer]:
-    """Ask brokers for the producers of partitions, in portions; a broker that fails is not asked again.
+    """Ask brokers for the producers of partitions, in portions; don't ask a broker again after a failure.
 
-    An error that `wait` raises ends the loop.
+    The loop ends if `wait` raises an error.
     """
     is_first = True
     for broker_id, partitions in sorted(wanted.items()):
@@ -133,9 +133,9 @@ def ask_producers(
 
 
 def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator[list[int]]:
-    """Ask the leaders for the producer ids of all partitions; yield those of each.
+    """Ask the leaders for the producer ids of all partitions; yield the ids of one partition at a time.
 
-    Raises BrokerError if one does not answer or has no leader, or if this user may not read or see a topic.
+    Raises BrokerError if a partition has no leader, a leader does not answer, or this user may not read or see a topic.
     """
     hidden = admin.hidden_topic()
     if hidden is not None:
@@ -164,7 +164,7 @@ def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator
 
 def _ids(answer: ProducersAnswer) -> Iterator[list[int]]:
     for each in answer.partitions:
-        # A deleted topic has no producers any more.
+        # A topic that was deleted meanwhile has no producers.
         if each.code not in (0, _NO_SUCH_PARTITION, _NOT_LEADER):
             msg = (
                 f"broker {answer.broker_id} does not name the producers of topic {each.topic} ({each.problem}): "

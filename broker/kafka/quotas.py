@@ -28,14 +28,14 @@ class ClientQuotas(KafkaAdmin):
         self._addresses_until_s = 0.0
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
-        """Return the quotas set for exactly this entity: value by key, empty if none are."""
+        """Return the quotas of exactly this entity, as value by key."""
         components: list[_Component] = [(kind, _EXACT, name) for kind, name in entity.parts()]
         return self._describe(components, strict=True).get(entity, {})
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """Return the value that an entity without its own inherits: its user's, or a default.
+        """Return the value that applies to an entity without its own: its user's value, or a default.
 
-        For a whole user, `client_ids` are its client ids, and the tightest value counts.
+        For a whole user, `client_ids` are its client ids, and the tightest of their values counts.
         """
         found: dict[tuple[_Component, ...], float | None] = {}
 
@@ -54,11 +54,11 @@ class ClientQuotas(KafkaAdmin):
         return min((each for each in holding if each is not None), default=None)
 
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
-        """Return all quotas of named users, their client ids, and ips; defaults are left out."""
+        """Return all quotas of named users, their client ids, and ips, without defaults."""
         return self._describe([], strict=False)
 
     def users_with_default_clients(self, key: str) -> list[str]:
-        """Return the users whose unnamed client ids have a value of their own: it takes precedence over the user's."""
+        """Return the users with a default value for client ids, which takes precedence over the user's value."""
         components: list[_Component] = [("user", _ANY, None), ("client-id", _DEFAULT, None)]
         answer = self.ask(DescribeClientQuotasRequest(components=components, strict=True))
         self.require_no_error(answer)
@@ -70,7 +70,7 @@ class ClientQuotas(KafkaAdmin):
         )
 
     def own_addresses(self) -> set[str]:
-        """Return the addresses of the brokers and of this host in Kafka's notation, looked up every 30 s."""
+        """Return the addresses of the brokers and of this host in Kafka's notation, refreshed every 30 s."""
         if time.monotonic() >= self._addresses_until_s:
             hosts = {*self.brokers(up_only=False).values(), "localhost", socket.gethostname()}
             self._addresses = {address for host in hosts for address in _addresses(host)}
@@ -103,7 +103,7 @@ class ClientQuotas(KafkaAdmin):
 
 
 def _wider(entity: QuotaEntity, client_id: str | None) -> list[tuple[_Component, ...]]:
-    """Return the entities that Kafka looks up, in order, if this one has no quota."""
+    """Return the entities where Kafka looks for a quota, in order, if this entity has none."""
     if entity.user is None:
         return [(("ip", _DEFAULT, None),)]
     mine: _Component = ("user", _EXACT, entity.user)

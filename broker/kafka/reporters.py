@@ -1,6 +1,6 @@
-"""Loads the class into running brokers, and unloads it: `metric.reporters` is dynamic (KIP-226).
+"""Loads the class into running brokers, and unloads it, by the dynamic setting `metric.reporters` (KIP-226).
 
-The jar must be on a broker's class path since its start. A change survives restarts.
+The broker must have been started with the jar on its class path. The setting survives restarts.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ SETTING = "metric.reporters"
 
 @dataclass(frozen=True)
 class ReportersChange:
-    """Outcome for one broker. `problem` tells why nothing was changed."""
+    """Outcome for one broker. `problem` tells why nothing changed."""
 
     broker_id: int
     reporters: tuple[str, ...]
@@ -24,9 +24,9 @@ class ReportersChange:
 
 
 def switch_class(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | None = None) -> list[ReportersChange]:
-    """Add the class to `metric.reporters` of brokers (all that are up), or remove it; other reporters stay.
+    """Add the class to `metric.reporters` of brokers, or remove it; other reporters stay.
 
-    A failure of one broker does not stop the others.
+    The default is all brokers that are up. A failure of one broker does not affect the others.
     """
     up = list(with_retries(admin.brokers))
     return [

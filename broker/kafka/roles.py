@@ -26,20 +26,20 @@ SPARK_GROUPS = "spark-kafka-"
 
 
 class Role(str, Enum):
-    """A part of pid-quota, or somebody, with a Kafka user of its own."""
+    """A part of pid-quota, or a person, with its own Kafka user."""
 
     TAP = "tap"
     STREAM = "stream"
     ENFORCER = "enforcer"
     OPERATOR = "operator"
-    """Runs the commands that ask the brokers: doctor, tap status, occupancy, why, blocks."""
+    """Runs commands that ask the brokers: doctor, tap status, occupancy, why, blocks."""
     SHIPPER = "shipper"
-    """Writes lines into the topic broker-logs, in place of a tap per host."""
+    """Writes lines to the topic broker-logs, if there is no tap on each host."""
 
 
 @dataclass(frozen=True)
 class KafkaRight:
-    """An operation on a resource. The name of a group is a prefix; `without` says what fails without the right."""
+    """An operation on a resource. Names of groups are prefixes. `without` says what fails without the right."""
 
     operation: AclOperation
     kind: ResourceType
@@ -48,9 +48,9 @@ class KafkaRight:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other users need the resource, too.
+        """Whether other users also need the resource.
 
-        With `allow.everyone.if.no.acl.found=true` its first ACL denies the resource to everybody else.
+        With `allow.everyone.if.no.acl.found=true`, the first ACL on a resource denies it to everybody else.
         """
         return self.name in (CLUSTER, EVERY_TOPIC, SPARK_GROUPS)
 
@@ -83,13 +83,13 @@ _WRITTEN = tuple(topic_settings())
 _OURS = (*_WRITTEN, BROKER_LOGS, LEARNING_REQUESTS, ENFORCER_TOPIC)
 _GROUPS = KafkaRight(AclOperation.READ, ResourceType.GROUP, OUR_GROUPS, "topics can't be read")
 HOLDS = _cluster(AclOperation.ALTER, "no holds, which are ACLs")
-"""The enforcer's right to change ACLs: only where brokers run `pidquota.HoldAuthorizer`."""
+"""The enforcer's right to change ACLs, needed only if brokers run `pidquota.HoldAuthorizer`."""
 
 RIGHTS: Mapping[Role, tuple[KafkaRight, ...]] = {
     Role.TAP: (
         *_topic(AclOperation.WRITE, *_WRITTEN, without="the tap can't report"),
         *_topic(AclOperation.READ, TAP_STATUS, BROKER_LOGS, LEARNING_REQUESTS, without="the tap can't start"),
-        # Whatever others' ACLs say: our topics have ACLs, so READ on all topics may be skipped, and is not enough.
+        # Our topics need their own right: they have ACLs, and READ on all topics may have been skipped.
         *_topic(
             AclOperation.READ,
             *(PRODUCE_EVENTS, PRODUCER_INITS, PRODUCER_ID_BLOCKS),
@@ -132,7 +132,7 @@ RIGHTS: Mapping[Role, tuple[KafkaRight, ...]] = {
 
 
 def rights_of(role: Role, topics: Mapping[str, str | None]) -> list[KafkaRight]:
-    """Return a role's rights where some topics have another name, or None if they are not used.
+    """Return a role's rights, with other names for some topics. A topic with the name None is not used.
 
     Examples:
         >>> [right.words for right in rights_of(Role.SHIPPER, {"broker-logs": "kafka-lines"})]

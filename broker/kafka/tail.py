@@ -21,18 +21,18 @@ _PASSING = {
     "UNKNOWN_TOPIC_OR_PART",
     "_UNKNOWN_PARTITION",
     "_TRANSPORT",
-    # The connection to a leader that has just died.
+    # librdkafka reports this when it closes the connection to a leader that has just died.
     "_DESTROY",
 }
 
 
 BAD_VALUE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Raised by msgspec's decoders when a record's value is not ours."""
+"""Errors that msgspec's decoders raise if another program wrote the value."""
 Decoded = TypeVar("Decoded")
 
 
 def decode_values(messages: Iterable[Message], decode: Callable[[bytes], Decoded]) -> Iterator[Decoded]:
-    """Decode the values of messages; skip tombstones and values of other writers."""
+    """Decode the values of messages; skip tombstones and values of other programs."""
     for message in messages:
         try:
             yield decode(message.value() or b"")
@@ -41,7 +41,7 @@ def decode_values(messages: Iterable[Message], decode: Callable[[bytes], Decoded
 
 
 def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
-    """Return the earliest offset and the end of a partition; retry while it is created or moves."""
+    """Return the earliest offset and the end of a partition; retry while the partition is being created or moved."""
     give_up_at = time.monotonic() + timeout_s
     while True:
         try:
@@ -55,7 +55,7 @@ def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> 
 
 
 class TopicReader(Closing):
-    """A consumer of all partitions; commits no offsets."""
+    """A consumer of all partitions that commits no offsets."""
 
     def __init__(
         self,
@@ -67,7 +67,8 @@ class TopicReader(Closing):
     ) -> None:
         """Look up the partitions and their ends, and begin to fetch.
 
-        The user must be allowed to READ `group`, which is not joined. `start` may be a time in ms since the epoch.
+        The user needs READ on `group`, although the consumer does not join it. `start` may be a time in ms since the
+        epoch.
         """
         self._config = config
         self._topic = topic
@@ -81,7 +82,7 @@ class TopicReader(Closing):
             found = {number: bounds(self._consumer, topic, number, timeout_s) for number in self.partitions}
             starts = self._starts(start, found)
             self._ends = {number: (max(first, starts[number]), end) for number, (first, end) in found.items()}
-            # Assign only once: a fetch of a former assignment may still return after a second one.
+            # Assign only once: after a second assignment, a fetch of the first may still return.
             self._consumer.assign([TopicPartition(topic, number, offset) for number, offset in starts.items()])
         except KafkaException as error:
             self._consumer.close()
@@ -113,7 +114,7 @@ class TopicReader(Closing):
         self._consumer.close()
 
     def read_to_end(self) -> Iterator[Message]:
-        """Yield all records that existed when this was opened, and perhaps newer ones."""
+        """Yield all records that existed when the reader was created, and perhaps newer ones."""
         missing = {number: end for number, (low, end) in self._ends.items() if low < end}
         give_up_at = time.monotonic() + self._timeout_s
         while missing:
@@ -121,7 +122,7 @@ class TopicReader(Closing):
             if messages:
                 give_up_at = time.monotonic() + self._timeout_s
             yield from messages
-            # The last offsets may be transaction markers or compacted records.
+            # The last offsets may belong to transaction markers or compacted records, which never arrive.
             for at in self._consumer.position([TopicPartition(self._topic, number) for number in missing]):
                 if at.offset >= missing.get(at.partition, 0):
                     missing.pop(at.partition, None)

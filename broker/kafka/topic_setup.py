@@ -30,7 +30,7 @@ _CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs"
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """Desired state of a topic. Other settings keep the cluster's defaults; `partitions` of None accept any number."""
+    """Desired state of a topic. Other settings have the cluster's defaults. `partitions` of None accept any number."""
 
     name: str
     settings: dict[str, str]
@@ -48,7 +48,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class TopicOutcome:
-    """Actual state of a topic, or its change; the differences of an altered topic are from before."""
+    """Actual state of a topic, or how it changed. The differences of an altered topic are those before the change."""
 
     name: str
     action: str
@@ -57,9 +57,9 @@ class TopicOutcome:
 
 
 def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RETENTION_HOURS) -> list[TopicPlan]:
-    """Plan all our topics; those of the enforcers and of the requests have one partition.
+    """Plan all our topics. The topics of the enforcers and of learning requests have one partition.
 
-    `retention_hours` holds for topics that are not compacted; it must exceed the longest downtime of the stream.
+    `retention_hours` applies to topics that are not compacted. It must exceed the longest downtime of the stream.
     """
     retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
     plans = [
@@ -91,9 +91,9 @@ class TopicSetup:
     def create(
         self, plans: Sequence[TopicPlan], *, replication_factor: int = -1, alter: bool = False
     ) -> list[TopicOutcome]:
-        """Create missing topics; alter differing ones only on request.
+        """Create missing topics; alter differing topics only on request.
 
-        It never adds partitions, which would remap principals and lose the order of their events.
+        This never adds partitions, because principals would move to other partitions and their events lose the order.
         """
         planned = {plan.name: plan for plan in plans}
         outcomes = []

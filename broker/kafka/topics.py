@@ -17,16 +17,16 @@ DEFAULT_PARTITIONS = 4
 DEFAULT_TIMEOUT_S = 15.0
 
 _LOGIN_S = 2.0
-"""Enough to be refused. A large cluster may take longer to list its topics: then the second request waits."""
+"""Time in which brokers refuse a login. If a large cluster takes longer for its topics, a second request waits."""
 _SEEN_POLL_S = 0.05
 _NEW_TOPIC_S = 5.0
 
 
 class Admin(AdminClient):
-    """confluent-kafka's admin client. It logs nothing, because we raise errors."""
+    """confluent-kafka's admin client. It does not log errors, because its callers raise them."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        """Create a client; it connects with its first request."""
+        """Create a client, which connects at its first request."""
         self._refusals: list[str] = []
         self._servers, self._user = config["bootstrap.servers"], config.get("sasl.username")
         settings: dict[str, Any] = {**config, "log_level": 0, "error_cb": self._note}
@@ -36,7 +36,7 @@ class Admin(AdminClient):
         """Return the cluster's brokers and topics.
 
         Raises:
-            LoginRefusedError: If the brokers refuse the user name or the password; within seconds.
+            LoginRefusedError: If the brokers refuse the user name or the password. It comes within seconds.
             BrokerUnreachableError: If no broker answers in time.
         """
         for each_s in (min(_LOGIN_S, timeout_s), timeout_s):
@@ -51,9 +51,9 @@ class Admin(AdminClient):
         raise unreachable(where, reason_of(failure)) from failure
 
     def _note(self, error: KafkaError) -> None:
-        """Note that brokers refuse the login: librdkafka retries, and reports only that no broker answers."""
+        """Note that brokers refuse the login. librdkafka itself retries, and reports only that no broker answers."""
         if error.name() == "_AUTHENTICATION":
-            # Without the time that it took, which differs each time: warnings appear once per text.
+            # Leave out the duration, which differs each time, because each text of a warning is shown once.
             self._refusals.append(str(error.str()).partition(": ")[2].partition(" (after")[0])
 
 
@@ -65,7 +65,7 @@ def admin_client(config: Mapping[str, str]) -> Admin:
 def ensure_topics(
     config: Mapping[str, str], *, partitions: int = DEFAULT_PARTITIONS, replication_factor: int = -1
 ) -> None:
-    """Create missing topics that the tap writes; leave existing ones unchanged."""
+    """Create the missing topics that the tap writes; leave existing topics unchanged."""
     wanted = topic_settings().items()
     _ensure(config, [NewTopic(name, partitions, replication_factor, config=settings) for name, settings in wanted])
 
@@ -88,7 +88,7 @@ def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFA
 
 
 def await_topic(config: Mapping[str, str], topic: str) -> None:
-    """Wait for a topic that was just created, so that not every broker knows it; raises TopicMissingError."""
+    """Wait for a topic that was just created and that some brokers don't know yet; raise TopicMissingError."""
     give_up_at = time.monotonic() + _NEW_TOPIC_S
     while True:
         try:
@@ -110,7 +110,7 @@ def existing_topics(admin: Admin, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[
 def create_topics(
     admin: AdminClient, wanted: Sequence[NewTopic], timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> dict[str, bool]:
-    """Create topics; return for each whether we created it, since another process may be faster."""
+    """Create topics; return for each whether we created it, because another process may have been faster."""
     created = {}
     answers = admin.create_topics(list(wanted), operation_timeout=timeout_s, request_timeout=timeout_s)
     for name, answer in answers.items():

@@ -1,7 +1,8 @@
 """A real single-node Kafka broker on this machine, for the demo and the tests.
 
-Broker and controller in one JVM, SASL/PLAIN for users, a plaintext listener for admin clients, and the class whose
-lines the tap reads. It ends with the `with` block or this process, even on SIGKILL (see `jvm.watchdog`).
+One JVM runs broker and controller. It has a SASL/PLAIN listener for users, a plaintext listener for admin clients, and
+the class whose lines the tap reads. It ends with the `with` block or this process, even on SIGKILL (see
+`jvm.watchdog`).
 """
 
 from collections.abc import Mapping
@@ -20,11 +21,11 @@ from jvm.broker_jar import broker_jar
 from jvm.jar_sets import ensure_jars, kafka_classpath
 
 DEFAULT_USERS = {"alice": "alice-secret", "mallory": "mallory-secret", "admin": "admin-secret"}
-"""Users of a demo broker. These passwords are harmless: it listens on the loopback address only."""
+"""Users of a demo broker. The passwords are no secret, because the broker listens only on the loopback address."""
 
 BROKER_ID = 1
 
-# A retry is needed if another process binds a free port first.
+# Another process may bind a free port before the broker does.
 PORT_ATTEMPTS = 5
 
 
@@ -32,7 +33,8 @@ class LocalBroker(ServerProcess):
     """Starts Kafka on entering the context, and stops it on leaving.
 
     `data_folder` may be from an earlier run. `users` has passwords by user name. `holds` loads
-    `pidquota.HoldAuthorizer`. `port` is that of the SASL listener. `server_properties` have `_` for `.`.
+    `pidquota.HoldAuthorizer`. `port` is the port of the SASL listener. Names in `server_properties` have `_` instead of
+    `.`.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class LocalBroker(ServerProcess):
 
     @property
     def admin_servers(self) -> str:
-        """Address for admin clients: no password, principal `User:ANONYMOUS`, a super user."""
+        """Address for admin clients. They need no password, and are the super user `User:ANONYMOUS`."""
         return f"{HOST}:{self._known_ports().inner}"
 
     def client_config(self, user: str) -> dict[str, str]:
@@ -79,7 +81,7 @@ class LocalBroker(ServerProcess):
         self.stop()
 
     def start(self) -> None:
-        """Start, and wait until it is ready."""
+        """Start the broker, and wait until it is ready."""
         if self.pid is not None:
             msg = f"the broker is already running (process {self.pid}): stop it first"
             raise LocalBrokerError(msg)

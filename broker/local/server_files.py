@@ -13,14 +13,14 @@ HOST = "127.0.0.1"
 
 _USER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
-# Small enough for a laptop, and for a single replica.
+# These settings suit a laptop and a single replica.
 _DEFAULTS: dict[str, object] = {
     "process.roles": "broker,controller",
     "inter.broker.listener.name": "INNER",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN",
-    # The users of the inner listener are anonymous.
+    # Users of the inner listener are anonymous.
     "super.users": "User:ANONYMOUS;User:admin",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
@@ -84,10 +84,10 @@ def write_server_properties(
     node_id: int = 1,
     controllers: Mapping[int, int] | None = None,
 ) -> None:
-    """Write server.properties, readable by the owner only, because it contains passwords.
+    """Write server.properties, readable only by its owner because it contains passwords.
 
-    `extra` overrides our properties. `controllers` has the controller port of each server by node id; by default this
-    server is the only one.
+    `extra` overrides our properties. `controllers` has each server's controller port by node id; by default this server
+    is the only one.
     """
     voters = controllers or {node_id: ports.controller}
     properties = {
@@ -105,7 +105,7 @@ def write_server_properties(
 
 
 def server_properties_of(properties: Mapping[str, object], *, holds: bool) -> dict[str, object]:
-    """Return properties, whose names have `_` for `.`, with those that load the classes of `broker_jar`."""
+    """Return the properties with `.` for `_` in their names, and properties that load the classes of `broker_jar`."""
     loaded: dict[str, object] = {"metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"}
     if holds:
         loaded["authorizer.class.name"] = HOLD_AUTHORIZER

@@ -1,4 +1,4 @@
-"""A Kafka server process: formats its data folder, starts, waits until ready, stops."""
+"""A Kafka server process: formats its data folder, starts it, waits until it is ready, and stops it."""
 
 import base64
 import os
@@ -39,7 +39,7 @@ _JVM_OPTIONS = (
 
 @dataclass(frozen=True)
 class Jvm:
-    """JVM settings of a server; `log_option` sets the log configuration, and `more_jars` follow the release's."""
+    """JVM settings of a server. `log_option` names the log configuration. `more_jars` follow those of the release."""
 
     classpath: str
     log_option: str
@@ -53,7 +53,7 @@ class Jvm:
 
 
 class ServerProcess:
-    """A Kafka server with all its files in one folder; `server.properties` must exist before `launch`."""
+    """A Kafka server with all its files in one folder. `server.properties` must exist before `launch`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -71,7 +71,7 @@ class ServerProcess:
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def format(self, jvm: Jvm, cluster_id: str) -> None:
-        """Format the data folder for a cluster, unless it is formatted."""
+        """Format the data folder for a cluster, unless it is already formatted."""
         if (self.folder / "data" / "meta.properties").exists():
             return
         tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self.properties)]
@@ -98,16 +98,16 @@ class ServerProcess:
         self._process = start_watched(command, self.folder / "broker.out")
 
     def wait_until_ready(self, ports: Ports) -> None:
-        """Wait until it answers; kill it on a timeout or interrupt."""
+        """Wait until the server answers; kill it on a timeout or interrupt."""
         try:
             self._wait(ports)
         except BaseException:
-            # Also on Ctrl-C: leave no process behind.
+            # Leave no process behind, also on Ctrl-C.
             self.kill()
             raise
 
     def stop(self) -> None:
-        """Shut down cleanly; kill it after a timeout."""
+        """Shut the server down cleanly; kill it after a timeout."""
         process, self._process = self._process, None
         if process is not None:
             end(process, _STOP_TIMEOUT_S)
@@ -115,13 +115,13 @@ class ServerProcess:
                 self._archive.keep()
 
     def kill(self) -> None:
-        """Kill it with SIGKILL."""
+        """Kill the server with SIGKILL."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.wait()
             if process.stdin:
-                # Ends the watchdog.
+                # This ends the watchdog.
                 process.stdin.close()
 
     def _wait(self, ports: Ports) -> None:
@@ -130,7 +130,7 @@ class ServerProcess:
         while True:
             if self._process is None or self._process.poll() is not None:
                 raise self._start_error(ports)
-            # An answer does not suffice: on a taken port it comes from another process.
+            # An answer alone does not suffice: if the port is taken, another process answers.
             if "Kafka Server started" in _text_from(self.server_log, self._log_start):
                 try:
                     admin.list_topics(timeout=_POLL_S * 10)
@@ -153,13 +153,13 @@ class ServerProcess:
 
 def new_cluster_id() -> str:
     """Return a random cluster id in Kafka's format."""
-    # No dashes: the tool takes a leading one (1 id in 64) for an option.
+    # Avoid dashes: Kafka's tool takes a leading dash (1 id in 64) for an option.
     return base64.b64encode(uuid.uuid4().bytes, altchars=b"AB").decode("ascii").rstrip("=")
 
 
 def free_ports(servers: int = 1) -> list[Ports]:
     """Return free ports, three per server; another process may still take one."""
-    # Hold all sockets until all are bound, so that the ports differ.
+    # Keep all sockets open until all are bound, so that the ports differ.
     sockets = [socket.socket() for _ in range(3 * servers)]
     try:
         for held in sockets:

@@ -25,7 +25,7 @@ class LineCutter:
         self._too_long = False
 
     def cut(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that the chunk completes, without line ends; of an oversized one the beginning."""
+        """Return the lines that the chunk completes, without line ends. Of an oversized line, return the beginning."""
         first, *others = chunk.split(b"\n")
         if not others:
             self._keep(chunk)
@@ -63,9 +63,9 @@ class LogFile:
         self.lost_files = 0
 
     def open_at(self, position: FilePosition | None, *, from_end: bool = False) -> None:
-        """Open the file, if it is there, at `position`, even in a rotated file; if that is gone, the oldest file left.
+        """Open the file at `position`, which may be in a rotated file. If that file is gone, open the oldest file left.
 
-        Without a position, `from_end` starts at the end.
+        Without a position, start at the beginning, or with `from_end` at the end. The file may not exist yet.
         """
         if position is None:
             if self._open(self._path) and from_end:
@@ -75,8 +75,9 @@ class LogFile:
         if found is not None and self._open(found):
             self._seek(position.offset)
             return
-        # The file was deleted while the tap was down, so all remaining lines are new. At offset 0 nothing was read, so
-        # a file of the same time may be the saved one, compressed since: an empty beginning does not identify it.
+        # The file was deleted while the tap was down, so all remaining lines are new. At offset 0 nothing was read, and
+        # an empty beginning does not identify a file. A file of the same time may therefore be the saved one,
+        # compressed since.
         self.lost_files += 1
         read_ns = position.written_ns - (position.offset == 0)
         later = (path for path in rotated_files(self._path) if _is_later(path, read_ns))
@@ -86,7 +87,7 @@ class LogFile:
 
     @property
     def oversized_lines(self) -> int:
-        """Lines beyond the maximum length, which were cut."""
+        """Lines that were cut because they exceed the maximum length."""
         return self._oversized_before + self._cutter.oversized_lines
 
     @property
@@ -102,14 +103,14 @@ class LogFile:
 
     @property
     def position(self) -> FilePosition | None:
-        """After the last line returned by `read`; None while there is no file."""
+        """The position after the last line returned by `read`; None while there is no file."""
         if self._file is None:
             return None
         written_ns = os.fstat(self._file.fileno()).st_mtime_ns
         return FilePosition(self._inode, self._offset, self._head.length, self._head.digest, written_ns)
 
     def read(self) -> list[bytes]:
-        """Return the next complete lines without their ends; empty at the current end."""
+        """Return the next complete lines without their line ends; none at the current end of the file."""
         file = self._file
         if file is None:
             # Return no lines yet, so that a position exists before the first line.
@@ -127,7 +128,7 @@ class LogFile:
         return []
 
     def close(self) -> None:
-        """Close the file; `read` would reopen it at the beginning."""
+        """Close the file. Another `read` would reopen it at the beginning."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -144,7 +145,7 @@ class LogFile:
         self._cutter, self._offset = LineCutter(), offset
 
     def _was_cut(self, file: BinaryIO) -> bool:
-        """Detect truncation (copytruncate), even if the file has outgrown its old size; resume in the copy, if any."""
+        """Detect truncation (copytruncate), even if the file has outgrown its old size. Resume in the copy, if any."""
         if self._compressed:
             return False
         beginning = os.pread(file.fileno(), HEAD_BYTES, 0)
@@ -165,17 +166,17 @@ class LogFile:
     def _at_end(self, file: BinaryIO) -> None:
         live = _status(self._path)
         if live is None:
-            # Renamed, and the new file does not exist yet.
+            # The file was renamed, and the new file does not exist yet.
             return
         if live.st_ino == self._inode and not self._compressed:
             return
-        # Renamed: read what was written between our last read and the rename.
+        # The file was renamed. Read what was written between our last read and the rename.
         if not self._compressed and os.fstat(file.fileno()).st_size > self._offset + self._cutter.unfinished_bytes:
             return
         self.rotations += self._open(self._following(file))
 
     def _following(self, file: BinaryIO) -> Path:
-        """Return the next file; the log may have been rotated more than once."""
+        """Return the file after this one. The log may have been rotated more than once."""
         files = rotated_files(self._path)
         inodes = [_inode(path) for path in files]
         if self._inode in inodes:
@@ -186,7 +187,7 @@ class LogFile:
                 index for index, path in enumerate(files) if self._head.length and self._head.fits(beginning_of(path))
             ]
             if not same:
-                # Its successors may be gone, too.
+                # The files after it may also be gone.
                 self.lost_files += 1
             last_write_ns = os.fstat(file.fileno()).st_mtime_ns
             later = files[same[-1] + 1 :] if same else [each for each in files if _is_later(each, last_write_ns)]

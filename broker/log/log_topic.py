@@ -1,7 +1,7 @@
-"""Reads the lines of brokers' classes from a Kafka topic, shipped there by Fluent Bit or Vector, for example.
+"""Reads the lines of brokers' classes from a Kafka topic, to which Fluent Bit or Vector, for example, ships them.
 
 A value is one line, or an object with the line as `message` or `log`. All lines of a broker must be in one partition,
-in order: a line out of order counts as a loss.
+in order. A line out of order counts as a loss.
 """
 
 from collections.abc import Mapping
@@ -42,16 +42,16 @@ def unwrap(value: bytes) -> bytes:
     except BAD_VALUE_ERRORS:
         return value.rstrip(b"\r\n")
     if wrapper.number is not None:
-        # The value is a line of ours, perhaps with added fields.
+        # The value is a line of the class, perhaps with added fields.
         return value
     text = wrapper.message if wrapper.message is not None else wrapper.log
     return value if text is None else text.rstrip("\r\n").encode()
 
 
 class TopicSource:
-    """Reads all partitions of a topic of lines; offsets are kept in the position file, not in a group.
+    """Reads all partitions of a topic of lines. The position file stores the offsets, not a group.
 
-    Lines may come from `broker_id` only, if it is given. `from_end` starts at the end without a saved position.
+    If `broker_id` is given, all lines must be from this broker. `from_end` starts at the end if no position is saved.
     """
 
     kind = "topic"
@@ -85,7 +85,7 @@ class TopicSource:
         self._sent_up_to = dict(sent_up_to.offsets) if isinstance(sent_up_to, TopicPosition) else {}
         to_end = self._from_end and position is None
         for number in partitions:
-            # Resolve the bound to a number, so that it can be saved before the first record.
+            # Look the offset up as a number, so that it can be saved before the first record.
             self._offsets.setdefault(number, self._bound(self._consumer, number, to_end=to_end))
         self._consumer.assign([TopicPartition(self._topic, number, at) for number, at in self._offsets.items()])
 
@@ -110,12 +110,12 @@ class TopicSource:
 
     @property
     def position(self) -> TopicPosition | None:
-        """After the last record returned."""
+        """The position after the last record returned."""
         return TopicPosition(self._topic, dict(self._offsets)) if self._offsets else None
 
     @property
     def lag(self) -> int:
-        """Records not read yet, by cached watermarks."""
+        """Number of records not read yet, from cached watermarks."""
         if self._consumer is None:
             return 0
         behind = 0
@@ -126,7 +126,7 @@ class TopicSource:
 
     @property
     def counters(self) -> SourceCounters:
-        """Counters of the topic."""
+        """Counters since the start."""
         return SourceCounters(self._lines, lost_files=self._losses)
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class TopicSource:
         return [message for message in messages if message.error() is None]
 
     def _is_deleted(self, partition: int, offset: int) -> bool:
-        """Whether a record was deleted. Other gaps are transaction markers of the shipper."""
+        """Whether a record was deleted. Other gaps in offsets are transaction markers of the shipper."""
         if self._consumer is None:
             return True
         try:

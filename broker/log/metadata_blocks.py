@@ -1,4 +1,4 @@
-"""Reads blocks of producer ids from the metadata log `__cluster_metadata-0` of a broker or controller, or a copy.
+"""Reads blocks of producer ids from a broker's or controller's metadata log, `__cluster_metadata-0`, or from a copy.
 
 Each block is a `ProducerIdsRecord`, which holds the start of the *next* block (KIP-730).
 """
@@ -22,18 +22,18 @@ _PRODUCER_IDS_RECORD = 15
 _FRAME_VERSION = 1
 _FIELDS = struct.Struct(">iqq")
 STEP_BYTES = 4 * 1024 * 1024
-"""Maximum to read at once; a log may have hundreds of megabytes at first."""
+"""Maximum to read at once. At the first read, a log may have hundreds of megabytes."""
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _LENGTH_END = 8, 12
 _MIN_BYTES, _MAX_BYTES = 61, 256 * 1024 * 1024
 _MAY_BE_BLOCK = bytes([1, 15])
-"""Frame version and type of a `ProducerIdsRecord`; batches without these bytes are skipped."""
+"""Frame version and type of a `ProducerIdsRecord`. Batches without these bytes are skipped."""
 
 
 @dataclass(frozen=True)
 class MetadataHistory:
-    """Blocks in a metadata log, which lacks ids below `complete_from`: they were allocated before it begins."""
+    """Blocks in a metadata log. Ids below `complete_from` may be missing: they were allocated before the log begins."""
 
     blocks: tuple[Block, ...]
     complete_from: int
@@ -72,7 +72,7 @@ def _start_of(segment: Path) -> int | None:
     begins_at = int(segment.stem)
     if begins_at == 0:
         return 0
-    # Retention deletes old segments; a snapshot then has the next id.
+    # Retention deletes old segments. A snapshot then has the next id.
     snapshots = sorted(segment.parent.glob("*.checkpoint"))
     for snapshot in reversed([path for path in snapshots if int(path.stem.split("-")[0]) <= begins_at]):
         reader = _BlockReader(None)
@@ -87,7 +87,7 @@ def _unreadable(folder: Path, error: Exception) -> MetadataLogError:
 
 
 class _BlockReader:
-    """Collects blocks over consecutive batches; `next_producer_id` was free before them, None if unknown."""
+    """Collects blocks from consecutive batches. `next_producer_id` is the first id that was free before; or None."""
 
     def __init__(self, next_producer_id: int | None) -> None:
         self.next_producer_id = next_producer_id
@@ -146,9 +146,9 @@ def _varint(value: bytes, at: int) -> tuple[int, int]:
 
 
 class MetadataPosition(msgspec.Struct, frozen=True):
-    """The position up to which a metadata log was read: the next byte in the segment of a first offset.
+    """The position up to which a metadata log was read: a segment, by its first offset, and the next byte in it.
 
-    `next_producer_id` is the first after the blocks read so far; None if unknown.
+    `next_producer_id` is the first id after the blocks read so far; None if unknown.
     """
 
     segment: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -161,7 +161,7 @@ class MetadataFollower:
 
     def __init__(self, position: MetadataPosition | None = None) -> None:
         self.position = position
-        """After the last batch read; None before the first."""
+        """The position after the last batch read; None before the first."""
         self.is_behind = False
 
     def read(self, folder: Path) -> list[Block]:
@@ -178,10 +178,10 @@ class MetadataFollower:
                     chunk += file.read(size - len(chunk))
             done = _read_frames(reader, chunk)
         except (OSError, ValueError) as error:
-            # A segment may have been truncated and extended meanwhile.
+            # The segment may have been truncated and extended meanwhile.
             self.position = None if self.position is None else MetadataPosition(self.position.segment)
             raise _unreadable(folder, error) from error
-        # This segment may have more, or it is complete because the next one exists.
+        # The segment may have more blocks, or it is complete because there is a next one.
         self.is_behind = done > 0 or segment != segments[-1]
         self.position = MetadataPosition(at.segment, at.byte + done, reader.next_producer_id)
         if not done and segment != segments[-1]:
@@ -193,7 +193,7 @@ class MetadataFollower:
         at = self.position
         for segment in segments:
             if at is not None and int(segment.stem) == at.segment:
-                # Read a segment that lost its end again: blocks count once.
+                # If a segment has lost its end, read it again. Each block still counts once.
                 return segment, at if at.byte <= segment.stat().st_size else _beginning_of(segment)
         later = [each for each in segments if at is None or int(each.stem) > at.segment] or segments
         return later[0], _beginning_of(later[0])
@@ -219,7 +219,7 @@ def _frame_bytes(chunk: bytes, at: int) -> int:
         return 0
     length = int(_LENGTH.unpack_from(chunk, at + _LENGTH_AT)[0])
     if length == 0:
-        # The space is allocated but not written yet.
+        # The space is allocated, but not written yet.
         return 0
     if not _MIN_BYTES <= length + _LENGTH_END <= _MAX_BYTES:
         msg = f"no batch of {length} bytes"

@@ -13,9 +13,9 @@ from typing import BinaryIO, cast
 from broker.errors import TapError
 
 HEAD_BYTES = 1024
-"""Bytes at a file's beginning that identify it: they contain times in ms, and the run of the class."""
+"""Bytes at a file's beginning that identify the file. They contain times in ms, and the run of the class."""
 
-# `.1`, `.2.gz`, `-20261121`, `.2026-11-21-14.gz`: not a position file, a temporary file or another log.
+# `.1`, `.2.gz`, `-20261121`, `.2026-11-21-14.gz`, but no position file, temporary file or other log.
 _ROTATED_SUFFIX = re.compile(r"[.-]\d[0-9T_:.-]*?(\.gz)?")
 
 
@@ -33,7 +33,7 @@ class Head:
         return cls(len(cut), hashlib.sha256(cut).hexdigest() if cut else "")
 
     def fits(self, beginning: bytes) -> bool:
-        """Whether a file with these first bytes is the same, perhaps grown."""
+        """Whether a file with these first bytes is the same file, perhaps longer."""
         return len(beginning) >= self.length and Head.of(beginning[: self.length]) == self
 
 
@@ -53,7 +53,7 @@ def open_log(path: Path) -> BinaryIO:
 
 
 def beginning_of(path: Path) -> bytes:
-    """Return the first bytes of a file, compressed or not; none if it is gone or damaged."""
+    """Return the first bytes of a file, compressed or not; none if the file is gone or damaged."""
     try:
         with open_log(path) as file:
             return file.read(HEAD_BYTES)
@@ -62,7 +62,7 @@ def beginning_of(path: Path) -> bytes:
 
 
 def rotated_files(path: Path) -> list[Path]:
-    """Return the rotated files of a log, oldest first; one that is being compressed counts once."""
+    """Return the rotated files of a log, oldest first. A file that is being compressed counts once."""
     found = {
         each.name: each
         for each in path.parent.glob(f"{glob.escape(path.name)}*")
@@ -76,6 +76,6 @@ def rotated_files(path: Path) -> list[Path]:
             if stat.S_ISREG(about.st_mode):
                 aged.append((about.st_mtime_ns, each.name, each))
         except FileNotFoundError:
-            # Renamed or deleted just now.
+            # The file was renamed or deleted just now.
             continue
     return [each for _, _, each in sorted(aged)]

@@ -1,4 +1,4 @@
-"""Sources of a tap's lines: the protocol and the file source. For topics see `log_topic`."""
+"""Sources of a tap's lines: the protocol, and the source for files. The source for topics is in `log_topic`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from wire.heartbeat import FilePosition, Position
 
 @dataclass
 class SourceCounters:
-    """Counters since start; `lost_files` are files, or gaps in a topic, that were deleted before they were read."""
+    """Counters since the start. `lost_files` counts files, or gaps in a topic, deleted before the tap read them."""
 
     lines: int = 0
     rotations: int = 0
@@ -22,12 +22,12 @@ class SourceCounters:
 
 @dataclass(frozen=True)
 class LineBatch:
-    """Lines in order, without delimiters, of a `stream` such as a partition.
+    """Lines of a `stream`, such as a partition, in order and without line ends.
 
     Attributes:
-        broker_id: The only broker that may have written them; None if the lines name it.
+        broker_id: The broker that must have written the lines; None if any broker may have.
         repeated: Whether a crashed run may already have sent their events.
-        after_loss: Whether lines before them were lost.
+        after_loss: Whether lines before these were lost.
     """
 
     stream: str
@@ -43,13 +43,13 @@ class Source(Protocol):
     kind: str
     """`file` or `topic`, for the heartbeat."""
     brokers: list[int]
-    """Ids of the brokers that are known before their lines arrive."""
+    """Ids of the brokers known before their first line."""
 
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
-        """Resume at `position`; lines before `sent_up_to` are marked as repeated."""
+        """Resume at `position`. Lines before `sent_up_to` are marked as repeated."""
 
     def read(self) -> list[LineBatch]:
-        """Return new lines, if any; may block for some 100 ms."""
+        """Return new lines, if any. This may block for some 100 ms."""
 
     @property
     def position(self) -> Position | None:
@@ -57,7 +57,7 @@ class Source(Protocol):
 
     @property
     def lag(self) -> int:
-        """Bytes of a file, or records of a topic, not returned yet."""
+        """Bytes of a file, or records of a topic, that were not returned yet."""
 
     @property
     def counters(self) -> SourceCounters:
@@ -68,7 +68,10 @@ class Source(Protocol):
 
 
 class FileSource:
-    """The file that the class in one broker writes; it may appear later. `from_end` holds without a saved position."""
+    """The file that the class in one broker writes, which may not exist yet.
+
+    `from_end` starts at the end if no position is saved.
+    """
 
     kind = "file"
 
@@ -108,7 +111,7 @@ class FileSource:
 
     @property
     def position(self) -> FilePosition | None:
-        """After the last complete line."""
+        """The position after the last complete line."""
         return self._file.position
 
     @property
@@ -133,7 +136,7 @@ class FileSource:
             return 0
         now = self._file.position
         if now is None or begin is None or not now.inode == begin.inode == limit.inode:
-            # The lines are from a file before the limit's, or the limit's file was compressed, which ends the repeats.
+            # The lines are from an older file than `sent_up_to`, or that file was compressed, which ends the repeats.
             return len(lines)
         at = begin.offset
         for index, line in enumerate(lines):

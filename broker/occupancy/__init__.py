@@ -1,1 +1,1 @@
-"""Census of producer state over all brokers: the sweep, and the owners of the producer ids found."""
+"""Census of the producer ids that all brokers hold: the sweep over the brokers, and the owners of the ids found."""

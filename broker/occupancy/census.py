@@ -27,14 +27,14 @@ from wire.topics import PRODUCE_EVENTS, PRODUCER_INITS
 
 _NOT_ALIVE = "the cluster does not count it among its living brokers"
 TAIL_MS = 120_000
-"""The part of `produce-events` to read: taps write each active producer id once per tick, 10 s by default."""
+"""How far back to read `produce-events`. Taps write each active producer id once per tick, 10 s by default."""
 
 _decode_init = msgspec.json.Decoder(ProducerInit).decode
 
 
 @dataclass(frozen=True)
 class TakenCensus:
-    """A census, the brokers that should hold replicas and returned nothing (`down`), and whether taps write events."""
+    """A census, the brokers that should hold replicas but returned nothing (`down`), and whether taps write events."""
 
     census: Census
     expirations: tuple[BrokerExpiration, ...]
@@ -56,11 +56,12 @@ class TakenCensus:
 
 @dataclass(frozen=True)
 class FoundOwners:
-    """What the taps' topics tell of producer ids.
+    """Owners of producer ids, from the taps' topics.
 
     Attributes:
         bound: Principal and hand-out time (ms since the epoch) by producer id.
-        known_since_ms: When the oldest known id was handed out, held or not; `NOT_KNOWN_MS` if none is known.
+        known_since_ms: When the oldest known id was handed out, even if no broker holds it; `NOT_KNOWN_MS` if none is
+            known.
     """
 
     bound: Mapping[int, tuple[str, int]]
@@ -74,7 +75,7 @@ def take_census(
     report: Callable[[float, float], None] = lambda _done, _total: None,
     bytes_per_entry: int = BYTES_PER_ENTRY,
 ) -> TakenCensus:
-    """Ask all brokers."""
+    """Take a census of all brokers."""
     with ProducersAdmin(kafka.kafka_python()) as admin:
         partitions = placements(admin)
         expirations, silent = _settings(admin)
@@ -97,13 +98,13 @@ def take_census(
 
 
 def _settings(admin: ProducersAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:
-    """Return the settings of the brokers, and the reasons of those that do not answer."""
+    """Return the settings of the brokers, and the reason for each broker that does not answer."""
     answered, silent = [], {}
     for broker_id in with_retries(admin.brokers):
         try:
             answered.append(expiration(admin, broker_id))
         except BrokerUnreachableError as error:
-            # It has just died, and the others have not noticed yet.
+            # The broker has just died, and the others have not noticed yet.
             silent[broker_id] = str(error)
     return answered, silent
 
@@ -121,7 +122,7 @@ def _owners(kafka: KafkaConfig, swept: Sweep, now_ms: int) -> FoundOwners | None
 def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) -> FoundOwners:
     """Return the owners of producer ids, if taps wrote them.
 
-    The principal that got an id last owns it, unless another principal appended with it within `TAIL_MS`.
+    The last principal that got an id owns it, unless another principal appended with it within `TAIL_MS`.
     """
     wanted = set(np.unique(producer_ids).tolist())
     asked, appended, first_ms = _Newest(), _Newest(), dict[int, int]()
@@ -132,7 +133,7 @@ def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) ->
             known_since_ms = at_ms
         if producer_id in wanted:
             asked.see(producer_id, init.principal, at_ms)
-            # A new epoch is not a new hand-out.
+            # A new epoch of an id is not a new hand-out.
             first_ms[producer_id] = min(at_ms, first_ms.get(producer_id, at_ms))
     for event in _newest_events(config, now_ms):
         if event.producer_id in wanted:
@@ -157,7 +158,7 @@ def _inits(config: Mapping[str, str]) -> Iterator[ProducerInit]:
         with TopicReader(config, PRODUCER_INITS) as topic:
             yield from decode_values(topic.read_to_end(), _decode_init)
     except TopicMissingError:
-        # Owners then come from the events alone.
+        # Without this topic, owners come only from the events.
         return
 
 

@@ -1,4 +1,4 @@
-"""Computes a report of a census: each broker, with forecasts and what-ifs."""
+"""Computes the report of a census: each broker with forecasts, and effects of other settings."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ _ALTER = ("kafka-configs.sh", "--bootstrap-server")
 
 @dataclass(frozen=True)
 class Forecast:
-    """Forecast of a broker's entries at one rate: `rate_pids` in `rate_seconds`, with a standard error as a share.
+    """Forecast of a broker's entries at one rate: `rate_pids` in `rate_seconds`, and its relative standard error.
 
-    Entries go up and down by `swing` from check to check around `settles_at`.
+    Entries settle around `settles_at`, and rise and fall by `swing` between expiration checks.
     """
 
     pids_per_hour: float
@@ -40,9 +40,9 @@ class Forecast:
 
 @dataclass(frozen=True)
 class BrokerOutlook:
-    """One broker, now and later: `led_pids` are of partitions that it leads, `held_pids` of all its replicas.
+    """One broker, now and later. `led_pids` are entries of partitions that it leads, `held_pids` of all its replicas.
 
-    The forecast with the highest rate comes first: plan by it.
+    The forecast with the highest rate comes first. Use it to plan.
     """
 
     broker_id: int
@@ -64,7 +64,7 @@ class BrokerOutlook:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Another expiration. `lost` are the producers that would lose their deduplication."""
+    """Effects of another expiration. `lost` are the producers that would lose deduplication."""
 
     expiration_ms: int
     freed: tuple[Freed, ...]
@@ -107,7 +107,7 @@ def make_report(
 
 
 def change_commands(expirations: Sequence[BrokerExpiration], expiration_ms: int, bootstrap_servers: str) -> list[str]:
-    """Return the commands that set an expiration on all brokers, including those with their own setting."""
+    """Return the commands that set an expiration on all brokers, including brokers with their own setting."""
     begin = (*_ALTER, bootstrap_servers, "--entity-type", "brokers")
     end = ("--alter", "--add-config", f"producer.id.expiration.ms={expiration_ms}")
     entities: list[tuple[str, ...]] = [("--entity-default",)]

@@ -1,6 +1,6 @@
-"""Takes a census: asks every broker, followers too, for the producers of each replica it holds.
+"""Asks every broker for the producers of each replica that it holds, as leader or as follower.
 
-Needs READ on the topics and DESCRIBE_CONFIGS on the cluster.
+The user needs READ on the topics and DESCRIBE_CONFIGS on the cluster.
 """
 
 import time
@@ -25,9 +25,9 @@ _OF_ONE_BROKER = "DYNAMIC_BROKER_CONFIG"
 
 @dataclass(frozen=True)
 class BrokerExpiration:
-    """Expiration settings of a broker, which its own `producer.id.expiration.ms` may override (`is_own`).
+    """Expiration settings of a broker. With `is_own`, the broker has its own `producer.id.expiration.ms`.
 
-    `transactional_id_ms` applies to coordinators, not producers (KIP-854).
+    `transactional_id_ms` applies to transactional ids on coordinators, not to producer ids (KIP-854).
     """
 
     broker_id: int
@@ -39,7 +39,7 @@ class BrokerExpiration:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A replica that is missing from a sweep."""
+    """A replica whose producers a broker did not return."""
 
     broker_id: int
     topic: str
@@ -57,7 +57,7 @@ class Sweep:
 
 
 def placements(admin: ProducersAdmin) -> list[Placement]:
-    """Return leader and replicas of all partitions that this user may see."""
+    """Return the leader and replicas of each partition that this user may see."""
     return [
         Placement(
             topic["name"],
@@ -75,7 +75,7 @@ def expiration(admin: ProducersAdmin, broker_id: int) -> BrokerExpiration:
     """Return the expiration settings of a broker."""
     transactional_ms = int(admin.require_setting(broker_id, _TRANSACTIONAL_EXPIRATION)["value"])
     found = admin.broker_settings(broker_id)
-    # Before Kafka 3.4 (KIP-854) the other setting applies to both.
+    # Before Kafka 3.4 (KIP-854), the setting for transactional ids also applies to producer ids.
     own = found.get(_EXPIRATION, {"value": transactional_ms, "config_source": ""})
     return BrokerExpiration(
         broker_id,
@@ -95,9 +95,9 @@ def sweep(
     progress: Callable[[float, float], None] = lambda _done, _total: None,
     wait: Callable[[float], None] = time.sleep,
 ) -> Sweep:
-    """Ask all of these brokers for all their replicas, one request at a time.
+    """Ask brokers for the producers of all their replicas, one request at a time.
 
-    `progress` is called with the replicas asked for and their total.
+    `progress` is called with the number of replicas so far and their total.
     """
     found = Sweep()
     leaders = {(each.topic, each.partition): each.leader for each in partitions}
@@ -139,7 +139,7 @@ def last_batches(
     newest: dict[int, int] = {}
     with ProducersAdmin(kafka.kafka_python()) as admin:
         brokers = list(with_retries(admin.brokers))
-        # A leader has all entries of its followers.
+        # Ask only leaders, because a leader has all entries of its followers.
         led = [replace(each, replicas=(each.leader,)) for each in placements(admin) if each.leader is not None]
         swept = sweep(admin, led, brokers, progress=report)
     for replica in swept.replicas:

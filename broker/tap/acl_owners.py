@@ -1,6 +1,6 @@
-"""Evaluates who may write a topic or transactional id by the cluster's ACLs, like Kafka's StandardAuthorizer.
+"""Evaluates by the cluster's ACLs who may write a topic or transactional id, as Kafka's StandardAuthorizer does.
 
-No I/O. Super users may write everything; ACLs do not show them.
+This module does no I/O. Super users may write everything, but do not appear in ACLs.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ class OwnerReason(str, Enum):
 
 @dataclass(frozen=True)
 class Writers:
-    """A set of principals: `names` or, with `everybody`, all except them; `doubt` tells why no ACL determines this."""
+    """A set of principals: `names` or, with `everybody`, all others. `doubt` tells why ACLs don't determine the set."""
 
     names: frozenset[str] = frozenset()
     everybody: bool = False
@@ -58,7 +58,7 @@ class Writers:
 
 @dataclass(frozen=True)
 class Owner:
-    """The owner of a producer id. `principal` is None if it is not certain, for a `reason`, among `candidates`."""
+    """The owner of a producer id. If it is uncertain, `principal` is None, with a `reason` and some `candidates`."""
 
     principal: str | None = None
     reason: OwnerReason | None = None
@@ -66,7 +66,7 @@ class Owner:
 
 
 class AclRules:
-    """The ACLs of a cluster at one time; `allows_without_acl` holds for resources that no ACL matches."""
+    """The ACLs of a cluster at one time. With `allows_without_acl`, everybody may use resources without an ACL."""
 
     def __init__(self, acls: Iterable[Acl], *, allows_without_acl: bool) -> None:
         self._without_acl = Writers(everybody=allows_without_acl, doubt=OwnerReason.NO_ACL)
@@ -76,12 +76,12 @@ class AclRules:
         self._prefix_lengths = sorted({len(name) for _, is_prefix, name in self._by_pattern if is_prefix})
 
     def may_write(self, principal: str, host: str, resource: AclResource, name: str) -> bool:
-        """Whether a principal may write from a host, without super users."""
+        """Whether a principal may write from a host, unless it is a super user."""
         acls = self._matching(resource, name)
         return _permits(acls, principal, host) if acls else self._without_acl.everybody
 
     def writers(self, resource: AclResource, name: str) -> Writers:
-        """Return who may write from any host, without super users."""
+        """Return who may write from any host, apart from super users."""
         acls = self._matching(resource, name)
         return _writers(acls) if acls else self._without_acl
 
@@ -92,7 +92,7 @@ class AclRules:
 
 
 class AclHistory:
-    """The ACLs of the last rounds, old and new: a batch was written since the round before the one that found it."""
+    """The ACLs of the last rounds. Those of the round before may have held when a batch of this round was written."""
 
     def __init__(self, *, allows_without_acl: bool) -> None:
         self._allows_without_acl = allows_without_acl
@@ -101,16 +101,16 @@ class AclHistory:
         self._cached: dict[tuple[str, str | None], Owner] = {}
 
     def read(self, acls: frozenset[Acl] | None, now: float) -> None:
-        """Add the current ACLs; None if we may not read them."""
+        """Add the current ACLs; None if this user may not read them."""
         self._reads += 1
-        # This also bounds the cache: the number of transactional ids is unlimited.
+        # Clearing also bounds the cache, because the number of transactional ids is unlimited.
         self._cached = {}
         kept = self._sets.pop(acls, None)
         if kept is not None or acls is None:
             rules = kept.rules if kept else None
         else:
             rules = AclRules(acls, allows_without_acl=self._allows_without_acl)
-        # The newest comes first, so its doubts are reported.
+        # The newest ACLs come first, so that their doubts are reported.
         self._sets = {acls: _Kept(rules, self._reads, now)} | {
             key: old
             for key, old in self._sets.items()
@@ -118,7 +118,7 @@ class AclHistory:
         }
 
     def owner(self, topic: str, transactional_id: str | None) -> Owner:
-        """Return the owner of a producer id, who must be allowed to write its topic and its transactional id."""
+        """Return the owner of a producer id: the only principal that may write its topic and its transactional id."""
         owner = self._cached.get((topic, transactional_id))
         if owner is None:
             writers = self._writers(AclResource.TOPIC, topic)
@@ -151,7 +151,7 @@ def _permits(acls: Sequence[Acl], principal: str, host: str) -> bool:
 
 
 def _writers(acls: Sequence[Acl]) -> Writers:
-    # A wildcard of an ACL also covers principals and hosts that no ACL names.
+    # An ACL with a wildcard also covers principals and hosts that no ACL names.
     hosts = {acl.host for acl in acls}
     principals = {acl.principal for acl in acls}
     permitted = {who for who in principals if any(_permits(acls, who, host) for host in hosts)}

@@ -1,7 +1,8 @@
-"""Asks the brokers which producer ids existed before a watch began, or before a stream forgot them.
+"""Asks the brokers which producer ids existed before a watch began, or before a stream lost them.
 
-A tap that begins to watch, or has missed lines, can't tell old ids from new: an id that no broker held at the time of
-the question is new. Until the answer is complete, the tap marks all events of the first window as `learning`.
+A tap that begins to watch, or has missed lines, can't tell old ids from new ones. It therefore asks the brokers: an id
+that no broker held at that time is new. Until the answer is complete, the tap marks all events of the first window as
+`learning`.
 """
 
 import threading
@@ -24,11 +25,11 @@ from broker.tap.position_file import write_atomically
 _RETRY_S = 30.0
 _REQUESTED_EVERY_S = 60.0
 _MAX_REQUESTED = 3
-"""Maximum of stored answers to requests: 80 MB each for ten million ids."""
+"""Maximum number of stored answers to requests. An answer with ten million ids takes 80 MB."""
 _END_S = 5.0
 
 AskBrokers = Callable[[Mapping[str, Watched], threading.Event], KnownIds]
-"""Asks all brokers; ends early, with any answer, once the event is set."""
+"""Asks all brokers. Once the event is set, it ends early, with an answer that does not matter."""
 
 
 class _StoppedError(Exception):
@@ -36,7 +37,7 @@ class _StoppedError(Exception):
 
 
 def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
-    """Return a function that asks all brokers for the producer ids they hold."""
+    """Return a function that asks all brokers for the producer ids that they hold."""
 
     def ask(watched: Mapping[str, Watched], stop: threading.Event) -> KnownIds:
         def wait(seconds: float) -> None:
@@ -50,7 +51,7 @@ def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
 
 
 class Asking:
-    """Asks in its own thread, one question at a time. `file` keeps the answers for the next run."""
+    """Asks the brokers in its own thread, one question at a time. `file` keeps the answers for the next run."""
 
     def __init__(
         self,
@@ -62,7 +63,8 @@ class Asking:
     ) -> None:
         self._ask, self._learn_ms, self._file, self._warn_once = ask, learn_ms, file, Once(warn)
         self._wall_clock = wall_clock
-        # By stream. A later answer never replaces one, because it contains ids that were charged or refused since.
+        # Answers by stream of lines. No later answer replaces one, because it contains ids that were charged or refused
+        # since.
         self._known: dict[str, KnownIds] = {}
         # Newest first.
         self._requested: tuple[KnownIds, ...] = ()
@@ -80,7 +82,7 @@ class Asking:
     def step(
         self, brokers: Mapping[str, BrokerWatch], now_s: float, stop: threading.Event, requested_ms: int = 0
     ) -> None:
-        """Give watches their answers, and ask for new watches and for a stream that learns since `requested_ms`."""
+        """Pass answers to watches, and ask for new watches and for a stream that learns since `requested_ms`."""
         self._forget(brokers, requested_ms)
         if self._thread is not None and not self._thread.is_alive():
             self._thread.join()
@@ -98,7 +100,7 @@ class Asking:
     def _forget(self, brokers: Mapping[str, BrokerWatch], requested_ms: int) -> None:
         for stream, each in brokers.items():
             if stream in self._known and not self._covers(self._known[stream], stream, each):
-                # The watch ended or began anew, and ten million ids take 80 MB.
+                # The watch ended or restarted, and ten million ids take 80 MB.
                 del self._known[stream]
         if not requested_ms:
             self._requested = ()
@@ -142,16 +144,16 @@ class Asking:
             if self._is_requested:
                 self._requested = (answer, *self._requested)[:_MAX_REQUESTED]
                 self._request_at = now_s + _REQUESTED_EVERY_S
-            ids = "producer id was" if len(answer) == 1 else "producer ids were"
-            text = f"{len(answer):,} {ids} there before; from now on all others count"
+            ids = "producer id" if len(answer) == 1 else "producer ids"
+            text = f"{len(answer):,} {ids} existed before; from now on all others count as new"
             if self._is_requested:
-                text = f"a stream learns anew; {text}"
+                text = f"a stream learns again; {text}"
             if self._file is not None:
                 save_answers(self._file, self._known, self._requested)
         elif answer is not None:
             self._retry_at = now_s + _RETRY_S
             text = (
-                f"can't learn by asking ({answer}): nothing is charged for {self._learn_ms / 1000:g} s, "
+                f"can't ask for older producer ids ({answer}): nothing is charged for {self._learn_ms / 1000:g} s, "
                 f"or until an answer; asking again in {_RETRY_S:g} s"
             )
         else:
@@ -160,7 +162,7 @@ class Asking:
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """An answer for the watches `streams`, without its ids, which follow the first line of the file."""
+    """An answer for the watches `streams`, without its ids. They follow the first line of the file."""
 
     streams: list[str]
     watched: dict[str, Watched]
@@ -172,7 +174,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequence[KnownIds] = ()) -> None:
-    """Save the answers for watches and for requests of streams atomically; if that fails, the next run asks again."""
+    """Save the answers for watches and for streams' requests atomically. If this fails, the next run asks again."""
     distinct = list({id(each): each for each in (*requested, *answers.values())}.values())
     head = [
         _Kept(
@@ -191,7 +193,7 @@ def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequenc
 
 
 def load_answers(file: Path) -> tuple[dict[str, KnownIds], tuple[KnownIds, ...]]:
-    """Load the answers; none if the file is missing or damaged: a wrong id would charge an old producer."""
+    """Load the answers; none if the file is missing or damaged, because a wrong id would charge an old producer."""
     found: dict[str, KnownIds] = {}
     requested: list[KnownIds] = []
     try:

@@ -1,4 +1,4 @@
-"""The watch over one broker: turns its lines into records with learning marks. Pure."""
+"""The watch over one broker: turns its lines into records, and marks those to learn. It does no I/O."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,16 +13,15 @@ from broker.tap.once import Once
 from wire.broker_lines import LINE_FORMAT, BatchLine, ClassState, InitLine, Line, StopLine
 from wire.records import ProduceEvent, ProducerInit
 
-_TAKEN_OUT = "the class was taken out of the broker, so its producers are not seen: load it again (metric.reporters)"
+_TAKEN_OUT = "the class was unloaded from the broker, so its producers are not seen: load it again (metric.reporters)"
 
 
 @dataclass
 class LineCounters:
-    """Counters of a broker's lines since start; the class itself counts the last five, since the start of its run.
+    """Counters of a broker's lines since the start. The last five are the class's counters since the start of its run.
 
-    `own_topics` counts batches of the tap's own topic, `duplicates` lines that a shipper delivered again,
-    `ambiguous_inits` answers whose request is not certain, and `forgotten_ticks` ticks for which the class's memory was
-    too small, so that it wrote repeats.
+    `own_topics` counts batches of the tap's own topic, and `duplicates` counts lines that a shipper delivered again.
+    For the class's counters, see `wire.broker_lines.ClassState`.
     """
 
     events: int = 0
@@ -47,7 +46,7 @@ class SavedWatch(msgspec.Struct, frozen=True):
 
 
 class BrokerWatch:
-    """Reads the lines of one broker in order, learning for `learn_ms`. Batches of `own_topic` make no events."""
+    """Reads the lines of one broker in order. It learns for `learn_ms`, and skips batches of `own_topic`."""
 
     def __init__(
         self, broker_id: int, *, learn_ms: int = 0, own_topic: str = "", warn: Callable[[str], None] = lambda _: None
@@ -70,7 +69,7 @@ class BrokerWatch:
         return self.learning.newest_ms if self.learning.newest_ms >= 0 else None
 
     def take(self, line: Line, *, repeated: bool = False) -> ProduceEvent | ProducerInit | None:
-        """Process the next line; return its record, if any. A crashed run may have sent that of a `repeated` line."""
+        """Process the next line; return its record, if any. A crashed run may have sent the record if `repeated`."""
         place = self._order.follow(line)
         if place is Place.DUPLICATE:
             self.counters.duplicates += 1
@@ -88,7 +87,7 @@ class BrokerWatch:
         return None
 
     def lose(self) -> None:
-        """Begin a new watch with the next line, because lines may be missing before it."""
+        """Restart the watch with the next line, because lines may be missing before it."""
         self._order.forget()
         self.learning.restart()
 
@@ -148,7 +147,7 @@ class BrokerWatch:
         remedy = "upgrade the tap" if state.format > LINE_FORMAT else "upgrade the class (pid-quota broker-jar)"
         msg = (
             f"the class in broker {self.broker_id} (version {state.class_version or 'unknown'}) writes lines of format "
-            f"{state.format}, and this tap reads format {LINE_FORMAT}: {remedy}; the tap then goes on where it ended"
+            f"{state.format}, and this tap reads format {LINE_FORMAT}: {remedy}; the tap then resumes where it stopped"
         )
         raise TapError(msg)
 

@@ -12,10 +12,10 @@ from broker.tap.watches import Watches
 from wire.heartbeat import TapHeartbeat
 
 SILENT_S = 60.0
-"""A class that has written no line for this long is not loaded."""
+"""If the class has written no line for this long, it is not loaded."""
 
 _SILENT = (
-    f"no line of the class has come for {SILENT_S:g} s, and it writes one every 10 s: check that it is loaded "
+    f"no line of the class has come for {SILENT_S:g} s, although it writes one every 10 s: check that it is loaded "
     f"(metric.reporters)"
 )
 
@@ -39,7 +39,7 @@ class Heartbeats:
     def send(
         self, output: TapOutput, source: Source, watches: Watches, of_tap: dict[str, int], *, stopped: bool
     ) -> None:
-        """Send one heartbeat for each broker. `of_tap` has the counters of the whole tap."""
+        """Send a heartbeat for each broker. `of_tap` has the counters of the whole tap."""
         cluster_brokers, samples = output.brokers(), list(watches.bad_samples)
         for watch in watches.by_name.values():
             state = watch.state

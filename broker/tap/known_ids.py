@@ -1,6 +1,6 @@
-"""The producer ids that brokers held when they were asked, which are old. Pure.
+"""The old producer ids: those that brokers held when a tap asked them. This module does no I/O.
 
-Ids are unique in a cluster, so a set of them distinguishes old from new without a principal.
+Ids are unique in a cluster, so the set needs no principals.
 """
 
 from array import array
@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 _CHUNK = 250_000
 _PIECE = 50_000
-"""Each piece is freed when it is merged, so that merging takes little more memory than the result."""
+"""Ids per piece of memory. A piece is freed once it is merged, so merging takes little more memory than the result."""
 
 
 class Watched(NamedTuple):
-    """The position in a broker's lines at the time of the question.
+    """How far a broker's lines had been read when the tap asked.
 
-    `asked_at_ms` is the time of its newest line, or when the requesting stream began to learn, but never ahead of us.
+    `asked_at_ms` is the time of the newest line, or when the requesting stream began to learn, but never ahead of this
+    host's clock.
     """
 
     since_ms: int
@@ -31,10 +32,11 @@ class KnownIds:
     """A sorted set of producer ids: 8 bytes each.
 
     Args:
-        watched: By watch, how far its lines had been read when the brokers were asked.
-        ids: Sorted, without repeats.
-        answered_at_ms: When the last broker had answered. An earlier line's topic may be deleted, and its id missing.
-        requested_ms: When the stream of the newest answered request began to learn; 0 for none.
+        watched: By watch, how far its lines had been read when the tap asked.
+        ids: Distinct ids, sorted.
+        answered_at_ms: When the last broker had answered. The id of an earlier line may be missing, if its topic was
+            deleted.
+        requested_ms: When the stream with the newest answered request began to learn; 0 without a request.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class KnownIds:
         self.requested_ms = requested_ms
 
     def before(self, requested_ms: int) -> "KnownIds":
-        """Return the answer, dated before a later request: if a host's clock is ahead, an old question looks newer."""
+        """Return the answer, dated before a later request: if a host's clock is ahead, an old answer looks newer."""
         if self.requested_ms >= requested_ms:
             return self
         watched = {
@@ -59,7 +61,7 @@ class KnownIds:
 
     @classmethod
     def of(cls, watched: Mapping[str, Watched], found: Iterable[Iterable[int]]) -> "KnownIds":
-        """Make a set of the ids of many partitions; most ids are on several."""
+        """Make a set of the ids of many partitions. Most ids are on several partitions."""
         chunks: list[deque[mmap]] = []
         pending: set[int] = set()
         for each in found:
@@ -100,14 +102,14 @@ def _drained(pieces: deque[mmap]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class KnownIdAnswers:
-    """The brokers' answers for the watch `stream`: for itself, and for requests of streams, newest first."""
+    """The brokers' answers for the watch `stream`: its own answer, and answers to requests of streams, newest first."""
 
     stream: str = ""
     of_watch: KnownIds | None = None
     requested: tuple[KnownIds, ...] = ()
 
     def check(self, producer_id: int, timestamp_ms: int, since_ms: int, *, learning: bool) -> tuple[bool, int | None]:
-        """Return whether to learn an id, and when brokers that did not hold it were asked, or None."""
+        """Return whether to learn an id. Also return when the brokers were asked, if none held the id, else None."""
         asked_at_ms = None
         if learning and self.of_watch is not None:
             watched = self.of_watch.watched[self.stream]

@@ -1,19 +1,19 @@
-"""Tracks how long a broker has been watched without a gap. Pure: no clock.
+"""Tracks how long a broker has been watched without a gap. It reads no clock.
 
-Producer ids in the first window of a watch may be old, so the tap marks their events `learning`.
+Producer ids in the first window of a watch may be old, so the tap marks their events as `learning`.
 """
 
 import msgspec
 
-# Threads of a broker write lines concurrently, so a line may be this much older than the previous one.
+# Threads of a broker write lines concurrently, so a line may be older than the previous one by this much.
 _OUT_OF_ORDER_MS = 1_000
 
 
 class LearningTime(msgspec.Struct):
-    """The watch over one broker, saved with its position.
+    """The time of the watch over one broker, saved with its position.
 
-    Broker times: `since_ms` of its first line, `newest_ms` up to which it was watched; -1 before the first line. `lost`
-    tells whether lines after the newest one were lost.
+    By the broker's clock, `since_ms` is the time of the first line and `newest_ms` of the newest one, -1 before the
+    first line. `lost` tells whether lines after the newest one were lost.
 
     Examples:
         >>> watch = LearningTime()
@@ -26,7 +26,7 @@ class LearningTime(msgspec.Struct):
     lost: bool = False
 
     def is_learning(self, timestamp_ms: int, learn_ms: int) -> bool:
-        """Observe a line; return whether the watch is so young that its producer id may be old."""
+        """Observe a line; return whether its producer id may be old, because the watch is young."""
         self.observe(timestamp_ms, learn_ms)
         return learn_ms > 0 and timestamp_ms < self.since_ms + learn_ms
 
@@ -40,10 +40,10 @@ class LearningTime(msgspec.Struct):
             self.since_ms = self.newest_ms = timestamp_ms
             self.lost = False
         elif timestamp_ms < self.since_ms - _OUT_OF_ORDER_MS:
-            # The broker's clock was ahead when the watch began.
+            # When the watch began, the broker's clock was ahead.
             self.since_ms = self.newest_ms = timestamp_ms
         elif self.lasts(learn_ms) and timestamp_ms - self.newest_ms > learn_ms:
-            # The time that a clock skips was not watched.
+            # The tap did not watch during the time that the clock skipped.
             self.since_ms = timestamp_ms
         self.newest_ms = max(self.newest_ms, timestamp_ms)
 

@@ -1,6 +1,7 @@
 """Reads the compacted topic `pid-quota-requests`, in which streams request that all taps ask the brokers.
 
-Without the topic, or the right to use it, streams learn by waiting. Its writers make taps ask once a minute at most.
+Without the topic, or the right to use it, streams learn for a whole window. Requests make a tap ask at most once a
+minute.
 """
 
 import logging
@@ -41,7 +42,7 @@ class LearningRequests(Closing):
         self._open_at = 0.0
 
     def newest_ms(self, now_s: float) -> int:
-        """Return when the last stream that still learns began to, in whole seconds; 0 if none does."""
+        """Return when the last stream that is still learning began to learn, in whole seconds; 0 if no stream is."""
         try:
             if self._topic is not None:
                 self._take(self._topic.poll())
@@ -53,7 +54,7 @@ class LearningRequests(Closing):
         except BrokerError as error:
             self.close()
             self._warn_once(
-                f"streams that forgot producer ids learn by waiting, since their requests are not seen: {error}"
+                f"streams that lost producer ids learn for a window, because their requests can't be read: {error}"
             )
         return self._requests.newest_ms(self._wall_clock() * 1000)
 
@@ -75,16 +76,16 @@ class LearningRequests(Closing):
 
 
 class _Requests:
-    """The newest request that is due; its answer covers all earlier ones, so no forged request hides a stream's."""
+    """The newest request that is due. Its answer covers all earlier ones, so a forged request can't hide another."""
 
     def __init__(self) -> None:
         self._newest_ms = self._until_ms = 0
         self._ahead: list[tuple[int, int]] = []
-        """When requests from clocks ahead of ours are due, and when they end."""
+        """Requests from hosts whose clocks are ahead: when each is due, and when it ends."""
 
     def add(self, request: LearningRequest, now_ms: float) -> None:
-        # Streams count whole seconds. A request from a clock that is ahead waits until our clock gets there: an earlier
-        # answer must not count for ids that were lost later.
+        # Streams count whole seconds. A request from a host whose clock is ahead waits until our clock gets there,
+        # because an earlier answer must not count for ids that were lost later.
         due_ms = -(-request.learns_from_ms // 1000) * 1000
         if now_ms >= request.learns_until_ms:
             return
@@ -93,11 +94,11 @@ class _Requests:
             return
         self._ahead.append((due_ms, request.learns_until_ms))
         if len(self._ahead) > _MAX_AHEAD:
-            # Keep the nearest: when they are due, their answer covers the others.
+            # Keep those that are due first. Their answer also covers the others, from clocks that are further ahead.
             self._ahead = sorted(self._ahead)[:_MAX_AHEAD]
 
     def newest_ms(self, now_ms: float) -> int:
-        """Return when the newest request that is due began; 0 if all are over."""
+        """Return the begin of the newest request that is due; 0 if all requests have ended."""
         if self._ahead:
             for due_ms, until_ms in self._ahead:
                 if due_ms <= now_ms < until_ms:

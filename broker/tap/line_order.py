@@ -1,4 +1,4 @@
-"""Follows the numbers of one broker's lines: finds missing lines, duplicates and new runs. Pure."""
+"""Follows the numbers of one broker's lines to find missing lines, duplicates and new runs. It does no I/O."""
 
 from enum import Enum
 
@@ -10,19 +10,19 @@ _MAX_GAPS = 16
 
 
 class Place(Enum):
-    """The place of a line among those before it."""
+    """The place of a line after the lines before it."""
 
     NEXT = "next"
     """No line is missing before it."""
     AFTER_LOSS = "after loss"
-    """Lines before it are missing, or may be."""
+    """Lines before it are missing, or may be missing."""
     LATE = "late"
-    """It was missing until now."""
+    """The line was missing until now."""
     DUPLICATE = "duplicate"
 
 
 class LineOrder(msgspec.Struct):
-    """The progress of a broker's lines, saved with the position.
+    """How far a broker's lines have been read, saved with the position.
 
     Attributes:
         run: Run of the class; empty while unknown.
@@ -74,7 +74,7 @@ class LineOrder(msgspec.Struct):
             return False
         if run and (self.run or isinstance(line, StartLine)):
             return run != self.run
-        # Numbers begin anew and the line isn't a duplicate, so the first lines of its run are missing.
+        # The numbers restarted and the line isn't a duplicate, so the first lines of a new run are missing.
         return line.number < self.next and line.timestamp_ms > self.newest_ms and not self._is_missing(line.number)
 
     def _begin(self, line: Line) -> Place:

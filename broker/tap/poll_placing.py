@@ -1,4 +1,4 @@
-"""Finds the owners of polled producer ids by an owners file, then by the cluster's ACLs."""
+"""Finds the owners of polled producer ids: by an owners file, else by the cluster's ACLs."""
 
 import csv
 import re
@@ -21,7 +21,7 @@ _FIELDS = frozenset({"topic", "transactional_id", "principal"})
 
 @dataclass(frozen=True)
 class OwnerRule:
-    """One entry of the file; exactly one of the two patterns is set."""
+    """One entry of an owners file. Exactly one of the two patterns is set."""
 
     principal: str
     topic: re.Pattern[str] | None = None
@@ -30,10 +30,10 @@ class OwnerRule:
 
 @dataclass(frozen=True)
 class OwnerPatterns:
-    """The entries of an owners file; the first match wins, transactional ids before topics.
+    """The entries of an owners file. The first match wins, and transactional ids come before topics.
 
-    YAML is a list of `transactional_id: billing-*` or `topic: orders.*`, each with `principal: User:billing`; CSV has
-    these three columns. `*` stands for any text, `?` for one character.
+    A YAML file is a list of entries `transactional_id: billing-*` or `topic: orders.*`, each with `principal:
+    User:billing`. A CSV file has these three columns. `*` matches any text, and `?` matches one character.
     """
 
     rules: Sequence[OwnerRule]
@@ -92,7 +92,7 @@ def _rule(entry: object, where: str) -> OwnerRule:
 
 @dataclass(frozen=True)
 class UnattributedTopic:
-    """A topic of producer ids without an owner, with some of the principals that may write it."""
+    """A topic whose producer ids have no owner, and some of the principals that may write it."""
 
     topic: str
     producer_ids: int
@@ -102,7 +102,7 @@ class UnattributedTopic:
 
 @dataclass(frozen=True)
 class Unattributed:
-    """Producer ids without an owner for one reason, with the topics that have most of them."""
+    """Producer ids without an owner for one reason, and the topics with most of them."""
 
     reason: OwnerReason
     producer_ids: int
@@ -112,7 +112,7 @@ class Unattributed:
 
 @dataclass(frozen=True)
 class PollPlacement:
-    """Numbers of producer ids in a round with and without an owner; each id counts once."""
+    """How many producer ids of a round have an owner, and how many have none. Each id counts once."""
 
     producer_ids: int
     by_file: int
@@ -121,7 +121,7 @@ class PollPlacement:
 
 
 class PollOwners:
-    """Owners of producer ids; entries of the file take precedence."""
+    """Owners of producer ids. Entries of the file take precedence over ACLs."""
 
     def __init__(self, patterns: OwnerPatterns | None, *, from_acls: bool) -> None:
         self._patterns = patterns
@@ -130,19 +130,19 @@ class PollOwners:
 
     @property
     def by_transactional_id(self) -> bool:
-        """Whether transactional ids matter."""
+        """Whether owners depend on transactional ids."""
         return self._from_acls or (self._patterns is not None and self._patterns.by_transactional_id)
 
     def begin(self, acls: Acls, now: float) -> None:
         """Read ACLs for the first time, if they are used."""
         if self._from_acls:
             found = acls.for_writers()
-            # If unknown, such a resource has no certain owner.
+            # If unknown, assume that resources without an ACL are open to all, so they have no certain owner.
             self._history = AclHistory(allows_without_acl=acls.allows_without_acl() is not False)
             self._history.read(found, now)
 
     def follow(self, acls: Acls, now: float) -> None:
-        """Read ACLs again. Without the right to read them, no owner is certain."""
+        """Read ACLs again. If this user may no longer read them, no owner is certain."""
         if self._history is not None:
             try:
                 found = acls.for_writers()
@@ -156,7 +156,7 @@ class PollOwners:
         return self._by_file(topic, transactional_id) or self._by_acls(topic, transactional_id)
 
     def placement(self, found: Iterable[tuple[str, str | None]]) -> PollPlacement | None:
-        """Count owners of producer ids, each given as topic and transactional id; None if ACLs are not used."""
+        """Count producer ids with and without an owner, each given as topic and transactional id; None without ACLs."""
         if self._history is None:
             return None
         by_file = by_acls = 0

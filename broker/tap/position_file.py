@@ -1,4 +1,4 @@
-"""The tap's position file: its position, and the state it needs to resume there."""
+"""The tap's position file: the position in its source, and the state that it needs to resume there."""
 
 import os
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from wire.heartbeat import Position
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """The position before which Kafka has acknowledged everything, and up to where a crashed run may have sent."""
+    """Kafka has acknowledged all records before `position`; a crashed run may have sent records up to `sent_up_to`."""
 
     position: Position
     sent_up_to: Position | None = None
@@ -27,7 +27,7 @@ _decode = msgspec.json.Decoder(Checkpoint).decode
 
 
 def load_checkpoint(path: Path) -> Checkpoint | None:
-    """Load the checkpoint; None if there is no file, or an empty one after a crash of the host."""
+    """Load the checkpoint; None if the file is missing, or is empty after a crash of the host."""
     try:
         saved = path.read_bytes()
         return _decode(saved) if saved else None
@@ -39,7 +39,7 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Save atomically."""
+    """Save the checkpoint atomically."""
     try:
         write_atomically(path, [_encode(checkpoint)])
     except OSError as error:
@@ -48,7 +48,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def write_atomically(path: Path, parts: Iterable[Buffer]) -> None:
-    """Replace a file: a crash, even of the host, leaves the old file or the new one."""
+    """Replace a file atomically: even after a crash of the host, it is either the old file or the new one."""
     new = path.with_name(path.name + ".new")
     with new.open("wb") as file:
         file.writelines(parts)

@@ -1,7 +1,7 @@
-"""Polls brokers for the producer ids of their partitions: for managed clusters that expose no logs.
+"""Polls brokers for the producer ids of their partitions, for managed clusters that load no class.
 
-It makes an event of an id that appears after the first poll or has a new batch, if a file or ACLs tell its owner.
-Activity between two polls on a leader that has died is missed.
+Each id that appears after the first poll or has a new batch makes an event, if a file or ACLs tell its owner. The poll
+misses activity between two polls on a leader that has died since.
 """
 
 import threading
@@ -29,14 +29,14 @@ from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS, TAP_STATUS, is_own_topic
 
 TICK_SECONDS = 10.0
-"""A tick of the stream at a window of 3600 s: within it a repeat changes nothing."""
+"""A tick of the stream with a window of 3600 s. Within a tick, a repeated event changes nothing."""
 
 _FLUSH_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True)
 class ActiveProducer:
-    """A partition's entry for a producer, reported by its leader `broker_id`; the producer sets `last_timestamp_ms`."""
+    """A partition's entry for a producer, from the leader `broker_id`. The producer sets `last_timestamp_ms`."""
 
     topic: str
     partition: int
@@ -49,7 +49,7 @@ class ActiveProducer:
 
 @dataclass(frozen=True)
 class LedProducers:
-    """Producer ids that a broker holds for the partitions of a topic it leads; one counts once per partition."""
+    """Producer ids that a broker holds for the partitions of a topic that it leads. An id counts once per partition."""
 
     broker_id: int
     topic: str
@@ -59,7 +59,7 @@ class LedProducers:
 
 @dataclass
 class PollCounters:
-    """Counters since start. Events are `unowned`, and dropped, if their owner is unknown."""
+    """Counters since the start. `unowned` counts events that were dropped because their owner is unknown."""
 
     polls: int = 0
     requests: int = 0
@@ -76,7 +76,7 @@ class _Sighting:
 
 
 class ProducerPoll:
-    """Polls all brokers in rounds until it is stopped; without `owners` it sends no events."""
+    """Polls all brokers in rounds until it is stopped. Without `owners` it sends no events."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class ProducerPoll:
         self._requests_per_second = requests_per_second
         self._clock = clock
         self._seen: dict[int, _Sighting] = {}
-        # Ids in a partition's first answer are old if the partition existed in an earlier round.
+        # If a partition existed in an earlier round, the ids in its first answer are old.
         self._answered: set[tuple[str, int]] = set()
         self._unanswered: set[tuple[str, int]] = set()
         self._answered_late: set[tuple[str, int]] = set()
@@ -112,9 +112,9 @@ class ProducerPoll:
 
         Raises:
             BrokerUnreachableError: If no broker answers at the start.
-            ClusterRequestError: If we may not read the ACLs that owners come from.
+            ClusterRequestError: If owners come from ACLs that this user may not read.
             TopicMissingError: If there are owners, but no `topic`.
-            TapDeliveryError: If Kafka did not take an event.
+            TapDeliveryError: If Kafka did not accept an event.
         """
         with ExitStack() as stack:
             output = None
@@ -156,9 +156,10 @@ class ProducerPoll:
         if answer is None or stop.is_set():
             return
         found, complete = answer
-        # 2. Count.
+        # 2. Count the producer ids.
         self._report(_occupancy(found))
-        # 3. Send events for new ids and batches; if no broker answers for owners, do so in the next round.
+        # 3. Send events for new ids and batches. If no broker answers the question for owners, do this in the next
+        # round.
         if output is not None and self._owners is not None:
             try:
                 named = self._read_owners(admin, self._owners)
@@ -208,7 +209,7 @@ class ProducerPoll:
             raise TapDeliveryError(msg)
 
     def _ask_all(self, admin: ProducersAdmin, stop: threading.Event) -> tuple[list[ActiveProducer], bool] | None:
-        """Return what brokers hold, and whether all partitions answered; None if no broker does."""
+        """Return the entries of all partitions, and whether all partitions answered; None if no broker answers."""
         failed_before = self.counters.failed_partitions
         self._failed_by_broker.clear()
         found: list[ActiveProducer] = []
@@ -250,7 +251,7 @@ class ProducerPoll:
         self._unanswered |= set(portion) - self._answered
 
     def _news(self, latest: Mapping[int, ActiveProducer], late: Container[int]) -> Iterator[ActiveProducer]:
-        """Yield producer ids that appeared or have a new batch since their last event, at most once a tick each."""
+        """Yield producer ids that are new or have a new batch since their last event, each at most once a tick."""
         now, this_round = self._clock(), self.counters.polls
         for pid, each in latest.items():
             seen = self._seen.get(pid)

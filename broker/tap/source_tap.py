@@ -1,7 +1,7 @@
 """The tap: reads the lines of brokers' classes and writes who produced with which producer id to `produce-events`.
 
-Delivery is at least once: the position is committed after Kafka has acknowledged all records before it. After a crash
-the tap rereads the lines since then and marks their events `repeated`, which changes nothing downstream.
+Delivery is at least once: the tap saves a position after Kafka has acknowledged all records before it. After a crash
+the tap rereads the lines after the position and marks their events as `repeated`, so they count once.
 """
 
 import math
@@ -36,15 +36,16 @@ _FLUSH_TIMEOUT_S = 15.0
 
 @dataclass
 class TapCounters(SourceCounters, LineCounters):
-    """All counters of a tap, over all brokers it reads. `bad_lines` are truncated, damaged or of another writer."""
+    """All counters of a tap, over all its brokers. `bad_lines` are truncated, damaged or from another program."""
 
     bad_lines: int = 0
 
 
 class SourceTap:
-    """Follows one source until it is stopped; without `ask` it learns by waiting, with `learn_seconds` of 0 not at all.
+    """Follows one source until it is stopped.
 
-    Without `metadata_log` the class in the broker of a file names the folder.
+    Without `ask` it learns for a whole window; with `learn_seconds` of 0 it does not learn. If `metadata_log` is None,
+    the class in the broker names the folder.
     """
 
     def __init__(
@@ -75,21 +76,22 @@ class SourceTap:
         self._blocks = BlockWatch(metadata_log, here, warn)
         self._committed: Checkpoint | None = None
         self.idle_rounds = 0
-        """Consecutive rounds without new lines and with all events delivered."""
+        """Number of consecutive rounds without new lines and with all events delivered."""
 
     @property
     def counters(self) -> TapCounters:
-        """Snapshot of the counters, summed over all brokers."""
+        """The current counters, summed over all brokers."""
         of_lines = asdict(self._watches.counters)
         return TapCounters(**of_lines, **asdict(self._source.counters), bad_lines=self._watches.bad_lines)
 
     def run(self, stop: threading.Event) -> None:
-        """Follow the source until `stop` is set; then deliver what was read and commit the position.
+        """Follow the source until `stop` is set, then deliver all events and save the position.
 
         Raises:
             BrokerUnreachableError: If no broker answers at the start.
             TopicMissingError: If one of our topics does not exist.
-            TapError: If source or position file can't be read, lines are of another broker, or Kafka refused an event.
+            TapError: If the source or position file can't be read, lines are of another broker, or Kafka refused an
+                event.
         """
         for topic in (self._topic, TAP_STATUS):
             await_topic(self._kafka_config, topic)
@@ -133,7 +135,7 @@ class SourceTap:
                 self._send_heartbeats(output, stopped=False)
                 heartbeat_at = now
             if is_idle or now - saved_at >= _SAVE_INTERVAL_S:
-                # A broker may be restarting, so unacknowledged records may be acknowledged in the next round.
+                # A broker may be restarting. Kafka may then acknowledge the records in the next round.
                 settled = self._commit(output, stop, _ROUND_FLUSH_TIMEOUT_S) == 0
                 saved_at = now
                 self.idle_rounds = self.idle_rounds + 1 if settled and is_idle else 0
@@ -166,13 +168,13 @@ class SourceTap:
         self._heartbeats.send(output, self._source, self._watches, asdict(self.counters), stopped=stopped)
 
     def _mark_send_limit(self) -> None:
-        """Save the end of this round: after a crash, events up to it may already have been sent."""
+        """Save the end of this round. After a crash, events before it may have been sent already."""
         if self._position_file is not None and self._committed is not None:
             self._committed = replace(self._committed, sent_up_to=self._source.position)
             save_checkpoint(self._position_file, self._committed)
 
     def _commit(self, output: TapOutput, stop: threading.Event, timeout_s: float) -> int:
-        """Deliver everything read, then save the position; return how many records are undelivered."""
+        """Deliver all events, then save the position; return how many records are undelivered."""
         output.send_events(stop.is_set)
         left = output.flush(timeout_s)
         position = self._source.position

@@ -1,4 +1,4 @@
-"""The tap's Prometheus metrics, taken from its heartbeats, so that scrapes never touch the tap's state."""
+"""The tap's Prometheus metrics. They come from its heartbeats, so a scrape never reads the tap's state."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ _COUNTERS = {
 }
 SILENT_S = 60
 MAX_BYTES, MAX_RECORDS = 10_000_000, 10_000
-"""Maximum lag of a ready tap: a tenth of the limit of the alert `PidQuotaTapBehind`."""
+"""Maximum lag of a ready tap, a tenth of the limit in the alert `PidQuotaTapBehind`."""
 
 
 class TapMetrics(Collector):
@@ -52,7 +52,7 @@ class TapMetrics(Collector):
         if silent_s > SILENT_S:
             return f"no heartbeat for {silent_s:.0f} s"
         if heartbeat.lacks_file:
-            return "its file of lines is not there"
+            return "its file of lines is missing"
         if heartbeat.problem:
             return heartbeat.problem
         if (heartbeat.behind_bytes or 0) > MAX_BYTES:

@@ -17,33 +17,33 @@ _BROKERS_TIMEOUT_S = 1.0
 
 PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
     "client.id": "pid-quota-tap",
-    # In order, without duplicates, acknowledged by all in-sync replicas.
+    # Deliver in order and without duplicates, and wait for all in-sync replicas.
     "enable.idempotence": True,
     "acks": "all",
     "linger.ms": 20,
     "compression.type": "lz4",
-    # Java clients use the same, so other writers map a principal to the same partition.
+    # Java clients use the same partitioner, so other programs write a principal to the same partition.
     "partitioner": "murmur2_random",
-    # `flush` tells when nothing is left.
+    # `flush` tells when all records are delivered.
     "delivery.report.only.error": True,
-    # Errors only: a loading coordinator on a new broker needs no warning.
+    # Log only errors. A coordinator that is still loading on a new broker needs no warning.
     "log_level": 3,
 }
 
 
 def pack_round(events: Iterable[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:
-    """Yield the records of the events of a round, in order for each principal."""
+    """Pack the events of a round into records, in order for each principal."""
     by_principal: dict[str, list[ProduceEvent]] = {}
     for event in events:
         by_principal.setdefault(event.principal, []).append(event)
     for of_principal in by_principal.values():
-        # A record is of one broker.
+        # All events of a record are from one broker.
         for _, of_broker in groupby(of_principal, attrgetter("broker_id")):
             yield from pack_events(of_broker)
 
 
 class TapOutput:
-    """One producer for all topics."""
+    """The tap's producer for all topics."""
 
     def __init__(self, config: Mapping[str, str], events_topic: str) -> None:
         self._servers = config["bootstrap.servers"]
@@ -61,14 +61,14 @@ class TapOutput:
         self._unsettled = False
 
     def send(self, record: Record, stopped: Callable[[], bool]) -> None:
-        """Produce a record, but gather a produce event until `send_events`; blocks while Kafka is slower."""
+        """Produce a record, or queue a produce event until `send_events`. This blocks while Kafka is too slow."""
         if record.__class__ is ProduceEvent:
             self._events.append(record)
         else:
             self._produce(record, stopped)
 
     def send_events(self, stopped: Callable[[], bool]) -> None:
-        """Produce the events gathered since the last call."""
+        """Produce the events queued since the last call."""
         events, self._events = self._events, []
         for record in pack_round(events):
             self._produce(record, stopped)
@@ -82,7 +82,7 @@ class TapOutput:
         self._unsettled = True
 
     def brokers(self) -> list[int]:
-        """Ids of the cluster's brokers; empty if there is no answer within a second."""
+        """Return the ids of the cluster's brokers; none without an answer within a second."""
         try:
             return sorted(self._producer.list_topics(TAP_STATUS, _BROKERS_TIMEOUT_S).brokers)
         except KafkaException:
@@ -98,9 +98,10 @@ class TapOutput:
         return left
 
     def close(self) -> None:
-        """Close, dropping undelivered records: they are after the committed position."""
+        """Close the producer. Undelivered records are dropped, but the next run resends them."""
         self._producer.purge()
-        # Its callback refers to this object, so without `del` its threads run until the next garbage collection.
+        # The producer's callback refers to this object. Without `del`, its threads run until the next garbage
+        # collection.
         del self._producer
 
     def check(self) -> None:
@@ -110,7 +111,7 @@ class TapOutput:
             raise _refused(self._refused_by, self._error)
 
     def undelivered(self, left: int) -> TapDeliveryError:
-        """Return the error for a tap that stops with that many records undelivered."""
+        """Return the error for a tap that stops with `left` records undelivered."""
         records = "record was" if left == 1 else "records were"
         return TapDeliveryError(
             f"{left:,} {records} not delivered to {self._servers} before the tap stopped: check the brokers and start "

@@ -1,4 +1,4 @@
-"""Reads the taps' heartbeats from the compacted topic `tap-status`, and finds brokers that no tap watches."""
+"""Reads the taps' heartbeats from the compacted topic `tap-status` to find brokers that no tap watches."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from wire.heartbeat import TapHeartbeat
 from wire.topics import TAP_STATUS
 
 STALE_SECONDS = 60.0
-"""Six missed heartbeats."""
+"""Age at which a heartbeat is stale: six heartbeats were missed."""
 
 
 class WatchState(str, Enum):
-    """The state of the watch over a broker."""
+    """Whether a tap watches a broker."""
 
     WATCHED = "watched"
     NO_FILE = "no file"
@@ -28,7 +28,7 @@ class WatchState(str, Enum):
 
 @dataclass(frozen=True)
 class WatchedBroker:
-    """A broker and its tap. `heartbeat` is the newest; None if there is none."""
+    """A broker, and the newest heartbeat of its tap; None if there is no heartbeat."""
 
     broker_id: int
     watch: WatchState
@@ -38,11 +38,11 @@ class WatchedBroker:
 
     @property
     def is_blind_spot(self) -> bool:
-        """Whether it is up but its producers are not seen."""
+        """Whether the broker is up but no tap sees its producers."""
         return self.alive and self.watch is not WatchState.WATCHED
 
     def remarks(self) -> Iterator[str]:
-        """Yield what the operator should know of the tap, and what to do."""
+        """Yield what the operator should know about the tap, and what to do."""
         known = self.heartbeat
         if known is None:
             return
@@ -62,7 +62,7 @@ class WatchedBroker:
 
 @dataclass(frozen=True)
 class DatedHeartbeat:
-    """A heartbeat, and when a broker appended it."""
+    """A heartbeat, and the time at which a broker appended it."""
 
     heartbeat: TapHeartbeat
     appended_ms: int
@@ -71,7 +71,7 @@ class DatedHeartbeat:
 def watch_states(
     brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float = STALE_SECONDS
 ) -> list[WatchedBroker]:
-    """Return the state of each broker that is up or known from a heartbeat; one older than `stale_s` is stale."""
+    """Return the state of each broker that is up or has a heartbeat. Heartbeats older than `stale_s` are stale."""
     alive = set(brokers)
     return [
         _watch_state(broker_id, broker_id in alive, heartbeats.get(broker_id), now_ms, stale_s)
@@ -96,7 +96,7 @@ def read_dated_heartbeats(config: Mapping[str, str]) -> dict[int, DatedHeartbeat
 
 
 def running_brokers(config: Mapping[str, str]) -> list[int]:
-    """Ids of the brokers that are up."""
+    """Return the ids of the brokers that are up."""
     return sorted(admin_client(config).metadata().brokers)
 
 

@@ -1,4 +1,4 @@
-"""The watches of a tap: decodes raw lines and passes each to the watch over its broker."""
+"""The watches of a tap, one per broker. It decodes raw lines and passes each to the watch over its broker."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -27,12 +27,12 @@ class Watches:
 
     @property
     def counters(self) -> LineCounters:
-        """Sums over all brokers."""
+        """Counters, summed over all brokers."""
         each = [astuple(watch.counters) for watch in list(self._by_id.values())]
         return LineCounters(*map(sum, zip(*each, strict=True)))
 
     def of(self, broker_id: int) -> BrokerWatch:
-        """Return the watch over a broker, new if there is none yet."""
+        """Return the watch over a broker. Create it if there is none yet."""
         watch = self._by_id.get(broker_id)
         if watch is None:
             watch = BrokerWatch(broker_id, learn_ms=self._learn_ms, own_topic=self._own_topic, warn=self._warn)
@@ -40,12 +40,12 @@ class Watches:
         return watch
 
     def take(self, batch: LineBatch) -> Iterator[ProduceEvent | ProducerInit]:
-        """Yield the records of lines."""
+        """Yield the records of a batch of lines."""
         if batch.after_loss:
             self._lose(batch.stream)
         for raw in batch.lines:
             if len(raw) > MAX_LINE_BYTES:
-                # The class writes no such line, and its record might be too large for Kafka.
+                # The class writes no line of this size, and its record might be too large for Kafka.
                 self._bad(raw, batch.stream)
                 continue
             try:

@@ -159,9 +159,9 @@ def test_producer_ids_that_a_hold_does_not_reach_bring_the_client_quota(
     ):
         wait_until(lambda: is_counted(broker, topic, tables), "tap and stream run")
         with habit(broker, topic) as client:
-            enforcer.wait_for("throttled", "its known PIDs go on")
+            enforcer.wait_for("throttled", "its known PIDs keep working")
             free = client.rate(5)
-            enforcer.wait_for("throttled", "refused PIDs go on arriving")
+            enforcer.wait_for("throttled", "refused PIDs keep arriving")
             wait_until(lambda: client.error is not None or bool(quotas_of(broker)), "it has the client quota")
             print(f"{user}: {free:.1f}/s under the hold, {client.rate(20):.1f}/s with the quota")
             print("\n".join(each["why"] for each in enforcer.notices_of("throttled")))
@@ -179,7 +179,7 @@ def is_counted(broker: LocalBroker, topic: str, tables: Path) -> bool:
 
 
 def reason(enforcer: EnforcerProcess) -> str:
-    return str(enforcer.notices_of("throttled", "refused PIDs go on arriving")[-1]["why"])
+    return str(enforcer.notices_of("throttled", "refused PIDs keep arriving")[-1]["why"])
 
 
 def diagnosis(tables: Path, user: str) -> Churn:

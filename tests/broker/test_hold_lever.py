@@ -30,7 +30,7 @@ def test_a_dry_run_says_what_each_broker_has_and_changes_nothing(
 ) -> None:
     decide(tables, "User:mallory")
     with enforcing(broker, tables, lock=False) as enforcer:
-        enforcer.wait_for("lever", "broker 1 has pidquota.HoldAuthorizer: a hold keeps new producer ids back there")
+        enforcer.wait_for("lever", "broker 1 has pidquota.HoldAuthorizer: a hold delays new producer ids there")
         enforcer.wait_for("throttled")
     assert (holds.all(), actions(tables)) == ([], [])
 
@@ -117,7 +117,7 @@ def test_hoarded_ids_and_new_transactional_ids_pass_a_hold_and_bring_the_client_
         each.send()
     with enforcing(broker, tables, "--apply") as enforcer:
         decide(tables, "User:mallory", refused_pids=10)
-        enforcer.wait_for("throttled", "its known PIDs go on")
+        enforcer.wait_for("throttled", "its known PIDs keep working")
         for number, each in enumerate(hoard):
             each.send()
             transactional_producer(broker.client_config("mallory"), f"new-each-time-{number}")
@@ -127,7 +127,7 @@ def test_hoarded_ids_and_new_transactional_ids_pass_a_hold_and_bring_the_client_
         decide(tables, "User:mallory", refused_pids=3000)
         enforcer.wait_for("extended")
         decide(tables, "User:mallory", refused_pids=6000)
-        enforcer.wait_for("throttled", "refused PIDs go on arriving (3000, then 6000)")
+        enforcer.wait_for("throttled", "refused PIDs keep arriving (3000, then 6000)")
         for each in hoard:
             each.send()
             each.send()

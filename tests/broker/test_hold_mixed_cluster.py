@@ -43,9 +43,7 @@ def test_the_enforcer_reports_each_broker_and_sets_the_client_quota(cluster: Loc
         decide(tables, "User:mallory", seconds=300)
         enforcer.wait_for("throttled")
         for node in (1, 2):
-            assert enforcer.notices_of(
-                "lever", f"broker {node} has {HOLD_AUTHORIZER}: a hold keeps new producer ids back"
-            )
+            assert enforcer.notices_of("lever", f"broker {node} has {HOLD_AUTHORIZER}: a hold delays new producer ids")
         assert enforcer.notices_of("lever", f"broker {WITHOUT} has {STOCK}: no hold is used before every broker has")
         assert enforcer.notices_of("throttled", f"no hold: not every broker has the authorizer (not {WITHOUT})")
         assert holds.all() == []

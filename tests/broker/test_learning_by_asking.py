@@ -95,7 +95,7 @@ def test_older_producers_are_learned_and_newer_ones_are_charged_in_the_first_min
         wait_until(lambda: bool(said), "the answer")
         send_until_seen(broker, events_topic, orders, *old, idempotent_producer(broker, "mallory"))
 
-    assert said[0].endswith("producer ids were there before; from now on all others count")
+    assert said[0].endswith("producer ids existed before; from now on all others count as new")
     assert marks(broker, events_topic, "alice") == {LEARNED}
     assert marks(broker, events_topic, "mallory") == {CHARGED}
 
@@ -167,7 +167,7 @@ def test_a_tap_that_may_not_read_requests_warns_once(broker: LocalBroker, monkey
         assert [requests.newest_ms(now_s) for now_s in (0.0, 1.0, 61.0)] == [0, 0, 0]
 
     (line,) = warnings
-    assert line.startswith("streams that forgot producer ids learn by waiting, since their requests are not seen: ")
+    assert line.startswith("streams that lost producer ids learn for a window, because their requests can't be read: ")
 
 
 def asked(broker: LocalBroker, user: str) -> KnownIds:

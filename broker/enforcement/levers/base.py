@@ -15,9 +15,9 @@ StepName = Literal["keep", "apply", "confirm", "restore", "close", "relinquish"]
 class NextStep:
     """The next step of an open lease.
 
-    `keep`: do nothing. `apply`: set it. `confirm`: log that it is set. `restore`: remove it. `close`: log that it is
-    gone. `relinquish`: leave it, because someone else changed it (or removed it: `vanished`). `why` is empty for the
-    usual reasons.
+    `keep`: do nothing. `apply`: set the lease's setting. `confirm`: log that it is set. `restore`: remove it. `close`:
+    log that it is gone. `relinquish`: leave the setting alone, because someone else changed it or, with `vanished`,
+    removed it. `why` is empty for the usual reasons.
     """
 
     name: StepName
@@ -27,7 +27,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Targets:
-    """Entities to enforce a decision on; they `cover` it if nearly all refused producer ids come from them."""
+    """Entities to enforce a decision on. `cover` tells whether nearly all refused producer ids come from them."""
 
     targets: tuple[Target, ...]
     why: str
@@ -39,10 +39,10 @@ class TargetLimits:
     """Limits on the choice of targets.
 
     Attributes:
-        narrow: Whether single client ids may be throttled instead of the user.
+        narrow: Whether to throttle single client ids instead of the user, if possible.
         shared_client_ids: Client ids that healthy producers also use.
-        written: Client ids of the user that ever had a lease of their own.
-        spare_user: Whether a stronger lever covers the refused producer ids, so that the whole user is not slowed.
+        written: Client ids of the user that ever had their own lease.
+        spare_user: Whether not to slow the whole user, because a stronger lever covers the refused producer ids.
     """
 
     narrow: bool = True
@@ -52,7 +52,7 @@ class TargetLimits:
 
 
 class LeaseChange(NamedTuple):
-    """A lease to set on the brokers, perhaps with another end, or to remove."""
+    """A lease to set on the brokers, perhaps with a new end, or to remove from them."""
 
     lease: Lease
     is_set: bool
@@ -60,9 +60,9 @@ class LeaseChange(NamedTuple):
 
 @dataclass(frozen=True)
 class Stray:
-    """A setting on the brokers that looks like a lease's but belongs to none, and the command that removes it.
+    """A setting on the brokers that looks like a lease's but belongs to no lease, and the command that removes it.
 
-    `remove` removes it if it is certainly ours, or raises BrokerError; None if an operator may have set it.
+    `remove` removes the setting or raises BrokerError. It is None if an operator may have made the setting.
     """
 
     target: Target
@@ -80,26 +80,26 @@ class Lever(Protocol):
 
     name: LeverName
     suffices: bool
-    """Whether it suffices without a weaker lever."""
+    """Whether the lever suffices without a weaker one."""
 
     @property
     def canary(self) -> Canary | None:
-        """Tells whether something removes what the lever sets; None if the lever has no canary."""
+        """The canary, which detects a reconciler that removes the lever's settings; None if the lever has no canary."""
 
     def unavailable_reason(self) -> str:
-        """Return why it can't be used here and now; empty if it can."""
+        """Return why the lever can't be used now; empty if it can."""
 
     def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
-        """Choose the entities that a decision is enforced on."""
+        """Choose the entities to enforce a decision on."""
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Return the lease to take, or the reason against it; raises BrokerError."""
+        """Return the lease to take, or the reason against it. Raises BrokerError."""
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
-        """Compare an open lease with the brokers; raises BrokerError."""
+        """Compare an open lease with the brokers. Raises BrokerError."""
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
-        """Set or remove leases; return the error of each target, and raise none."""
+        """Set or remove leases. Return the error of each target instead of raising it."""
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find settings that look like a lease's but belong to none; raises BrokerError."""
+        """Find settings that look like a lease's but belong to no lease. Raises BrokerError."""

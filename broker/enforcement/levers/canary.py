@@ -1,7 +1,8 @@
-"""Distinguishes a reconciler from an admin: both remove values that the enforcer sets.
+"""Tells a reconciler from an admin. Both may remove values that the enforcer sets.
 
-Strimzi's User Operator removes quotas and ACLs of users without a KafkaUser. After a lease's value vanished, the
-enforcer sets the same value for a user that does not exist, the canary: only a reconciler removes that, too.
+Strimzi's User Operator, for example, is a reconciler: it removes quotas and ACLs of users without a KafkaUser. After a
+lease's value has vanished, the enforcer sets the same value for the canary, a user that does not exist. Only a
+reconciler also removes this value.
 """
 
 from collections.abc import Callable
@@ -14,23 +15,23 @@ from broker.errors import BrokerError
 CANARY = "pid-quota-canary"
 
 _WATCH_MS = 600_000
-"""Longer than the intervals of reconcilers (Strimzi: 2 minutes)."""
+"""How long to watch the value. Reconcilers act at shorter intervals (Strimzi: 2 minutes)."""
 _KNOWN_MS = 3_600_000
 _LOOK_EVERY_MS = 1_000
 
 
 class CanaryWriter(Protocol):
-    """A lever that sets its value for the user `CANARY`, too."""
+    """A lever that can also set its value for the user `CANARY`."""
 
     def has_canary(self) -> bool:
-        """Whether the brokers have the value."""
+        """Whether the brokers have the canary's value."""
 
     def write_canary(self, *, is_set: bool) -> None:
-        """Set or remove the value."""
+        """Set or remove the canary's value."""
 
 
 class Canary:
-    """Watches a value that nobody else knows, and notifies when someone removes it."""
+    """Watches the canary's value, and notifies when someone removes it."""
 
     def __init__(self, writer: CanaryWriter, what: str, clocks: Clocks, notify: Callable[[Notice], None]) -> None:
         self._writer, self._what, self._clocks, self._notify = writer, what, clocks, notify
@@ -40,11 +41,11 @@ class Canary:
 
     @property
     def is_watched(self) -> bool:
-        """Whether this enforcer has set the value."""
+        """Whether this enforcer has set the canary's value."""
         return self._set_ms is not None
 
     def suspect(self) -> None:
-        """Set the value, because a lease's value vanished."""
+        """Set the canary's value, because a lease's value has vanished."""
         if self._set_ms is None and not self._is_known():
             try:
                 self._writer.write_canary(is_set=True)
@@ -53,11 +54,11 @@ class Canary:
             self._set_ms = self._clocks.steady_ms()
 
     def reconciler_reason(self) -> str:
-        """Return why the lever is useless beside a reconciler; empty if none is known."""
-        return f"something removes {self._what} that it does not know" if self._is_known() else ""
+        """Return why a reconciler makes the lever useless; empty if no reconciler is known."""
+        return f"something removes {self._what} that it did not create" if self._is_known() else ""
 
     def look(self) -> None:
-        """Check, at most once a second, that the value is still set."""
+        """Check, at most once a second, that the canary's value is still set."""
         if self._set_ms is None or not self._pace.is_due():
             return
         now_ms = self._clocks.steady_ms()
@@ -68,14 +69,14 @@ class Canary:
         lasted_s = (now_ms - self._set_ms) / 1000
         self._set_ms, self._known_until_ms = None, now_ms + _KNOWN_MS
         why = (
-            f"something removes {self._what} that it does not know: those of user {CANARY!r}, which does not exist, "
+            f"something removes {self._what} that it did not create: those of user {CANARY!r}, which does not exist, "
             f"were gone after {lasted_s:.0f} s. Strimzi's User Operator does that to users without a KafkaUser: "
-            "docs/kubernetes/README.md tells which lever it leaves alone"
+            "docs/kubernetes/README.md names the lever that it leaves alone"
         )
         self._notify(Notice(self._clocks.now_ms(), "alert", why))
 
     def close(self) -> None:
-        """Remove the value."""
+        """Remove the canary's value from the brokers."""
         if self._set_ms is not None:
             self._set_ms = None
             self._writer.write_canary(is_set=False)

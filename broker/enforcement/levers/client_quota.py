@@ -19,20 +19,20 @@ class QuotaStore(Protocol):
     """The brokers' client quotas; see `ClientQuotas`."""
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
-        """Return the quotas set on exactly this entity, by key."""
+        """Return the quotas of exactly this entity, by key."""
 
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
         """Return the quotas of all named entities."""
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """Return the value that an entity without its own inherits."""
+        """Return the value that applies to an entity without its own."""
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
         """Set or remove values."""
 
 
 class ClientQuotaLever:
-    """Sets a client quota to a value, and restores the previous one. `name` is also the quota's key."""
+    """Sets a client quota to a value, and restores the previous value. `name` is also the quota's key."""
 
     canary: Canary | None = None
 
@@ -41,17 +41,17 @@ class ClientQuotaLever:
         self._quotas, self._value = quotas, value
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Look up the value to restore. A quota that is already as tight needs no lease."""
+        """Look up the value to restore, and make a lease. If the quota is already as tight, no lease is needed."""
         previous = self._quotas.describe(target.entity).get(self.name)
         wider = self._quotas.inherited(target.entity, self.name, decision.client_ids)
-        # A quota for a client id overrides the user's, and a user's overrides the default: ours must not be looser.
+        # A client id's quota overrides the user's, which overrides the default, so ours must not be looser than either.
         tightest = min((each for each in (previous, wider) if each is not None), default=None)
         if tightest is not None and tightest <= self._value:
             return f"the effective {target} is already {tightest:g}, not above {self._value:g}"
         return replace(Lease.of(decision, target, now_ms), value=self._value, previous=previous)
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
-        """Compare the brokers' value with the lease's value and the previous one."""
+        """Compare the brokers' value with the lease's value and the previous value."""
         found = self._quotas.describe(lease.target.entity).get(self.name)
         step = next_step(lease, found, now_ms)
         why_not = self._why_end(lease) if step.name in ("apply", "keep", "confirm") else ""
@@ -60,7 +60,7 @@ class ClientQuotaLever:
     def _why_end(self, lease: Lease) -> str:
         wider = self._quotas.inherited(lease.target.entity, self.name)
         loosens = wider is not None and lease.value is not None and wider < lease.value
-        return "a wider quota is tighter than the lease, which would loosen it" if loosens else ""
+        return "a quota that would apply instead is tighter than the lease" if loosens else ""
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
         """Set or restore values, in one request."""
@@ -73,7 +73,7 @@ class ClientQuotaLever:
         return {Target(self.name, entity): error for entity, error in errors.items()}
 
     def strays(self, known: Collection[Lease], _now_ms: int) -> list[Stray]:
-        """Find quotas with the value of leases. Any may be an operator's, so none is certainly ours."""
+        """Find quotas with the value of leases. An operator may have set any of them, so none is certainly ours."""
         leased = {lease.target.entity for lease in known if lease.target.lever == self.name}
         return [
             self._stray(entity)
@@ -105,7 +105,7 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> NextStep:
         return NextStep("confirm" if lease.state == "applying" else "keep")
     if found == lease.previous and ending:
         return NextStep("close")
-    # Before `in_force`, the previous value means that ours was not set yet; afterwards, that someone restored it.
+    # Before `in_force`, the previous value means that ours was not set yet. Later, it means that someone restored it.
     if found == lease.previous and lease.state == "applying":
         return NextStep("apply")
     return NextStep("relinquish", f"someone else set it to {format_value(found)}, which stays", vanished=found is None)

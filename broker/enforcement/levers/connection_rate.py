@@ -1,6 +1,7 @@
-"""The lever `connection_creation_rate`: open connections of an address continue, and new ones wait.
+"""The lever `connection_creation_rate`: delays new connections from an address. Open connections continue.
 
-All clients of an address share it, so it applies only to addresses that no other principal used in the last hour.
+The limit affects all clients of an address, so it is used only for addresses that no other principal used in the last
+hour.
 """
 
 from collections.abc import Callable, Collection
@@ -14,19 +15,19 @@ from broker.kafka.quota_entity import CONNECTION_CREATION_RATE, QuotaEntity
 from quota.decision import OTHER_CLIENTS
 
 VALUE = 1.0
-"""New connections a second from an address, on each broker and listener."""
+"""New connections per second from an address, on each broker and listener."""
 
 _MAX_NAMED = 3
 
 
 class AddressUse(Protocol):
-    """Tells who produced from which address; see `EventAddresses`."""
+    """Tells which principals produced from an address; see `EventAddresses`."""
 
     def unavailable_reason(self) -> str:
-        """Return why this is unknown; empty if it is known."""
+        """Return why the principals are unknown; empty if they are known."""
 
     def principals(self, address: str) -> Collection[str]:
-        """Return who used an address in the last hour."""
+        """Return the principals that used an address in the last hour."""
 
 
 class ConnectionRate(ClientQuotaLever):
@@ -39,13 +40,13 @@ class ConnectionRate(ClientQuotaLever):
         self._use, self._own_addresses = use, own_addresses
 
     def unavailable_reason(self) -> str:
-        """Return why the principals of an address are unknown."""
+        """Return why the principals of addresses are unknown; empty if they are known."""
         return self._use.unavailable_reason()
 
     def targets(self, decision: ThrottleDecision, _limits: TargetLimits) -> Targets:
-        """Choose the addresses of the refused producer ids that only this principal used."""
+        """Choose those addresses of the refused producer ids that only this principal used."""
         if not decision.principal.startswith("User:"):
-            return Targets((), "a client quota is set for principals of type User alone")
+            return Targets((), "a client quota applies only to principals of type User")
         try:
             own = {*self._own_addresses()}
         except BrokerError as error:
@@ -53,7 +54,7 @@ class ConnectionRate(ClientQuotaLever):
         found = [address for address in decision.addresses if address != OTHER_CLIENTS]
         free = [each for each in found if each not in own and {*self._use.principals(each)} == {decision.principal}]
         if not free:
-            return Targets((), "none of its addresses is its alone" if found else "no addresses are known")
+            return Targets((), "no address is used by it alone" if found else "no addresses are known")
         named = ", ".join(free[:_MAX_NAMED]) + (", …" if len(free) > _MAX_NAMED else "")
         chosen = tuple(Target("connection_creation_rate", QuotaEntity(ip=address)) for address in free)
         refused = decision.addresses

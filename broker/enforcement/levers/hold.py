@@ -1,7 +1,7 @@
-"""The lever `hold`: delays new producer ids of a user and nothing else. It needs a class in the brokers.
+"""The lever `hold`: delays new producer ids of a user and nothing else. It needs an authorizer class in the brokers.
 
-A hold is stored as an ACL binding whose name contains its end and the id of its lease (`wire.holds`). Those with a
-lease's id are ours, whatever their end; all others were set by hand.
+A hold is stored as an ACL binding whose name contains its end and the id of its lease (`wire.holds`). Holds with the id
+of a lease are ours, whatever their end. All others were set by hand.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,7 +21,7 @@ _USER = "User:"
 _CANARY_ID = "canary"
 _CANARY_MS = 600_000
 _REFUSED_MS = 30_000
-"""How long to use other levers after a refusal."""
+"""How long to use other levers after the brokers refused a hold."""
 _LOOK_EVERY_MS = 30_000
 _LACKS = f"no hold is used before every broker has {HOLD_AUTHORIZER} (docs/authorizer.md)"
 
@@ -39,13 +39,13 @@ class HoldStore(Protocol):
         """Set a hold."""
 
     def remove(self, holds: Collection[HoldBinding]) -> None:
-        """Remove holds; skip those that are gone."""
+        """Remove holds; skip holds that are gone."""
 
 
 class Hold:
     """Sets holds, moves their ends, and removes them.
 
-    Reads the brokers' authorizers every 30 s, and reports changes.
+    It reads the brokers' authorizers every 30 s, and reports changes.
     """
 
     name: LeverName = "hold"
@@ -66,14 +66,14 @@ class Hold:
         self._refused_until_ms: int | None = None
 
     def unavailable_reason(self) -> str:
-        """Return whether brokers lack the class, a right was missing recently, or a reconciler removes ACLs."""
+        """Return why holds can't be used: brokers lack the class, a right was missing, or a reconciler removes ACLs."""
         if self._refused_until_ms is not None and self._clocks.steady_ms() < self._refused_until_ms:
             return "this user may not change ACLs"
         if self._pace.is_due():
             try:
                 self._learn(self._authorizers())
             except BrokerError as error:
-                # Keep the last answer: the class changes only when a broker restarts.
+                # Keep the last answer, because the class changes only when a broker restarts.
                 if not self._known:
                     self._lacking = f"the brokers' authorizers can't be read ({error})"
         return self._lacking or self.canary.reconciler_reason()
@@ -82,7 +82,7 @@ class Hold:
         lacking = [number for number, name in found.items() if name != HOLD_AUTHORIZER]
         for number, name in found.items():
             if self._known.get(number) != name:
-                what = _LACKS if number in lacking else "a hold keeps new producer ids back there"
+                what = _LACKS if number in lacking else "a hold delays new producer ids there"
                 why = f"broker {number} has {name or 'no authorizer'}: {what}"
                 self._notify(Notice(self._clocks.now_ms(), "lever", why))
         self._known = dict(found)
@@ -93,23 +93,23 @@ class Hold:
         """Choose the user. ACLs can't name principals of other types."""
         name = decision.principal.removeprefix(_USER)
         if name == decision.principal or name in ("", "*"):
-            return Targets((), "a hold knows principals of type User alone")
-        return Targets((Target(self.name, QuotaEntity(name)),), "its known PIDs go on")
+            return Targets((), "a hold applies only to principals of type User")
+        return Targets((Target(self.name, QuotaEntity(name)),), "its known PIDs keep working")
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
         """Make a lease, unless a hold that someone set by hand lasts as long."""
         by_hand = [each for each in self._of(target) if each.lease_id is None and _is_in_force(each, now_ms)]
         longest = max((each.until_ms for each in by_hand), default=0)
         if longest >= decision.throttled_until_ms:
-            return f"{target.entity} is on hold already until {format_time(longest)}: not by us"
+            return f"{target.entity} is already on hold until {format_time(longest)}, set by someone else"
         return Lease.of(decision, target, now_ms)
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
-        """Compare the ends of the lease's bindings with its own."""
+        """Compare the ends of the lease's bindings with the lease's end."""
         return next_step(lease, {each.until_ms for each in self._own(lease)}, now_ms)
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
-        """Set new ends and remove the old ones."""
+        """Set new ends and remove old ends."""
         errors: dict[Target, BrokerError | None] = {}
         for change in changes:
             errors[change.lease.target] = None
@@ -125,12 +125,12 @@ class Hold:
         new = HoldBinding(lease.target.entity.user or "", lease.until_ms, lease.lease_id)
         own = self._own(lease)
         if is_set and new not in own:
-            # Add the new end first, so that the user stays on hold between the two requests.
+            # Add the new end before removing the old one, so that the user stays on hold in between.
             self._holds.add(new)
         self._holds.remove([each for each in own if not (is_set and each == new)])
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find holds with the id of a lease that is not open, and holds by hand that are in force."""
+        """Find holds with the id of a lease that is not open, and holds set by hand that are in force."""
         leases = {lease.lease_id for lease in known}
         found = [each for each in self._holds.all() if each.lease_id not in leases]
         if self.canary.is_watched:
@@ -164,7 +164,7 @@ class Hold:
 
 
 def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
-    """Return the next step of a hold's open lease; `found` has the ends of its bindings, perhaps from before a change.
+    """Return the next step of a hold's open lease. `found` has the ends of its bindings, including outdated ones.
 
     Examples:
         >>> lease = Lease("1", "User:m", Target("hold", QuotaEntity("m")), 2000, "d")

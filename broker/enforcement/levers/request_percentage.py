@@ -16,15 +16,15 @@ from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEnti
 from quota.decision import OTHER_CLIENTS
 
 VALUE = 0.01
-"""Percent of a request handler thread: practically every request exceeds it."""
+"""Percent of a request handler thread, so low that practically every request exceeds it."""
 
 _CANARY = QuotaEntity(CANARY)
 _CANARY_VALUE = 100.0
 MAX_NARROW_CLIENT_IDS = 5
 MAX_CLIENT_ID_CHARS = 256
-"""The class in brokers truncates longer client ids; a quota on a truncated id matches no client."""
+"""The class in brokers truncates longer client ids. A quota on a truncated id matches no client."""
 
-# Default client ids of client libraries: any client may use them.
+# Default client ids of client libraries, which any client may use.
 _LIBRARY_DEFAULTS = re.compile(
     r"|rdkafka|sarama|default|unknown|kafka|kafkajs|kafka-clients?|kgo|client|producer|"
     r"(producer|console-producer|kafka-producer|connector-producer)-?\d*|"
@@ -34,7 +34,7 @@ _LIBRARY_DEFAULTS = re.compile(
 
 
 def is_library_default(client_id: str) -> bool:
-    """Whether a client id is the default of some client library.
+    """Whether a client id is the default of a client library.
 
     Examples:
         >>> [is_library_default(name) for name in ("rdkafka", "producer-1", "confluent-kafka-python-2.1", "")]
@@ -48,8 +48,8 @@ def is_library_default(client_id: str) -> bool:
 def user_targets(decision: ThrottleDecision, limits: TargetLimits) -> Targets:
     """Choose between a few client ids of the user and the whole user.
 
-    Decisions have no data on healthy producers: a library's default client id counts as shared with them, and those
-    that an operator lists.
+    Decisions have no data about healthy producers. Healthy producers are therefore assumed to share the default client
+    ids of libraries, and the client ids that the operator lists.
     """
     user = user_of(decision.principal)
     if decision.principal != f"User:{user}":
@@ -57,7 +57,7 @@ def user_targets(decision: ThrottleDecision, limits: TargetLimits) -> Targets:
     chosen, covered, total = _heaviest(decision.client_ids)
     why_not = _why_whole_user(chosen, limits)
     if why_not and limits.spare_user:
-        return Targets((), f"known producers of {user} go on ({why_not})")
+        return Targets((), f"known producers of {user} keep working ({why_not})")
     if why_not:
         return Targets((_target(user),), why_not)
     return Targets(
@@ -70,7 +70,7 @@ def _target(user: str | None, client_id: str | None = None) -> Target:
 
 
 def _heaviest(client_ids: Mapping[str, int]) -> tuple[list[str], int, int]:
-    """Return the fewest client ids that make up nearly all refused producer ids, how many those are, and the total."""
+    """Return the fewest client ids with nearly all refused producer ids, the number of these, and the total number."""
     total, covered = sum(client_ids.values()), 0
     chosen: list[str] = []
     for client_id, refused in sorted(client_ids.items(), key=lambda item: (-item[1], item[0])):
@@ -101,7 +101,7 @@ def _why_whole_user(chosen: Sequence[str], limits: TargetLimits) -> str:
 
 
 class RequestPercentage(ClientQuotaLever):
-    """Slows a few client ids if nearly all refused producer ids come from them."""
+    """Slows a few client ids if nearly all refused producer ids come from them, else the whole user."""
 
     suffices = True
     targets = staticmethod(user_targets)
@@ -111,11 +111,11 @@ class RequestPercentage(ClientQuotaLever):
         self.canary = self._canary = Canary(self, "client quotas of users", clocks, notify)
 
     def unavailable_reason(self) -> str:
-        """Return the reconciler's reason."""
+        """Return why a reconciler makes the lever useless; empty if no reconciler is known."""
         return self._canary.reconciler_reason()
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find quotas with the value of leases, and a canary left behind."""
+        """Find quotas with the value of leases, and a leftover canary."""
         found = super().strays(known, now_ms)
         if not self._canary.is_watched and self.has_canary():
             target, remove = Target(self.name, _CANARY), partial(self.write_canary, is_set=False)

@@ -1,6 +1,6 @@
-"""The lease topic: open leases and release orders, which suffice to end every lease without the tables.
+"""The lease topic: open leases and release orders. It suffices to end every lease without the tables.
 
-A lease's newest step is removed only when the table has its last one. Who can write this topic can loosen quotas.
+A lease stays in the topic until the table has its last record. A user that can write this topic can loosen quotas.
 """
 
 import re
@@ -27,13 +27,13 @@ from tables.errors import TableError, TableNotFoundError
 from wire.topics import ENFORCER_TOPIC
 
 _TIMEOUT_S = 3.0
-"""Bounds how long a deleted topic delays leases that are due; unwritten records stay pending."""
+"""Bounds how long a deleted topic delays the end of due leases. Records that were not written stay pending."""
 _FIRST_READ_S = 15.0
 _LEASE, _RELEASE = "lease/", "release/"
 _RELEASE_ALL = "release"
 
 _LEASE_ID = re.compile("[0-9a-z]{1,32}")
-"""A lease id is part of the name of a hold's binding."""
+"""Form of a lease id, which is part of the name of a hold's binding."""
 _YEAR_10000_MS = 253_402_300_800_000
 
 Kept = LeaseRecord | ReleaseOrder
@@ -43,11 +43,11 @@ _order = msgspec.json.Decoder(ReleaseOrder).decode
 
 
 class LeaseTopic(Closing):
-    """Newest record of each lease, and newest order per principal. Not thread-safe."""
+    """The newest record of each lease, and the newest order per principal. It is not thread-safe."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = dict(settings)
-        # Not idempotent: an enforcer has no producer id.
+        # The producer is not idempotent, so the enforcer has no producer id.
         more = {"enable.idempotence": "false", "acks": "all", "max.in.flight": "1", "log_level": "0"}
         self._producer = Producer({**settings, **more, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
         self._topic: TopicReader | None = None
@@ -61,7 +61,7 @@ class LeaseTopic(Closing):
         self._forget()
 
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
-        """Return the newest record of each stored lease, and the orders; `again` rereads the whole topic."""
+        """Return the newest record of each stored lease, and the orders. `again` rereads the whole topic."""
         if again:
             self._forget()
         try:
@@ -78,11 +78,11 @@ class LeaseTopic(Closing):
         return list(self._newest.values())
 
     def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
-        """Store records and orders; return once the brokers have acknowledged them."""
+        """Store records and orders, and wait until the brokers have acknowledged them. Raises LeaseStoreError."""
         self._write([(_key(record), msgspec.json.encode(record)) for record in records])
 
     def drop(self, lease_ids: Sequence[str]) -> None:
-        """Remove leases by tombstones; raises LeaseStoreError, too."""
+        """Remove leases by tombstones. Raises LeaseStoreError."""
         self._write([(_LEASE + lease_id, None) for lease_id in lease_ids])
 
     def _write(self, records: Sequence[tuple[str, bytes | None]]) -> None:
@@ -98,7 +98,7 @@ class LeaseTopic(Closing):
                     ENFORCER_TOPIC, key=key.encode(), value=value, partition=LOCK_PARTITION, on_delivery=note
                 )
         except KafkaException as error:
-            # The client already knows that it may not write.
+            # The client has already learned that it may not write.
             errors.append(error.args[0])
         waiting = self._producer.flush(2 * _TIMEOUT_S)
         if errors or waiting:
@@ -133,7 +133,7 @@ class LeaseTopic(Closing):
 
 
 def _can_be_ours(record: Kept) -> bool:
-    """Whether an enforcer can have written it: with known levers, and times that a timestamp can hold."""
+    """Whether an enforcer can have written a record: its levers are known, and its times fit into timestamps."""
     if isinstance(record, ReleaseOrder):
         return _are_times(record.recorded_at_ms, record.until_ms)
     lease = record.lease
@@ -158,7 +158,7 @@ def _key(record: Kept) -> str:
 
 def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]:
     """Return the records of the lease topic, without creating it."""
-    # Ask before creating a consumer, which would make brokers create their topic of offsets.
+    # Check before creating a consumer, which would make brokers create their offsets topic.
     require_topic(settings, ENFORCER_TOPIC)
     with LeaseTopic(settings) as kept:
         return kept.read(again=True)
@@ -167,7 +167,7 @@ def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]
 def leases_of_others(
     kept: Callable[[], Sequence[EnforcementRecord]], logged: Callable[[], Sequence[EnforcementRecord]]
 ) -> frozenset[Target] | None:
-    """Return the targets of open leases of the lease topic and of the table; None if one of them can't be read."""
+    """Return the targets of open leases in the lease topic and the table; None if either can't be read."""
     try:
         found = frozenset(open_leases(kept()))
         return found | frozenset(open_leases(logged()))

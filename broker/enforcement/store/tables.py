@@ -1,4 +1,4 @@
-"""The enforcer's tables: decisions in, actions out."""
+"""The enforcer's tables: it reads decisions and writes actions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
@@ -49,7 +49,7 @@ def follow_writes(store: TableStore) -> Callable[[], int]:
 
 
 class DecisionTable:
-    """Follows `throttle_decisions`: each poll asks for the table's version, and reads rows only if it is new."""
+    """Follows `throttle_decisions`. Each poll asks for the table's version, and reads rows only of a new version."""
 
     def __init__(self, store: TableStore) -> None:
         self._followed = store.follow(DECISIONS, DECISION_COLUMNS)
@@ -60,14 +60,14 @@ class DecisionTable:
         """Return the newest decisions, if the table has a new version or `again` is set; see `DecisionSource`."""
         if not (self._followed.refresh() or self._is_new or again):
             return []
-        # If reading fails, the next call must read the rows again.
+        # If reading fails, the next call must read the rows.
         self._is_new = True
         now = to_time(now_ms)
         rows = self._followed.since("throttled_until", now)
         # `newest_decisions` skips rows without times.
         times = [(row["decided_at"], row["throttled_until"]) for row in rows]
         first = min((decided for decided, until in times if decided and until and until > now), default=None)
-        # A row that shortens one of them is newer, and may already have expired.
+        # A newer row may shorten one of these decisions, and may already have expired.
         rows = self._followed.since("decided_at", first) if first else []
         self._is_new = False
         self.bad_rows = sum(not is_credible(row, now_ms) for row in rows)
@@ -99,7 +99,7 @@ class ActionTable:
             raise TableError(msg) from error
         self._followed.refresh()
         if self._followed.version() != before + 1:
-            # Another process wrote in between.
+            # Another process wrote to the table in between.
             self._has_changed = True
 
     def read(self) -> list[EnforcementRecord]:
@@ -116,7 +116,7 @@ class ActionTable:
 
 
 def require_readable(tables: str) -> None:
-    """Open the tables that a dry run reads, and leave them as they are."""
+    """Open the tables that a dry run reads, without changing them."""
     with open_store(tables) as store:
         for name in STREAM_TABLES:
             store.require_known_version(name)
@@ -147,9 +147,9 @@ def _counts(found: Mapping[str, int | None] | Iterable[tuple[str, int | None]] |
 
 
 def newest_decisions(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
-    """Return the newest decision per principal and broker, even if expired, of all rows since the earliest in force."""
+    """Return the newest decision per principal and broker, even if expired. Rows begin with the earliest in force."""
     newest = {}
-    # A RELEASE and the next THROTTLE may have the same time; the THROTTLE is the later one.
+    # If a RELEASE and the next THROTTLE have the same time, the THROTTLE is the later one.
     credible = [row for row in rows if is_credible(row, now_ms)]
     for row in sorted(credible, key=lambda row: (row["decided_at"], row["batch_id"] or 0, row["action"])):
         newest[row["principal"], row["broker_id"]] = row
@@ -157,7 +157,7 @@ def newest_decisions(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[Thr
 
 
 def action_row(record: EnforcementRecord, number: int) -> dict[str, Any]:
-    """Convert a record to a row of `enforcement_actions`; `number` orders the rows of one enforcer."""
+    """Convert a record to a row of `enforcement_actions`. `number` orders the rows of one enforcer."""
     row: dict[str, Any] = {
         "recorded_at": to_time(record.recorded_at_ms),
         "sequence": number,
@@ -186,7 +186,7 @@ def action_row(record: EnforcementRecord, number: int) -> dict[str, Any]:
 
 
 def records_of(rows: Iterable[Mapping[str, Any]]) -> list[EnforcementRecord]:
-    """Parse rows of `enforcement_actions`, in the order written; skip incomplete ones."""
+    """Parse rows of `enforcement_actions`, in the order written; skip incomplete rows."""
     whole = [row for row in rows if _is_whole(row)]
     return [_record_of(row) for row in sorted(whole, key=lambda row: (row["recorded_at"], row["sequence"] or 0))]
 

@@ -8,9 +8,9 @@ import org.apache.kafka.common.requests.ProduceRequest;
 import org.apache.kafka.common.requests.RequestContext;
 
 /**
- * Makes a line of an appended batch, once per principal, client id and producer id in a tick. The message is
+ * Writes a line for an appended batch, once per principal, client id and producer id in a tick. It parses Kafka's message
  * {@code [ProducerStateManager partition=orders-0] Updated producer 5003 state to ProducerAppendInfo(producerId=5003,
- * producerEpoch=0, …)}: names of topics hold neither {@code ]} nor blanks, so no client can forge it.
+ * producerEpoch=0, …)}. Topic names contain neither {@code ]} nor blanks, so no client can forge such a message.
  */
 final class Batches {
     private static final String BEGIN = "[ProducerStateManager partition=";
@@ -33,8 +33,8 @@ final class Batches {
     }
 
     /**
-     * Whether the current request may append a producer id that is not written in this tick. If none is new, Kafka builds no
-     * message. The messages stay the authority for what is appended.
+     * Whether the current request may append a producer id without a line in this tick. If it does not, Kafka need not build
+     * its messages. Only these messages tell what is appended.
      */
     boolean wants() throws Throwable {
         RequestContext context = requests.context(ApiKeys.PRODUCE);
@@ -43,7 +43,7 @@ final class Batches {
         }
         long tick = tick();
         Verdict last = verdict.get();
-        // Kafka asks for each batch of a request.
+        // Kafka asks again for each batch of a request.
         if (last == null || last.context.get() != context || last.tick != tick) {
             last = new Verdict(context, tick, !isWritten(context, tick));
             verdict.set(last);
@@ -58,7 +58,7 @@ final class Batches {
             return producerIds.allPass(((ProduceRequest) requests.body()).data(),
                 producerId -> written.contains(tick, new TickMemory.Entry(principal, clientId, producerId)));
         } catch (RuntimeException e) {
-            // Broken batches, or the data is gone: a callback after the verification of a transaction has none.
+            // Batches are invalid, or the data is gone, as in a callback after the verification of a transaction.
             return false;
         }
     }
@@ -67,7 +67,7 @@ final class Batches {
         return System.currentTimeMillis() / settings.tickMs;
     }
 
-    /** Hear of an append; return false if the message has an unknown form. */
+    /** Process the message about an append; return false if it has an unknown form. */
     boolean logged(String message) throws Throwable {
         RequestContext context = requests.context(ApiKeys.PRODUCE);
         int updated = message.indexOf(UPDATED);
@@ -109,7 +109,7 @@ final class Batches {
         return body instanceof ProduceRequest ? Text.cut(((ProduceRequest) body).transactionalId(), Text.MAX_ID) : null;
     }
 
-    /** What {@link #wants} answers for a request, which its context stands for; weakly, as a client may make it large. */
+    /** The answer of {@link #wants} for a request. The reference to its context is weak, because requests may be large. */
     private static final class Verdict {
         private final WeakReference<RequestContext> context;
         private final long tick;

@@ -12,13 +12,13 @@ import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 
 /**
- * Hears Kafka's loggers and writes lines (`wire/broker_lines.py` is their contract). Whatever happens in here is counted and
- * never reaches the broker.
+ * Writes lines about what Kafka's loggers report (`wire/broker_lines.py` is their contract). Errors in this class are
+ * counted and never reach the broker.
  */
 final class BrokerLines implements LogListener {
     private static final int FORMAT = 1;
     private static final long ALIVE_EVERY_NS = 10_000_000_000L;
-    private static final String PROBE = "pid-quota looks whether it hears this logger";
+    private static final String PROBE = "pid-quota checks that messages of this logger reach it";
 
     private final Settings settings;
     private final Logger log;
@@ -50,25 +50,25 @@ final class BrokerLines implements LogListener {
             hook = LogHook.of(this);
             hook.install();
             if (!hears()) {
-                problem = "its loggers do not reach the class";
+                problem = "Kafka's log messages do not reach the class";
             }
         } catch (Throwable e) {
             Throwable reason = e instanceof ExceptionInInitializerError && e.getCause() != null ? e.getCause() : e;
-            problem = "it lacks what the class looks for (" + reason + ")";
+            problem = "Kafka lacks something that the class needs (" + reason + ")";
         }
         if (problem != null) {
             unhook();
         }
         if (problem == null) {
-            log.info("pid-quota: who appends with which producer id is written to {}", settings.file);
+            log.info("pid-quota: writing who appends with which producer id to {}", settings.file);
         } else {
-            log.error("pid-quota: Kafka {} can't be read, nothing is written: {}", AppInfoParser.getVersion(), problem);
+            log.error("pid-quota: can't watch Kafka {}, so nothing is written: {}", AppInfoParser.getVersion(), problem);
         }
         lines.offer("start", state());
         lines.start();
     }
 
-    /** Stop; `isShutdown` tells whether the broker ends, too. */
+    /** Stop. {@code isShutdown} tells whether the broker also ends. */
     void stop(boolean isShutdown) {
         try {
             unhook();
@@ -77,7 +77,7 @@ final class BrokerLines implements LogListener {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } catch (RuntimeException | LinkageError e) {
-            log.error("pid-quota: can't stop in good order", e);
+            log.error("pid-quota: can't stop cleanly", e);
         }
     }
 
@@ -129,7 +129,7 @@ final class BrokerLines implements LogListener {
             switch (source) {
                 case BATCHES:
                     if (!batches.logged(message)) {
-                        problem = "messages of " + source.logger + " have an unknown form";
+                        problem = "the class can't parse messages of " + source.logger;
                         errors.incrementAndGet();
                     }
                     break;
@@ -148,14 +148,14 @@ final class BrokerLines implements LogListener {
     private void failed(Throwable e) {
         if (errors.incrementAndGet() == 1) {
             try {
-                log.error("pid-quota: a batch or a request could not be read; later errors are only counted", e);
+                log.error("pid-quota: can't read a batch or a request; further errors are only counted", e);
             } catch (Throwable again) {
-                // Counted; the broker goes on.
+                // The error is counted, and the broker continues.
             }
         }
     }
 
-    /** Log a line to each logger, as Kafka's classes do, and see whether it comes here. */
+    /** Log a message to each logger, as Kafka's classes do; return whether all of them reach this class. */
     private boolean hears() {
         heard = 0;
         probing = Thread.currentThread();
@@ -172,8 +172,8 @@ final class BrokerLines implements LogListener {
     }
 
     /**
-     * In the writer's thread. A change of the log settings may have removed the hook: put it back, and tell of the loss. When the
-     * process ends, log4j drops its settings before Kafka has stopped; that is no loss to learn from.
+     * Runs in the writer's thread. If a change of the log settings has removed the hook, install it again and report a loss of
+     * lines. At the end of the process, log4j drops its settings before Kafka has stopped; that does not count as a loss.
      */
     private void everySecond() {
         try {
@@ -181,11 +181,11 @@ final class BrokerLines implements LogListener {
             boolean isLoss = isLost && !Reporter.isShuttingDown();
             if (isLost) {
                 hook.install();
-                problem = hears() ? null : "its loggers do not reach the class";
+                problem = hears() ? null : "Kafka's log messages do not reach the class";
             }
             if (isLoss) {
                 lines.skipNumber();
-                log.warn("pid-quota: the log settings changed, so some batches may not have been seen");
+                log.warn("pid-quota: the log settings changed, so the class may have missed some batches");
             }
             if (System.nanoTime() - aliveNs >= ALIVE_EVERY_NS) {
                 aliveNs += ALIVE_EVERY_NS;

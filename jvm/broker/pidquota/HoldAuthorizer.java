@@ -26,26 +26,28 @@ import org.apache.kafka.server.authorizer.AuthorizationResult;
 import org.slf4j.MDC;
 
 /**
- * Kafka's own authorizer, but for one answer: while a principal is on hold, INIT_PRODUCER_ID without a transactional id
- * gets COORDINATOR_LOAD_IN_PROGRESS, which clients retry. Producers that have an id feel nothing.
+ * Kafka's own authorizer with one difference: while a principal is on hold, INIT_PRODUCER_ID without a transactional id
+ * gets COORDINATOR_LOAD_IN_PROGRESS, which clients retry. Producers that have an id are not affected.
  *
- * <p>A hold is an ACL binding that forbids nothing: DENY Write for the principal, from a host or all, on a topic name that
- * can't exist, {@code pid-quota-hold:<until_ms>} or {@code pid-quota-hold:<until_ms>:<id of a lease>}. It ends at that time by itself. Ends more than an hour ahead hold nobody;
- * {@code User:*} and super users are never held. On anything unexpected this is the stock authorizer.
+ * <p>A hold is an ACL binding that by itself forbids nothing: it denies the principal Write, from one host or all hosts, on
+ * a topic that can't exist. The topic's name is {@code pid-quota-hold:<until_ms>} or
+ * {@code pid-quota-hold:<until_ms>:<id of a lease>}. The hold ends at that time without any further change. The class
+ * ignores a hold that ends more than an hour ahead, and never holds {@code User:*} or super users. On any error it behaves
+ * like Kafka's own authorizer.
  */
 public class HoldAuthorizer extends StandardAuthorizer {
     static final String PREFIX = "pid-quota-hold:";
     static final String WILDCARD = "User:*";
     static final long MAX_MS = 3_600_000;
-    /** Set while the broker logs the answer as an error, so that {@link BrokerLines} can leave that line out. */
+    /** Set while the broker logs the answer as an error, so that {@link BrokerLines} can suppress that message. */
     static final String LOG_KEY = "pid-quota";
     static final String HELD = "held";
 
-    /** A topic's name that means a hold (`wire/holds.py`): no sign, no zeros before the end, no digits of other scripts. */
+    /** The name of a hold's topic ({@code wire/holds.py}). Its end has ASCII digits, no sign and no leading zero. */
     private static final Pattern NAME = Pattern.compile(PREFIX + "([1-9][0-9]{0,17})(?::[0-9a-z]{1,32})?");
 
     private final Map<Uuid, Hold> holds = new HashMap<>();
-    /** What requests see: a principal's list is replaced as a whole when a hold of its comes or goes. */
+    /** The holds that requests read. When a principal gets or loses a hold, its list is replaced as a whole. */
     private volatile Map<String, List<Hold>> holdsByPrincipal = new ConcurrentHashMap<>();
     private volatile Set<String> superUsers = Set.of();
 
@@ -78,7 +80,10 @@ public class HoldAuthorizer extends StandardAuthorizer {
         }
     }
 
-    /** With a transactional id the broker asks for that first: whoever begins anew under it keeps its producer id. */
+    /**
+     * Whether a client requests an id without a transactional id. With one, the broker authorizes that id first, and a restarted
+     * producer keeps its producer id.
+     */
     private static boolean asksForNewId(List<Action> actions) {
         return actions.size() == 1
             && actions.get(0).operation() == AclOperation.IDEMPOTENT_WRITE
@@ -127,7 +132,7 @@ public class HoldAuthorizer extends StandardAuthorizer {
             try {
                 step.run();
             } catch (RuntimeException e) {
-                // A broker that can't read a hold holds nobody back; the ACL itself is in force.
+                // If a hold can't be read, no hold applies. The ACLs themselves stay in force.
                 holds.clear();
                 holdsByPrincipal = new ConcurrentHashMap<>();
             }
@@ -169,7 +174,7 @@ public class HoldAuthorizer extends StandardAuthorizer {
             this.untilMs = untilMs;
         }
 
-        /** The hold that an ACL means, or null: what is not exactly one is an ordinary ACL. */
+        /** The hold that an ACL describes, or null for any other ACL. */
         static Hold of(StandardAcl acl) {
             boolean isHold = acl.resourceType() == ResourceType.TOPIC
                 && acl.patternType() == PatternType.LITERAL
@@ -185,7 +190,7 @@ public class HoldAuthorizer extends StandardAuthorizer {
         }
     }
 
-    /** Retriable; without a stack trace, since each retry of each producer throws it. */
+    /** A retriable error. It has no stack trace, because each retry of each producer throws it. */
     private static final class Held extends CoordinatorLoadInProgressException {
         private static final long serialVersionUID = 1L;
 

@@ -17,13 +17,13 @@ import org.apache.kafka.common.requests.InitProducerIdRequest;
 import org.apache.kafka.common.requests.RequestContext;
 
 /**
- * Makes a line of an answered INIT_PRODUCER_ID. Most answers are logged on the thread of the request. With replicas, that of
- * a transactional id comes on another thread, as the coordinator's message; it belongs to the one open request for that id,
- * and to none if several differ.
+ * Writes a line for each answer to INIT_PRODUCER_ID. Kafka logs most answers on the thread of the request. If transaction
+ * state is replicated, the answer for a transactional id is a message of the coordinator on another thread. It belongs to
+ * the open request for that id. If several different requests are open, the answer is not written.
  */
 final class Inits {
     private static final int MAX_OPEN = 5000;
-    /** Longer than a transaction may last: after it no answer to a request comes that found no place here. */
+    /** After this time, which is longer than the longest transaction, no answer comes to a request that was not remembered. */
     private static final long UNCERTAIN_MS = 20 * 60_000L;
 
     private static final String HANDLING = "] Handling request:";
@@ -43,7 +43,7 @@ final class Inits {
     final AtomicLong dropped = new AtomicLong();
     final AtomicLong ambiguous = new AtomicLong();
 
-    // Guarded by this.
+    // Guarded by `this`.
     private final Map<String, List<Open>> openById = new HashMap<>();
     private int opens;
     private long uncertainUntilMs;
@@ -60,14 +60,14 @@ final class Inits {
         return requests.context(ApiKeys.INIT_PRODUCER_ID) != null;
     }
 
-    /** Hear of a message of {@link Source#REQUESTS}. */
+    /** Process a message of {@link Source#REQUESTS}. */
     void logged(String message) throws Throwable {
         RequestContext context = requests.context(ApiKeys.INIT_PRODUCER_ID);
         if (context == null) {
             return;
         }
         InitProducerIdRequestData data = ((InitProducerIdRequest) requests.body()).data();
-        // Before the first bracket stands "[KafkaApi-<id>", which no client writes.
+        // The text before the first bracket is "[KafkaApi-<id>", which no client can change.
         int bracket = message.indexOf(']');
         if (message.startsWith(HANDLING, bracket)) {
             opened(new Open(context, data, requests.request()));
@@ -104,7 +104,7 @@ final class Inits {
         opens -= before - from.size();
     }
 
-    /** The answer on the request's own thread: the message repeats both ids, so another request's does not fit. */
+    /** Process an answer on the request's own thread. The message contains both ids, so no other request's answer matches. */
     private void answered(RequestContext context, InitProducerIdRequestData data, String message, int at) {
         String id = String.valueOf(data.transactionalId());
         int result = at + id.length();
@@ -134,10 +134,10 @@ final class Inits {
         return isSure;
     }
 
-    /** Hear of a message of {@link Source#COORDINATOR}. */
+    /** Process a message of {@link Source#COORDINATOR}. */
     void coordinated(String message) throws Throwable {
         if (requests.context(ApiKeys.INIT_PRODUCER_ID) != null) {
-            // Its answer follows on this thread.
+            // A message of `REQUESTS` with the answer follows on this thread.
             return;
         }
         Matcher initialized = INITIALIZED.matcher(message);
@@ -196,7 +196,7 @@ final class Inits {
         return inSecond++ < perSecond;
     }
 
-    /** A request that may not be answered yet. */
+    /** A request that may still be unanswered. */
     private static final class Open {
         private final String principal;
         private final String address;

@@ -15,7 +15,7 @@ final class JsonFields {
         return this;
     }
 
-    /** Add a text; null adds nothing. */
+    /** Add a string; null adds nothing. */
     JsonFields add(String name, String value) {
         if (value != null) {
             quote(value, name(name));
@@ -44,7 +44,7 @@ final class JsonFields {
         out.append('"');
     }
 
-    /** Half of a pair can't be written as UTF-8. */
+    /** Whether two surrogates form a pair. A single surrogate can't be written as UTF-8. */
     private static boolean isPair(String text, int i) {
         return Character.isHighSurrogate(text.charAt(i))
             ? i + 1 < text.length() && Character.isLowSurrogate(text.charAt(i + 1))

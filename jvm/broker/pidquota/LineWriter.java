@@ -12,8 +12,8 @@ import java.util.Queue;
 import org.slf4j.Logger;
 
 /**
- * Writes numbered lines in a thread of its own, so that a slow disk never holds a request back. The queue is bounded in
- * bytes. A line that finds no place, or that the disk refuses, is counted; its number is missing in the file.
+ * Writes numbered lines in its own thread, so that a slow disk never delays a request. The queue is bounded in bytes. A line
+ * that does not fit into the queue or can't be written is counted as dropped, and its number is missing in the file.
  */
 final class LineWriter {
     private static final long QUEUE_BYTES = 8L << 20;
@@ -28,7 +28,7 @@ final class LineWriter {
     private final Logger log;
     private final Thread thread = new Thread(this::run, "pid-quota-writer");
 
-    // Guarded by this.
+    // Guarded by `this`.
     private final Queue<Line> queue = new ArrayDeque<>();
     private long queuedBytes;
     private long number;
@@ -38,7 +38,7 @@ final class LineWriter {
     private long reportedAt;
 
     /**
-     * Write to a file.
+     * Create a writer for the file of the settings.
      *
      * @param everySecond runs in the writer's thread about once a second.
      */
@@ -54,7 +54,7 @@ final class LineWriter {
         thread.start();
     }
 
-    /** Take a line; return whether there was room for it. */
+    /** Queue a line; return whether there was room for it. */
     synchronized boolean offer(String type, JsonFields fields) {
         Line line = new Line(type, ++number, System.currentTimeMillis(), fields);
         if (stopped || queuedBytes + line.bytes() > QUEUE_BYTES) {
@@ -69,18 +69,18 @@ final class LineWriter {
         return true;
     }
 
-    /** Leave a number out, so that readers know of a loss. */
+    /** Skip a number, so that readers notice a loss. */
     synchronized void skipNumber() {
         number++;
         dropped++;
     }
 
-    /** Lines that were not written, since the start. */
+    /** Number of lines dropped since the start. */
     synchronized long dropped() {
         return dropped;
     }
 
-    /** Write what is queued, and end. */
+    /** Write the queued lines, then end the thread. */
     void stop() throws InterruptedException {
         synchronized (this) {
             stopped = true;

@@ -10,8 +10,8 @@ import org.apache.log4j.Priority;
 import org.slf4j.LoggerFactory;
 
 /**
- * For reload4j (Kafka 3): slf4j keeps one adapter per logger's name, and Kafka's classes share it. Each source's adapter
- * gets a logger that hears its messages, then passes them to the logger that was there.
+ * The hook for reload4j (Kafka 3). For each logger name, slf4j keeps one adapter that Kafka's classes share. The hook replaces
+ * the logger in each source's adapter with one that passes messages to the listener, then to the original logger.
  */
 final class Log4j1Hook implements LogHook {
     private final LogListener listener;
@@ -66,7 +66,7 @@ final class Log4j1Hook implements LogHook {
         throw new IllegalStateException("its logging library (" + adapter.getClass().getName() + ") has no log4j logger");
     }
 
-    /** Overrides what slf4j's adapter calls. */
+    /** A logger that overrides the methods that slf4j's adapter calls. */
     private static final class Ears extends Logger {
         private final Source source;
         private final Logger next;

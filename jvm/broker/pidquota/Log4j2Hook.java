@@ -12,8 +12,9 @@ import org.apache.logging.log4j.core.filter.CompositeFilter;
 import org.apache.logging.log4j.message.Message;
 
 /**
- * For log4j 2 (Kafka 4): a filter of the whole context, which log4j asks on the calling thread before anything else, also
- * with asynchronous appenders or loggers. It enables a wanted message, hears it, and leaves the rest to the log settings.
+ * The hook for log4j 2 (Kafka 4): a filter of the whole context. log4j calls it on the logging thread before anything else,
+ * even with asynchronous appenders or loggers. The filter enables wanted messages and passes them to the listener. All other
+ * messages are left to the log settings.
  */
 final class Log4j2Hook implements LogHook {
     private final Ears filter;
@@ -33,7 +34,7 @@ final class Log4j2Hook implements LogHook {
         if (others != null) {
             configuration.removeFilter(others);
         }
-        // First of all: another filter may deny TRACE.
+        // Put ours before all other filters, which may deny TRACE.
         configuration.addFilter(filter);
         if (others != null) {
             configuration.addFilter(others);
@@ -72,7 +73,7 @@ final class Log4j2Hook implements LogHook {
             this.listener = listener;
         }
 
-        /** {@code isTraceEnabled()} comes without a message. */
+        /** {@code isTraceEnabled()} calls this without a message. */
         @Override
         public Result filter(Logger logger, Level level, Marker marker, Object message, Throwable thrown) {
             return ask(logger, level, message);
@@ -98,7 +99,7 @@ final class Log4j2Hook implements LogHook {
             return ask(logger, level, message);
         }
 
-        /** log4j 2.25 calls this one; it is unknown to earlier versions. */
+        /** log4j 2.25 and later call this method, which earlier versions lack. */
         public Result filter(Logger logger, Level level, Marker marker, String message) {
             return ask(logger, level, message);
         }

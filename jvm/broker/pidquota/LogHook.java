@@ -3,17 +3,17 @@ package pidquota;
 import org.slf4j.LoggerFactory;
 
 /**
- * Puts a {@link LogListener} before the loggers of the {@link Source}s. No appender, file or level of the broker's log
- * settings changes.
+ * Lets a {@link LogListener} receive the messages of each {@link Source}. It changes no appender, file or level of the
+ * broker's log settings.
  */
 interface LogHook {
-    /** Put the listener in place; nothing happens if it is. */
+    /** Install the listener unless it is installed. */
     void install();
 
-    /** Take the listener away. */
+    /** Remove the listener. */
     void uninstall();
 
-    /** The hook for the logging library that this broker uses. */
+    /** Return the hook for the logging library that this broker uses. */
     static LogHook of(LogListener listener) {
         String factory = LoggerFactory.getILoggerFactory().getClass().getName();
         if (factory.startsWith("org.apache.logging.slf4j.")) {

@@ -1,16 +1,16 @@
 package pidquota;
 
-/** Hears what {@link Source}s log, on the thread that logs it. Implementations never throw. */
+/** Receives the messages of the {@link Source}s on the thread that logs them. Implementations never throw. */
 interface LogListener {
-    /** Whether the next message matters, even if the broker's log settings leave it out. */
+    /** Whether to build the next message even if the broker's log settings leave it out. */
     boolean wants(Source source);
 
-    /** Whether an error of {@link Source#REQUESTS} is only that a hold works: the log would hold one per retry. */
+    /** Whether an error of {@link Source#REQUESTS} is caused by a hold. The log would get such an error for each retry. */
     boolean hidesError();
 
     /**
-     * Called with each message of a source at its level, also with messages that nobody wanted; returns whether the broker's
-     * log should not have it.
+     * Called with each message of a source at its level, even if {@link #wants} was false. Returns whether to keep the message
+     * out of the broker's log.
      */
     boolean logged(Source source, String message);
 }

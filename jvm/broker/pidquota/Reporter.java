@@ -9,13 +9,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Loads pid-quota into a broker: {@code metric.reporters=…,pidquota.Reporter} in {@code server.properties}, or at run time
- * (KIP-226). It reports no metrics; Kafka starts and stops its reporters, and that is all that is needed.
+ * Loads pid-quota into a broker by {@code metric.reporters=…,pidquota.Reporter}, in {@code server.properties} or at run time
+ * (KIP-226). It reports no metrics. It is a reporter because Kafka starts and stops its reporters.
  */
 public class Reporter implements MetricsReporter {
     private static final Logger LOG = LoggerFactory.getLogger(Reporter.class);
 
-    /** One per process: broker and controller of a combined node load a reporter each. Guarded by the class. */
+    /** One per process, although broker and controller of a combined node load a reporter each. Guarded by the class. */
     private static BrokerLines running;
     private static int users;
 
@@ -54,7 +54,7 @@ public class Reporter implements MetricsReporter {
         }
     }
 
-    /** Whether the process ends: a JVM that does takes no more hooks. */
+    /** Whether the process is ending. A JVM that is ending accepts no shutdown hooks. */
     static boolean isShuttingDown() {
         Thread hook = new Thread();
         try {

@@ -9,14 +9,14 @@ import org.apache.kafka.common.message.ProduceRequestData;
 import org.apache.kafka.common.message.ProduceRequestData.PartitionProduceData;
 import org.apache.kafka.common.message.ProduceRequestData.TopicProduceData;
 
-/** The producer ids in the headers of a produce request's batches. Kafka 4.3 moved the types of records, hence handles. */
+/** Reads producer ids from the batches of a produce request, by method handles because Kafka 4.3 moved the record types. */
 final class RequestProducerIds {
-    // Constants, so that the compiler can inline the handles.
+    // The handles are constants, so that the compiler can inline them.
     private static final MethodHandle RECORDS;
     private static final MethodHandle BATCHES;
     private static final MethodHandle PRODUCER_ID;
 
-    // Where this version of Kafka lacks them, the class does not load.
+    // If this version of Kafka lacks any of them, this class does not load.
     static {
         try {
             ClassLoader loader = RequestProducerIds.class.getClassLoader();
@@ -35,7 +35,7 @@ final class RequestProducerIds {
         }
     }
 
-    /** Whether each producer id passes; false if there is none. Throws what Kafka throws for batches that are broken. */
+    /** Whether all producer ids pass; false if there are none. Throws Kafka's exceptions for invalid batches. */
     boolean allPass(ProduceRequestData data, LongPredicate passes) throws Throwable {
         long last = -1;
         for (TopicProduceData topic : data.topicData()) {

@@ -13,9 +13,9 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.BasicFileAttributes;
 
 /**
- * A file of whole lines, {@code name}, with its predecessors {@code name.1} to {@code name.<count>}. A write that fails leaves
- * no part of a line; a torn line that a killed broker left is closed. Lines go to the file's end, wherever others truncate it.
- * One process writes it, by a lock beside it.
+ * A file of whole lines, {@code name}, and its predecessors {@code name.1} to {@code name.<count>}. A write that fails leaves
+ * no partial line. If a killed broker left a partial line, it gets a line end. Lines are appended at the current end, even
+ * if another program has truncated the file. A lock file ensures that only one process writes.
  */
 final class RotatingFile implements AutoCloseable {
     private final Path path;
@@ -32,7 +32,7 @@ final class RotatingFile implements AutoCloseable {
         this.count = count;
     }
 
-    /** Append whole lines; all or nothing. */
+    /** Append whole lines, all or none. */
     void append(ByteBuffer lines) throws IOException {
         takeLock();
         if (channel == null || !isThere()) {
@@ -71,7 +71,7 @@ final class RotatingFile implements AutoCloseable {
         }
     }
 
-    /** Whether the file still has its name: it may have been deleted, or renamed by others. */
+    /** Whether the file still exists under its name. Another program may have deleted or renamed it. */
     private boolean isThere() throws IOException {
         try {
             return key.equals(Files.readAttributes(path, BasicFileAttributes.class).fileKey());
@@ -90,7 +90,7 @@ final class RotatingFile implements AutoCloseable {
         }
     }
 
-    /** Whether the last line has no end. */
+    /** Whether the last line lacks its line end. */
     private boolean isTorn() throws IOException {
         ByteBuffer last = ByteBuffer.allocate(1);
         try (FileChannel reading = FileChannel.open(path, StandardOpenOption.READ)) {
@@ -102,7 +102,7 @@ final class RotatingFile implements AutoCloseable {
         try {
             channel.truncate(size);
         } catch (IOException e) {
-            // Opened anew, it gets the end of the torn line.
+            // The next open adds a line end after the partial line.
             closeChannel();
         }
     }
@@ -127,7 +127,7 @@ final class RotatingFile implements AutoCloseable {
                 channel.close();
             }
         } catch (IOException e) {
-            // Nothing is left to save.
+            // No data is lost.
         }
         channel = null;
     }
@@ -145,7 +145,7 @@ final class RotatingFile implements AutoCloseable {
                 lockChannel.close();
             }
         } catch (IOException e) {
-            // The lock ends with the process.
+            // The process releases the lock when it ends.
         }
         lockChannel = null;
         lock = null;

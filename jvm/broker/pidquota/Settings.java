@@ -9,10 +9,10 @@ import java.util.Set;
 
 import org.slf4j.Logger;
 
-/** The properties {@code pid.quota.*} of {@code server.properties}, and what the class needs of the broker's own. */
+/** The properties {@code pid.quota.*} in {@code server.properties}, and the broker's own properties that the class needs. */
 final class Settings {
     static final String PREFIX = "pid.quota.";
-    /** Topics of pid-quota itself; as in {@code wire/topics.py}, which a test compares. */
+    /** pid-quota's own topics. A test compares them with {@code wire/topics.py}. */
     private static final List<String> OWN_TOPICS = List.of(
         "produce-events", "producer-inits", "producer-id-blocks", "tap-status", "broker-logs");
 
@@ -34,7 +34,7 @@ final class Settings {
         this.configs = configs;
         this.log = log;
         String roles = text("process.roles", "");
-        // Kafka 3 with ZooKeeper has no roles: each node is a broker.
+        // Kafka 3 with ZooKeeper has no roles, so each node is a broker.
         isBroker = roles.isEmpty() || roles.contains("broker");
         brokerId = (int) number("broker.id", number("node.id", -1, -1), -1);
         String folder = text("metadata.log.dir", text("log.dirs", text("log.dir", "")).split(",")[0].trim());
@@ -50,7 +50,7 @@ final class Settings {
         ignoredTopics.addAll(Arrays.asList(text(PREFIX + "ignored.topics", "").trim().split("\\s*,\\s*")));
     }
 
-    /** Kafka gives lists as such, or as text. */
+    /** Return a property as text. Kafka passes a list as a list or as text. */
     private String text(String name, String otherwise) {
         Object value = configs.get(name);
         if (value instanceof List) {
@@ -69,7 +69,7 @@ final class Settings {
         } catch (NumberFormatException e) {
             // Reported below.
         }
-        log.error("pid-quota: {}={} is not a whole number of at least {}: {} is used", name, value, least, otherwise);
+        log.error("pid-quota: {}={} is not a whole number of at least {}: using {}", name, value, least, otherwise);
         return otherwise;
     }
 }

@@ -1,12 +1,12 @@
 package pidquota;
 
-/** The loggers of Kafka whose messages tell what a request did. */
+/** Kafka's loggers whose messages tell what a request did. */
 enum Source {
-    /** TRACE: a message per batch that a producer with an id appended, on the appending thread. */
+    /** Logs at TRACE, on the appending thread, a message for each batch of a producer with an id. */
     BATCHES("org.apache.kafka.storage.internals.log.ProducerStateManager"),
-    /** TRACE: a message when a request arrives, and one when INIT_PRODUCER_ID is answered. */
+    /** Logs at TRACE a message when a request arrives, and one when INIT_PRODUCER_ID is answered. */
     REQUESTS("kafka.server.KafkaApis"),
-    /** INFO: a message when a transactional id gets its producer id. */
+    /** Logs at INFO a message when a transactional id gets its producer id. */
     COORDINATOR("kafka.coordinator.transaction.TransactionCoordinator");
 
     final String logger;

@@ -6,7 +6,7 @@ import java.security.NoSuchAlgorithmException;
 
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 
-/** Texts of clients, bounded and safe to write. */
+/** Bounds the length of texts that clients send. */
 final class Text {
     static final int MAX_ID = 256;
     static final int MAX_PRINCIPAL = 4096;
@@ -19,7 +19,7 @@ final class Text {
         return cut(principal.getPrincipalType() + ":" + principal.getName(), MAX_PRINCIPAL);
     }
 
-    /** The text, or its beginning and a digest of the whole: Kafka takes ids of 32 KB. */
+    /** Return the text if it is short enough, else its beginning and a digest of the whole. Kafka accepts ids of 32 KB. */
     static String cut(String text, int longest) {
         if (text == null || text.length() <= longest) {
             return text;

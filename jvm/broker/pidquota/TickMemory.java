@@ -6,8 +6,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Which producer ids of which clients were written in the current tick. Bounded in bytes: when half of them are used, the
- * older half is forgotten, so a flood costs repeated lines, never memory.
+ * Remembers which producer ids of which clients were written in the current tick. Its size is bounded. Entries are in two
+ * halves: when the younger half is full, the older one is forgotten. A flood therefore causes repeated lines, but takes no
+ * more memory.
  */
 final class TickMemory {
     private static final int ENTRY_BYTES = 144;
@@ -20,7 +21,7 @@ final class TickMemory {
         halfBytes = bytes / 2;
     }
 
-    /** Whether this is the first batch in the tick; the caller writes a line then, and calls {@link #forget} if it can't. */
+    /** Whether the entry is new in the tick. If so, the caller writes a line, or calls {@link #forget} if it can't. */
     boolean isFirst(long number, Entry entry) {
         Tick now = tick;
         if (now.number != number) {
@@ -35,7 +36,7 @@ final class TickMemory {
         return true;
     }
 
-    /** Whether a batch of it was written in the tick, or is about to be. */
+    /** Whether a line for the entry was written in the tick, or is about to be written. */
     boolean contains(long number, Entry entry) {
         Tick now = tick;
         return now.number == number && (now.old.containsKey(entry) || now.young.containsKey(entry));
@@ -47,7 +48,7 @@ final class TickMemory {
         now.old.remove(entry);
     }
 
-    /** How often entries of the current tick were forgotten. */
+    /** How often entries were forgotten within their tick. */
     long forgotten() {
         return forgotten.get();
     }

@@ -428,7 +428,7 @@ def test_a_tap_is_ready_when_level_with_each_log() -> None:
 
     tap.observe(heartbeat(position=None))
     tap.observe(heartbeat(2))
-    assert tap.unready() == "broker 1: its file of lines is not there"
+    assert tap.unready() == "broker 1: its file of lines is missing"
 
     tap.observe(heartbeat(problem="Kafka 9.9.9 is not known"))
     assert tap.unready() == "broker 1: Kafka 9.9.9 is not known"
@@ -440,7 +440,7 @@ def test_a_tap_is_ready_when_level_with_each_log() -> None:
 
 def test_an_enforcer_is_ready_with_the_lock_and_its_tables(clock: Clock) -> None:
     enforcer = EnforcerMetrics(clock)
-    assert enforcer.unready() == "no turn has ended yet"
+    assert enforcer.unready() == "no reconciliation has finished yet"
 
     enforcer.reconciled([], is_active=False)
     assert enforcer.unready() == "waits for the lock, which another enforcer holds"
@@ -449,7 +449,7 @@ def test_an_enforcer_is_ready_with_the_lock_and_its_tables(clock: Clock) -> None
     assert enforcer.unready() == ""
 
     clock.ms += 61_000
-    assert enforcer.unready() == "no turn has ended for 61 s: tables or Kafka do not answer"
+    assert enforcer.unready() == "no reconciliation has finished for 61 s: tables or Kafka do not answer"
 
 
 def test_without_a_port_no_metrics_are_served(metrics: StreamMetrics) -> None:

@@ -415,7 +415,7 @@ class TestCommand:
         self, pid_quota: PidQuota, tmp_path: Path
     ) -> None:
         append_kip_tables(tmp_path, inits=rows_of([5], "User:m"))
-        held = {"lever": "hold", "new_value": None, "reason": "12 PIDs refused; hold: its known PIDs go on"}
+        held = {"lever": "hold", "new_value": None, "reason": "12 PIDs refused; hold: its known PIDs keep working"}
         soon = datetime.now(timezone.utc) + seconds(600)
         append(
             tmp_path,
@@ -426,7 +426,7 @@ class TestCommand:
         out = pid_quota("why", "m", "--tables", tmp_path)[1]
         (line,) = [line for line in out.splitlines() if "enforced:" in line]
         assert "hold on user m, " in line
-        assert line.endswith("left: 12 PIDs refused; hold: its known PIDs go on")
+        assert line.endswith("left: 12 PIDs refused; hold: its known PIDs keep working")
         assert "docs/throttled.md" in out
         (lease,) = json.loads(pid_quota("why", "m", "--tables", tmp_path, "--json")[1])["enforced"]
         assert (lease["lever"], lease["entity_user"]) == ("hold", "m")

@@ -341,7 +341,7 @@ def test_an_uncertain_diagnosis_names_the_evidence_that_would_decide() -> None:
     open_one = Diagnosis(Churn.PER_MESSAGE, (Churn.LEAK,))
     assert "--bootstrap-servers" in what_decides(open_one, with_lives=False)
     assert "closes its producers" in what_decides(open_one, with_lives=True)
-    assert "whether it stops" in what_decides(Diagnosis(LEAK, (DEPLOY, SCALE_OUT)), with_lives=True)
+    assert "whether new ids stop" in what_decides(Diagnosis(LEAK, (DEPLOY, SCALE_OUT)), with_lives=True)
     assert "its supervisor's log" in what_decides(Diagnosis(PER_MESSAGE, (LEAK, RESTART)), with_lives=True)
     war = Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.FENCING_WAR))
     assert "transactional.id" in what_decides(war, with_lives=True)

@@ -143,7 +143,7 @@ class TestSomebodyElse:
     def test_a_longer_hold_by_hand_replaces_ours_until_it_is_over(self, world: World) -> None:
         world.holds.bindings.add(HoldBinding("mallory", START_MS + 60_000))
         world.enforce(seconds=60)
-        assert "not by us" in world.notices_of("skipped")[0].why
+        assert "set by someone else" in world.notices_of("skipped")[0].why
         world.enforce(seconds=90)
         assert world.holds.ends() == ends(60, 90)
 
@@ -327,7 +327,7 @@ class TestAddresses:
         limited = {QuotaEntity(ip="10.0.0.5"): {"connection_creation_rate": 1.0}}
         world.enforce(addresses={"10.0.0.5": 95, "10.0.0.6": 5})
         assert world.broker.quotas == limited
-        assert "no request_percentage: known producers of mallory go on" in world.notices_of("throttled")[0].why
+        assert "no request_percentage: known producers of mallory keep working" in world.notices_of("throttled")[0].why
         world.reconcile(60)
         assert world.broker.quotas == {}
 
@@ -351,7 +351,7 @@ class TestAddresses:
         world.use.own = {"10.0.0.5"}
         world.enforce(addresses={"10.0.0.5": 9})
         assert world.broker.quotas == {MALLORY: THROTTLED}
-        assert "no connection_creation_rate: none of its addresses is its alone" in world.notices_of("throttled")[0].why
+        assert "no connection_creation_rate: no address is used by it alone" in world.notices_of("throttled")[0].why
 
     def test_that_nobody_is_known_to_use_are_never_limited(self, world: World) -> None:
         world.enforce(addresses={"10.0.0.7": 9})
@@ -408,7 +408,7 @@ class TestPidsThatGoOnArriving:
             world.enforce(seconds=60, refused_pids=refused)
         assert (world.holds.ends(), world.broker.quotas) == (ends(170), {MALLORY: THROTTLED})
         why = world.notices_of("throttled")[-1].why
-        assert "refused PIDs go on arriving (3000, then 6000)" in why
+        assert "refused PIDs keep arriving (3000, then 6000)" in why
         world.reconcile(60)
         assert (world.holds.bindings, world.broker.quotas) == (set(), {})
 

@@ -41,7 +41,7 @@ def test_no_lever_stronger_than_the_one_that_is_named_is_ever_used(lever: LeverC
     world = World(lever=lever, with_class=True)
     allowed = EnforcerOptions(lever=lever).ladder
     chosen(world)
-    # Refused PIDs go on arriving, until there is no lever left to add.
+    # Refused PIDs keep arriving, until there is no lever left to add.
     for number in range(1, 9):
         world.pass_seconds(11)
         world.enforce(refused_pids=100 * number, addresses={HERE: 9})

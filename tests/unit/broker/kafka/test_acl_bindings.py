@@ -258,6 +258,6 @@ class TestHolds:
 
     @pytest.mark.parametrize("user", ["", "*", "ANONYMOUS"])
     def test_everybody_is_never_held(self, holds: HoldBindings, broker: Broker, user: str) -> None:
-        with pytest.raises(RequestRefusedError, match="never set"):
+        with pytest.raises(RequestRefusedError, match="is not allowed"):
             holds.add(replace(MALLORY, user=user))
         assert broker.acls == []

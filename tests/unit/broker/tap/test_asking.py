@@ -87,7 +87,7 @@ def test_a_watch_that_begins_is_asked_for_once() -> None:
 
     assert tap.brokers.asked == [{"a": Watched(1000, 5000), "b": Watched(-1, 0)}]
     assert (tap.is_new("a", 6), tap.is_new("a", 7)) == (True, False)
-    assert tap.said == ["2 producer ids were there before; from now on all others count"]
+    assert tap.said == ["2 producer ids existed before; from now on all others count as new"]
 
 
 def test_another_broker_that_appears_is_asked_for_and_is_not_covered_by_the_answer_before() -> None:
@@ -184,7 +184,8 @@ def test_a_question_that_fails_is_asked_again_in_a_minute_and_reported_once(
     tap.round()
     assert len(tap.brokers.asked) == 2
     assert tap.said == [
-        f"can't learn by asking ({reason}): nothing is charged for 3600 s, or until an answer; asking again in 30 s"
+        f"can't ask for older producer ids ({reason}): nothing is charged for 3600 s, or until an answer; "
+        "asking again in 30 s"
     ]
 
     tap.brokers.error = None

@@ -131,7 +131,7 @@ def test_a_class_that_was_taken_out_is_told_and_its_watch_begins_anew_once_it_is
 
     assert problem is not None
     assert said == [f"broker 1: {problem}"]
-    assert "the class was taken out of the broker" in problem
+    assert "the class was unloaded from the broker" in problem
     assert of.problem is None
     assert learned(of, lines.batch(1)) == [True]
 
