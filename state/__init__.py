@@ -9,7 +9,7 @@ __all__ = ["ProducerIdQuotaManagerCache"]
 
 
 def __getattr__(name: str) -> object:
-    """Return the KIP's class: commands import the errors of this package where no filter is installed."""
+    """Return the KIP's class, imported on first use: hosts without rbloom import only this package's errors."""
     if name in __all__:
         from state import manager_cache
 
