@@ -153,7 +153,7 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
         return StreamIdTakenError(taken[1])
     if _is_unanswered(error):
         return StreamFailedError(
-            "the stream ended: its JVM was killed, perhaps for lack of memory (see the kernel's log): "
+            "the stream ended: its JVM is gone, perhaps killed for lack of memory (see the kernel's log): "
             "start it again; no batch is lost"
         )
     for pattern, remedy in _REMEDIES:

@@ -1,4 +1,4 @@
-"""Validates rows of `producer_id_quotas`, which anybody may write, and picks those in force."""
+"""Validates rows of `producer_id_quotas`, which other programs may write, and picks the rows in force."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -9,16 +9,16 @@ from quota.errors import InvalidQuotaError
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 
 COLUMNS = ("entity_type", "entity_name", RATE, BURST, "updated_at")
-"""Columns that rows in force are picked by."""
+"""Columns needed to pick the rows in force."""
 
 _MAX_FAULTS = 10
 
 
 def entries_in_force(rows: Iterable[Mapping[str, Any]]) -> tuple[list[QuotaEntry], list[str]]:
-    """Return the newest valid row of each user and of the default, and what is wrong with other rows.
+    """Return the newest valid row of each user and of the default, and the faults of other rows.
 
     Returns:
-        The quotas, and the first faults, one sentence each, with a line that counts the rest.
+        The quotas, and the first faults as a sentence each. A last line counts the other faults.
     """
     in_force: dict[str | None, QuotaEntry] = {}
     counts: dict[str | None, int] = {}

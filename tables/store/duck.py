@@ -1,6 +1,6 @@
-"""Runs SQL over path tables by DuckDB: local Parquet files directly, anything else through Arrow.
+"""Runs SQL over path tables with DuckDB. DuckDB reads local Parquet files directly, and other tables through Arrow.
 
-Arrow data sets load pandas, which takes longer than most queries.
+The direct way is faster: Arrow data sets load pandas, which takes longer than most queries.
 """
 
 import re
@@ -55,7 +55,7 @@ def connected(now: datetime, window_ms: int = 0) -> Iterator["DuckDBPyConnection
     with duckdb.connect(":memory:", config=options) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET parquet_metadata_cache = true")
-        # The only function of the views that DuckDB names differently from Spark.
+        # The views' only function that DuckDB names differently from Spark.
         connection.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
         connection.execute(
             f"CREATE TABLE {SETTINGS} AS SELECT $1::TIMESTAMPTZ AS now, $2::BIGINT AS window_ms", [now, window_ms]
@@ -64,7 +64,7 @@ def connected(now: datetime, window_ms: int = 0) -> Iterator["DuckDBPyConnection
 
 
 def query(connection: "DuckDBPyConnection", tables: str, sql: str, parameters: Mapping[str, object]) -> Answer:
-    """Run one SELECT; it can't reach files, the network or Python objects."""
+    """Run one SELECT. It can't reach files, the network or Python objects."""
     import duckdb
 
     missing: list[TableNotFoundError] = []
@@ -81,12 +81,12 @@ def query(connection: "DuckDBPyConnection", tables: str, sql: str, parameters: M
 
 
 class DuckRelations:
-    """Path tables and views for several queries; each table is read once, and a missing one is empty.
+    """Path tables and views for several queries. Each table is read once; a missing table is empty.
 
     Args:
-        connection: Of `connected`.
-        store: Of the tables.
-        rows: By table; tables not named are read whole.
+        connection: Connection that `connected` returned.
+        store: Store of the tables.
+        rows: Filters by table. Tables without a filter are read whole.
     """
 
     def __init__(self, connection: "DuckDBPyConnection", store: TableStore, rows: Mapping[str, RowFilter]) -> None:
@@ -127,17 +127,17 @@ class DuckRelations:
 
 
 def add_table(connection: "DuckDBPyConnection", tables: str, name: str, rows: RowFilter | None = None) -> None:
-    """Give a connection a table's newest version.
+    """Add a table's newest version to a connection.
 
     Args:
         connection: Of `connected`.
         tables: Folder of the tables.
-        name: Of the table.
-        rows: Rows to read now, once; None for all, which each query reads, also once the connection is locked.
+        name: Name of the table.
+        rows: Rows to read now, once. With None, each query reads all rows, even after `_lock`.
 
     Raises:
         TableNotFoundError: If there is no such table.
-        TableError: If it can't be read.
+        TableError: If the table can't be read.
     """
     import duckdb
     from deltalake import QueryBuilder
@@ -164,7 +164,7 @@ def add_table(connection: "DuckDBPyConnection", tables: str, name: str, rows: Ro
 def _local_source(
     connection: "DuckDBPyConnection", table: "DeltaTable", tables: str, name: str, rows: RowFilter | None
 ) -> str | None:
-    """Return the SELECT of a table's local files; None if DuckDB can't read the files directly."""
+    """Return the SELECT over a table's local files; None if DuckDB can't read them directly."""
     files = _local_files(table, tables, name, rows.newer_than if rows else None)
     kinds = {column.name: _TYPES.get(column.kind) for column in column_facts(table)}
     if files is None or None in kinds.values():
@@ -176,7 +176,7 @@ def _local_source(
         _allow(connection, files)
     relation = f"read_parquet({_texts(files)}, union_by_name = true, hive_partitioning = false)"
     found = {column[0] for column in connection.execute(f"FROM {relation} LIMIT 0").description or ()}
-    # Writers store times differently, and a file may lack columns that are null.
+    # Writers store times differently, and a file may lack columns that are all null.
     columns = ", ".join(
         f"CAST({_name(column) if column in found else 'NULL'} AS {kind}) AS {_name(column)}"
         for column, kind in kinds.items()
@@ -187,7 +187,7 @@ def _local_source(
 def _local_files(
     table: "DeltaTable", tables: str, name: str, newer_than: tuple[str, datetime] | None
 ) -> list[str] | None:
-    """Return the table's files, None if the files alone are not the table."""
+    """Return the table's files; None if the files alone don't make up the table."""
     folder = table_path(tables, name)
     partitioned = bool(table.metadata().partition_columns)
     has_features = table.protocol().min_reader_version > 1
@@ -199,17 +199,17 @@ def _local_files(
 
 
 def _load(connection: "DuckDBPyConnection", tables: str, sql: str) -> list[TableNotFoundError]:
-    """Add the tables and views that a query mentions; return errors of missing ones."""
+    """Add the tables and views that a query mentions; return the errors for missing tables."""
     missing = []
     if mentioned(sql, ["show"]) and not mentioned(sql, relations()):
-        # SHOW TABLES lists everything.
+        # SHOW without the name of a table lists all tables.
         sql = " ".join(relations())
     wanted = needed_views(sql)
     for name in _mentioned_tables(sql, wanted):
         try:
             add_table(connection, tables, name)
         except TableNotFoundError as error:
-            # The name may be only an alias or a text: DuckDB decides.
+            # The name may be only an alias or part of a string, so DuckDB decides.
             missing.append(error)
     if not missing:
         _add_views(connection, wanted)
@@ -231,7 +231,7 @@ def _answer(connection: "DuckDBPyConnection", sql: str, parameters: Mapping[str,
 
 
 def _marked(sql: str, parameters: Mapping[str, object]) -> str:
-    """Return a statement with DuckDB's parameter markers, `$name`."""
+    """Return a statement with `:name` markers replaced by DuckDB's `$name`."""
     return MARKER.sub(lambda marker: f"${marker[1]}" if marker[1] in parameters else marker[0], sql)
 
 
@@ -246,24 +246,24 @@ def _require_select(connection: "DuckDBPyConnection", sql: str) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """Return DuckDB's reason with its suggestion, without the query; for a table that it may not know, all names."""
+    """Return DuckDB's reason and suggestion without the query. For an unknown table, suggest or list known names."""
     reason = " ".join(str(error).split("\n\n")[0].split())
     unknown = _UNKNOWN_TABLE.search(reason)
     if unknown is None:
         return reason
-    # DuckDB knows the tables of this query only.
+    # DuckDB suggests only tables of this query.
     near = get_close_matches(unknown[1], relations(), n=1)
     return f"{unknown[0]}. " + (f"Did you mean {near[0]!r}?" if near else f"Tables and views: {', '.join(relations())}")
 
 
 def _lock(connection: "DuckDBPyConnection") -> None:
-    """Deny a connection's further statements files, the network and settings."""
+    """Deny later statements of a connection access to files, the network and settings."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
 
 def _allow(connection: "DuckDBPyConnection", files: list[str]) -> None:
-    """Keep these files readable after the connection is locked."""
+    """Keep files readable after `_lock`."""
     (have,) = connection.execute(_ALLOWED).fetchone() or ([],)
     connection.execute(f"SET allowed_paths = {_texts([*have, *files])}")
 
