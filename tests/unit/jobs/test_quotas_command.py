@@ -122,8 +122,8 @@ def test_a_burst_that_is_none_is_refused_in_one_line(quotas: PidQuota, described
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "\udcff"), 2, "UTF-8"),
         (("--export", "quotas.txt"), 1, "no known file type"),
         (("--export", "/nowhere/quotas.csv"), 1, "can't be written"),
-        (("--describe", "--dry-run"), 2, "--dry-run goes with --import"),
-        (("--export", "a.csv", "--prune"), 2, "--prune goes with --import"),
+        (("--describe", "--dry-run"), 2, "--dry-run needs --import"),
+        (("--export", "a.csv", "--prune"), 2, "--prune needs --import"),
         (("--export", "a.csv", "--describe"), 2, "give one of"),
     ],
 )
