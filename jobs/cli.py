@@ -135,10 +135,10 @@ def require_own_packages() -> None:
         origin = Path(spec.origin).resolve() if spec and spec.origin else None
         if origin is None or origin.parents[1] != _HOME:
             owners = metadata.packages_distributions().get(name, [])
-            owner = ", ".join(sorted(set(owners) - {"pid-quota"})) or "no library's"
+            owner = ", ".join(sorted(set(owners) - {"pid-quota"})) or "no library"
             msg = (
-                f"the package {name!r} found first is {origin or 'nowhere'} (of {owner}), not {_HOME / name}. "
-                "Put pid-quota before it: as a library of the job, which comes before the runtime's"
+                f"package {name!r} comes from {origin or 'nowhere'} (of {owner}), not from {_HOME / name}. "
+                "Install pid-quota as a library of the job, which comes before the runtime's packages"
             )
             raise JobError(msg)
 

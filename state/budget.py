@@ -72,7 +72,7 @@ class Budget:
         return self.tokens_and_throttle_ms(tick)[0]
 
     def tokens_and_throttle_ms(self, tick: int) -> tuple[float | None, int]:
-        """Return the tokens at a tick (None without a quota) and the milliseconds until the bucket isn't exhausted."""
+        """Return the tokens at a tick (None without a quota), and the milliseconds until a PID can be admitted."""
         if self._terms is None:
             return None, 0
         bucket = self._at(self._terms, tick)

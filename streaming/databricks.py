@@ -46,10 +46,10 @@ def secret_lines(name: str) -> list[str]:
     """
     scope, slash, key = name.partition("/")
     if not (scope and slash and key):
-        msg = f"secret {name!r} is not of the form scope/key: write pid-quota/kafka-client, say"
+        msg = f"secret {name!r} is not of the form scope/key: for example, write pid-quota/kafka-client"
         raise SecretError(msg)
     if not in_databricks():
-        msg = f"secret {name} can be read in a Databricks runtime only: give a file by --kafka-config here"
+        msg = f"secret {name} can only be read in a Databricks runtime: give a file with --kafka-config instead"
         raise SecretError(msg)
     # This package exists only in a Databricks runtime.
     from databricks.sdk.runtime import dbutils

@@ -28,7 +28,7 @@ _REMEDIES = (
     (r"Permission denied", "permission denied: let this user write to --tables and --checkpoint, and start it again"),
     (
         r"UnknownTopicOrPartition|unknown topic or partition",
-        "the topic is gone: make it again (`pid-quota tap` does) and start it again",
+        "the topic does not exist: create it (`pid-quota tap` does) and start the stream again",
     ),
     (
         r"kafka\S*TimeoutException|BrokerUnreachableError",

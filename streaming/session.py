@@ -122,7 +122,7 @@ def stream_session(
             session.conf.set(name, value)
         except PySparkException as error:
             reason = first_line(error)
-            msg = f"this Spark session does not take {name}={value} ({reason}): the stream needs a classic cluster"
+            msg = f"this Spark session does not accept {name}={value} ({reason}): the stream needs a classic cluster"
             raise SessionError(msg) from error
     return session
 

@@ -137,7 +137,7 @@ def _unknown_text(tables: str, name: str, now: datetime) -> str:
     near = similar(name, [row[0] for row in query(tables, _NAMES, now).rows])
     meant = f"did you mean {', '.join(near)}? If not, check" if near else "check the name, and"
     return (
-        f"{name} asked for no producer id in the last 24 hours, as far as tables {tables} know: "
+        f"tables {tables} have no request of {name} for a producer id in the last 24 hours: "
         f"{meant} `pid-quota tap status`"
     )
 

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 FOLDER, BATCH_FOLDER = "pid-quota-quotas", "pid-quota-batch-quotas"
 TABLE = "producer_id_quotas"
 
-_REMEDY = (
-    "start the stream again, which writes it anew; the workers must see the checkpoint's folder as the driver does"
-)
+_REMEDY = "restart the stream, which writes it again; workers and driver must see the same checkpoint folder"
 
 _log = logging.getLogger(__name__)
 

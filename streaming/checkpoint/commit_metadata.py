@@ -69,7 +69,7 @@ def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadat
         return
     msg = (
         f"another stream writes with this id: {table} holds {differs}. Two streams run on copies of one checkpoint: "
-        f"end the other, then start this one with an empty folder as --checkpoint and --new-checkpoint"
+        f"stop the other, then start this one with an empty folder as --checkpoint and --new-checkpoint"
     )
     raise StreamIdTakenError(msg)
 
@@ -81,7 +81,7 @@ def _difference(there: CommitMetadata, own: CommitMetadata) -> str:
         theirs, ours = _range(there, *place), _range(own, *place)
         if theirs != ours:
             return f"partition {place[1]} of {place[0]} from {theirs}, not from {ours}"
-    return "partitions that are gone"
+    return "partitions that no longer exist"
 
 
 def _range(commit: CommitMetadata, topic: str, partition: int) -> str:

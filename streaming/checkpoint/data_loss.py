@@ -190,10 +190,10 @@ def _recreated(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list
     """Return the losses in each partition of a topic that was deleted and recreated."""
     found = []
     for partition, start in batch.starts.items():
-        reason = f"the topic was deleted and made again: partition {partition} is not read from offset {start} on"
+        reason = f"the topic was deleted and recreated: partition {partition} is not read from offset {start} on"
         if partition in earliest:
             goes_on = min(start, max(0, batch.ends.get(partition, start)))
-            reason += f", nor the new one's up to offset {goes_on}"
+            reason += f", and the new one is not read up to offset {goes_on}"
         found.append(Loss(batch_id, partition, start, -1, reason))
     return found
 

@@ -109,7 +109,7 @@ def open_identity(
         if earlier and not new_checkpoint:
             msg = (
                 f"checkpoint {checkpoint} is new, but {earlier[0]} in {tables} holds rows of an earlier stream: give "
-                f"that stream's --checkpoint, or other --tables, or --new-checkpoint to go on from where its rows end"
+                f"that stream's --checkpoint, or other --tables, or --new-checkpoint to resume where its rows end"
             )
             raise CheckpointError(msg)
         starting = resume_offsets([commit for commit in commits.values() if commit])
@@ -173,7 +173,7 @@ def _require_same_settings(kept: StreamIdentity, options: CheckpointOptions) -> 
         before = getattr(kept, name)
         if before != value:
             msg = (
-                f"{Path(options.checkpoint) / IDENTITY_FILE} was made with {name}={before}, now {value} is asked for: "
+                f"{Path(options.checkpoint) / IDENTITY_FILE} has {name}={before}, but this start sets {value}: "
                 f"keep {before} or use a new checkpoint"
             )
             raise CheckpointError(msg)
@@ -186,8 +186,8 @@ def _require_not_behind(
     for table, commit in commits.items():
         if commit and commit.stream_id == identity.stream_id and (begun is None or commit.batch_id > begun):
             msg = (
-                f"checkpoint {checkpoint} knows {'no batch' if begun is None else f'batches up to {begun}'}, but "
-                f"{table} already holds batch {commit.batch_id} of this stream, and new rows would be taken for old "
-                f"ones: restore the newer checkpoint, or give an empty folder as --checkpoint and --new-checkpoint"
+                f"checkpoint {checkpoint} has {'no batch' if begun is None else f'batches up to {begun}'}, but "
+                f"{table} already holds batch {commit.batch_id} of this stream, so new rows would be dropped as "
+                f"repeats: restore the newer checkpoint, or give an empty folder as --checkpoint and --new-checkpoint"
             )
             raise CheckpointError(msg)

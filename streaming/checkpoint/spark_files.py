@@ -35,8 +35,8 @@ def newest_batch(checkpoint: str, otherwise: str = START_ANEW) -> int | None:
     begun, done = (_newest(Path(checkpoint) / folder) for folder in ("offsets", "commits"))
     if done is not None and not _is_whole(Path(checkpoint) / "commits" / str(done)):
         msg = (
-            f"{checkpoint}/commits/{done} is cut short: delete it and .{done}.crc beside it, and start again; batch "
-            f"{done} is then repeated, and the tables take no row of it twice"
+            f"{checkpoint}/commits/{done} is truncated: delete it and .{done}.crc beside it, and start again; Spark "
+            f"then repeats batch {done}, and the tables skip rows that they have"
         )
         raise CheckpointDamagedError(msg)
     metadata = Path(checkpoint) / "metadata"
@@ -58,9 +58,7 @@ def _require_whole_sources(checkpoint: Path, otherwise: str, *, has_batches: boo
     for file in checkpoint.glob("sources/*/0"):
         # The file starts with a zero byte.
         if not _is_whole(file, skip=1):
-            remedy = (
-                f"delete it and .0.crc beside it, and start again: the newest batch of {checkpoint} says where to go on"
-            )
+            remedy = f"delete it and .0.crc beside it, and start again: a newer batch of {checkpoint} has the offsets"
             msg = f"{file}, Spark's own file, is damaged: {remedy if has_batches else otherwise}"
             raise CheckpointDamagedError(msg)
 
@@ -92,8 +90,8 @@ def lock_checkpoint(checkpoint: str) -> Iterator[None]:
 def in_use(checkpoint: str) -> CheckpointError:
     """Return the error for a checkpoint that another stream uses."""
     return CheckpointError(
-        f"another stream runs on checkpoint {checkpoint}: end that one first, or give this one a --checkpoint and "
-        f"--tables of its own"
+        f"another stream runs on checkpoint {checkpoint}: stop that one first, or give this one its own "
+        f"--checkpoint and --tables"
     )
 
 
@@ -141,7 +139,7 @@ def _offsets_file(checkpoint: str, batch_id: int) -> list[str]:
 def _whole_lines(content: bytes) -> list[str]:
     lines = content.decode().splitlines()
     if len(lines) < 2:
-        msg = "it is cut short"
+        msg = "it is truncated"
         raise ValueError(msg)
     return lines
 

@@ -16,7 +16,7 @@ NEEDED = ("producer_id_quotas", "throttle_decisions", "producer_id_metrics", "qu
 """The tables that the stream itself reads and writes."""
 IDS_FILE = "pid-quota-tables.json"
 
-_BEGIN_ANEW = "--new-tables to begin anew, without its quotas and rows"
+_WITHOUT_OLD_ROWS = "--new-tables to start without its quotas and rows"
 
 
 def require_same(store: TableStore, checkpoint: str, *, new_tables: bool) -> None:
@@ -37,7 +37,7 @@ def require_same(store: TableStore, checkpoint: str, *, new_tables: bool) -> Non
         if name not in there:
             msg = (
                 f"checkpoint {checkpoint} has batches, but there is no table {name} in {store.tables}: give that "
-                f"stream's --tables, or bring the table back, or {_BEGIN_ANEW}"
+                f"stream's --tables, or restore the table, or give {_WITHOUT_OLD_ROWS}"
             )
             raise CheckpointError(msg)
         if kept.get(name, there[name]) != there[name]:
@@ -47,8 +47,8 @@ def require_same(store: TableStore, checkpoint: str, *, new_tables: bool) -> Non
 def other_table(tables: str, name: str, found: str, kept: str) -> CheckpointError:
     """Return the error for a table that was recreated."""
     return CheckpointError(
-        f"table {name} in {tables} is another one than the stream began with (id {found}, not {kept}), perhaps an "
-        f"empty one: bring that one back, or restart with {_BEGIN_ANEW}"
+        f"table {name} in {tables} is not the one that the stream started with (id {found}, not {kept}), and may be "
+        f"empty: restore the old table, or restart with {_WITHOUT_OLD_ROWS}"
     )
 
 
@@ -58,7 +58,7 @@ def load_table_ids(checkpoint: str) -> dict[str, str]:
     Raises:
         CheckpointError: If the ids can't be read.
     """
-    remedy = "restore it, or delete it if the tables are surely those of this stream"
+    remedy = "restore it, or delete it if you are sure that the tables belong to this stream"
     return read_json(Path(checkpoint) / IDS_FILE, dict[str, str], remedy) or {}
 
 

@@ -100,7 +100,7 @@ def _starting_offsets(spark: SparkSession, tables: str, table: str, checkpoint: 
     Raises:
         CheckpointDamagedError: If a file of the checkpoint is damaged.
     """
-    otherwise = f"delete the folder {checkpoint}, and start again: it goes on where the rows of {table} end"
+    otherwise = f"delete the folder {checkpoint}, and start again: it resumes where the rows of {table} end"
     newest_batch(checkpoint, otherwise)
     newest = newest_metadata(spark, tables, table)
     return resume_offsets([newest] if newest else [])

@@ -18,7 +18,7 @@ HAVING sum(held_pids) > 0
 
 
 def held_entries(tables: str, principal: str, now: datetime) -> Mapping[str, Any] | None:
-    """Return entries, heap in bytes, and the oldest time of the sweeps; None if no sweep has found an entry.
+    """Return the entries, their heap in bytes, and when the oldest of these sweeps ran; None if there are no entries.
 
     Raises:
         TableError: If the table can't be read.

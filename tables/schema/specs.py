@@ -29,7 +29,7 @@ class TableSpec:
         schema: Columns; the comment of each is in its field's metadata under `comment`.
         constraints: CHECK constraints, name to SQL expression.
         time_column: Column with the event time by which rows expire; empty if rows never expire.
-        keep_days: Default retention of `pid-quota maintain` in days; 0 keeps rows for ever.
+        keep_days: Default retention of `pid-quota maintain` in days; 0 keeps rows forever.
         least_days: Minimum retention, because views and commands look back this far.
         cluster_by: Columns that catalog tables are clustered by.
     """

@@ -130,7 +130,7 @@ def add_table(connection: "DuckDBPyConnection", tables: str, name: str, rows: Ro
     """Add a table's newest version to a connection.
 
     Args:
-        connection: Of `connected`.
+        connection: Connection that `connected` returned.
         tables: Folder of the tables.
         name: Name of the table.
         rows: Rows to read now, once. With None, each query reads all rows, even after `_lock`.

@@ -233,6 +233,6 @@ def _failed(error: Exception) -> CatalogError:
     reason = first_line(error)
     if any(name in reason for name in _NO_SCHEMA):
         return CatalogError(
-            f"the catalog has no such schema: {reason} `databricks bundle deploy` makes it; see --tables"
+            f"the catalog has no such schema: {reason} `databricks bundle deploy` creates it; see --tables"
         )
     return CatalogError(f"the catalog refused: {reason}. Check --tables, the warehouse and your grants")

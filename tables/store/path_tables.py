@@ -51,7 +51,7 @@ def create_missing(root: str) -> None:
         try:
             _create(spec, table_path(root, spec.name))
         except (DeltaError, OSError) as error:
-            msg = f"can't make table {spec.name} in {root}: {first_line(error)}. Check the folder given by --tables"
+            msg = f"can't create table {spec.name} in {root}: {first_line(error)}. Check the folder given by --tables"
             raise TableError(msg) from error
 
 
@@ -69,7 +69,7 @@ def open_table(root: str, name: str) -> "DeltaTable":
     try:
         return DeltaTable(table_path(root, name))
     except (NoSuchTable, FileNotFoundError, NotADirectoryError) as error:
-        made = f"`pid-quota tables create --tables {root}` makes the tables, and so does the stream"
+        made = f"`pid-quota tables create --tables {root}` creates the tables, and so does the stream"
         msg = f"no table {name} in {root}. Check --tables (or PID_QUOTA_TABLES); {made}"
         raise TableNotFoundError(msg) from error
     except (DeltaError, OSError) as error:

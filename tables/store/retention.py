@@ -59,7 +59,7 @@ class LeaseAge:
 
 
 def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
-    """Return the retention of each table in days; 0 keeps rows for ever.
+    """Return the retention of each table in days; 0 keeps rows forever.
 
     Args:
         wishes: `TABLE=DAYS` overrides of the defaults.
@@ -80,10 +80,10 @@ def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
             msg = f"--retention {wish}: {name!r} is not a table with a retention. Choose from {those}"
             raise TableError(msg)
         if not number.isdecimal():
-            msg = f"--retention {wish}: {number!r} is not a number of days. Write {name}=30, say; 0 is for ever"
+            msg = f"--retention {wish}: {number!r} is not a number of days. Write {name}=30, or {name}=0 for no limit"
             raise TableError(msg)
         if 0 < int(number) < spec.least_days:
-            msg = f"--retention {wish}: {name} is needed for {spec.least_days} days. Give at least that, or 0 for ever"
+            msg = f"--retention {wish}: views need {name} for {spec.least_days} days. Give more, or 0 for no limit"
             raise TableError(msg)
         days[name] = int(number)
     return days

@@ -135,7 +135,7 @@ class UpkeepPlan:
     """A plan for upkeep.
 
     Attributes:
-        days: Retention of each table in days; 0 keeps rows for ever.
+        days: Retention of each table in days; 0 keeps rows forever.
         vacuum_hours: Retention of unreferenced files, for readers of older versions.
         dry_run: Whether to only report what would be done.
     """

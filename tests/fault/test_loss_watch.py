@@ -152,7 +152,7 @@ def test_another_topic_of_the_same_name_is_said_even_if_its_offsets_fit(watch: L
     planned(watch, 1, p0=50, p1=60)
     holds.topic_id = "second"
 
-    assert said(watch, 1)[0].startswith("data loss: the topic was deleted and made again: partition 0 is not read from")
+    assert said(watch, 1)[0].startswith("data loss: the topic was deleted and recreated: partition 0 is not read from")
     planned(watch, 2, p0=51, p1=61)
     watch.check(2)
 

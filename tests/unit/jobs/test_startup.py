@@ -22,7 +22,7 @@ def test_a_foreign_package_is_reported_with_its_path(tmp_path: Path, monkeypatch
     (tmp_path / "streaming").mkdir()
     (tmp_path / "streaming" / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(JobError, match=f"'streaming' found first is {tmp_path}/streaming/__init__.py"):
+    with pytest.raises(JobError, match=f"'streaming' comes from {tmp_path}/streaming/__init__.py"):
         require_own_packages()
 
 
