@@ -1,4 +1,9 @@
-"""The state of one principal: the layered Bloom filter, the ledger, its byte codec."""
+"""The state of one principal: the layered Bloom filter, the ledger, its byte codec.
+
+Words of this package: a quantum is a `layer_count`-th of the window, and a tick is a 90th of a quantum. An episode is a
+throttle from its first refusal to its release. A late event is older than the ledger's clock by more than the grace. A
+PID is renewed when it is copied to a later quantum. It is left out when the filter has no room for it.
+"""
 
 from typing import TYPE_CHECKING
 

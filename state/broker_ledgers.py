@@ -38,7 +38,7 @@ class BrokerLedgers:
         }
 
     def to_bytes(self) -> bytes:
-        """Return the ledgers as they are stored."""
+        """Return the ledgers' stored bytes."""
         ledgers = {broker_id: ledger.to_bytes() for broker_id, ledger in self._ledgers.items()}
         return encode_brokers(BrokersState(ledgers, self._learn_until_ms))
 

@@ -54,7 +54,7 @@ class Budget:
         return None if self._terms is None else self._terms.burst_units / self._terms.units_per_token
 
     def parts(self) -> tuple[int, int, int] | None:
-        """Return the bucket as it is stored."""
+        """Return the bucket's stored form; None until a quota first applied."""
         return self._bucket.to_parts() if self._bucket else None
 
     def take(self, tick: int) -> bool:

@@ -183,7 +183,7 @@ class LayeredBloomFilter:
         return math.ceil(pids * _bytes_per_pid(self._layer_count, self._rate_of_layer(8)))
 
     def state(self) -> list[Quantum]:
-        """Return the filter as it is stored."""
+        """Return the quanta to store."""
         for quantum in self._quanta:
             for layer in quantum.layers:
                 layer.seal()

@@ -54,7 +54,7 @@ class Ledger:
         return Memory(self._deployment, self._state, content)
 
     def to_bytes(self) -> bytes:
-        """Return the ledger as it is stored."""
+        """Return the ledger's stored bytes."""
         return self._stored or self._memory.to_bytes()
 
     def learn_again(self, until_ms: int) -> None:

@@ -42,7 +42,7 @@ class Memory:
         self.state.limit = Limit(rate, limit.source, limit.updated_at_ms, burst)
 
     def to_bytes(self) -> bytes:
-        """Return the ledger as it is stored."""
+        """Return the ledger's bytes to store."""
         self.state.quanta = self.seen.state()
         self.state.bucket = self.budget.parts()
         return encode(self.state)

@@ -64,7 +64,7 @@ class DistinctPids:
         union.update(self._sketch())
 
     def to_bytes(self) -> bytes:
-        """Return the sketch as it is stored: the same bytes for the same PIDs in the same order."""
+        """Return the sketch's stored bytes, which are the same for the same PIDs in the same order."""
         if self._content is None:
             # The compact form is smaller for a dozen PIDs, but its order depends on how often the sketch was
             # deserialized.

@@ -131,7 +131,7 @@ def _shortened(text: str) -> SparkCallError:
 
 @contextmanager
 def jvm_may_be_gone() -> Iterator[None]:
-    """Ignore errors of a JVM that does not answer: nothing is left to stop, and another error came first."""
+    """Ignore errors of a JVM that does not answer: it can't be stopped, and another error is already reported."""
     try:
         yield
     except Exception as error:

@@ -126,7 +126,7 @@ def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int
     """Return when the learning time begins and ends, from the topic's oldest record, or from now if it has none.
 
     For a stream that resumes where another ended, it also begins now. If the topic still has all its records, the
-    stream missed nothing, and the begin is 0.
+    stream missed nothing, and the learning time begins at 0.
     """
     if not learn_seconds:
         return 0, 0

@@ -40,7 +40,7 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     committed_ms: int = 0
 
     def to_text(self) -> str:
-        """Return the metadata as it is stored."""
+        """Return the metadata's stored text."""
         return msgspec.json.encode(self).decode()
 
 

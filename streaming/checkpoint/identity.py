@@ -37,14 +37,14 @@ class StreamIdentity:
 
     Attributes:
         stream_id: Identifies the checkpoint in every Delta commit, since batch numbers restart with a new checkpoint.
-        salt: See `state.events.Deployment`.
-        learn_until_ms: See `state.events.Deployment`.
-        learn_from_ms: See `state.events.Deployment`.
+        salt: Secret that PIDs are hashed with.
+        learn_until_ms: End of the learning time, in event time.
+        learn_from_ms: Start of the learning time, in event time.
         window_seconds: Setting that the state depends on.
         layer_count: Setting that the state depends on.
         window_num: Setting that the state depends on.
         scope: Setting that the state depends on.
-        state_buckets: See `streaming.operator.ledger_group`.
+        state_buckets: Number of states that all principals share; 0 for a state per principal.
         starting_offsets: Where the stream starts reading, as Spark's option `startingOffsets`; empty until known.
     """
 
