@@ -224,7 +224,7 @@ def _with_other_expiration(what_if: WhatIf, census: Census) -> Iterator[TextTabl
     yield "silent: paused or gone, which brokers can't distinguish."
     yield "Transactional producers lose nothing between transactions."
     if not any(each.freed_pids for each in what_if.freed):
-        yield f"{limit} frees no more entries: all that are idle for longer expire anyway"
+        yield f"an expiration of {limit} frees nothing more: entries idle for longer expire anyway"
     yield "to apply it:"
     yield from what_if.commands
 

@@ -89,7 +89,7 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
     brokers = sorted(admin_client(settings).metadata().brokers)
     yield ok("brokers", f"{plural(len(brokers), 'broker')}: {', '.join(map(str, brokers))}")
     if Role.OPERATOR not in roles:
-        # Other roles may not describe the settings and topics that the next checks read.
+        # Other roles have no right to the data of the next checks.
         yield from guarded("rights", lambda: _of_rights(settings, roles, with_holds=_with_holds(kafka)))
         return
     found: dict[int, Mapping[str, Mapping[str, Any]]] = {}

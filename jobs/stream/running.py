@@ -108,7 +108,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
 
 
 def prepare_tables(store: TableStore, checkpoint: str, config: QuotaConfig, *, new_tables: bool) -> None:
-    """Create missing tables and store the stream's settings. Raise if the checkpoint shows that the tables existed."""
+    """Create missing tables and store the stream's settings. A stream that has run before needs its own tables."""
     require_same(store, checkpoint, new_tables=new_tables)
     store.create()
     store.write_settings(StreamSettings(config.window_seconds, config.burst_windows))
