@@ -121,7 +121,7 @@ def test_a_setting_the_state_depends_on_cannot_change_under_a_checkpoint(
 ) -> None:
     identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
 
-    with pytest.raises(CheckpointError, match=f"made with {said}"):
+    with pytest.raises(CheckpointError, match=f"has {said}"):
         identity_of(str(tmp_path), config, scope, 0)
 
 

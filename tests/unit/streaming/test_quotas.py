@@ -152,5 +152,5 @@ def test_a_worker_that_does_not_see_the_checkpoint_ends_the_batch_instead_of_enf
 ) -> None:
     monkeypatch.setattr(own_files, "APPEARS_WITHIN_S", 0.0)
     in_attempt(monkeypatch, 0, 77)
-    with pytest.raises(CheckpointError, match="must see the checkpoint"):
+    with pytest.raises(CheckpointError, match="must see the same checkpoint"):
         TaskBatch(folder.checkpoint).quotas()
