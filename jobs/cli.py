@@ -1,6 +1,6 @@
-"""The command `pid-quota`: lists its sub-commands, and imports only the one that is called.
+"""The command `pid-quota`: lists its sub-commands, and imports only the one that you call.
 
-So `pid-quota sql` starts without Spark and Kafka, and runs where they are not installed.
+So `pid-quota sql` starts without importing Spark and Kafka's client, and runs where they are not installed.
 """
 
 import importlib.util
@@ -24,8 +24,12 @@ _COMMANDS = {
     "broker-jar": ("setup.broker_jar", "write_broker_jar", "Write the jar that brokers load."),
     "enforce": ("enforcement.command", "enforce", "Carry out throttle decisions on the brokers, and end them in time."),
     "topics": ("setup.command", "topics", "Set up the topics and who may use them."),
-    "doctor": ("setup.doctor", "doctor", "Check the deployment, and say what mends it."),
-    "uninstall": ("setup.uninstall", "uninstall", "End all throttles, and remove what was made on the cluster."),
+    "doctor": ("setup.doctor", "doctor", "Check the deployment, and show how to fix problems."),
+    "uninstall": (
+        "setup.uninstall",
+        "uninstall",
+        "End all throttles, and remove pid-quota's holds, rights and topics from the cluster.",
+    ),
     "quotas": ("quotas.command", "quotas", "Set, delete and describe quotas."),
     "suggest-quotas": ("quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),
     "top": ("top.command", "top", "Watch the principals live in a terminal; needs no JVM."),
@@ -40,7 +44,7 @@ _COMMANDS = {
         "Show the producer state in brokers' memory, and forecast it (KIP-854).",
     ),
     "why": ("lifecycle.why", "why", "Explain why a principal's clients make producer ids, and how to fix it."),
-    "tables": ("tables.command", "app", "Create the tables, and describe what they hold."),
+    "tables": ("tables.command", "app", "Create the tables, and describe their contents."),
     "maintain": ("tables.maintain", "maintain", "Maintain the tables: expire rows, compact files, vacuum."),
     "console": ("web.command", "console", "Show the tables in the browser: read-only unless editors sign in."),
     "demo": (
@@ -54,30 +58,30 @@ _COMMANDS = {
 OWN = ("wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "sql", "jvm")
 _HOME = Path(__file__).resolve().parents[1]
 _HELP = "Producer id quotas (KIP-936) for unmodified Apache Kafka."
-# Help lines must not break within `--entity-name`; typer has no setting for it.
+# Help lines must not break within `--entity-name`. typer has no setting for this.
 textwrap.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
 _STYLE: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}, "rich_markup_mode": None}
-"""Help without frames, which cut long names of options."""
+"""Help without frames, because frames truncate long names of options."""
 
 
 _COMMENT = re.compile(r"--\s|--[^=\n]*\n")
 
 
 class LazyGroup(TyperGroup):
-    """Commands that are imported when they are called, or their options completed; until then, help lines."""
+    """A group that imports a command when you call it or complete its options. Before, it has only help lines."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that is called."""
         if args[0] in _COMMANDS:
             self.commands[args[0]] = load_command(args[0])
         if args[0] == "sql":
-            # A query may begin with a comment: a line break keeps it from looking like an option.
+            # A query may begin with a comment (`--`). A line break before it keeps it from looking like an option.
             args = [f"\n{each}" if _COMMENT.match(each) else each for each in args]
         return super().resolve_command(ctx, args)
 
 
 def application() -> typer.Typer:
-    """Return the application; of the commands it has only the help lines."""
+    """Return the application, with only the help lines of its commands."""
     app = typer.Typer(cls=LazyGroup, help=_HELP, **_STYLE)
     app.callback()(_root)
     for name, (_, _, summary) in _COMMANDS.items():
@@ -96,7 +100,7 @@ def load_command(name: str) -> Any:
         app.command(name)(loaded)
     command = typer.main.get_group(app).commands[name]
     for each in getattr(command, "commands", {}).values():
-        # typer cuts the long help if there is no short one.
+        # typer truncates the long help if there is no short help.
         each.short_help = each.help.split("\n\n")[0].replace("\n", " ")
     return command
 
@@ -114,7 +118,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run `pid-quota` and return its exit code."""
     try:
-        # This check comes first: everything below imports our packages.
+        # This check comes first, because the code after it imports this project's packages.
         require_own_packages()
     except JobError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -125,16 +129,16 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def require_own_packages() -> None:
-    """Refuse to run if another library's package shadows one of ours."""
+    """Raise if another library's package shadows one of this project's."""
     for name in OWN:
         spec = importlib.util.find_spec(name)
         origin = Path(spec.origin).resolve() if spec and spec.origin else None
         if origin is None or origin.parents[1] != _HOME:
             owners = metadata.packages_distributions().get(name, [])
-            owner = ", ".join(sorted(set(owners) - {"pid-quota"})) or "no library's"
+            owner = ", ".join(sorted(set(owners) - {"pid-quota"})) or "no library"
             msg = (
-                f"the package {name!r} found first is {origin or 'nowhere'} (of {owner}), not {_HOME / name}. "
-                "Put pid-quota before it: as a library of the job, which comes before the runtime's"
+                f"package {name!r} comes from {origin or 'nowhere'} (of {owner}), not from {_HOME / name}. "
+                "Install pid-quota as a library of the job, which comes before the runtime's packages"
             )
             raise JobError(msg)
 
@@ -151,7 +155,7 @@ def run_command(function: Callable[..., Any]) -> NoReturn:
 def _without_debug(arguments: Sequence[str]) -> list[str]:
     from jobs.output import terminal
 
-    # Accepted anywhere: people append --debug to the command that just failed.
+    # Accept --debug anywhere, because people append it to the command that just failed.
     terminal.want_debug("--debug" in arguments)
     return [argument for argument in arguments if argument != "--debug"]
 
@@ -168,8 +172,8 @@ def _root(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
-    """Declare the options before the command; both are handled elsewhere."""
+    """Declare the options before the command. `_show_version` and `_without_debug` handle them."""
 
 
 def _not_loaded() -> None:
-    """Stand in for a command that is not loaded."""
+    """Placeholder for a command that is not loaded."""

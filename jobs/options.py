@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 SERVERS = ("--bootstrap-servers", "--bootstrap-server")
-"""Both names of the option: Kafka's own tools use the second one."""
+"""Both names of the option. Kafka's own tools use the second one."""
 LOOPBACK = "127.0.0.1"
 
 BootstrapServers = Annotated[str, typer.Option(*SERVERS, help="Brokers, as host:port,host:port.")]
@@ -32,10 +32,10 @@ StaleSeconds = Annotated[float, typer.Option(min=1, help="Warn if the newest row
 TopicOption = Annotated[str, typer.Option(help="Topic of produce events.")]
 MetricsPort = Annotated[
     int | None,
-    typer.Option(min=0, max=65_535, help="Port of Prometheus metrics, /healthz and /readyz; 0 takes a free one."),
+    typer.Option(min=0, max=65_535, help="Port of Prometheus metrics, /healthz and /readyz; 0 selects a free port."),
 ]
 MetricsHost = Annotated[
-    str, typer.Option(help="Address to serve metrics on. They name principals and need no password.")
+    str, typer.Option(help="Address to serve metrics on. Metrics name principals and need no password.")
 ]
 
 
@@ -45,9 +45,9 @@ def full_name(principal: str) -> str:
 
 
 def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
-    """Return a secret given as a value or in a file's first line, since `ps` shows arguments; None without either.
+    """Return a secret from a value or from a file's first line; None without either. `ps` shows values to everybody.
 
-    `option` is the name of the value's option; the file's option has the suffix `-file`.
+    `option` is the name of the value's option. The file's option has the suffix `-file`.
     """
     if file is None:
         return value

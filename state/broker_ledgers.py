@@ -1,4 +1,4 @@
-"""Scope `broker`, as the KIP has it: a principal has a budget, and so a ledger, on each broker."""
+"""Scope `broker`, which is the KIP's: a principal has a budget, and so a ledger, on each broker."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class BrokerLedgers:
     """The ledgers of one principal, one per broker. Not thread-safe.
 
-    A PID known on another broker of the same principal is not charged: leadership moves, and the KIP's own limitation
-    ("the new leader will start throttle from zero") would punish producers for it.
+    A PID that the principal already used on another broker is not charged. The KIP would charge it again after a change
+    of leader ("the new leader will start throttle from zero").
 
     Examples:
         >>> from quota.limits import Limit
@@ -38,7 +38,7 @@ class BrokerLedgers:
         }
 
     def to_bytes(self) -> bytes:
-        """Return the ledgers as they are stored."""
+        """Return the ledgers' stored bytes."""
         ledgers = {broker_id: ledger.to_bytes() for broker_id, ledger in self._ledgers.items()}
         return encode_brokers(BrokersState(ledgers, self._learn_until_ms))
 
@@ -47,7 +47,7 @@ class BrokerLedgers:
         self._learn_until_ms = max(self._learn_until_ms, until_ms)
 
     def process(self, events: Events, limit: Limit) -> Outcome:
-        """Apply events of several brokers in offset order under the quota in force, which holds on each of them."""
+        """Apply events of several brokers in offset order. The quota holds for each broker separately."""
         batches = self._reached_by(limit, events.timestamps_ms[0]) if events.pids else {}
         for broker_id, rows in groupby(range(len(events.pids)), key=events.broker_ids.__getitem__):
             part = list(rows)
@@ -73,7 +73,7 @@ class BrokerLedgers:
         return max([self._learn_until_ms, *(ledger.expires_ms() for ledger in self._ledgers.values())])
 
     def expire(self) -> Outcome:
-        """Report each broker for the last time."""
+        """Write the last rows of each broker; see `Ledger.expire`."""
         return self._joined([self._ledgers[broker_id].expire() for broker_id in sorted(self._ledgers)])
 
     def throttled_until_ms(self) -> int:
@@ -86,9 +86,10 @@ class BrokerLedgers:
         return self._joined([batches[broker_id].end() for broker_id in sorted(batches)]) if batches else None
 
     def _reached_by(self, limit: Limit, at_ms: int) -> "dict[int, LedgerBatch]":
-        """Open the ledgers whose throttle another quota changes, at the principal's first event on any broker.
+        """Open a batch on each ledger whose throttle a changed quota affects.
 
-        Not at their own events: where a batch ends decides which of these it has.
+        This happens at the principal's first event on any broker. A ledger doesn't wait for an event of its own broker:
+        whether a batch has one depends on where the batch ends.
         """
         return {
             broker_id: ledger.batch(limit, at_ms)

@@ -7,15 +7,15 @@ from quota.timeline import Timeline
 
 
 class Budget:
-    """The tokens left. The bucket starts full with the first PID that takes a token."""
+    """The tokens left. The bucket starts full when the first PID takes a token."""
 
     def __init__(self, config: QuotaConfig, timeline: Timeline, parts: tuple[int, int, int] | None) -> None:
         """Open a budget.
 
         Args:
             config: Settings of the rules.
-            timeline: Of that configuration.
-            parts: Of `TokenBucket.to_parts`; None until a quota first applied.
+            timeline: The timeline of these settings.
+            parts: The result of `TokenBucket.to_parts`; None until a quota first applied.
         """
         self._config = config
         self._timeline = timeline
@@ -25,11 +25,11 @@ class Budget:
     def apply(self, limit: Limit, tick: int = 0) -> bool:
         """Put a quota in force from a tick on, after refilling under the one before.
 
-        Without a quota the bucket keeps its tokens; the next quota refills the time between. A burst of its own that is
-        larger than the one before brings the difference at once; a raised rate alone brings nothing, as in Kafka.
+        Without a quota, the bucket keeps its tokens; the next quota refills them for the time between. If an entity's
+        own burst is raised, the difference is added at once. A raised rate alone adds nothing, as in Kafka.
 
         Returns:
-            Whether a burst brought tokens.
+            Whether a raised burst added tokens.
         """
         rate, before = limit.producer_ids_rate, self._terms
         self._terms = None if rate is None else BucketTerms.of(rate, self._config, limit.producer_ids_burst)
@@ -54,7 +54,7 @@ class Budget:
         return None if self._terms is None else self._terms.burst_units / self._terms.units_per_token
 
     def parts(self) -> tuple[int, int, int] | None:
-        """Return the bucket as it is stored."""
+        """Return the bucket's stored form; None until a quota first applied."""
         return self._bucket.to_parts() if self._bucket else None
 
     def take(self, tick: int) -> bool:
@@ -72,7 +72,7 @@ class Budget:
         return self.tokens_and_throttle_ms(tick)[0]
 
     def tokens_and_throttle_ms(self, tick: int) -> tuple[float | None, int]:
-        """Return the tokens at a tick, None without a quota, and the milliseconds until there are some again."""
+        """Return the tokens at a tick (None without a quota), and the milliseconds until a PID can be admitted."""
         if self._terms is None:
             return None, 0
         bucket = self._at(self._terms, tick)
@@ -85,17 +85,17 @@ class Budget:
     def recovers_ms(self, tick: int) -> int:
         """Return when the bucket is no longer exhausted, in ms since the epoch; not before the start of a tick.
 
-        As long as no token is taken and the quota stays, it is the same moment from any tick before it.
+        While no token is taken and the quota stays, every earlier tick gives the same time.
         """
         return self._timeline.tick_start_ms(tick) + self.tokens_and_throttle_ms(tick)[1]
 
     def full_ms(self) -> int:
-        """Return the time from which on the bucket is full, in milliseconds since the epoch."""
+        """Return when the bucket is full again, in milliseconds since the epoch."""
         if self._bucket is None:
             return 0
         asked_ms = self._timeline.tick_start_ms(self._bucket.tick)
         if self._terms is None:
-            # For any later quota: by then the samples of the rate have expired as well.
+            # Long enough for any later quota: the rate's samples have expired by then, too.
             return asked_ms + self._config.window_num * self._config.window_ms
         missing = max(0, self._terms.burst_units - self._bucket.units)
         return asked_ms - -missing // self._terms.refill_per_ms

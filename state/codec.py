@@ -1,7 +1,7 @@
 """Ledgers as bytes: a magic word, a version, a checksum, then MessagePack.
 
-Spark can't evolve the schema of an `applyInPandasWithState` state, so the state is one binary column and the version
-is in here.
+Spark can't evolve the schema of an `applyInPandasWithState` state. So the state is one binary column, and its bytes
+carry the version.
 """
 
 import zlib
@@ -30,11 +30,11 @@ class LedgerState(msgspec.Struct, array_like=True):
     Attributes:
         clock_tick: Tick of the latest admission, refusal, refresh or quantum edge; -1 before the first event.
         interval: Counts of the metrics interval.
-        learn_until_ms: End of a learning time of this ledger's own, after its predecessor was lost.
-        bucket: `TokenBucket.to_parts`; None until a quota first applied.
+        learn_until_ms: End of this ledger's own learning time, which starts when an earlier ledger was lost.
+        bucket: Result of `TokenBucket.to_parts`; None until a quota first applied.
         counts: Counts of the live quanta.
         episode: The throttle in force.
-        limit: The quota last in force.
+        limit: The quota of the last batch.
         ended_ms: When the last throttle ended, in milliseconds since the epoch; 0 if there was none.
     """
 
@@ -56,7 +56,7 @@ class BrokersState(msgspec.Struct, array_like=True):
 
     Attributes:
         ledgers: The encoded ledger of each broker, by broker id.
-        learn_until_ms: End of a learning time of brokers without a ledger, after the ledgers were lost.
+        learn_until_ms: End of the learning time for brokers without a ledger, which starts when the ledgers were lost.
     """
 
     ledgers: dict[int, bytes] = msgspec.field(default_factory=dict)

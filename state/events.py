@@ -12,7 +12,7 @@ from quota.limits import QuotaSource
 from quota.timeline import Timeline
 
 Scope = Literal["cluster", "broker"]
-"""Whether a principal has one budget for the cluster, or one per broker, as the KIP has it."""
+"""Whether a principal has one budget for the cluster, or one per broker (the KIP's way)."""
 
 
 CHARGED = 0
@@ -20,16 +20,16 @@ CHARGED = 0
 CORRECTION = 1
 """A late attribution by the tap: the PID is added without charge."""
 LEARNING = 2
-"""The tap has watched the broker for less than a window: the PID may be old, and is added without charge."""
+"""The tap has watched the broker for less than a window, so the PID may be old: it is added without charge."""
 
 
 def not_held_at(asked_at_ms: int) -> int:
     """Return the kind of an event whose PID no broker held when the tap asked.
 
-    It is charged in a learning time, too, if that began before the question.
+    Such a PID is charged even during a learning time, if the learning time began before the tap asked.
 
     Args:
-        asked_at_ms: When the brokers were asked, in milliseconds since the epoch; above `LEARNING` seconds.
+        asked_at_ms: When the tap asked the brokers, in milliseconds since the epoch; more than `LEARNING` seconds.
     """
     return asked_at_ms // 1000
 
@@ -41,8 +41,9 @@ class Deployment:
     Attributes:
         config: The settings of the rules.
         salt: Secret that PIDs are hashed with (`state.hashing`), 0 to 2**63 - 1.
-        learn_until_ms: Until this event time unseen PIDs are stored without charge: they may be old.
-        learn_from_ms: When the learning time began: PIDs that no broker held at or after this time are charged.
+        learn_until_ms: End of the learning time, in event time. Until then, unseen PIDs are stored without charge: they
+            may be old.
+        learn_from_ms: Start of the learning time. If no broker held a PID when a tap asked later, the PID is charged.
     """
 
     config: QuotaConfig = field(default_factory=QuotaConfig)
@@ -64,14 +65,15 @@ class Deployment:
 
     @cached_property
     def late_grace_ms(self) -> int:
-        """Maximum age of an event that is charged, relative to the clock, in milliseconds."""
+        """Maximum age of a charged event, relative to the ledger's clock, in milliseconds."""
         return round(self.config.late_grace_seconds * 1000)
 
     def event_time_step(self, timestamp_ms: int) -> tuple[int, int]:
-        """Return the begin and the end of a step of event time, in milliseconds since the epoch: a minute by default.
+        """Return the start and the end of the step that an event time is in, in milliseconds since the epoch.
 
-        The driver keeps the newest event time of a partition by steps. A step is a small part of the grace, so that no
-        event newer than that time is late, and whole ticks, since repeats within a tick are dropped.
+        The driver rounds a partition's newest event time to steps, a minute each by default. A step is a small part of
+        the late grace, so no event newer than the rounded time is late. It consists of whole ticks, since repeats
+        within a tick are dropped.
         """
         tick = self.timeline.tick(timestamp_ms)
         first = tick - tick % self._step_ticks
@@ -96,9 +98,9 @@ class Events(msgspec.Struct, frozen=True):
     Attributes:
         pids: Producer ids, 0 or above.
         timestamps_ms: Broker times in milliseconds since the epoch.
-        kinds: How each is counted: `CHARGED`, `CORRECTION`, `LEARNING` or a value of `not_held_at`.
+        kinds: How each event is counted: `CHARGED`, `CORRECTION`, `LEARNING` or a result of `not_held_at`.
         broker_ids: Brokers that the events come from; empty in scope `cluster`.
-        hashes: Of the PIDs, by `state.hashing.hash_pids`; empty to have them made.
+        hashes: Hashes of the PIDs by `state.hashing.hash_pids`; empty if the ledger shall compute them.
     """
 
     pids: list[int]
@@ -110,9 +112,9 @@ class Events(msgspec.Struct, frozen=True):
 
 
 class Unsettled(NamedTuple):
-    """An event whose PID is not in the current quantum: known from before, admitted or refused.
+    """An event whose PID is not in the current quantum: the PID is known from an earlier one, admitted or refused.
 
-    `now_ms` is its time, or the ledger's if that is ahead.
+    `now_ms` is the event's time, or the ledger's clock if that is later.
     """
 
     pid: int
@@ -125,8 +127,8 @@ class Unsettled(NamedTuple):
 class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):
     """The state of a principal at `as_of_ms`; counts are those of the metrics interval that ends at `window_end_ms`.
 
-    Rates and counts are in PIDs, `rate`, `new_pids_window` and `quota` per window. Encoded, it has the columns of
-    `producer_id_metrics` (a struct is made and encoded in a third of the time of a dataclass and a dict).
+    Rates and counts are in PIDs, `rate`, `new_pids_window` and `quota` per window. The encoded struct has the columns
+    of `producer_id_metrics` (a struct takes a third of the time of a dataclass and a dict).
     """
 
     principal: str
@@ -152,12 +154,12 @@ class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms":
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of a batch.
+    """The result of a batch of one principal.
 
     Attributes:
-        decisions: In the order they were taken.
+        decisions: The decisions, in the order they were taken.
         metrics: One row per metrics interval with changes.
-        content: The ledger to store.
+        content: The ledger's bytes to store.
     """
 
     decisions: tuple[Decision, ...]

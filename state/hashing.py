@@ -1,7 +1,7 @@
 """From a PID to the 64 bits that a Bloom filter sees.
 
-PIDs are counters, and clients may make them up. A filter spreads them only if every bit of a PID changes every bit of
-its hash, and nobody can choose PIDs that collide only if the hash depends on a secret. So a PID is XORed with the
+PIDs are counters, and clients may make them up. A filter spreads them evenly only if every bit of a PID affects every
+bit of its hash. A secret in the hash keeps clients from choosing PIDs that collide. So a PID is XORed with the
 deployment's salt, then mixed by the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
 number generators", 2014). The mix is a bijection: distinct PIDs have distinct hashes.
 """
@@ -15,7 +15,7 @@ _FIRST_FACTOR = 0xBF58476D1CE4E5B9
 _SECOND_FACTOR = 0x94D049BB133111EB
 
 _MIN_VECTOR = 48
-"""From this many PIDs on, numpy is faster."""
+"""Minimum number of PIDs for which numpy is faster."""
 
 
 def hash_pid(pid: int, salt: int) -> int:
@@ -32,7 +32,7 @@ def hash_pid(pid: int, salt: int) -> int:
 
 
 def hash_pids(pids: Sequence[int], salt: int) -> list[int]:
-    """Return the hash of each PID (int64): some 50 ns each for many of them, 300 ns for a few."""
+    """Return the hash of each PID (int64). A hash takes about 50 ns if there are many PIDs, 300 ns if there are few."""
     if len(pids) < _MIN_VECTOR:
         return [hash_pid(pid, salt) for pid in pids]
     mixed = np.array(pids, np.int64).view(np.uint64) ^ np.uint64(salt)

@@ -16,8 +16,8 @@ class Journal:
     Attributes:
         principal: KafkaPrincipal the ledger belongs to.
         broker_id: Broker that the budget is for, None if it is for the cluster.
-        memory: What the ledger remembers: decisions and rows describe its current content.
-        decisions: In the order they were taken.
+        memory: The ledger's state, which decisions and rows describe.
+        decisions: The decisions, in the order they were taken.
         metrics: One row per interval with changes.
         late_pids: Late events since the last row.
     """

@@ -1,8 +1,8 @@
 """The time-layered Bloom filter of KIP-936: which PIDs of a principal were seen in the last window.
 
-Time is cut into quanta of `window / layer_count`. A PID is known if a layer of the current quantum or of the
-`layer_count` quanta before it holds it, so it is remembered for at least one window after it was last seen and for at
-most a window and a quantum. PIDs come as hashes (see `state.hashing`).
+Time is cut into quanta of `window / layer_count`. A PID is known if a layer of the current quantum, or of one of the
+`layer_count` quanta before, holds it. So a PID is remembered for at least a window after it was last seen, and for at
+most a window and a quantum. Callers pass hashes of PIDs (see `state.hashing`).
 """
 
 import math
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 MIN_FIRST_CAPACITY = 16
 """Minimum capacity of a quantum's first layer: most principals create a handful of PIDs."""
 MIN_EXTENSION = 32
-"""Minimum capacity of an extension: every look-up probes each layer, so there should be few."""
+"""Minimum capacity of an extension: every look-up probes each layer, so a quantum should have few layers."""
 MAX_FIRST_CAPACITY = 1000
-"""Maximum capacity of a first layer by the expected PIDs: a quota is an upper bound that few principals use."""
+"""Maximum capacity of a first layer that is sized by a quota: few principals use all of their quota."""
 
 FIRST_LAYER_SHARE = 0.8
-"""Share of a quantum's false positive rate for its first layer, mostly the only one."""
+"""The first layer's share of a quantum's false positive rate. Most quanta have no other layer."""
 
 EXTENSION_SHARE = 0.3
-"""Capacity of an extension as a share of the quantum's entries: bounds the unused space."""
+"""Capacity of an extension as a share of the quantum's entries. This bounds the unused space."""
 
 
 @lru_cache(maxsize=8)
 def _bytes_per_pid(layer_count: int, false_positive_rate: float) -> float:
-    """Return the bytes of a PID that has a copy in each live quantum, in layers of this rate."""
+    """Return the bytes that a PID takes if each live quantum has a copy, in layers with this false positive rate."""
     return (layer_count + 1) * layer_bytes(1000, false_positive_rate) / 1000
 
 
@@ -63,12 +63,12 @@ class LayeredBloomFilter:
         Args:
             config: Layer count and false positive rate.
             quantum: The current quantum.
-            quanta: What `state` returned, oldest first; the filter owns them.
+            quanta: Result of `state`, oldest first; the filter changes them in place.
             expected_pids: Capacity hint for the first layer.
         """
         self._first_capacity = min(expected_pids, MAX_FIRST_CAPACITY)
         self._layer_count = config.layer_count
-        # Live quanta are `layer_count` old ones and the current: each may use up its share of the rate.
+        # `layer_count` old quanta and the current one are live. Each has an equal share of the rate.
         self._rate_per_quantum = config.false_positive_rate / (config.layer_count + 1)
         self._quanta = quanta or []
         self._quantum = quantum
@@ -83,7 +83,7 @@ class LayeredBloomFilter:
         self._reset_lookups()
 
     def holds_in_current(self, pid_hash: int) -> bool:
-        """Return whether the current quantum holds the PID: then another event of it changes nothing."""
+        """Return whether the current quantum holds the PID. If it does, an event with this PID changes nothing."""
         # Called for every event: with several layers a generator would cost twice as much.
         held = False
         for bloom in self._current:
@@ -116,7 +116,7 @@ class LayeredBloomFilter:
         Args:
             pid_hash: Its hash.
             quantum: The quantum.
-            max_bytes: Bytes that all layers together may take; None for as many as it needs.
+            max_bytes: Maximum size of all layers together; None for no limit.
 
         Returns:
             False if there was no room and nothing was written.
@@ -129,10 +129,10 @@ class LayeredBloomFilter:
         return True
 
     def may_renew(self, quantum: int) -> bool:
-        """Return whether a quantum may take another renewal: at most as many as the live quanta before it have entries.
+        """Return whether a quantum may take another renewal: at most as many as earlier live quanta have entries.
 
-        The counters are exact, and no PID is renewed twice in a quantum, so only false positives are ever refused:
-        those of a flood can't grow the state without bound.
+        The counters are exact, and no PID is renewed twice in a quantum. So this limit only ever affects false
+        positives: a flood's false positives can't grow the state without bound.
         """
         renewals = entries_before = 0
         for each in self._quanta:
@@ -148,8 +148,8 @@ class LayeredBloomFilter:
         Args:
             pid_hash: Its hash.
             source: What `find` returned.
-            quantum: A live quantum later than the source; `may_renew` is true of the current one.
-            max_bytes: As in `store`.
+            quantum: A live quantum later than the source. For the current quantum, `may_renew` must be true.
+            max_bytes: Maximum size of all layers together; None for no limit.
 
         Returns:
             False if there was no room and nothing was written.
@@ -161,7 +161,7 @@ class LayeredBloomFilter:
         return True
 
     def active_pids(self) -> int:
-        """Return how many distinct PIDs the live layers hold (exact but for false positives)."""
+        """Return how many distinct PIDs the live layers hold (exact except for false positives)."""
         active = 0
         for quantum in self._quanta:
             active += max(0, quantum.entries - quantum.renewed)
@@ -179,18 +179,18 @@ class LayeredBloomFilter:
         return sum(layer.size_bytes() for each in self._quanta for layer in each.layers)
 
     def bytes_of(self, pids: float) -> int:
-        """Return bytes that are enough to hold so many PIDs that are used all the time: a copy in each live quantum."""
+        """Return the bytes that suffice for PIDs in constant use, each with a copy in every live quantum."""
         return math.ceil(pids * _bytes_per_pid(self._layer_count, self._rate_of_layer(8)))
 
     def state(self) -> list[Quantum]:
-        """Return the filter as it is stored."""
+        """Return the quanta to store."""
         for quantum in self._quanta:
             for layer in quantum.layers:
                 layer.seal()
         return self._quanta
 
     def _open(self, number: int) -> Quantum:
-        """Return a quantum; a new one is not kept before it holds something."""
+        """Return a quantum. A new quantum joins the filter only with its first layer."""
         for quantum in reversed(self._quanta):
             if quantum.number == number:
                 return quantum
@@ -205,7 +205,7 @@ class LayeredBloomFilter:
         if max_bytes is not None and self.size_bytes() + layer_bytes(capacity, rate) > max_bytes:
             return False
         if not layers:
-            # Late PIDs may open a quantum that is not the newest.
+            # A late PID may open a quantum that is not the newest.
             self._quanta = sorted([*self._quanta, quantum], key=lambda each: each.number)
         layers.append(Layer.empty(capacity, rate))
         self._reset_lookups()
@@ -224,11 +224,11 @@ class LayeredBloomFilter:
     def _rate_of_layer(self, position: int) -> float:
         if position == 0:
             return self._rate_per_quantum * FIRST_LAYER_SHARE
-        # 1/1 + 1/4 + 1/9 + ... = pi^2/6: however often a quantum is extended, its rates sum up to its share.
+        # 1/1 + 1/4 + 1/9 + ... = pi^2/6: with any number of extensions, the rates sum up to the quantum's share.
         return self._rate_per_quantum * (1 - FIRST_LAYER_SHARE) * 6 / math.pi**2 / position**2
 
     def _reset_lookups(self) -> None:
-        """Open the layers of the current quantum; most batches need no others."""
+        """Open the layers of the current quantum; most batches need no other layers."""
         self._current: list[Bloom] = []
         self._before: list[tuple[Bloom, Quantum]] = []
         self._newest_first: list[tuple[Bloom, Quantum]] | None = None
@@ -239,7 +239,7 @@ class LayeredBloomFilter:
                 break
 
     def _open_all(self) -> "list[tuple[Bloom, Quantum]]":
-        # The last layer of a quantum is the largest, so it holds most PIDs.
+        # Newest layer first: a quantum's last layer is the largest, so it holds most PIDs.
         found = [(layer.bloom, each) for each in reversed(self._quanta) for layer in reversed(each.layers)]
         self._newest_first = found
         self._before = [(bloom, each) for bloom, each in found if each.number < self._quantum]

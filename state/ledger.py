@@ -1,7 +1,7 @@
 """The ledger of one principal: applies the rules of KIP-936 to its produce events, in offset order.
 
-Changes are not tracked. A batch ends with the bytes to store; comparing them with the previous ones shows whether to
-write the ledger and whether a metrics row is due.
+Changes are not tracked. A batch returns the ledger's bytes. If they differ from the stored bytes, the ledger is
+written; if they differ from the last metrics row's, a metrics row is due.
 """
 
 from functools import cached_property
@@ -16,7 +16,7 @@ from state.noop_check import changes_nothing
 
 
 class Ledger:
-    """The state of one principal. Not thread-safe.
+    """The ledger of one principal. Not thread-safe.
 
     Examples:
         >>> from quota.limits import UNLIMITED, Limit
@@ -34,7 +34,7 @@ class Ledger:
 
         Args:
             principal: KafkaPrincipal the ledger belongs to.
-            deployment: What all ledgers share.
+            deployment: Settings that all ledgers share.
             content: The bytes of `to_bytes`, or None for a principal never seen before.
             broker_id: Broker that the budget is for, None if it is for the cluster.
 
@@ -49,12 +49,12 @@ class Ledger:
 
     @cached_property
     def _memory(self) -> Memory:
-        """The ledger's parts, built unless a quick check of the stored state suffices."""
+        """The ledger's parts, built on first use: the quick check (`state.noop_check`) does not need them."""
         self._stored, content = None, self._stored
         return Memory(self._deployment, self._state, content)
 
     def to_bytes(self) -> bytes:
-        """Return the ledger as it is stored."""
+        """Return the ledger's stored bytes."""
         return self._stored or self._memory.to_bytes()
 
     def learn_again(self, until_ms: int) -> None:
@@ -63,11 +63,11 @@ class Ledger:
         state.learn_until_ms = max(state.learn_until_ms, until_ms)
 
     def expires_ms(self) -> int:
-        """Return the event time from which on this ledger affects no later event, in ms since the epoch."""
+        """Return the event time after which this ledger affects no event, in milliseconds since the epoch."""
         return self._memory.expires_ms()
 
     def expire(self) -> Outcome:
-        """Report a principal for the last time, as of `expires_ms`: a pending RELEASE, and a row with a rate of 0."""
+        """Return the principal's last rows, as of `expires_ms`: a pending RELEASE, and a metrics row of rate 0."""
         return self.batch(self._memory.limit, self.expires_ms()).end()
 
     def process(self, events: Events, limit: Limit) -> Outcome:
@@ -89,7 +89,7 @@ class Ledger:
         return episode.throttled_until_ms if episode else 0
 
     def change_quota(self, limit: Limit, at_ms: int) -> Outcome | None:
-        """Put a changed quota in force while the principal is silent, if it is throttled: the throttle may end sooner.
+        """If the principal is throttled, apply a changed quota without an event: the throttle may end sooner.
 
         Args:
             limit: The quota in force.
@@ -101,7 +101,7 @@ class Ledger:
         return self.batch(limit, at_ms).end() if self.is_throttled_by_another(limit, at_ms) else None
 
     def batch(self, limit: Limit, first_ms: int) -> LedgerBatch:
-        """Open a batch. End it before the next one is opened.
+        """Open a batch. You must end it before you open the next one.
 
         Args:
             limit: The quota in force for the whole batch.
@@ -111,7 +111,7 @@ class Ledger:
         return LedgerBatch(memory, Journal(self._principal, self._broker_id, memory), limit, first_ms)
 
     def knows(self, pid_hash: int, timestamp_ms: int) -> bool:
-        """Return whether a PID is known at a time, which may be later than this ledger's own."""
+        """Return whether a PID is known at a time, which may be later than this ledger's clock."""
         newest, deployment = self._memory.seen.find(pid_hash), self._memory.deployment
         if newest is None:
             return False
@@ -119,7 +119,7 @@ class Ledger:
         return newest.number >= quantum - deployment.config.layer_count
 
     def is_throttled_by_another(self, limit: Limit, at_ms: int) -> bool:
-        """Return whether a throttle in force at a time, in ms since the epoch, is of another quota than the limit."""
+        """Return whether a throttle is in force at a time (ms since the epoch), and was decided under another quota."""
         episode = self._memory.state.episode
         holds = episode is not None and at_ms < episode.throttled_until_ms
         return holds and not limit.counts_as(self._memory.limit)

@@ -1,7 +1,7 @@
 """Applies one batch of a principal's events to its ledger.
 
-Everything is decided per tick: within a tick a PID that was admitted is known, a PID that was refused stays refused,
-and no token comes back. So a repeat of a PID within a tick changes nothing, and callers may leave repeats out.
+Tokens refill only between ticks. So within a tick an admitted PID is known, and a refused PID stays refused. A repeat
+of a PID within a tick changes nothing, and callers may leave repeats out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ from state.uncharged import Uncharged
 from state.window import IntervalCounts
 
 FLOOD_PIDS = 500
-"""Of so many events at a time it pays to know which can change the counts of refused PIDs, once some were refused."""
+"""Minimum number of events for which coupons save time. `state.coupons` finds refused PIDs that change no count."""
 
 
 class LedgerBatch:
@@ -29,7 +29,7 @@ class LedgerBatch:
         """Advance the ledger to the first event, then put the quota in force.
 
         Args:
-            memory: What the ledger remembers.
+            memory: The ledger's state.
             journal: Collects the batch's decisions and metrics rows.
             limit: The quota in force for the whole batch.
             first_ms: Time of its first event, in milliseconds since the epoch.
@@ -41,7 +41,7 @@ class LedgerBatch:
         self._uncharged = Uncharged(memory, self._refusals)
         self._tick = memory.state.clock_tick
         self._may_have_news = False
-        # What ended earlier ended under the earlier quota, whether the ledger was evicted in between or not.
+        # Whatever ended before this batch ended under the previous quota, whether or not the ledger was evicted since.
         first_tick = self._timeline.tick(first_ms)
         if first_tick > self._tick:
             self._advance(first_tick)
@@ -49,11 +49,11 @@ class LedgerBatch:
         self._put_in_force(limit, max(first_tick, memory.state.clock_tick), first_ms)
 
     def feed(self, events: Events, knows_elsewhere: Callable[[int, int], bool] | None = None) -> None:
-        """Apply a part of the batch.
+        """Apply some of the batch's events.
 
         Args:
             events: In offset order; repeats of a PID within a tick may be left out.
-            knows_elsewhere: Returns whether a PID (hash) is known elsewhere at a time in milliseconds: then it is
+            knows_elsewhere: Returns whether another ledger knows a PID (hash) at a time in milliseconds. Such a PID is
                 not charged.
         """
         state, timeline, refusals, elsewhere = self._state, self._timeline, self._refusals, knows_elsewhere
@@ -68,17 +68,16 @@ class LedgerBatch:
             if not begin_ms <= timestamp_ms < end_ms:
                 tick = timeline.tick(timestamp_ms)
                 begin_ms, end_ms = timeline.tick_start_ms(tick), timeline.tick_start_ms(tick + 1)
-                # Holds for all events of the tick: they move neither it nor the clock beyond it.
+                # Valid for all events of the tick, because none of them moves the clock beyond the tick.
                 if tick > self._tick:
                     self._advance(tick)
                 is_late = tick < state.clock_tick and self._deployment.is_late(tick, state.clock_tick)
             if is_late:
                 self._observe_late(pid_hash, tick)
             elif coupon in counted and kind == refusals.kind and tick <= refusals.tick and not find_before(pid_hash):
-                # Known, or refused again: nothing changes either way.
+                # The PID is known, or is refused again. Neither changes anything.
                 continue
             elif holds_in_current(pid_hash):
-                # Nothing new.
                 continue
             elif kind == refusals.kind and tick <= refusals.tick and not (elsewhere or find_before(pid_hash)):
                 refusals.add_again(pid, pid_hash, client, coupon)
@@ -89,11 +88,11 @@ class LedgerBatch:
                 is_free = elsewhere is not None and elsewhere(pid_hash, now_ms)
                 event = Unsettled(pid, pid_hash, now_ms, client, CORRECTION if is_free else kind)
                 self._observe(event, now_tick)
-                # It may have started a throttle that is over by the time of later events of known PIDs.
+                # The event may have started a throttle that ends before later events of known PIDs.
                 self._tick = state.clock_tick
 
     def _coupons(self, hashes: Sequence[int]) -> Iterator[list[int]]:
-        """Yield the coupons of a part of the events when the parts before it have been applied."""
+        """Yield the coupons of some events, after the events before them were applied."""
         begin, size = 0, FLOOD_PIDS
         while begin < len(hashes):
             part = hashes[begin : begin + size]
@@ -102,7 +101,7 @@ class LedgerBatch:
             begin, size = begin + size, 2 * size
 
     def end(self) -> Outcome:
-        """End the batch and return what it did."""
+        """End the batch and return its result."""
         self._journal.settle()
         content = self._report_news()
         return Outcome(tuple(self._journal.decisions), tuple(self._journal.metrics), content)
@@ -116,25 +115,25 @@ class LedgerBatch:
         if not limit.counts_as(before):
             has_grown = self._budget.apply(limit, tick)
             if before.producer_ids_rate is None:
-                # Otherwise a flood without a quota would be exempt from the quota set against it.
+                # Otherwise, a flood that began without a quota would be exempt from the quota that you set to stop it.
                 self._window.excuse_nobody()
             if has_grown or before.allows_less_than(limit):
                 self._refusals.shorten(max(first_ms, self._timeline.tick_start_ms(tick)), tick)
         if not (has_news or self._journal.decisions):
-            # A change of quota alone makes no metrics row.
+            # A changed quota alone causes no metrics row.
             memory.reported = memory.to_bytes()
 
     def _advance(self, tick: int) -> None:
-        """Advance to the tick of an event, and close what ended before it."""
+        """Advance to the tick of an event: end the interval, quantum or throttle that is over by then."""
         clock_tick = self._state.clock_tick
-        # A cheap check first: most events follow each other closely.
+        # A cheap check comes first, because most gaps between events are short.
         is_idle = clock_tick >= 0 and tick - clock_tick > self._deployment.config.layer_count * TICKS_PER_QUANTUM
         if is_idle and self._timeline.tick_start_ms(tick) >= self._memory.expires_ms():
             self._expire()
         self._pass(tick)
 
     def _expire(self) -> None:
-        """Reset the ledger as if it were new, so that evicting idle ledgers early or late changes no output."""
+        """Reset an expired ledger, so that evicting idle ledgers early or late changes no output."""
         tick = self._timeline.tick(self._memory.expires_ms())
         self._pass(tick)
         self._memory.reset()
@@ -146,8 +145,8 @@ class LedgerBatch:
         self._tick, state = tick, self._state
         interval = tick // self._deployment.interval_ticks
         if interval > state.interval.number:
-            # Before a new quantum drops layers: the row describes the interval's end.
-            # A ledger that was only just opened is as it was reported.
+            # Report before a new quantum drops layers: the row describes the interval's end. A ledger that was only
+            # just opened has nothing new to report.
             if self._may_have_news and state.interval.number >= 0:
                 self._report_news()
             state.interval = IntervalCounts(interval)
@@ -171,8 +170,8 @@ class LedgerBatch:
             if self._uncharged.store(pid_hash, quantum, quantum):
                 self._count_admitted(event, quantum)
         elif self._window.is_saturated():
-            # It may be one that was left out: report it without enforcing. Storing it would let a flood displace known
-            # PIDs, and so escape its quota.
+            # The PID may be one that was left out for lack of room: count it, but don't refuse it. Storing it would let
+            # a flood displace known PIDs and so escape its quota.
             self._window.of(quantum).unstored.add(pid_hash)
         elif self._budget.take(tick):
             self._seen.store(pid_hash, quantum)
@@ -181,7 +180,7 @@ class LedgerBatch:
             self._refusals.add(event, tick)
 
     def _observe_late(self, pid_hash: int, tick: int) -> None:
-        """Apply an event older than the clock by more than the grace: store its PID without charge."""
+        """Store the PID of a late event without charge."""
         self._journal.late_pids += 1
         quantum = self._timeline.quantum(tick)
         if not self._seen.is_live(quantum):
@@ -205,7 +204,7 @@ class LedgerBatch:
         return content
 
     def _row_tick(self) -> int:
-        """Return when the ledger last changed in the current interval: independent of where batches end."""
+        """Return when the ledger last changed in the current interval. It doesn't depend on where batches end."""
         return max(self._state.clock_tick, self._state.interval.number * self._deployment.interval_ticks)
 
     def _report(self, tick: int, content: bytes) -> None:

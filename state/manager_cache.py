@@ -13,14 +13,14 @@ from state.layers import LayeredBloomFilter
 class ProducerIdQuotaManagerCache:
     """Tracks which PIDs each principal used in the last window (KIP-936, "New ProducerIdQuotaManagerCache").
 
-    Thread-safe. Bounded: a principal's filter holds what was admitted in a window and a quantum, and a principal whose
-    layers all expired is forgotten. Time is what the clock goes forward between calls: one that leaps ahead and comes
-    back expires layers early, once, and one that is set back brings none of them back.
+    Thread-safe. Memory is bounded: a filter holds the PIDs admitted in a window and a quantum, and the cache forgets a
+    principal whose layers have all expired. The cache counts only forward steps of the clock. A clock that leaps ahead
+    and returns expires layers early, once. A clock that is set back never restores layers.
 
     Args:
-        false_positive_rate: Share of unseen PIDs reported as found, over all layers together.
+        false_positive_rate: Maximum share of unseen PIDs that are reported as found, over all layers together.
         window_seconds: How long a PID is remembered after it was last seen, at least.
-        layer_count: Layers per window; a PID is remembered for at most a window and a `layer_count`-th of it.
+        layer_count: Layers per window. A PID is remembered for at most a window plus `window / layer_count`.
         clock: Returns the time in seconds.
 
     Raises:
@@ -53,13 +53,15 @@ class ProducerIdQuotaManagerCache:
     def track(
         self, principal: str, producer_ids_rate: float, pid: int, *, admit: Callable[[], bool] = lambda: True
     ) -> bool:
-        """Ensure that a PID is remembered as seen now.
+        """Record that a PID is in use now.
 
         Args:
             principal: KafkaPrincipal the PID belongs to.
-            producer_ids_rate: PIDs per window expected of the principal. A hint, as in the KIP: layers grow as needed.
+            producer_ids_rate: Expected PIDs per window of the principal. It is only a hint for the filter's size, as in
+                the KIP.
             pid: The producer id.
-            admit: Called, under the lock, before an unseen PID is stored; if it returns False, the PID stays unseen.
+            admit: The cache calls it, under its lock, before it stores an unseen PID. If it returns False, the PID
+                stays unseen.
 
         Returns:
             True if the PID was found.

@@ -10,17 +10,17 @@ from state.window import WindowCounts
 
 
 class Memory:
-    """The parts of a stored ledger, and what follows from several of them. Not thread-safe.
+    """The parts of a stored ledger, and values that depend on several parts. Not thread-safe.
 
     Attributes:
-        deployment: What all ledgers share.
-        state: What is stored; `to_bytes` brings it up to date with the other parts.
+        deployment: Settings that all ledgers share.
+        state: The stored struct. `to_bytes` updates it from the other parts.
         window: Counts of the live quanta.
-        reported: The ledger as of its last metrics row; None before the first.
+        reported: The ledger's bytes as of its last metrics row; None before the first row.
     """
 
     def __init__(self, deployment: Deployment, state: LedgerState, content: bytes | None) -> None:
-        """Open a ledger that was decoded from its content; None for a new one."""
+        """Open a ledger. `content` is the bytes that `state` was decoded from; None for a new ledger."""
         config, timeline = deployment.config, deployment.timeline
         self.deployment = deployment
         self.state = state
@@ -36,21 +36,21 @@ class Memory:
         return self.state.limit
 
     def put_in_force(self, limit: Limit) -> None:
-        """Set the quota in force, with the types that are read back: the same ledger has the same bytes."""
+        """Set the quota in force, with numbers as floats, as the codec reads them: equal ledgers have equal bytes."""
         numbers = (limit.producer_ids_rate, limit.producer_ids_burst)
         rate, burst = (None if each is None else float(each) for each in numbers)
         self.state.limit = Limit(rate, limit.source, limit.updated_at_ms, burst)
 
     def to_bytes(self) -> bytes:
-        """Return the ledger as it is stored."""
+        """Return the ledger's bytes to store."""
         self.state.quanta = self.seen.state()
         self.state.bucket = self.budget.parts()
         return encode(self.state)
 
     def expires_ms(self) -> int:
-        """Return the event time from which on this ledger affects no later event, in ms since the epoch.
+        """Return the event time after which this ledger affects no event, in milliseconds since the epoch.
 
-        By then all layers and samples have expired, the bucket is full, and no throttle is in force (KIP-936 removes
+        By then, all layers and samples have expired, the bucket is full, and no throttle is in force (KIP-936 removes
         such a user).
         """
         state, config, timeline = self.state, self.deployment.config, self.deployment.timeline
@@ -76,6 +76,6 @@ class Memory:
         return at_ms < own_until_ms and asked_ms < own_until_ms - deployment.config.window_ms
 
     def reset(self) -> None:
-        """Drop what outlives the layers: tokens, samples of the rate, a learning time of its own, the last release."""
+        """Drop what may outlive the layers: tokens, samples of the rate, the learning time, the last release."""
         self.budget.reset()
         self.state.rate, self.state.learn_until_ms, self.state.ended_ms = SampledRate(), 0, 0

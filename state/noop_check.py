@@ -1,4 +1,4 @@
-"""The quick check before a ledger is built: most principals send the same PIDs all the time, and nothing changes."""
+"""The quick check that saves building a ledger: most principals keep sending the same PIDs, and nothing changes."""
 
 from quota.config import TICKS_PER_QUANTUM
 from quota.limits import Limit
@@ -8,17 +8,16 @@ from state.hashing import hash_pids
 
 
 def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment: Deployment) -> bool:
-    """Return whether a batch surely leaves a ledger as it is, without a decision or a row.
+    """Return whether a batch certainly leaves a ledger as it is, without a decision or a row. False means "maybe".
 
-    It does if the quota is the one in force, no throttle is, all events fall into the ledger's interval and quantum or
-    are behind it but not late, and the current quantum holds all their PIDs (`state.ledger_batch` then does nothing
-    for any of them). False if a quick check can't show it.
+    A batch changes nothing if its quota is the one in force, no throttle is in force, no event is late or beyond the
+    ledger's interval and quantum, and the current quantum holds all PIDs.
 
     Args:
-        state: The ledger, as it was stored.
+        state: The stored ledger.
         events: The batch.
         limit: The quota in force.
-        deployment: What all ledgers share.
+        deployment: Settings that all ledgers share.
     """
     if state.episode or state.limit != limit:
         return False

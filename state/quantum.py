@@ -1,4 +1,4 @@
-"""The Bloom filters that are written to during one quantum, open and as they are stored."""
+"""The Bloom filters of one quantum, in memory and as they are stored."""
 
 import math
 from functools import cached_property
@@ -12,7 +12,7 @@ _HEADER_BYTES = 8
 
 
 def layer_bytes(capacity: int, false_positive_rate: float) -> int:
-    """Return the bytes of a layer: the optimal Bloom filter for so many PIDs at this rate.
+    """Return the bytes of a layer: the optimal Bloom filter for this capacity and rate.
 
     Examples:
         >>> layer_bytes(1000, 1e-4)
@@ -22,11 +22,11 @@ def layer_bytes(capacity: int, false_positive_rate: float) -> int:
 
 
 class Layer(msgspec.Struct, array_like=True, dict=True):
-    """A Bloom filter with a capacity, as it is stored; opened only when asked for.
+    """A Bloom filter with a capacity. The filter is decoded on first use.
 
     Attributes:
-        capacity: How many PIDs it has room for.
-        bits: Of the filter; empty while the open filter holds more.
+        capacity: Number of PIDs that the filter has room for.
+        bits: The stored filter; empty while the decoded filter has newer entries.
     """
 
     capacity: int
@@ -35,14 +35,14 @@ class Layer(msgspec.Struct, array_like=True, dict=True):
 
     @classmethod
     def empty(cls, capacity: int, false_positive_rate: float) -> "Layer":
-        """Make a layer for so many PIDs."""
+        """Return an empty layer."""
         layer = cls(capacity, 0, b"")
         layer.bloom = Bloom(capacity, false_positive_rate, index)
         return layer
 
     @cached_property
     def bloom(self) -> Bloom:
-        """The filter to look PIDs up in."""
+        """The decoded filter."""
         return Bloom.load_bytes(self.bits, index)
 
     def add(self, pid_hash: int) -> None:
@@ -57,16 +57,16 @@ class Layer(msgspec.Struct, array_like=True, dict=True):
             self.bits = self.bloom.save_bytes()
 
     def size_bytes(self) -> int:
-        """Return the bytes of its bits."""
+        """Return the filter's size in bytes."""
         return len(self.bits) or _HEADER_BYTES + self.bloom.size_in_bits // 8
 
 
 class Quantum(msgspec.Struct, array_like=True):
-    """The layers written to during one quantum, as they are stored.
+    """The layers of one quantum.
 
     Attributes:
-        renewed: How many of its entries were written again in a later quantum.
-        renewals: How many of its entries come from an earlier one.
+        renewed: Number of its entries that were written to a later quantum again.
+        renewals: Number of its entries that were copied from an earlier quantum.
         layers: Oldest first.
     """
 
@@ -77,7 +77,7 @@ class Quantum(msgspec.Struct, array_like=True):
 
     @property
     def entries(self) -> int:
-        """Number of PIDs in it."""
+        """Number of PIDs in the quantum."""
         held = 0
         for layer in self.layers:
             held += layer.entries

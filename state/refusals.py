@@ -1,4 +1,4 @@
-"""Refused PIDs of one principal, and the throttle that they start and renew."""
+"""Refused PIDs of one principal, and the throttle that refusals start and renew."""
 
 from typing import TYPE_CHECKING
 
@@ -17,18 +17,18 @@ NO_TICK = -1
 
 
 class Refusals:
-    """Handles PIDs of a batch that get no token.
+    """Handles the PIDs of a batch that get no token.
 
     Attributes:
-        tick: The ledger's tick if this batch has refused a PID in it, else `NO_TICK`. No token comes back within a tick
-            and nothing is decided twice, so for another unseen PID of the same kind `add_again` suffices.
-        have_begun: This batch has refused a PID.
-        kind: How the event was counted.
-        counted: Coupons (`state.coupons`) that change nothing any more in the sketches that count refusals.
+        tick: The ledger's tick if this batch has refused a PID in it, else `NO_TICK`. Within this tick no token returns
+            and no decision changes, so `add_again` suffices for another unseen PID of the same kind.
+        have_begun: Whether this batch has refused a PID.
+        kind: The kind (`Events.kinds`) of the refused event.
+        counted: Coupons (`state.coupons`) that no longer change the sketches of refused PIDs.
     """
 
     def __init__(self, memory: Memory, journal: Journal) -> None:
-        """Count in a ledger's memory, and write what is decided to the batch's journal."""
+        """Prepare to count refusals in a ledger's memory and to add decisions to the batch's journal."""
         self._config, self._timeline = memory.deployment.config, memory.deployment.timeline
         self._state, self._budget, self._window = memory.state, memory.budget, memory.window
         self._journal = journal
@@ -40,13 +40,13 @@ class Refusals:
     def add(self, event: Unsettled, tick: int) -> None:
         """Refuse a PID: start a throttle, or renew the one in force if due."""
         recovers_ms = self._budget.recovers_ms(tick)
-        # A tick lies within one quantum.
+        # Valid for the whole tick: a tick lies within one quantum.
         self._counts = self._window.of(self._timeline.quantum(tick))
         self._counts.count_throttle(tick, recovers_ms - self._timeline.tick_start_ms(tick))
         self.have_begun, self.tick, self.kind = True, tick, event.kind
         episode, is_due = self._state.episode, True
         if episode is None and event.now_ms < self._state.ended_ms:
-            # An event from before the release that comes after it starts no throttle: that one would be over.
+            # The event is older than the last release but arrived after it. A throttle for it would already be over.
             self.add_again(event.pid, event.pid_hash, event.client)
             return
         if episode is None:
@@ -70,7 +70,7 @@ class Refusals:
             self._note(coupon)
 
     def count_anew(self) -> None:
-        """Note that one of the sketches is a new one."""
+        """Forget the coupons, because one of the sketches was replaced."""
         self._have_registers = False
         self.counted.clear()
 
@@ -92,12 +92,13 @@ class Refusals:
         episode, recovers_ms = self._state.episode, self._budget.recovers_ms(tick)
         if episode is None:
             return
-        # The batch may start with a late event: the newest row of a principal must be the one in force.
+        # The batch may start with a late event, but a principal's newest row must be the one in force.
         now_ms = max(now_ms, episode.decided_at_ms)
         if max(now_ms, recovers_ms) >= episode.throttled_until_ms:
             return
         episode.renew(now_ms, tick, recovers_ms, 0)
-        # A huge quota recovers within the tick, but tokens come with the next one: release, do not throttle again.
+        # Under a huge quota the bucket recovers within this tick, but tokens refill only at the next one. Release the
+        # principal instead of throttling again.
         if self._budget.is_exhausted(tick):
             self._journal.decide("THROTTLE", "quota_changed", episode)
         else:

@@ -7,13 +7,13 @@ from datasketches import hll_sketch, hll_union, tgt_hll_type
 from state.coupons import LG_REGISTERS
 
 _MAX_LISTED = 100
-"""A sketch lists fewer PIDs one by one, before it has registers."""
+"""Maximum number of PIDs that a sketch lists one by one. With more PIDs, it has registers."""
 
 
 class DistinctPids:
-    """HyperLogLog of PIDs (Apache DataSketches): exact for the first few, about 3 % off for millions.
+    """HyperLogLog of PIDs (Apache DataSketches): exact for the first few PIDs, about 3 % off for millions.
 
-    Deserialized on first use: most stored sketches are never used.
+    A stored sketch is deserialized on first use, because most are never used.
 
     Examples:
         >>> refused = DistinctPids()
@@ -29,7 +29,7 @@ class DistinctPids:
         self._estimate = 0.0
 
     def __bool__(self) -> bool:
-        """Whether it counts anything."""
+        """Whether the sketch has counted a PID."""
         return self._content != b""
 
     def add(self, pid: int) -> None:
@@ -38,25 +38,25 @@ class DistinctPids:
         self._content = None
 
     def weigh(self, pid: int) -> float:
-        """Count a PID; return by how much the estimate grew, 0 if not at all.
+        """Count a PID, and return by how much the estimate grew, which may be 0.
 
-        The sketch notices ever fewer of the new PIDs and lets each of those stand for more, so that the sum stays
-        the estimate. Not for a sketch that is also counted by `add`.
+        As a sketch fills, fewer new PIDs change it, and each of these adds more to the estimate. So the sum of all
+        weights is the estimate. Don't mix this with `add` on the same sketch.
         """
         sketch = self._sketch()
         before = self._estimate
         sketch.update(pid)
-        # Asked for once per PID, not before and after it: it costs more than the PID itself.
+        # The estimate is kept for the next call, because it costs more than the update.
         self._estimate = sketch.get_estimate()
         self._content = None
         return self._estimate - before
 
     def estimate(self) -> float:
-        """Return about how many distinct PIDs were added."""
+        """Return the estimated number of distinct PIDs."""
         return self._sketch().get_estimate() if self else 0.0
 
     def has_registers(self) -> bool:
-        """Whether it surely keeps no more of a PID than its coupon (see `state.coupons`)."""
+        """Whether the sketch certainly keeps only the coupons of PIDs (see `state.coupons`)."""
         return self.estimate() > 2 * _MAX_LISTED
 
     def add_to(self, union: hll_union) -> None:
@@ -64,9 +64,10 @@ class DistinctPids:
         union.update(self._sketch())
 
     def to_bytes(self) -> bytes:
-        """Return the sketch as it is stored: the same bytes for the same PIDs in the same order."""
+        """Return the sketch's stored bytes, which are the same for the same PIDs in the same order."""
         if self._content is None:
-            # The compact form is smaller for a dozen PIDs but its order depends on how often it was read back.
+            # The compact form is smaller for a dozen PIDs, but its order depends on how often the sketch was
+            # deserialized.
             self._content = bytes(self._sketch().serialize_updatable())
         return self._content
 
@@ -79,7 +80,7 @@ class DistinctPids:
 
 
 def estimate_union(sketches: Iterable[DistinctPids]) -> float:
-    """Return about how many distinct PIDs the sketches hold together."""
+    """Return the estimated number of distinct PIDs in all sketches together."""
     union = hll_union(LG_REGISTERS)
     for sketch in sketches:
         sketch.add_to(union)

@@ -14,12 +14,12 @@ class QuantumCounts(msgspec.Struct, array_like=True):
 
     Attributes:
         throttled_ticks: Ticks in which a PID was refused.
-        throttle_ms_sum: Sum of their throttle times in milliseconds.
-        last_throttled_tick: The latest of them.
-        saturated: Whether PIDs were left out, for lack of room, that must not be charged when they come again.
-        is_excusable: Whether those that were left out in a saturated quantum all had no quota then.
+        throttle_ms_sum: Sum of the throttle times of these ticks, in milliseconds.
+        last_throttled_tick: The latest of these ticks.
+        saturated: Whether PIDs were left out for lack of room. They must not be charged when they return.
+        is_excusable: Whether the principal had no quota whenever a PID was left out.
         unstored: The unseen PIDs that were refused or left out.
-        unrenewed: The known PIDs that could not be written again for lack of room.
+        unrenewed: The known PIDs that could not be renewed for lack of room.
     """
 
     quantum: int
@@ -33,13 +33,13 @@ class QuantumCounts(msgspec.Struct, array_like=True):
     unrenewed: DistinctPids = msgspec.field(default_factory=DistinctPids)
 
     def leave_out(self, pid_hash: int, *, has_quota: bool) -> None:
-        """Count a PID that takes no token and has no room."""
+        """Count a PID that takes no token and is left out for lack of room."""
         self.unstored.add(pid_hash)
         self.is_excusable = not has_quota and (self.is_excusable or not self.saturated)
         self.saturated = True
 
     def count_throttle(self, tick: int, throttle_time_ms: int) -> None:
-        """Count a tick in which a PID was refused, once: its throttle time does not change within the tick."""
+        """Count a tick in which a PID was refused. A second call in the same tick has no effect."""
         if tick > self.last_throttled_tick:
             self.last_throttled_tick = tick
             self.throttled_ticks += 1
@@ -50,8 +50,8 @@ class IntervalCounts(msgspec.Struct, array_like=True):
     """Counts of one metrics interval.
 
     Attributes:
-        number: Of the interval; -1 before the first event.
-        admitted: New PIDs admitted in it.
+        number: Number of the interval; -1 before the first event.
+        admitted: Number of PIDs admitted.
     """
 
     number: int = -1
@@ -68,27 +68,28 @@ class WindowCounts:
         self._false_positive_rate = config.false_positive_rate
 
     def of(self, quantum: int) -> QuantumCounts:
-        """Return the counts of the current quantum, which may be a new one."""
+        """Return the counts of the current quantum, and create them if they don't exist."""
         if not self._counts or self._counts[-1].quantum < quantum:
             self._counts.append(QuantumCounts(quantum))
         return self._counts[-1]
 
     def live(self, quantum: int) -> list[QuantumCounts]:
-        """Return the counts that are live when a quantum is the current one."""
+        """Return the counts that are live in a quantum."""
         oldest = quantum - self._layer_count
         return [each for each in self._counts if each.quantum >= oldest]
 
     def advance(self, quantum: int) -> None:
-        """Drop the counts of quanta that expired, after the quantum that ends."""
+        """Make a later quantum the current one: drop expired counts."""
         if self._counts and self._leaves_gap(self._counts[-1]):
             self._counts[-1].saturated, self._counts[-1].is_excusable = True, False
         self._counts[:] = self.live(quantum)
 
     def _leaves_gap(self, ended: QuantumCounts) -> bool:
-        """Say whether PIDs that must not be charged were left out in a quantum that has ended.
+        """Return whether an ended quantum left out PIDs that must not be charged.
 
-        Known PIDs were if they are more than false positives of the unseen ones. And a principal that is beyond the cap
-        stays there as long as most of what is left out comes again: a flood brings other PIDs in each quantum.
+        It left out known PIDs if the unrenewed PIDs are too many to be false positives of unseen PIDs. A principal that
+        was already saturated stays so while most PIDs that are left out were left out before: a flood has different
+        PIDs in each quantum.
         """
         left_out = ended.unstored.estimate()
         if ended.unrenewed.estimate() > 10 * self._false_positive_rate * (left_out + ended.admitted):
@@ -100,17 +101,17 @@ class WindowCounts:
         return first_seen <= left_out / 2
 
     def is_saturated(self) -> bool:
-        """Return whether PIDs were left out in a live quantum: an unseen PID may be one of them."""
+        """Return whether a live quantum left out PIDs. If so, an unseen PID may be one of them."""
         return True in [each.saturated for each in self._counts]
 
     def excuse_nobody(self) -> None:
-        """Clear the saturation by PIDs without a quota: from now on, an unseen PID is new."""
+        """Clear the saturation of quanta in which there was no quota: from now on, an unseen PID counts as new."""
         for each in self._counts:
             each.saturated = each.saturated and not each.is_excusable
 
 
 def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:
-    """Return the KIP's `throttle-time`: the mean over the ticks that were throttled, or None without one."""
+    """Return the KIP's `throttle-time`: the mean over the ticks with a refused PID, or None without such a tick."""
     ticks = throttle_ms_sum = 0
     for each in counts:
         ticks += each.throttled_ticks
@@ -119,9 +120,9 @@ def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:
 
 
 def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: int, timeline: Timeline) -> int:
-    """Return admitted plus distinct unstored PIDs of the last window.
+    """Return admitted plus distinct unstored (refused or left-out) PIDs of the last window.
 
-    The quantum in which the window begins counts for the part of it that the window covers.
+    The quantum in which the window begins counts in proportion to the part that the window covers.
     """
     start_ms = now_ms - window_ms
     inside, partial, share = [], [], 0.0

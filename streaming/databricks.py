@@ -1,4 +1,4 @@
-"""Detects a Databricks runtime, and contains all that differs in one."""
+"""Detects a Databricks runtime, and handles its differences."""
 
 import os
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def is_local(tables: str) -> bool:
 
 
 def jaas_prefix() -> str:
-    """Return the prefix of a login module's class: that runtime shades the Kafka client."""
+    """Return the prefix of a login module's class: a Databricks runtime shades the Kafka client."""
     return "kafkashaded." if in_databricks() else ""
 
 
@@ -39,28 +39,28 @@ def secret_lines(name: str) -> list[str]:
     """Return the lines of a Databricks secret.
 
     Args:
-        name: Its scope and key, as `scope/key`.
+        name: Scope and key of the secret, as `scope/key`.
 
     Raises:
-        SecretError: If the name has another form, or the secret can't be read. Does not reveal its content.
+        SecretError: If the name has another form, or the secret can't be read. The message does not reveal the secret.
     """
     scope, slash, key = name.partition("/")
     if not (scope and slash and key):
-        msg = f"secret {name!r} is not of the form scope/key: write pid-quota/kafka-client, say"
+        msg = f"secret {name!r} is not of the form scope/key: for example, write pid-quota/kafka-client"
         raise SecretError(msg)
     if not in_databricks():
-        msg = f"secret {name} can be read in a Databricks runtime only: give a file by --kafka-config here"
+        msg = f"secret {name} can only be read in a Databricks runtime: give a file with --kafka-config instead"
         raise SecretError(msg)
-    # Exists in that runtime only.
+    # This package exists only in a Databricks runtime.
     from databricks.sdk.runtime import dbutils
 
     try:
         return dbutils.secrets.get(scope=scope, key=key).splitlines()
-    # The class depends on the cluster's access mode: py4j's or the SDK's.
+    # py4j or the SDK raises it, depending on the cluster's access mode.
     except Exception as error:
         reason = first_line(error)
         msg = (
             f"secret {name} can't be read: {reason}. `databricks bundle run put-secret < FILE` puts it there; "
-            "whom the job runs as must be allowed to READ the scope"
+            "the job's run-as identity needs READ on the scope"
         )
         raise SecretError(msg) from error

@@ -17,7 +17,7 @@ class CheckpointDamagedError(CheckpointError):
 
 
 class StreamIdTakenError(CheckpointError):
-    """Raised when another stream writes to the tables with this stream's id: they run on copies of one checkpoint."""
+    """Raised when another stream writes with this stream's id: both run on copies of one checkpoint."""
 
 
 class DataLossError(StreamingError):
@@ -29,7 +29,7 @@ class StreamFailedError(StreamingError):
 
 
 class SparkCallError(StreamingError):
-    """Raised in a batch when a call of Spark failed: its error without Java's stack."""
+    """Raised in a batch when a call to Spark fails. It has Spark's message without Java's stack trace."""
 
 
 class SparkMissingError(StreamingError):

@@ -1,4 +1,4 @@
-"""Translates the errors that terminate a stream: the first cause that an operator can act on."""
+"""Translates the errors that terminate a stream into the first cause that an operator can act on."""
 
 import re
 import threading
@@ -25,10 +25,10 @@ _REMEDIES = (
     ),
     (r"No space left on device", "a disk is full: free space below --tables and --checkpoint and start it again"),
     (r"Read-only file system", "a file system is read-only: mount it for writing and start it again"),
-    (r"Permission denied", "a folder may not be written: give this user the right to and start it again"),
+    (r"Permission denied", "permission denied: let this user write to --tables and --checkpoint, and start it again"),
     (
         r"UnknownTopicOrPartition|unknown topic or partition",
-        "the topic is gone: make it again (`pid-quota tap` does) and start it again",
+        "the topic does not exist: create it (`pid-quota tap` does) and start the stream again",
     ),
     (
         r"kafka\S*TimeoutException|BrokerUnreachableError",
@@ -42,7 +42,7 @@ _STATE = (
 _PYTHON_ERROR = re.compile(r"^(?!py4j\.|\S*SparkCallError)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
 _JAVA_CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _NO_ANSWER = re.compile(r"An error occurred while calling [\w.]+|Answer from Java side is empty.*", re.DOTALL)
-"""py4j gives no cause: the JVM did not answer."""
+"""Messages of py4j without a cause: the JVM did not answer."""
 _IN_USE = re.compile(
     r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|ConcurrentModificationException: Multiple stream"
     r"|CheckpointError: another stream runs on checkpoint"
@@ -52,23 +52,21 @@ _MAX_CAUSE = 300
 _JAVA_FRAME = re.compile(r"^\s+(?:at |\.\.\. \d+ more).*\n?", re.MULTILINE)
 _WAS_STOPPED = re.compile(r"\bcancelled\b|InterruptedException")
 _STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling an ended query: java.lang.InterruptedException"
-"""By such text Spark knows that a batch failed since its query was stopped."""
+"""Text by which Spark recognises that a batch failed because its query was stopped."""
 _MAX_BATCH_END_S = 60.0
 
 
 def is_of_spark(error: Exception) -> bool:
-    """Return whether an error comes from Spark, as a class of pyspark's or py4j's.
-
-    If the JVM is gone, it is a connection error.
-    """
+    """Return whether pyspark or py4j raised an error, or the connection to the JVM failed."""
     return type(error).__module__.startswith(("pyspark.", "py4j.")) or isinstance(error, ConnectionError)
 
 
 def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
-    """Return a function for `foreachBatch` whose errors carry no Java stacks, nor the errors that caused them.
+    """Return a function for `foreachBatch` whose errors carry neither Java's stack traces nor their causes.
 
-    When a query is stopped in a batch, Spark 4 searches the error's text by a regular expression that overflows the
-    thread's stack after some thousand characters: a thousand lines on the terminal (`StreamExecution.PROXY_ERROR`).
+    When a query is stopped during a batch, Spark 4 applies a regular expression (`StreamExecution.PROXY_ERROR`) to the
+    error's text. If the text is longer than about a thousand characters, the thread's stack overflows and Spark prints
+    a thousand lines.
     """
 
     def call(batch: DataFrame, batch_id: int) -> None:
@@ -78,7 +76,7 @@ def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[Dat
         except Exception as error:
             if is_of_spark(error):
                 raise _shortened(str(error)) from None
-            # Hides the context, too.
+            # This also hides the context.
             error.__cause__ = None
             raise
 
@@ -86,16 +84,16 @@ def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[Dat
 
 
 def await_batches() -> None:
-    """Wait until no thread is in a batch, for a minute at most.
+    """Wait until no thread runs a batch, for at most a minute.
 
-    py4j calls functions of `foreachBatch` in daemon threads. If Python ends while one is in native code (deltalake,
-    pyarrow), the process crashes (`PyGILState_Release`, SIGABRT or SIGSEGV) and its exit code is lost.
+    py4j calls functions of `foreachBatch` in daemon threads. If Python ends while such a thread is in native code
+    (deltalake, pyarrow), the process crashes (`PyGILState_Release`, SIGABRT or SIGSEGV) and loses its exit code.
     """
     _BATCHES.wait()
 
 
 class _BatchesInProgress:
-    """Counts the threads of this process that are in a batch."""
+    """Counts the threads of this process that run a batch."""
 
     def __init__(self) -> None:
         self._count, self._changed = 0, threading.Condition()
@@ -122,7 +120,7 @@ _BATCHES = _BatchesInProgress()
 
 
 def _counted() -> AbstractContextManager[None]:
-    # A function of the module is pickled by its name, what a nested function uses by its value.
+    # A module's function is pickled by name. Objects that a nested function uses would be pickled by value.
     return _BATCHES.counted()
 
 
@@ -133,7 +131,7 @@ def _shortened(text: str) -> SparkCallError:
 
 @contextmanager
 def jvm_may_be_gone() -> Iterator[None]:
-    """Ignore that the JVM does not answer: there is nothing left to stop, and the first error is the one to report.
+    """Ignore errors of a JVM that does not answer: it can't be stopped, and another error is already reported.
 
     After Ctrl-C or SIGTERM, ignore all errors of Spark: the JVM may have got the signal, too.
     """
@@ -148,7 +146,7 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
     """Translate the error that terminated a stream.
 
     Args:
-        error: Spark's.
+        error: Error that Spark raised.
         checkpoint: Folder of the stream's checkpoint.
     """
     text = str(error)
@@ -158,7 +156,7 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
         return StreamIdTakenError(taken[1])
     if _is_unanswered(error):
         return StreamFailedError(
-            "the stream ended: its JVM is gone, killed by somebody or for lack of memory (the kernel's log says so): "
+            "the stream ended: its JVM is gone, perhaps killed for lack of memory (see the kernel's log): "
             "start it again; no batch is lost"
         )
     for pattern, remedy in _REMEDIES:
@@ -169,7 +167,8 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
             f"a file of checkpoint {checkpoint} can't be read ({_cause(text, _STATE)}): restore the folder from a "
             f"backup, or start with an empty folder as --checkpoint and --new-checkpoint"
         )
-    # An error in our own functions is the last line of the Python stack; otherwise take Java's innermost cause.
+    # An error in this project's functions is the last line of the Python stack trace; otherwise use Java's innermost
+    # cause.
     causes = _PYTHON_ERROR.findall(text) or _JAVA_CAUSE.findall(text)
     cause = causes[-1][:_MAX_CAUSE] if causes else _cause(text, "")
     return StreamFailedError(f"the stream ended with an error: {cause}; fix its cause and start it again")

@@ -14,10 +14,10 @@ class Progress:
     """Progress of a micro-batch, as reported by Spark.
 
     Attributes:
-        batch_seconds: From its trigger until its offsets were committed.
-        records: Read from the source.
+        batch_seconds: Time from the batch's trigger until its offsets were committed.
+        records: Records read from the source.
         records_behind: Records in the source after this batch.
-        state_rows: States that the query keeps.
+        state_rows: Number of states that the query keeps.
         state_bytes: Memory used by these states.
     """
 
@@ -31,10 +31,10 @@ class Progress:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Forwards progress of all queries. Spark calls it from its own thread."""
+    """Forwards the progress of all queries. Spark calls it from its own thread."""
 
     def __init__(self, report: Callable[[Progress], None], idle: Callable[[str], None]) -> None:
-        """Create a listener, to be added to a session.
+        """Create a listener that you add to a session.
 
         Args:
             report: Called with each batch.
@@ -45,7 +45,7 @@ class ProgressListener(StreamingQueryListener):
 
     @override
     def onQueryStarted(self, event: Any) -> None:
-        """Remember the query's name: idle events have its id only."""
+        """Remember the query's name: idle events have only its id."""
         self._names[str(event.id)] = event.name or ""
 
     @override

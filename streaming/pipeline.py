@@ -1,4 +1,4 @@
-"""The whole flow on one screen: produce events in, decisions and metrics out.
+"""The stream's whole flow: from produce events to decisions and metrics.
 
 Kafka ─▶ decode and pre-aggregate ─▶ one ledger per principal, with its quota ─▶ Delta tables
 """
@@ -34,14 +34,14 @@ from wire.packed_events import PRE_AGGREGATE_SCHEMA
 from wire.records import LearningRequest
 
 CONSUMER_SETTINGS = {
-    # After each poll Spark asks for the first and last offset, and drops what was prefetched.
+    # After each poll Spark asks for the first and last offset, which drops prefetched records.
     "kafka.max.poll.records": "5000",
-    # These requests queue behind a fetch that waits for records at the end of the log: 500 ms by default.
+    # Those requests wait behind a fetch at the end of the log, which waits for records for 500 ms by default.
     "kafka.fetch.max.wait.ms": "20",
 }
 """Settings of the Kafka consumer; `kafka_options` take precedence."""
 KAFKA_TIMEOUTS = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000"}
-"""Spark retries three times: a minute in all."""
+"""Spark retries three times, so it fails after a minute."""
 
 BUCKET_COLUMN = "bucket"
 
@@ -54,21 +54,25 @@ class StreamOptions:
         topic: Topic of produce events.
         kafka_options: Options of Spark's Kafka source, `kafka.bootstrap.servers` among them.
         tables: Folder of path tables, or `catalog.schema`.
-        trigger: Interval such as '5 seconds'; `asap`; or `available-now`: read what is there, then end.
-        learn_until_ms: At the first start only: until this event time only PIDs that a tap knows to be new are charged.
-        learn_from_ms: Its begin; 0 if the topic still has all its records (see `state.events.Deployment`).
-        max_offsets_per_trigger: Maximum records of a micro-batch; None to derive it from the trigger and the next.
-        events_per_record: Mean of the topic when the stream starts.
+        trigger: Interval such as '5 seconds'; `asap`; or `available-now`: read the existing records, then end.
+        learn_until_ms: End of the learning time of a first start, in event time. Until then, only PIDs that a tap knows
+            to be new are charged.
+        learn_from_ms: Start of that learning time; 0 if the topic still has all its records (see
+            `state.events.Deployment`).
+        max_offsets_per_trigger: Maximum records of a micro-batch; None to derive it from `trigger` and
+            `events_per_record`.
+        events_per_record: Mean number of events per record in the topic when the stream starts.
         max_principals: Maximum number of tracked principals; others share entries that are never enforced.
         scope: Whether a principal has one budget for the cluster, or one per broker.
         config: The settings of the rules.
-        new_checkpoint: Whether the stream may start on tables that hold rows of an earlier one.
+        new_checkpoint: Whether the stream may start on tables with rows of an earlier stream.
         extent: Asks the brokers which offsets the topic holds; None to ignore lost records.
-        sink: Writer of the tables; None for `deltalake` where possible, else delta-spark.
-        state_buckets: Number of states that all principals share, 0 for a state per principal; None for that of the
-            checkpoint, or the default if it is new.
+        sink: Writer of the tables; None for `deltalake` in local folders and delta-spark elsewhere.
+        state_buckets: Number of states that all principals share, 0 for a state per principal; None for the
+            checkpoint's number, or the default of a new checkpoint.
         observer: Called with each committed batch.
-        request_learning: Called with a key and a request to the taps: when it learns anew, and to announce its ticks.
+        request_learning: Called with a key and a request to the taps, when the stream learns anew and to announce its
+            ticks.
     """
 
     topic: str
@@ -92,7 +96,7 @@ class StreamOptions:
 
     @property
     def most_records(self) -> int:
-        """Most records of a micro-batch."""
+        """Maximum number of records of a micro-batch."""
         return self.max_offsets_per_trigger or records_of_a_batch(self.trigger, self.events_per_record)
 
     @property
@@ -124,7 +128,7 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 
 def deployment_of(identity: StreamIdentity, options: StreamOptions) -> Deployment:
-    """Return what all ledgers of a stream share; after lost records it learns anew."""
+    """Return the settings that all ledgers share. After lost records, the stream learns anew."""
     lost_until_ms = load_loss_record(options.checkpoint).learn_until_ms
     learn_until_ms = max(identity.learn_until_ms, lost_until_ms)
     learn_from_ms = max(identity.learn_from_ms, lost_until_ms - options.config.window_ms)
@@ -134,10 +138,10 @@ def deployment_of(identity: StreamIdentity, options: StreamOptions) -> Deploymen
 def learning_requests(
     deployment: Deployment, identity: StreamIdentity, options: StreamOptions
 ) -> Callable[[int], None] | None:
-    """Request of the taps to ask the brokers if the stream learns.
+    """If the stream learns, ask the taps to ask the brokers which PIDs they hold.
 
     Returns:
-        A function that requests it, given since when PIDs are unknown.
+        A function that does so later, given the event time since which PIDs are unknown.
     """
     write = options.request_learning
     if write is None:
@@ -152,7 +156,7 @@ def learning_requests(
 
 
 def open_sink(tables: str, stream_id: str, name: SinkName | None = None) -> TableSink:
-    """Return the writer of the tables: `deltalake` for those in a local folder, delta-spark for all others."""
+    """Return the writer of the tables: `deltalake` for tables in a local folder, delta-spark for others."""
     if name is None:
         name = "deltalake" if is_local(tables) else "delta-spark"
     return DeltaSink(tables, stream_id) if name == "delta-spark" else DeltalakeSink(tables, stream_id)
@@ -172,14 +176,15 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
     records = (
         source.option("subscribe", options.topic)
         .option("startingOffsets", starting_offsets)
-        # A gap does not fail the source: `LossDetector` reports it.
+        # A gap does not fail the source, because `LossDetector` reports it.
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", options.most_records)
         .load()
     )
     rows = records.selectExpr("value", "partition", "offset", "unix_millis(timestamp) AS record_ms")
     if str(spark.conf.get("spark.master", "")).startswith("local"):
-        # Each task costs a round trip to a Python worker. Here there are as many state partitions as cores.
+        # Each task costs a round trip to a Python worker, so start no more tasks than there are cores (state
+        # partitions).
         rows = rows.coalesce(int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
     return rows
 
@@ -204,7 +209,7 @@ def quotas_of(options: StreamOptions) -> BatchQuotas:
 
 
 def apply_rules(pre_aggregates: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:
-    """Apply each principal's events to its ledger: rows of decisions, metrics and quarantined records."""
+    """Apply each principal's events to its ledger, and return rows of decisions, metrics and quarantined records."""
     operator = Operator(deployment, TaskBatch(options.checkpoint))
     if options.state_buckets:
         bucket = expr(f"pmod(xxhash64(principal), {options.state_buckets})")

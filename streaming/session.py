@@ -24,34 +24,35 @@ from streaming.errors import SessionError
 from tables.errors import first_line
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
-"""Also the number of state partitions, which a checkpoint freezes."""
+"""The setting is also the number of state partitions, which a checkpoint fixes."""
 _COLLECTOR = "-XX:+UseParallelGC -XX:GCTimeRatio=19"
-"""Far faster than the default for short-lived objects on a few cores. The heap grows only if collections take more than
-5 % of the time, instead of 1 %."""
+"""This collector is far faster than the default for short-lived objects on a few cores. The heap grows only if
+collections take more than 5 % of the time, instead of 1 %."""
 _LOCAL_WORKER_SETTINGS = {"spark.python.daemon.module": "streaming.worker_daemon"}
 _MALLOC_ARENAS = "2"
 """glibc's default is eight for each core, and the JVM has hundreds of threads."""
 DEFAULT_MASTER = "local[*]"
-"""As many tasks at a time as the JVM counts processors: those of this process's affinity and of its container."""
+"""One task at a time per processor that the JVM counts, limited by the process's affinity and its container."""
 _MIN_PARTITIONS, _MAX_PARTITIONS = 2, 8
-"""State partitions, where the cores decide: each costs some 70 ms of CPU per batch, even if idle, so a large host's
-checkpoint stays bearable on a small one; a small host's can use a second core later."""
+"""Limits of the number of state partitions, which otherwise equals the cores. Each partition costs about 70 ms of CPU
+per batch, even if idle. The maximum lets a small host run a large host's checkpoint. The minimum lets a small host's
+checkpoint use a second core later."""
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 STATE_STORE_SETTINGS = {
     _PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-"""A checkpoint freezes the provider. A runtime whose default is its own RocksDB keeps it (Databricks 17.3 and newer:
-"Configure RocksDB state store")."""
+"""The state store. A checkpoint fixes it. A runtime whose default is its own RocksDB store keeps that (Databricks 17.3
+and newer: "Configure RocksDB state store")."""
 
 STREAM_SETTINGS = STATE_STORE_SETTINGS | {
     _PARTITIONS: "4",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.minBatchesToRetain": "20",
-    # Otherwise a trigger without new records still runs a batch.
+    # Otherwise, a trigger without new records would still run a batch.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # An append with the default of 50 costs 6-8 s, with 1 about 1.3 s.
+    # An append takes 6-8 s with the default of 50, and about 1.3 s with 1.
     "spark.databricks.delta.snapshotPartitions": "1",
     # With the trigger `asap`: how long to wait for records before the source is asked again.
     "spark.sql.streaming.pollingDelay": "50ms",
@@ -62,7 +63,7 @@ STREAM_SETTINGS = STATE_STORE_SETTINGS | {
 LOCAL_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # No streaming query uses it, and Spark warns of each that it disables it.
+    # No streaming query uses it, and Spark warns about it for each query.
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -71,8 +72,8 @@ LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.defaultJavaOptions": _COLLECTOR,
     "spark.executor.defaultJavaOptions": _COLLECTOR,
-    # Both of Spark's implementations write and rename alike, but the default one runs `readlink` and `chmod` for local
-    # files: ten processes per file, sixty per batch.
+    # Both of Spark's implementations write and rename in the same way. But the default one starts `readlink` and
+    # `chmod` for local files: ten processes per file, sixty per batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -93,10 +94,10 @@ def stream_session(
 
     Args:
         jars: Paths of the Kafka source and Delta; empty to use the runtime's own session and jars.
-        master: Spark master of a session started here.
-        py_files: Comma-separated wheels or archives of our packages, for workers that lack them.
+        master: Spark master of a new session.
+        py_files: Comma-separated wheels or archives of this project's packages, for workers that lack them.
         debug: Whether the JVM shows stack traces.
-        java_options: More options of a JVM started here.
+        java_options: More options of a new JVM.
 
     Raises:
         SessionError: If the runtime's session refuses a setting.
@@ -129,24 +130,25 @@ def stream_session(
             session.conf.set(name, value)
         except PySparkException as error:
             reason = first_line(error)
-            msg = f"this Spark session does not take {name}={value} ({reason}): the stream needs a classic cluster"
+            msg = f"this Spark session does not accept {name}={value} ({reason}): the stream needs a classic cluster"
             raise SessionError(msg) from error
     return session
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Run the block to its end, and raise what Ctrl-C or SIGTERM would have raised in it only then.
+    """Delay the effect of Ctrl-C and SIGTERM until the end of the `with` block.
 
-    pyspark waits for the JVM that it starts to write a file. Interrupted, it deletes the file's folder and forgets the
-    JVM, which then fails to write, and stays for good.
+    pyspark starts a JVM and waits until it writes a file. If pyspark is interrupted, it deletes the file's folder and
+    forgets the JVM. The JVM then can't write the file, and never ends.
     """
     held: list[int] = []
 
     def hold(number: int, _frame: object) -> None:
         held.append(number)
 
-    # Python runs handlers in the main thread. A signal without one ends the process, and thereby, by a pipe, the JVM.
+    # Python runs handlers in the main thread. A signal without a handler ends the process. The JVM then ends too,
+    # because its pipe closes.
     is_main = threading.current_thread() is threading.main_thread()
     numbers = [each for each in (signal.SIGINT, signal.SIGTERM) if is_main and callable(signal.getsignal(each))]
     before = {number: signal.signal(number, hold) for number in numbers}
@@ -154,7 +156,7 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            # pyspark may have set a handler of its own.
+            # pyspark may have set its own handler.
             if signal.getsignal(number) is hold:
                 signal.signal(number, handler)
         for each in held:
@@ -162,13 +164,13 @@ def uninterrupted() -> Iterator[None]:
 
 
 def silence_the_jvms_end() -> None:
-    """Keep Spark and py4j from printing a trace when the JVM ends: our last line has the same information."""
-    # Their names differ between Spark 4.0 and 4.2.
+    """Keep Spark and py4j from printing a stack trace when the JVM ends: the command's last line says the same."""
+    # The classes' names differ between Spark 4.0 and 4.2.
     members = vars(accumulators).values()
     servers: list[Any] = [each for each in members if isinstance(each, type) and issubclass(each, BaseServer)]
     for server in servers:
         server.handle_error = lambda *_: None
-    # py4j logs to the root logger that the JVM does not answer, from whatever thread asks it.
+    # If the JVM does not answer, py4j logs to the root logger from any thread.
     logging.getLogger().addFilter(_is_not_of_py4j)
 
 
@@ -181,14 +183,14 @@ def _log_settings() -> str:
 
 
 def _cores(session: SparkSession) -> int:
-    """Return how many tasks Spark runs at a time: it splits a range into as many parts."""
+    """Return how many tasks Spark runs at a time: Spark splits a range into this many parts."""
     (plan,) = session.sql("EXPLAIN SELECT * FROM range(1)").collect()
     splits = re.search(r"splits=(\d+)", plan[0])
     return int(splits[1]) if splits else _MIN_PARTITIONS
 
 
 def _partitions(master: str, cores: Callable[[], int]) -> int:
-    """Return the number of state partitions of a new checkpoint: where tasks run in this process, one for each.
+    """Return the number of state partitions of a new checkpoint: one per core if tasks run in this process.
 
     Examples:
         >>> [_partitions("local[*]", lambda: cores) for cores in (1, 6, 64)], _partitions("local[1]", lambda: 1)
@@ -203,7 +205,7 @@ def _partitions(master: str, cores: Callable[[], int]) -> int:
 
 
 def _importable(archive: str) -> str:
-    """Return an archive that Spark's workers can import from: a wheel is copied to a .zip, which they require."""
+    """Return an archive that Spark's workers can import from. They require a .zip, so a wheel is copied to one."""
     path = Path(archive)
     if path.suffix != ".whl":
         return archive

@@ -1,6 +1,6 @@
 """Trigger intervals, and the default maximum of records in a micro-batch.
 
-The memory of a batch depends on its events, and a record may hold a thousand.
+The memory of a batch depends on its number of events, and a record may hold a thousand events.
 """
 
 import re
@@ -10,23 +10,23 @@ ASAP = "asap"
 """A batch follows the one before as soon as there are records."""
 MIN_EVENTS = 500_000
 MAX_EVENTS = 2_000_000
-"""A batch with this many new PIDs of one principal still fits the memory of our own session."""
+"""Maximum events of a batch. The default memory suffices even if all are new PIDs of one principal."""
 EVENTS_PER_SECOND = 400_000
-"""Above what two cores sustain with an event a record."""
+"""Above the rate that two cores sustain with one event per record."""
 _FASTEST = 3.0
-"""At most so many times as many with several events a record."""
+"""With several events per record, the maximum number of events rises by at most this factor."""
 _SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600}
 
 
 def records_of_a_batch(trigger: str, events_per_record: float = 1.0) -> int:
     """Return the default maximum of records in a micro-batch.
 
-    Spark starts batches at multiples of the interval only, even with a backlog. A maximum below what the machine reads
-    in an interval would keep it from catching up.
+    Spark starts batches only at multiples of the interval, even with a backlog. If the maximum were below the number of
+    records that the machine can read in an interval, the stream could not catch up.
 
     Args:
-        trigger: Interval as Spark takes it, `asap`, or `available-now`.
-        events_per_record: Mean of the topic, 1 at least.
+        trigger: Interval in Spark's format, `asap`, or `available-now`.
+        events_per_record: Mean number of events per record in the topic, at least 1.
 
     Examples:
         >>> records_of_a_batch("1 second"), records_of_a_batch("4 seconds"), records_of_a_batch("1 minute")
@@ -51,6 +51,6 @@ def interval(trigger: str) -> str:
 
 
 def _seconds(trigger: str) -> float:
-    """Return the length of an interval in seconds; 0 if it is not a number and a unit (Spark accepts other forms)."""
+    """Return the length of an interval in seconds; 0 for forms that Spark accepts other than a number and a unit."""
     found = re.fullmatch(r"\s*(?:interval\s+)?(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", trigger.lower())
     return float(found[1]) * _SECONDS.get(found[2], 0) if found else 0

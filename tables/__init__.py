@@ -1,1 +1,1 @@
-"""The Delta tables without Spark: what they hold, how they are made, read, appended to and kept small."""
+"""The Delta tables without Spark: their columns, and code that creates, reads, appends to and compacts them."""

@@ -1,6 +1,6 @@
-"""The demo's producers: alice keeps hers open, and mallory makes a new one for every message.
+"""The demo's clients: alice keeps her producers open, and mallory creates a new producer for every message.
 
-Also `pid-quota demo-clients`, for an existing broker (see `compose.yaml`).
+`pid-quota demo-clients` runs them against an existing broker (see `compose.yaml`).
 """
 
 import signal
@@ -56,7 +56,7 @@ class Clients:
         self.alice, self.mallory = Traffic(), Traffic()
         self._stop = threading.Event()
         run = ((run_steady, alice, self.alice), (run_careless, mallory, self.mallory))
-        # Daemon threads: Ctrl-C may come before the `with` block, which would stop them.
+        # Daemon threads end with the process. Ctrl-C may arrive before the `with` block, whose end would stop them.
         self._threads = [
             threading.Thread(target=each, args=(config, topic, self._stop, traffic), daemon=True)
             for each, config, traffic in run
@@ -82,7 +82,7 @@ class Clients:
 
 
 def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
-    """Keep three producers open and send with each in turn."""
+    """Keep three producers open, and send with each in turn."""
     producers = [_producer(config, f"alice-app-{number}", traffic) for number in range(_ALICE_PRODUCERS)]
     turn = 0
     while not stop.wait(_ALICE_PAUSE_S):
@@ -93,7 +93,7 @@ def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, tra
 
 
 def run_careless(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
-    """Make a new producer for every message, three at a time: the bug that quotas limit."""
+    """Create a new producer for every message, three at a time: the bug that quotas limit."""
     while not stop.wait(_MALLORY_PAUSE_S):
         producers = [_producer(config, "mallory-batch", traffic) for _ in range(_MALLORY_PRODUCERS)]
         for producer in producers:
@@ -112,9 +112,9 @@ def _producer(config: Mapping[str, str], client_id: str, traffic: Traffic) -> Pr
         "client.id": client_id,
         "enable.idempotence": True,
         "on_delivery": traffic.count,
-        # Delivery reports count the effect of an error.
+        # Errors need no callback, because delivery reports count their effect.
         "error_cb": lambda _error: None,
-        # librdkafka would log lost connections into the live view.
+        # Otherwise, librdkafka would log lost connections into the live view.
         "log_level": 0,
     }
     return Producer(settings)
@@ -131,8 +131,8 @@ def _send(producer: Producer, topic: str, traffic: Traffic) -> None:
 def demo_clients(
     bootstrap_servers: BootstrapServers,
     alice: Annotated[Path, typer.Option(help="Client settings of the well-behaved user, as name=value lines.")],
-    mallory: Annotated[Path, typer.Option(help="Client settings of the user that makes a producer per message.")],
-    topic: Annotated[str, typer.Option(help="Topic they produce to; it must exist.")] = ORDERS,
+    mallory: Annotated[Path, typer.Option(help="Client settings of the user that creates a producer per message.")],
+    topic: Annotated[str, typer.Option(help="Topic to produce to; it must exist.")] = ORDERS,
     seconds: Annotated[float, typer.Option(min=1, help="Length of the traffic.")] = 90,
 ) -> None:
     """Run the demo's two clients against your own broker."""

@@ -1,6 +1,6 @@
-"""`pid-quota demo`: a real broker, real producers, the tap and the stream, on this machine, in two minutes.
+"""`pid-quota demo`: runs a real broker, real producers, the tap and the stream on this machine, in two minutes.
 
-Spark takes longest to start, so its process comes first, and most imports after it.
+Spark takes longest to start. So its process starts first, before most imports.
 """
 
 import os
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 def demo(
     seconds: Annotated[float, typer.Option(min=5, help="Seconds of traffic once Spark runs.")] = 90,
-    tables: Annotated[Path, typer.Option(help="Folder of the tables; an earlier demo's is replaced.")] = Path(
-        "demo-data"
-    ),
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder with the broker and all logs.")] = False,
+    tables: Annotated[
+        Path, typer.Option(help="Folder of the tables. The folder of an earlier demo is replaced.")
+    ] = Path("demo-data"),
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of the broker and all logs.")] = False,
     stay: Annotated[
         bool | None,
         typer.Option(
@@ -48,18 +48,18 @@ def demo(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show everything on this machine: mallory, who makes a producer per message, is throttled; alice is not.
+    """Show everything on this machine: mallory creates a producer per message and is throttled; alice is not.
 
-    Its first lines have the console's address: watch it in a browser.
+    The first lines have the console's address, to watch the demo in a browser.
     """
     begin = time.monotonic()
-    # SIGTERM has to stop our child processes, as Ctrl-C does.
+    # SIGTERM has to stop the child processes, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ.setdefault(QUICK_JVM, "1")
     console = Console(stderr=True, highlight=False) if as_json else output()
     ensure_jars(console=console)
     prepare_folder(tables)
-    # A relative name with a dot would be read as catalog.schema.
+    # Without `./`, a name with a dot would be read as catalog.schema.
     tables_text = str(tables) if tables.is_absolute() else f"./{tables}"
     folder = Path(tempfile.mkdtemp(prefix="pid-quota-demo-"))
     useless = False
@@ -67,7 +67,7 @@ def demo(
         places = [tables_text, str(folder / CHECKPOINT), str(folder / ADDRESS_FILE)]
         with Child("stream", ["-m", "jobs.demo.early_stream", *places], folder / "stream.log") as stream:
             console.print(
-                f"[{time.monotonic() - begin:5.1f} s] starting Spark, which takes some 10 s, and Apache Kafka",
+                f"[{time.monotonic() - begin:5.1f} s] starting Spark, which takes about 10 s, and Apache Kafka",
                 markup=False,
                 soft_wrap=True,
             )
@@ -97,7 +97,7 @@ def demo(
             console.print(printable(f"all logs are in {folder}"))
     if not result.as_expected:
         throttled = ", ".join(sorted(result.throttled)) or "nobody"
-        msg = f"expected mallory alone to be throttled, but these were: {throttled}. Try --seconds 180"
+        msg = f"expected only mallory to be throttled, but the throttled principals are: {throttled}. Try --seconds 180"
         raise JobError(msg)
 
 
@@ -133,7 +133,7 @@ def linger(view: "DemoView", page: "DemoConsole") -> None:
 
 
 def _program() -> str:
-    """Return how to call `pid-quota`: `make demo` installs it in a virtual environment that is not on PATH."""
+    """Return how to call `pid-quota`. `make demo` installs it in a virtual environment that is not on PATH."""
     if shutil.which("pid-quota"):
         return "pid-quota"
     program = Path(sys.executable).with_name("pid-quota")

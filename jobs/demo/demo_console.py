@@ -1,6 +1,6 @@
-"""The demo's console: that of `pid-quota console`, on the loopback address, in a thread of the demo.
+"""The demo's console: `pid-quota console` on the loopback address, in a thread of the demo.
 
-A thread instead of a process: it answers before anything else runs, and can't outlive the demo.
+A thread answers sooner than a process would, and can't outlive the demo.
 """
 
 import threading
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PORT = 8080
-"""Default port of `pid-quota console`; if it is taken, a free one."""
+"""Default port of `pid-quota console`. If it is taken, the demo uses a free port."""
 
 _HOST = "127.0.0.1"
 _REFRESH_S = 2.0
@@ -27,7 +27,7 @@ _END_WITHIN_S = 10.0
 
 
 class DemoConsole:
-    """Serves the console from `open` to the end of a `with` block."""
+    """Serves the console from the call of `open` to the end of a `with` block."""
 
     def __init__(self, tables: str, port: int = PORT) -> None:
         self._tables, self._wanted, self._port = tables, port, 0
@@ -37,7 +37,7 @@ class DemoConsole:
         return self
 
     def open(self) -> None:
-        """Serve from now on; there must be tables."""
+        """Start serving. The tables must exist."""
         try:
             listener = listening(_HOST, self._wanted)
         except typer.BadParameter:
@@ -61,7 +61,7 @@ class DemoConsole:
 
     @property
     def address(self) -> str:
-        """Its address, for browsers on this machine."""
+        """The console's address, for browsers on this machine."""
         return f"http://{_HOST}:{self._port}/"
 
     def page_of(self, principal: str) -> str:

@@ -26,7 +26,7 @@ from tables.store.path_tables import create_missing
 from wire.topics import PRODUCE_EVENTS
 
 DEFAULT_QUOTA = 20.0
-"""New producer ids per hour: alice's three stay far below; mallory exhausts it in seconds."""
+"""New producer ids per hour. alice's three stay far below it; mallory exhausts it in seconds."""
 
 _USERS = {"alice": "alice-secret", "mallory": "mallory-secret"}
 _LOOK_EVERY_S = 0.5
@@ -64,33 +64,33 @@ class Result:
 def run(
     view: DemoView, folder: Path, tables: str, seconds: float, *, stream: Child, open_console: Callable[[], None]
 ) -> Result:
-    """Start everything, run the traffic, and stop everything in any case."""
+    """Start everything, run the traffic, and always stop everything."""
     with ExitStack() as stack:
         try:
-            # Step 1. The tables, with a default quota as `pid-quota quotas` sets it, while the broker starts.
+            # Step 1. While the broker starts, create the tables and set a default quota, as `pid-quota quotas` does.
             helper = stack.enter_context(ThreadPoolExecutor(1))
             prepared = helper.submit(_prepare, view, tables, open_console)
             with view.busy("Apache Kafka starts"):
                 broker = stack.enter_context(LocalBroker(folder / "broker", users=_USERS, holds=True))
             prepared.result()
             _create_topics(broker)
-            # Step 2. The tap, and the address that the stream waits for.
+            # Step 2. Start the tap, and write the address that the stream waits for.
             children = [stream, stack.enter_context(_tap(broker, folder))]
-            # Before the broker.
+            # The stream stops before the broker.
             stack.callback(stream.stop)
             _write_address(folder, broker.admin_servers)
-            # Step 3. Traffic: the stream finds in its first batch what was produced while it started.
+            # Step 3. Start the traffic. The stream's first batch has the events from while the stream started.
             view.stage(
                 f"Kafka answers at {broker.admin_servers}: while this runs, `occupancy --bootstrap-servers "
                 f"{broker.admin_servers}` and other commands need no login there; users log in at "
                 f"{broker.bootstrap_servers}"
             )
-            view.stage("alice keeps 3 producers, mallory makes one per message")
+            view.stage("alice keeps 3 producers, mallory creates one per message")
             progress = StreamProgress(folder / CHECKPOINT, broker.admin_config(), PRODUCE_EVENTS)
             with Clients(broker.client_config("alice"), broker.client_config("mallory")) as clients:
                 watching = Watching(view, tables, progress, clients)
                 _until(watching, children, lambda: watching.has_begun, _STREAM_START_S)
-                # Step 4. The enforcer, once there may be decisions to carry out.
+                # Step 4. Start the enforcer, once there may be decisions to carry out.
                 children.append(stack.enter_context(_enforcer(broker, folder, tables)))
                 _until(watching, children, lambda: watching.has_run_for(seconds))
             view.end_live()
@@ -122,7 +122,7 @@ def _prepare(view: DemoView, tables: str, open_console: Callable[[], None]) -> N
 
 
 def _create_topics(broker: LocalBroker) -> None:
-    # One partition: each costs Spark a task per batch.
+    # One partition is enough, and each costs Spark a task per batch.
     ensure_topics(broker.admin_config(), partitions=1)
     # Keep a reference: the future never completes after the client is garbage-collected.
     admin = AdminClient(broker.admin_config() | {"log_level": 0})
@@ -130,7 +130,7 @@ def _create_topics(broker: LocalBroker) -> None:
 
 
 def _write_address(folder: Path, servers: str) -> None:
-    # Rename it, so that the stream never reads half an address.
+    # Rename the file into place, so that the stream never reads half an address.
     new = folder / f"{ADDRESS_FILE}.new"
     new.write_text(servers, encoding="ascii")
     new.replace(folder / ADDRESS_FILE)
@@ -161,7 +161,7 @@ def _until(
 
 
 def _await_drain(progress: StreamProgress, children: list[Child]) -> bool:
-    """Wait until the topic is idle and the stream has committed all of it; return whether it did in time."""
+    """Wait until the topic is idle and the stream has committed all records; return whether it did so in time."""
     give_up_at = time.monotonic() + DRAIN_S
     before: dict[int, int] = {}
     while time.monotonic() < give_up_at:

@@ -75,11 +75,11 @@ class DemoView:
 
     def stage(self, text: str) -> None:
         """Print the current stage."""
-        # Soft wrap: a hard-wrapped command can't be copied.
+        # Soft-wrap the line, because you can't copy a hard-wrapped command.
         self._console.print(printable(f"[{self.seconds:5.1f} s] {text}"), soft_wrap=True)
 
     def busy(self, text: str) -> AbstractContextManager[object]:
-        """Return a context that shows, on a terminal, that something is on its way."""
+        """Return a context that shows, on a terminal, that a step is running."""
         return self._console.status(text) if self._console.is_terminal else nullcontext()
 
     def print_line(self, text: str) -> None:
@@ -92,7 +92,7 @@ class DemoView:
         self._console.print()
 
     def update(self, rows: list[PrincipalRow], text: str) -> None:
-        """Show the principals as they are now."""
+        """Show the present state of the principals."""
         if self._console.is_terminal:
             if self._live is None:
                 self._live = Live(console=self._console, auto_refresh=False)
@@ -105,7 +105,7 @@ class DemoView:
             self.stage(f"{text}: {text_of_rows}" if text_of_rows else text)
 
     def end_live(self) -> None:
-        """Stop updating the live table, and print below it."""
+        """Stop updating the live table; later lines are printed below it."""
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -1,4 +1,4 @@
-"""The demo's stream as a program: starts Spark while the broker starts, then runs `pid-quota stream`."""
+"""The demo's stream as a program. It starts Spark while the broker starts, then runs `pid-quota stream`."""
 
 import time
 from pathlib import Path
@@ -12,7 +12,7 @@ from jobs.stream.command import require_spark, stream
 
 _POLL_S = 0.05
 _MASTER = "local[1]"
-"""One task at a time needs one Python worker, and leaves a core to the broker."""
+"""Spark master of the demo. One task at a time needs one Python worker, and leaves a core to the broker."""
 
 
 def early_stream(
@@ -20,7 +20,9 @@ def early_stream(
     checkpoint: str,
     address_file: Path,
     trigger: str = "1 second",
-    note_classes: Annotated[Path | None, typer.Option(help="Write the classes that Spark's JVM loads here.")] = None,
+    note_classes: Annotated[
+        Path | None, typer.Option(help="File to write the classes to that Spark's JVM loads.")
+    ] = None,
 ) -> None:
     """Start Spark, wait until `address_file` holds the broker's address, and run the stream."""
     require_spark()

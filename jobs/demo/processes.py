@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     import subprocess
 
 MARKER = ".made-by-pid-quota-demo"
-"""Only a folder with this file is replaced."""
+"""Name of a marker file. The demo replaces only a folder with this file."""
 
 ADDRESS_FILE, CHECKPOINT = "address", "checkpoint"
-"""Files below the demo's folder: the broker's address, written when it answers, and the stream's checkpoint."""
+"""Names in the demo's folder: the broker's address, written when the broker answers, and the stream's checkpoint."""
 
 _STOP_S = 20.0
 _QUOTED_CHARS = 400
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create an empty folder for the demo's tables; replaces that of an earlier demo."""
+    """Create an empty folder for the demo's tables, or replace an earlier demo's folder."""
     try:
         if folder.is_dir() and any(folder.iterdir()):
             if not (folder / MARKER).is_file():
@@ -53,13 +53,13 @@ class Child:
         self.stop()
 
     def stop(self) -> None:
-        """End it, if it runs."""
+        """End the process if it runs."""
         process, self._process = self._process, None
         if process is not None:
             end(process, _STOP_S)
 
     def require_alive(self) -> None:
-        """Raise if it has ended."""
+        """Raise if the process has ended."""
         code = self._process.poll() if self._process else None
         if code is not None:
             last = one_line(self._log.read_text(encoding="utf-8", errors="replace").strip()[-_QUOTED_CHARS:])

@@ -1,6 +1,7 @@
-"""The class archive of the demo's Spark: with it a start takes half of the CPU.
+"""The class archive of the demo's Spark, which halves the CPU time of a start.
 
-`python -m jobs.demo.spark_archive` makes it, once, with the jars: a broker, and a stream that reads one event.
+When the jars are installed, `python -m jobs.demo.spark_archive` runs a broker and a stream that reads one event, and
+writes the archive.
 """
 
 import importlib.util
@@ -27,17 +28,17 @@ _TIMEOUT_S = 300.0
 
 
 def spark_archive() -> ClassArchive:
-    """Return the archive of the Spark that is installed."""
+    """Return the archive of the installed Spark."""
     return ClassArchive.of(find_java(), os.pathsep.join(_jars()))
 
 
 def make() -> None:
-    """Make the archives of Spark and of the broker, unless there are."""
+    """Create the archives of Spark and the broker if they are missing."""
     archive = spark_archive()
     if archive.own is None or archive.options(write=False):
         return
-    print("noting which classes the demo needs, once, so that it starts fast")
-    # Another compiler would need another archive.
+    print("recording the classes that the demo needs, once, so that it starts fast")
+    # A JVM with another compiler could not use the archive.
     os.environ.setdefault(QUICK_JVM, "1")
     with tempfile.TemporaryDirectory(prefix="pid-quota-classes-") as name:
         folder = Path(name)
@@ -51,16 +52,18 @@ def make() -> None:
             (folder / "address").write_text(broker.admin_servers, encoding="ascii")
             places = [str(folder / each) for each in ("tables", "checkpoint", "address")]
             options = ["--trigger", "available-now", "--note-classes", str(archive.own)]
-            # Its output ends with the JVM, which writes the archive last.
+            # The output ends when the JVM ends. The JVM writes the archive last.
             code, printed = run_to_end([sys.executable, "-m", "jobs.demo.early_stream", *places, *options], _TIMEOUT_S)
     if code == 0:
         archive.keep()
     else:
-        print(f"not done (exit code {code}), so the demo starts more slowly: {printed.strip()[-400:]}", file=sys.stderr)
+        print(
+            f"recording failed (exit code {code}), so the demo starts slowly: {printed.strip()[-400:]}", file=sys.stderr
+        )
 
 
 def _jars() -> Iterator[str]:
-    """Yield what a JVM compares: path, size and time of each jar."""
+    """Yield path, size and time of each jar, which a JVM compares before it uses an archive."""
     spec = importlib.util.find_spec("pyspark")
     folders = (spec.submodule_search_locations or ()) if spec else ()
     own = [Path(jar).resolve() for jar in spark_jars(jars_folder())]

@@ -1,4 +1,4 @@
-"""The demo's closing text: what happened, what it cost, what was done, and which commands to try."""
+"""The demo's closing text: who made producers, what it cost, what was done, and which commands to try next."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -43,14 +43,14 @@ def story(result: "Result", quota: float) -> Iterator[str]:
 
 
 def next_commands(program: str, tables: str) -> Iterator[str]:
-    """Return what to type next."""
+    """Yield commands to try next."""
     yield f"{program} why User:mallory --tables {tables}"
     yield f"{program} top --tables {tables}"
     yield f"{program} sql --tables {tables} --view top_offenders"
 
 
 def decisions_table(answer: Answer) -> TextTable:
-    """Return the decisions, each with its time; a renewal of a throttle differs from its start."""
+    """Return the decisions as a table. It distinguishes renewals of a throttle from its start."""
     throttled: set[str] = set()
     rows = []
     for row in answer.records():

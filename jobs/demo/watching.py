@@ -17,26 +17,26 @@ _SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_
 
 @dataclass(frozen=True)
 class Slowing:
-    """When the enforcer throttled mallory, and what mallory had done by then."""
+    """When the enforcer throttled mallory, and how many messages mallory had sent by then."""
 
     after_s: float
     delivered: int
 
     def before(self) -> float:
-        """Return mallory's new producer ids a second until then."""
+        """Return mallory's new producer ids per second before the throttle."""
         return self.delivered / self.after_s
 
     def after(self, delivered: int, seconds: float) -> float:
-        """Return mallory's new producer ids a second since then, given messages and seconds of traffic in total."""
+        """Return mallory's new producer ids per second since the throttle, given totals of messages and seconds."""
         return (delivered - self.delivered) / max(1.0, seconds - self.after_s)
 
 
 class Watching:
-    """Observes the traffic, which begins when it is created.
+    """Observes the traffic. Create it when the traffic begins.
 
     Attributes:
-        first_decision_s: Seconds of traffic until the first decision was in the table, None if there is none.
-        slowing: When the enforcer throttled mallory, None if it has not.
+        first_decision_s: Seconds of traffic until the table had the first decision; None before that.
+        slowing: When the enforcer throttled mallory; None before that.
     """
 
     def __init__(self, view: DemoView, tables: str, progress: StreamProgress, clients: Clients) -> None:
@@ -61,7 +61,7 @@ class Watching:
         return self._stream_begin is not None
 
     def has_run_for(self, seconds: float) -> bool:
-        """Whether the stream committed its first batch that long ago."""
+        """Whether this many seconds have passed since the stream committed its first batch."""
         return self.has_begun and time.monotonic() - (self._stream_begin or 0.0) >= seconds
 
     def look(self) -> None:
@@ -85,7 +85,7 @@ class Watching:
         return frozenset(row[0] for row in query(self._tables, _THROTTLED, _now()).rows)
 
     def _has_new(self, table: str) -> bool:
-        """Whether the table has a new version: a look into its folder costs less than a query."""
+        """Whether the table has a new version. Looking into its folder costs less than a query."""
         version = sum(1 for _ in Path(self._tables, table, "_delta_log").glob("*.json"))
         before, self._versions[table] = self._versions.get(table), version
         return before is not None and version != before

@@ -35,7 +35,7 @@ from jobs.services.stopping import stopped_by_signals
 from tables.query.throttle_causes import looks_like
 
 _HOUR_S, _YEAR_S = 3_600, 31_536_000
-"""Upper bounds of options in seconds, which become dates and waits."""
+"""Upper bounds of options in seconds, because they become dates and waiting times."""
 
 
 def enforce(
@@ -45,7 +45,8 @@ def enforce(
         bool, typer.Option("--apply/--dry-run", help="Change the brokers, or only report what would change.")
     ] = False,
     lever: Annotated[
-        LeverChoice, typer.Option(help="The strongest lever to use; auto takes the strongest one that works here.")
+        LeverChoice,
+        typer.Option(help="The strongest lever to use. auto uses the strongest one that works on this cluster."),
     ] = "auto",
     narrow: Annotated[bool, typer.Option(help="Throttle only the offending client ids if that suffices.")] = True,
     shared_client_id: Annotated[
@@ -54,8 +55,8 @@ def enforce(
     never: Annotated[
         list[str] | None, typer.Option(help="Principal that is never throttled, such as User:etl. Repeatable.")
     ] = None,
-    max_entities: Annotated[int, typer.Option(min=1, help="Most leases in force at once.")] = 50,
-    max_principals: Annotated[int, typer.Option(min=1, help="Most principals throttled at once.")] = 10,
+    max_entities: Annotated[int, typer.Option(min=1, help="Maximum number of leases in force at once.")] = 50,
+    max_principals: Annotated[int, typer.Option(min=1, help="Maximum number of principals throttled at once.")] = 10,
     hands_off_seconds: Annotated[
         float, typer.Option(min=0, max=_YEAR_S, help="Time to leave a value alone after somebody else changed it.")
     ] = _HOUR_S,
@@ -64,7 +65,7 @@ def enforce(
         typer.Option(
             min=0.01,
             max=_HOUR_S,
-            help="Longest pause between reads of the tables.",
+            help="Maximum pause between reads of the tables.",
             show_default="0.2; 10 in a catalog, where each read is a query",
         ),
     ] = None,
@@ -83,7 +84,7 @@ def enforce(
         ),
     ] = None,
     webhook_file: Annotated[
-        Path | None, typer.Option(help="File whose first line is that URL: `ps` shows arguments to everybody.")
+        Path | None, typer.Option(help="File whose first line is the webhook's URL. `ps` shows arguments to everybody.")
     ] = None,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
@@ -138,7 +139,7 @@ def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
 
     def notify(notice: Notice) -> None:
         if is_closed.is_set():
-            # Continue without output: the leases still have to be ended.
+            # Continue without output, because the leases still have to end.
             return
         if as_json:
             text = json.dumps(notice.record(dry_run=dry_run), ensure_ascii=False)

@@ -37,10 +37,10 @@ from tables.store.open import open_store
 from wire.holds import HOLD_AUTHORIZER
 
 _SILENCE_MS = 300_000
-"""An alert reports a stream that writes nothing for so long."""
+"""Time without rows after which an alert reports the stream."""
 
 RIGHTS_TIMEOUT_S = 15.0
-"""Of the question which rights this user has."""
+"""Timeout of the check of this user's rights."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class EnforceJob:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Connections to brokers and tables, and the values made of them."""
+    """Connections to brokers and tables, and objects that use them."""
 
     ports: EnforcerPorts
     clocks: Clocks
@@ -73,7 +73,7 @@ class _Parts:
 
 
 def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metrics: EnforcerMetrics) -> None:
-    """Carry out decisions until `stop` is set; without `apply`, only report their effect."""
+    """Carry out decisions until `stop` is set. Without `apply`, only report their effect."""
     if job.apply:
         _bring_up_to_date(job)
     else:
@@ -85,17 +85,17 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
         look_at_decisions(parts.ports.decisions, job.tables, job.notify, now_ms)
     enforcer = parts.enforcer(job)
     for name in job.options.ladder:
-        # Report now which levers can be used, instead of with the first decision.
+        # Report which levers are available now, instead of with the first decision.
         parts.ports.levers[name].unavailable_reason()
     watch = StreamWatch(follow_writes(parts.tables), parts.skew_ms, enforcer.alert, silence_ms=_SILENCE_MS)
-    doing = "carrying out" if job.apply else "without --apply only reporting the effect of"
+    doing = "carrying out" if job.apply else "(dry run, without --apply) reporting the effect of"
     print_status(f"{doing} the decisions in {job.tables}, on {_servers(job)}; Ctrl-C ends it")
     poll_seconds = job.poll_seconds or parts.tables.watch_seconds
     Loop(enforcer, watch, metrics, parts.clocks, job.notify, poll_seconds).run(stop)
 
 
 def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, principal: str | None, pause_ms: int) -> None:
-    """End the throttle of a principal, or of all; for errors see `Release.run`."""
+    """End the throttle of a principal, or of all principals. For errors, see `Release.run`."""
     _bring_up_to_date(job)
     parts = _open(stack, job, _NoDecisions())
     with LeaseTopic(job.kafka.client()) as kept, progress_bar("ending the throttles") as report:
@@ -105,19 +105,19 @@ def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, princi
 
 
 def _bring_up_to_date(job: EnforceJob) -> None:
-    """Create missing tables beside those of the stream; without those create none, since they may be unreachable."""
+    """Create missing tables if the stream's tables exist. If they don't, they may only be unreachable: create none."""
     try:
         with open_store(job.tables) as store:
             store.ensure_tables(having=DECISIONS)
     except TableVersionError:
         raise
     except TableError as error:
-        # Leases end without tables, too, and every cycle retries.
+        # Leases also end without tables, and every cycle retries.
         job.notify(Notice(wall_ms(), "trying again", str(error)))
 
 
 def _lock(stack: ExitStack, settings: Mapping[str, str]) -> EnforcerLock | EnforcerLockError:
-    """Join the lock, which creates its topic; return an error, so that all missing rights are reported first."""
+    """Join the lock, which creates its topic. Return an error, so that all missing rights are reported before it."""
     try:
         lock = EnforcerLock(settings)
     except EnforcerLockError as error:
@@ -165,7 +165,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
         leases = stack.enter_context(LeaseTopic(settings))
         ports = EnforcerPorts(source, ActionTable(tables), leases, found, lock)
     else:
-        # A dry run writes nothing, not even a probe of the brokers' clock.
+        # A dry run writes no record, not even to read the brokers' clock.
         others = partial(leases_of_others, partial(kept_leases, settings), ActionTable(tables).read)
         ports = EnforcerPorts(source, DiscardedRecords(), DiscardedRecords(), found, NoLock(), others)
     return _Parts(ports, clocks, tables, time_.skew_ms, holds, quotas)
@@ -176,12 +176,12 @@ def _servers(job: EnforceJob) -> str:
 
 
 class _NoDecisions:
-    """No decisions: a release enforces nothing."""
+    """A source without decisions, because a release enforces none."""
 
     bad_rows = 0
 
     def newest(self, _now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return none."""
+        """Return an empty list."""
         del again
         return []
 

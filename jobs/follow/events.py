@@ -1,4 +1,4 @@
-"""`pid-quota events`: shows produce events as they come, one a line."""
+"""`pid-quota events`: shows produce events as they arrive, one per line."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ def events(
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the taps' produce events, one a line: who appended with which producer id, and where."""
+    """Show the taps' produce events, one per line: who appended with which producer id, and where."""
     begin = start(since, datetime.now(timezone.utc), follow=follow)
     wanted = principal and full_name(principal)
     settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()

@@ -1,4 +1,4 @@
-"""The shared parts of the commands that follow rows: options, start times, lines."""
+"""Shared parts of the commands that follow rows: options, start times, lines."""
 
 import re
 from datetime import datetime, timedelta, timezone
@@ -48,7 +48,7 @@ def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
 
 
 def emit(text: str, record: dict[str, Any], *, as_json: bool) -> None:
-    """Print a line and flush it: somebody may be watching the pipe."""
+    """Print a line and flush it, because somebody may be watching the pipe."""
     if as_json:
         print_json(record)
     else:

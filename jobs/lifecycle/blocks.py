@@ -1,4 +1,4 @@
-"""`pid-quota blocks`: audits the blocks of producer ids that brokers received, and how fast they use them (KIP-730)."""
+"""`pid-quota blocks`: audits the blocks of producer ids that brokers received and their rate of use (KIP-730)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -32,7 +32,7 @@ LIMIT 1
 _FATES = {
     Fate.HANDED_OUT: "was issued by broker {broker}",
     Fate.LOST: "was never handed out: broker {broker} lost it when it restarted",
-    Fate.NOT_YET: "was not handed out yet, as far as the tables know: broker {broker} has it",
+    Fate.NOT_YET: "is in a block of broker {broker}; the tables have no request that got it yet",
     Fate.NOT_KNOWN: "was given to broker {broker}; no tap saw whether it was handed out",
 }
 _HOURS_A_YEAR = 24 * 365.25
@@ -106,9 +106,9 @@ def _unknown(history: History, pid: int) -> str:
     if not history.blocks:
         return f"no block is known, so the broker that issued {pid} is unknown: run a tap, or give --metadata-log"
     start, end = history.blocks[0].first, history.end
-    text = f"no known block holds producer id {pid}; those that are known go from {start} to {end - 1}"
+    text = f"no known block holds producer id {pid}; the known blocks go from {start} to {end - 1}"
     if pid < start:
-        return f"{text}: it is older, give a node's log with --metadata-log"
+        return f"{text}: it is older; give a node's log with --metadata-log"
     if pid >= end:
         return f"{text}: a client made it up, or it was allocated after the last row"
     return f"{text}: a client made it up, or no tap has reported it"

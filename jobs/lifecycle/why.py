@@ -83,7 +83,7 @@ def why(
 
 
 def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int, int]:
-    """Ask the brokers when each producer id was last used; report partitions without an answer on standard error."""
+    """Ask the brokers when each producer id was last used. Report partitions without an answer on standard error."""
     from broker.kafka.config import KafkaConfig
     from broker.occupancy.sweep import last_batches
 
@@ -125,7 +125,7 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
 
 
 def _is_known(tables: str, name: str, now: datetime) -> bool:
-    """Whether the tables have metrics or decisions of a principal."""
+    """Return whether the tables have metrics or decisions of a principal."""
     for table in ("producer_id_metrics", "throttle_decisions"):
         with suppress(TableNotFoundError):
             if query(tables, _KNOWN.format(table), now, {"principal": name}).rows:
@@ -137,7 +137,7 @@ def _unknown_text(tables: str, name: str, now: datetime) -> str:
     near = similar(name, [row[0] for row in query(tables, _NAMES, now).rows])
     meant = f"did you mean {', '.join(near)}? If not, check" if near else "check the name, and"
     return (
-        f"{name} asked for no producer id in the last 24 hours, as far as tables {tables} know: "
+        f"tables {tables} have no request of {name} for a producer id in the last 24 hours: "
         f"{meant} `pid-quota tap status`"
     )
 

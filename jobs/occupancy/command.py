@@ -1,4 +1,4 @@
-"""`pid-quota occupancy`: shows and forecasts the producer state in brokers' memory, and tries out changes."""
+"""`pid-quota occupancy`: shows and forecasts the producer state in brokers' memory, and simulates changes."""
 
 from datetime import datetime, timezone
 from pathlib import Path
@@ -33,7 +33,7 @@ def occupancy(
         int | None,
         typer.Option(
             min=1,
-            help="Try out a value of producer.id.expiration.ms: the memory it frees, and who loses deduplication.",
+            help="Simulate a value of producer.id.expiration.ms: the memory it frees, and who loses deduplication.",
         ),
     ] = None,
     delivery_timeout_ms: Annotated[
@@ -46,7 +46,7 @@ def occupancy(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of rows to print of each table.")] = 20,
     requests_per_second: Annotated[
-        float, typer.Option(min=0.01, help="Limit for all brokers together; a request covers about 20 partitions.")
+        float, typer.Option(min=0.01, help="Limit for all brokers together. A request covers about 20 partitions.")
     ] = REQUESTS_PER_SECOND,
     bytes_per_entry: Annotated[
         int, typer.Option(min=1, help="Heap bytes of an entry: 306 for producers with one batch, 446 with five.")
@@ -57,12 +57,12 @@ def occupancy(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the producer state in brokers' memory by topic and principal, forecast it, and try out changes (KIP-854)."""
+    """Show and forecast producer state in brokers' memory by topic and principal, and simulate changes (KIP-854)."""
     longest_ms = max(delivery_timeout_ms or [DEFAULT_DELIVERY_TIMEOUT_MS])
     if expiration_ms is not None and expiration_ms < longest_ms:
         msg = (
-            f"--expiration-ms {expiration_ms} is below delivery.timeout.ms {longest_ms}: a producer that retries for "
-            f"so long would be forgotten meanwhile, and its retry be stored twice. Give {longest_ms} or more"
+            f"--expiration-ms {expiration_ms} is below delivery.timeout.ms {longest_ms}: brokers would forget "
+            f"a producer that retries for so long, and store its retry twice. Give {longest_ms} or more"
         )
         raise typer.BadParameter(msg)
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)

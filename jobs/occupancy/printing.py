@@ -22,11 +22,11 @@ from tables.times import to_time
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 _METRICS = {
-    "seconds_to_limit": "Seconds until a broker holds more producer ids than it may.",
+    "seconds_to_limit": "Seconds until a broker holds more producer ids than its limit.",
     "held_pids": "Producer ids that a broker holds, one for each partition.",
 }
 _MORE_UNANSWERED = 5
-# A swing worth mentioning, as a share of what a broker settles at.
+# Minimum swing that is printed, as a share of the number that a broker settles at.
 _MUCH = 0.05
 
 
@@ -75,8 +75,8 @@ def occupancy_registry(seconds_to_limit: Mapping[int, float], held_pids: Mapping
 
 
 def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
-    """Write metrics for node_exporter's textfile collector: a census is occasional, so there is no server to scrape."""
-    # A broker that will not reach its limit has no seconds to it.
+    """Write metrics for node_exporter's textfile collector. A census ends, so it can't serve metrics to scrape."""
+    # A broker that never reaches its limit has no such metric.
     reached = {each.broker_id: each.worst.limit_reached_at for each in report.brokers}
     seconds = {number: max(0.0, (at - now).total_seconds()) for number, at in reached.items() if at is not None}
     registry = occupancy_registry(seconds, {each.broker_id: each.held_pids for each in report.brokers})
@@ -88,7 +88,7 @@ def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
-    """Return a table whose counts have separators; ids of brokers stay as they are."""
+    """Return a table whose counts have separators. Ids of brokers have none."""
     ids = ("broker", "if it dies")
     cells = (
         [
@@ -113,7 +113,7 @@ def _by_topic(report: CensusReport, top: int) -> Iterator[TextTable | str]:
         held = sum(row.held_pids for row in rest)
         yield f"and {plural(len(rest), 'more row')} with {held:,} held_pids: see --top, --json"
     if not report.taken.is_tapped:
-        yield "no topic produce-events, so the owners are unknown. Start `pid-quota tap`, which creates it"
+        yield "there is no topic produce-events, so the owners are unknown. Start `pid-quota tap`, which creates it"
     missing = report.taken.unanswered
     for each in missing[:_MORE_UNANSWERED]:
         yield f"NO ANSWER: broker {each.broker_id}, {each.topic}-{each.partition}: {each.reason}"
@@ -167,7 +167,7 @@ def _broker_cells(census: Census, broker: BrokerOutlook, limit: int | None) -> t
 
 
 def _rates(census: Census, broker: BrokerOutlook, limit: int | None) -> Iterator[str]:
-    """Explain a forecast: its rate, its uncertainty, and what today's rate alone gives."""
+    """Explain a forecast: its rate, its uncertainty, and the forecast by today's rate alone."""
     worst, today = broker.worst, broker.forecasts[-1]
     yield f"broker {broker.broker_id}: {_rate(worst)}{'' if worst is today else ', faster than today, if it continues'}"
     if worst is not today:
@@ -178,7 +178,7 @@ def _rates(census: Census, broker: BrokerOutlook, limit: int | None) -> Iterator
             f"{held[1]} in 24 h, settles at {held[2]}{reached}"
         )
     if worst.rate_source == IDLE:
-        yield f"broker {broker.broker_id}: idle times do not show a flood younger than an hour: keep sweeps, --tables"
+        yield f"broker {broker.broker_id}: idle times do not show floods of the last hour; keep sweeps with --tables"
     if worst.swing > _MUCH * worst.settles_at:
         low, high = (round(worst.settles_at + sign * worst.swing / 2) for sign in (-1, 1))
         yield f"broker {broker.broker_id}: goes up and down from check to check, {low:,} to {high:,}"
@@ -224,7 +224,7 @@ def _with_other_expiration(what_if: WhatIf, census: Census) -> Iterator[TextTabl
     yield "silent: paused or gone, which brokers can't distinguish."
     yield "Transactional producers lose nothing between transactions."
     if not any(each.freed_pids for each in what_if.freed):
-        yield f"nothing is idle for longer than {limit} that would not be forgotten anyway"
+        yield f"an expiration of {limit} frees nothing more: entries idle for longer expire anyway"
     yield "to apply it:"
     yield from what_if.commands
 

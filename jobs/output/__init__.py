@@ -1,1 +1,1 @@
-"""Output of commands: tables, JSON, errors in one line, progress."""
+"""Output of commands: tables, JSON, one-line errors, progress."""

@@ -1,4 +1,4 @@
-"""Formats values for people; JSON and CSV contain the exact values."""
+"""Formats values for people. JSON and CSV contain the exact values."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -12,7 +12,7 @@ NOTHING = "-"
 def human(value: Any) -> str:
     """Return a value for people: times to the second, four digits of a fraction, lists and maps without brackets.
 
-    Whole numbers stay as they are, since producer ids are whole numbers.
+    Whole numbers stay exact, since producer ids are whole numbers.
 
 
     Examples:
@@ -41,7 +41,7 @@ def human(value: Any) -> str:
 
 
 def time_of(at: datetime) -> str:
-    """Return a time to the second; in UTC, marked by a Z, unless it has no zone."""
+    """Return a time to the second. A time with a zone is converted to UTC and marked with a Z."""
     if at.tzinfo is None:
         return f"{at:%Y-%m-%d %H:%M:%S}"
     return f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M:%SZ}"
@@ -61,7 +61,7 @@ def size(size_bytes: int) -> str:
 
 
 def plural(count: float, one: str, many: str | None = None) -> str:
-    """Return a number of things.
+    """Return a number with its noun.
 
     Examples:
         >>> plural(1, "address", "addresses"), plural(2, "address", "addresses"), plural(1234, "row")
@@ -71,7 +71,7 @@ def plural(count: float, one: str, many: str | None = None) -> str:
 
 
 def counted(counts: Mapping[str, int], most: int = 5) -> str:
-    """Return names with their counts, the greatest first, and the sum of the rest and of `other`.
+    """Return names with their counts, the greatest first. The remaining counts and `other` are added up.
 
     Examples:
         >>> counted({"10.0.0.7": 4, "10.0.0.8": 1200})

@@ -1,4 +1,4 @@
-"""Prints JSON; light, so that it also loads on hosts without the tables' libraries."""
+"""Prints JSON. This module also loads on hosts without the tables' libraries."""
 
 import json
 import math
@@ -11,16 +11,16 @@ from jobs.output.terminal import printable
 
 
 def print_json(value: Any, *, indent: int | None = None) -> None:
-    """Print a value as JSON; for its types see `json_value`."""
+    """Print a value as JSON. `json_value` converts its types."""
     print_exactly(json.dumps(json_value(value), ensure_ascii=False, allow_nan=False, indent=indent))
 
 
 def print_exactly(text: str, end: str = "\n") -> None:
     """Print a text for programs: unchanged, except on a terminal."""
     if sys.stdout.isatty():
-        # Control characters would control the terminal; a pipe gets the text unchanged.
+        # Control characters would control the terminal. A pipe gets the text unchanged.
         text = "\n".join(printable(line).plain for line in text.split("\n"))
-    # `typer.echo` would remove colour codes, which may be part of a name, from a pipe.
+    # In a pipe, `typer.echo` would remove colour codes, which may be part of a name.
     print(text, end=end, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Progress of long commands, on standard error, if that is a terminal."""
+"""Shows progress of long commands on standard error if that is a terminal."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,13 +10,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from jobs.output.terminal import printable
 
 ProgressReport = Callable[[float, float], None]
-"""Called with how much is done, and the total."""
+"""Called with the amount done and the total."""
 
 _STEP_S = 0.5
 
 
 def print_status(text: str, console: Console | None = None) -> None:
-    """Print what a command does, if standard error is a terminal."""
+    """Print what a command is doing, if standard error is a terminal."""
     console = console or Console(stderr=True)
     if console.is_terminal:
         console.print(printable(text), soft_wrap=True)

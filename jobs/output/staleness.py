@@ -1,4 +1,4 @@
-"""Warns on standard error that the tables receive no rows any more; standard output is for programs."""
+"""Warns on standard error if the tables receive no more rows. Standard output is for programs."""
 
 from datetime import datetime
 
@@ -17,7 +17,7 @@ def warn_if_stale(tables: str, now: datetime, stale_seconds: float = STALE_AFTER
 
 
 def warn_if_known_stale(tables: str, now: datetime) -> None:
-    """Do the same, but ignore tables that the reader has no right to read."""
+    """Warn as `warn_if_stale` does, but ignore tables that the user has no right to read."""
     try:
         warn_if_stale(tables, now)
     except TablesError:

@@ -15,11 +15,11 @@ from tables.store.values import Answer
 
 Form = Literal["table", "json", "csv"]
 Formats = Mapping[str, Callable[[Any], str]]
-"""How to write the values of some columns for people, by name; they are aligned to the right, as numbers are."""
+"""Functions that format the values of columns for people, by column name. These columns are aligned to the right."""
 
 
 def form(*, as_json: bool, as_csv: bool) -> Form:
-    """Return the form that the options ask for."""
+    """Return the output form for the options."""
     if as_json and as_csv:
         msg = "--json and --csv both set the output format: give one of them"
         raise typer.BadParameter(msg)
@@ -29,7 +29,7 @@ def form(*, as_json: bool, as_csv: bool) -> Form:
 
 
 def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
-    """Print the rows; as a table, with the values of some columns written in a form of their own."""
+    """Print the rows. In a table, `formats` formats the values of some columns."""
     made = formats or {}
     if wanted == "table":
         rows = (
@@ -43,7 +43,7 @@ def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
     elif wanted == "json":
         print_json(answer.records(), indent=2)
     else:
-        # CSV ends in a line break already.
+        # CSV already ends in a line break.
         print_exactly(to_csv(answer), end="")
 
 

@@ -1,4 +1,4 @@
-"""Terminal output of all commands: consoles, printable text, and errors in one line."""
+"""Terminal output of all commands: consoles, printable text, and one-line errors."""
 
 import importlib.util
 import os
@@ -26,7 +26,7 @@ _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
 """click's base error: typer vendors click and exports only some of its errors."""
 
 _WIDTH_OF_A_PIPE = 10_000
-"""Piped output has no width: nothing may be truncated."""
+"""Width of piped output, so wide that no line is truncated."""
 
 INTERRUPTED = 130
 """Exit code that shells report after Ctrl-C."""
@@ -60,7 +60,7 @@ def output() -> Console:
 
 
 def printable(value: object) -> Text:
-    r"""Return a value as text without control characters: clients choose client ids and principals freely.
+    r"""Return a value as text without control characters, since clients choose client ids and principals freely.
 
     Examples:
         >>> printable("bob\x1b[2J[red]").plain
@@ -83,7 +83,7 @@ def debug_wanted() -> bool:
 
 
 def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | None = None) -> int:
-    """Run an application; print any failure as one line on standard error."""
+    """Run an application, and print any failure as one line on standard error."""
     try:
         code = typer.main.get_command(load()).main(args=list(arguments), prog_name=name, standalone_mode=False)
     except _COMMAND_LINE_ERROR as error:
@@ -92,7 +92,7 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
     except OUR_ERRORS as error:
         return _fail(error, str(error), 1)
     except BrokenPipeError:
-        # `pid-quota sql … | head` closed the pipe: silence the interpreter's flush at exit, too.
+        # `pid-quota sql … | head` closed the pipe. Also silence the interpreter's flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):
@@ -102,7 +102,7 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
             return _fail(error, needs, 1)
         if type(error).__name__ == "KafkaException" and error.args[0].name() == "_INVALID_ARG":
             # Compare by name: importing Kafka's client takes long, and most commands don't need it.
-            return _fail(error, f"Kafka's client refuses its settings ({error.args[0].str()}): check --kafka-config", 1)
+            return _fail(error, f"Kafka's client rejects its settings ({error.args[0].str()}): check --kafka-config", 1)
         return _fail(error, f"{type(error).__name__}: {error}. This is a bug: repeat with --debug and report it", 1)
     if code == INTERRUPTED:
         _clear_interrupt()
@@ -112,10 +112,10 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
 
 
 def _clear_interrupt() -> None:
-    """Clear CPython's note of a Ctrl-C that arrived while it ran a string, as `dataclass` has it do.
+    """Clear CPython's flag for a Ctrl-C that arrived during `exec` of a string, which `dataclass` uses.
 
-    With that note, `python -m` ends by SIGINT whatever exit code it is given. The next string that runs clears it: here
-    that of a named tuple.
+    While the flag is set, `python -m` ends by SIGINT and ignores its exit code. The next `exec` of a string clears the
+    flag. Creating a named tuple does this.
     """
     namedtuple("_Cleared", ())
 
@@ -138,7 +138,7 @@ def one_line(message: str) -> str:
 
 
 def missing_extra(error: BaseException, arguments: Sequence[str]) -> str:
-    """Return a sentence that says what to install; empty if the error is another one."""
+    """Return a sentence that says what to install; empty for other errors."""
     module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if module not in OF_TABLES:
         return ""

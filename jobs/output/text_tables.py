@@ -1,9 +1,8 @@
-"""Tables for people, at any width: nothing is cut, and no column is lost.
+"""Tables for people, at any width. No value is truncated, and no column is left out.
 
-A row is a line where all columns fit. In a narrower terminal the first columns, which matter most, keep their line, and
-the others follow below it with their names; where that would be long, or hardly a column fits, each row is a block of
-lines `name value`. Columns without any value are named once, below the table, and those without one in a row are not
-repeated below it.
+If all columns fit, a row is a line. In a narrower terminal, the first columns, which matter most, stay on the line, and
+the others follow below it with their names. If too many would follow, or hardly a column fits, each row is a block of
+lines `name value`. Columns without any value are listed once below the table. Lines below a row skip empty values.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,17 +18,17 @@ from jobs.output.terminal import printable
 _INDENT = 2
 _EMPTY = ("", NOTHING)
 _MIN_LEAD = 12
-"""Least width of the first column, if the others fit beside it; longer values take a line of their own."""
+"""Minimum width of the first column, if the others fit beside it. Longer values take their own line."""
 _MIN_PROSE = 24
-"""Least width to wrap the last column's text in."""
+"""Minimum width in which the last column's text is wrapped."""
 _MAX_FOLDED = 6
-"""Columns below a row's line; with more, the row is a block."""
+"""Maximum number of columns below a row's line. With more columns, the row is a block."""
 
 
 class TextTable:
-    """A table that fits itself to the console; the most important column is the first.
+    """A table that adapts to the console's width. The most important column comes first.
 
-    A row may miss columns at its end. Columns in `right` are aligned to the right, as those with numbers only are.
+    A row may lack columns at its end. Columns in `right`, and columns with only numbers, are aligned to the right.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class _Layout:
         self._columns, self._console, self._width, self._gap = columns, console, width, gap
 
     def lines(self) -> Iterator[Text]:
-        """Choose the form."""
+        """Yield the lines in the form that fits the width."""
         if self._fitting() < len(self._columns):
             empty = [column.name.plain for column in self._columns if column.is_empty]
             self._columns = [column for column in self._columns if not column.is_empty]
@@ -98,7 +97,7 @@ class _Layout:
             yield from self._blocks()
 
     def _bound_lead(self) -> None:
-        """Leave room beside the first column: one long name must not change the form of all rows."""
+        """Limit the first column's width, so that one long name does not change the form of all rows."""
         if not self._columns:
             return
         lead = self._columns[0]
@@ -109,7 +108,7 @@ class _Layout:
         return sum(column.width for column in self._columns[:count]) + self._gap * max(0, count - 1)
 
     def _fitting(self) -> int:
-        """Return how many columns fit into a line."""
+        """Return the number of columns that fit on a line."""
         counts = range(len(self._columns) + 1)
         return max(count for count in counts if not count or self._total(count) <= self._width)
 
@@ -119,7 +118,7 @@ class _Layout:
     # A line per row
 
     def _grid(self, last: int | None = None) -> Iterator[Text]:
-        """Yield the rows; `last` is a width to wrap the last column in."""
+        """Yield a line per row. `last` is the width in which the last column is wrapped."""
         yield self._header(len(self._columns))
         indent = self._total(len(self._columns) - 1) + self._gap
         for row in self._rows():
@@ -171,7 +170,7 @@ class _Layout:
 
 
 def _packed(pairs: Iterable[Text], width: int) -> Iterator[Text]:
-    """Yield lines of as many pairs as fit."""
+    """Yield lines, each with as many pairs as fit."""
     line = Text()
     for pair in pairs:
         if line and cell_len(line.plain) + 2 + cell_len(pair.plain) > width:
@@ -188,7 +187,7 @@ def _indented(console: Console, lines: Iterable[Text], width: int, indent: int) 
 
 
 def _wrapped(console: Console, text: Text, width: int) -> list[Text]:
-    """Return a text in lines, one at least."""
+    """Return the lines of a text, at least one."""
     lines = list(text.wrap(console, max(1, width)))
     for line in lines:
         line.rstrip()

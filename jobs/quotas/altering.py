@@ -1,4 +1,4 @@
-"""Sets and deletes a quota like `kafka-configs.sh --alter`: values that are not named do not change."""
+"""Sets and deletes a quota like `kafka-configs.sh --alter`: values that you don't name stay."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -11,16 +11,17 @@ from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quota
 
 
 def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str) -> Allowance:
-    """Set numbers of a quota, such as `producer_ids_rate=10,producer_ids_burst=600`; return what it allows then.
+    """Set numbers of a quota, such as `producer_ids_rate=10,producer_ids_burst=600`; return the resulting quota.
 
-    The tables must exist, since a missing folder is probably a mistyped `--tables`. No name means the default.
+    The tables must exist, since a missing folder is probably a mistyped `--tables`. None as `entity_name` is the
+    default.
     """
     numbers: dict[str, float] = {}
     for part in text.split(","):
         key, equals, value = part.partition("=")
         name = _known(key, numbers)
         try:
-            # kafka-configs.sh prints values in brackets, and people copy them.
+            # kafka-configs.sh prints values in brackets, and people copy the brackets.
             numbers[name] = float(value.strip().removeprefix("[").removesuffix("]"))
         except ValueError:
             given = f"{value!r} is not a number" if equals else "there is no value"
@@ -34,7 +35,7 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
 
 
 def delete(tables: str, entity_name: str | None, text: str, now: datetime, who: str) -> Allowance | None:
-    """Delete a quota, or its burst alone; return what is left."""
+    """Delete a quota, or only its burst; return the remaining quota."""
     names: dict[str, float] = {}
     for part in text.split(","):
         names[_known(part, names)] = 0

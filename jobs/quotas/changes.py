@@ -17,8 +17,8 @@ class Change:
 
     Attributes:
         entity_name: Bare user name, None for the default.
-        before: None without a quota.
-        after: The same, afterwards.
+        before: The quota before the change; None without a quota.
+        after: The quota after the change; None without a quota.
     """
 
     entity_name: str | None
@@ -27,7 +27,7 @@ class Change:
 
     @property
     def action(self) -> str:
-        """add, change or remove."""
+        """The kind of change: add, change or remove."""
         if self.before is None:
             return "add"
         return "remove" if self.after is None else "change"
@@ -50,9 +50,9 @@ class Plan:
     """Changes of an import.
 
     Attributes:
-        changes: In the order of the quotas: the default, then by name.
-        unchanged: Quotas that are in the table as in the file.
-        kept: Quotas that are only in the table, and stay.
+        changes: The changes: the default first, then by name.
+        unchanged: Number of quotas that are the same in table and file.
+        kept: Number of quotas that are only in the table, and stay.
     """
 
     changes: tuple[Change, ...]
@@ -61,7 +61,7 @@ class Plan:
 
     @classmethod
     def of(cls, entries: Iterable[QuotaEntry], wanted: Mapping[str | None, Allowance], *, prune: bool) -> "Plan":
-        """Compare the quotas in force with those of a file; `prune` removes the quotas that the file lacks."""
+        """Compare the quotas in force with a file's. `prune` removes quotas that the file lacks."""
         before = {entry.entity_name: entry.allowance for entry in entries}
         names = sorted({**before, **wanted} if prune else wanted, key=lambda name: (name is not None, name or ""))
         every = [Change(name, before.get(name), wanted.get(name)) for name in names]
@@ -69,7 +69,7 @@ class Plan:
         return cls(changes, len(every) - len(changes), 0 if prune else len(before.keys() - wanted.keys()))
 
     def record(self) -> dict[str, Any]:
-        """Return it in the types of JSON."""
+        """Return the plan in the types of JSON."""
         changes = [change.record() for change in self.changes]
         return {"changes": changes, "unchanged": self.unchanged, "not_in_file": self.kept}
 
@@ -81,4 +81,4 @@ class Plan:
         done = ", ".join(f"{count} {word}" for count, word in zip(counts.values(), words, strict=True))
         yield f"{'dry run, nothing is set: ' if dry_run else ''}{done}, {self.unchanged} unchanged"
         if self.kept:
-            yield f"not in the file, and kept without --prune: {plural(self.kept, 'quota')}"
+            yield f"kept, although not in the file (see --prune): {plural(self.kept, 'quota')}"

@@ -36,7 +36,7 @@ def quotas(
     alter: Annotated[bool, typer.Option("--alter", help="Change a quota.")] = False,
     describe: Annotated[bool, typer.Option("--describe", help="Show quotas.")] = False,
     import_file: Annotated[
-        Path | None, typer.Option("--import", help="Set the quotas of a .csv, .yaml or .json file, all or nothing.")
+        Path | None, typer.Option("--import", help="Set the quotas of a .csv, .yaml or .json file, all or none.")
     ] = None,
     export_file: Annotated[
         Path | None, typer.Option("--export", help="Write the quotas to a .csv, .yaml or .json file.")
@@ -45,7 +45,7 @@ def quotas(
         False
     ),
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --import: only show what would change; exit code 3 if anything.")
+        bool, typer.Option("--dry-run", help="With --import: only show changes; exit code 3 if there are any.")
     ] = False,
     add_config: Annotated[
         str | None,
@@ -65,7 +65,7 @@ def quotas(
         ),
     ] = None,
     entity_type: Annotated[
-        str | None, typer.Option(help="Only users; without --entity-name it means the default quota.")
+        str | None, typer.Option(help="Must be users. Without --entity-name, it selects the default quota.")
     ] = None,
     entity_name: Annotated[str | None, typer.Option(help="User name, without 'User:'.")] = None,
     entity_default: Annotated[bool, typer.Option("--entity-default", help="The default quota.")] = False,
@@ -86,7 +86,7 @@ def quotas(
         ("--csv", as_csv, describe),
     ):
         if given and not goes_with:
-            _fail(f"{option} goes with {'--describe' if option == '--csv' else '--import'}")
+            _fail(f"{option} needs {'--describe' if option == '--csv' else '--import'}")
     now = datetime.now(timezone.utc)
     who = updated_by or getpass.getuser()
     if suggest_for is not None:
@@ -104,7 +104,7 @@ def quotas(
     _check_entity(entity_type, entity_name, entity_default)
     if describe:
         if add_config is not None or delete_config is not None:
-            _fail("--add-config and --delete-config go with --alter")
+            _fail("--add-config and --delete-config need --alter")
         _describe(tables, entity_name, entity_default, wanted)
         return
     if entity_name is None and not entity_default and entity_type is None:
@@ -166,7 +166,7 @@ def _check_entity(entity_type: str | None, entity_name: str | None, entity_defau
     if entity_default:
         _fail("give one of --entity-name and --entity-default")
     if not entity_name or entity_name == "<default>":
-        _fail(f"--entity-name {entity_name!r} is no user: for the default quota use --entity-default")
+        _fail(f"--entity-name {entity_name!r} is not a user: for the default quota, use --entity-default")
     if entity_name.startswith("User:"):
         bare = entity_name.removeprefix("User:")
         _fail(f"--entity-name {entity_name!r} is a principal: quotas take the bare name, {bare!r}")
@@ -181,7 +181,11 @@ def _describe(tables: str, entity_name: str | None, entity_default: bool, form_w
     wanted = [entry for entry in entries if entity_name == entry.entity_name or not (entity_name or entity_default)]
     if not wanted and (entity_name or entity_default):
         default = next((entry.allowance for entry in entries if entry.entity_name is None), None)
-        falls_to = "none holds" if default is None or entity_default else f"the default holds: {default} per window"
+        falls_to = (
+            "no quota is in force"
+            if default is None or entity_default
+            else f"the default is in force: {default} per window"
+        )
         msg = f"{entity_words(entity_name)} has no quota ({falls_to}). Set one with --alter --add-config {RATE}=50"
         raise JobError(msg)
     if form_wanted != "table":

@@ -1,4 +1,4 @@
-"""Reads and writes files of quotas: CSV, YAML, or JSON as `pid-quota quotas --describe --json` prints it."""
+"""Reads and writes files of quotas: CSV, YAML, or JSON in the format of `pid-quota quotas --describe --json`."""
 
 import csv
 import io
@@ -25,9 +25,9 @@ _SUFFIXES = (".csv", ".yaml", ".yml", ".json")
 def read_quotas(file: Path) -> dict[str | None, Allowance]:
     """Read and validate a file of quotas, by bare user name; None is the default.
 
-    A `.csv` has the columns `entity_name`, `producer_ids_rate` and, if any quota has one, `producer_ids_burst`; a
-    `.yaml`, `.yml` or `.json` has a list of entries of those names. An empty name is the default;
-    an empty burst is none.
+    A `.csv` has the columns `entity_name`, `producer_ids_rate` and, if any quota has a burst, `producer_ids_burst`. A
+    `.yaml`, `.yml` or `.json` has a list of entries with these fields. An empty name is the default. An empty burst
+    means no burst.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -51,7 +51,7 @@ def read_quotas(file: Path) -> dict[str | None, Allowance]:
 
 
 def write_quotas(file: Path, entries: Iterable[QuotaEntry]) -> None:
-    """Write quotas as `read_quotas` reads them; names and numbers only, so that equal quotas make equal files."""
+    """Write quotas in the format of `read_quotas`: only names and numbers, so that equal quotas make equal files."""
     rows = [_row(entry) for entry in entries]
     if file.suffix not in _SUFFIXES:
         msg = f"--export {file} has no known file type. Name it .csv, .yaml or .json"
@@ -89,7 +89,7 @@ def _parse_csv(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
 
 
 class _OnceEach(yaml.SafeLoader):
-    """Refuses a field that appears twice in an entry, of JSON too: the last would win, and may name another user."""
+    """Rejects YAML and JSON with a repeated field in an entry. Otherwise the last one would win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Return the fields of an entry."""
@@ -136,5 +136,5 @@ def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, A
 
 
 def _number(value: object) -> object:
-    """Return a number of a CSV as one; an empty field is none."""
+    """Return a CSV field as a number; None if it is empty."""
     return (float(value) if value.strip() else None) if isinstance(value, str) else value

@@ -38,9 +38,9 @@ def replay(
     of_stream: StreamSettings,
     learn_seconds: int | None,
 ) -> dict[str, RefusalCounts]:
-    """Replay the topic of produce events under some quotas; return what was refused, by principal.
+    """Replay the topic of produce events under some quotas; return the refused PIDs by principal.
 
-    Writes to a temporary folder only.
+    The replay writes only to a temporary folder.
     """
     with tempfile.TemporaryDirectory(prefix="pid-quota-replay-") as folder:
         tables = str(Path(folder, "tables"))
@@ -67,7 +67,7 @@ def replay(
 
 @contextmanager
 def reported(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
-    """Report how many of a topic's records a stream has read, until the block ends."""
+    """Report how many of a topic's records a stream has read, until the `with` block ends."""
     stop = threading.Event()
     watcher = threading.Thread(target=_report, args=(progress, report, stop), name="progress", daemon=True)
     watcher.start()
@@ -82,7 +82,7 @@ def _report(progress: StreamProgress, report: ProgressReport, stop: threading.Ev
     try:
         extents = progress.extents()
     except BrokerError:
-        # The stream reports what is wrong; a progress bar is not worth an error.
+        # The stream itself reports the error. The progress bar just stops.
         return
     total = sum(end - begin for begin, end in extents.values())
     while not stop.wait(_LOOK_EVERY_S):

@@ -25,13 +25,15 @@ def suggest_quotas(
     tables: TablesOption,
     bootstrap_servers: Annotated[
         str | None,
-        typer.Option(*SERVERS, help="Replay the topic's events under the suggestion, to count what it would refuse."),
+        typer.Option(
+            *SERVERS, help="Replay the topic's events under the suggestion, to count the ids that it would refuse."
+        ),
     ] = None,
     percentile: Annotated[
-        float, typer.Option(min=1, max=100, help="Percent of the windows that must stay below the quota.")
+        float, typer.Option(min=1, max=100, help="Percentage of windows that must stay below the quota.")
     ] = 99.0,
-    headroom: Annotated[float, typer.Option(min=1, help="Factor to multiply that number by.")] = 1.5,
-    at_least: Annotated[float, typer.Option(min=1, help="Smallest quota to suggest.")] = 10.0,
+    headroom: Annotated[float, typer.Option(min=1, help="Factor by which the quota exceeds that percentile.")] = 1.5,
+    at_least: Annotated[float, typer.Option(min=1, help="Minimum quota to suggest.")] = 10.0,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write a file for `pid-quota quotas --import`.")
     ] = None,
@@ -41,7 +43,7 @@ def suggest_quotas(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Suggest a quota per principal from its new producer ids per window, and what it would have refused."""
+    """Suggest a quota per principal from its new producer ids per window, and count the ids it would have refused."""
     found = suggestions(tables, percentile=percentile, headroom=headroom, at_least=at_least)
     if not found:
         msg = f"{tables} has no window with new producer ids yet: let the stream run past its learning time first"
@@ -64,7 +66,7 @@ def suggest_quotas(
 
 
 def write_csv(file: Path, found: Sequence[Suggestion]) -> None:
-    """Write suggestions as `pid-quota quotas --import` reads them."""
+    """Write suggestions as a file for `pid-quota quotas --import`."""
     try:
         with file.open("w", encoding="utf-8", newline="") as lines:
             writer = csv.writer(lines)

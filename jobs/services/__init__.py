@@ -1,1 +1,1 @@
-"""Parts of long-running commands: metrics, probes, and an end by a signal."""
+"""Parts of long-running commands: metrics, probes, and stopping by a signal."""

@@ -21,19 +21,18 @@ from jobs.errors import JobError
 from jobs.options import LOOPBACK
 
 _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-"""Of WSGI: the request, and what is called with status and headers."""
+"""A WSGI application: takes the request and a function to call with status and headers."""
 
 
 @contextmanager
 def serving(
     collector: Collector, port: int | None, host: str = LOOPBACK, unready: Callable[[], str] = lambda: ""
 ) -> Iterator[int]:
-    """Serve a collector's metrics and the process's CPU and memory until the block ends.
+    """Serve a collector's metrics and the process's CPU and memory until the `with` block ends.
 
-    `/healthz` answers 200 while the process runs; `/readyz` too, or 503 with the reason if it does not do its work.
-
-    The server's threads call the collector at each scrape, and `unready`, which returns that reason. Port 0 takes a
-    free one, None serves nothing. Yields the port; 0 if nothing is served.
+    `/healthz` answers 200 while the process runs. `/readyz` answers 503 if `unready` returns a reason, else 200. The
+    server's threads call the collector at each scrape, and `unready` at each probe. Port 0 selects a free port; None
+    serves nothing. Yields the port, or 0 if nothing is served.
     """
     if port is None:
         yield 0

@@ -1,4 +1,4 @@
-"""Two ways to end a command by Ctrl-C or SIGTERM: an event that loops check, and an interrupted block."""
+"""Two ways to end a command by Ctrl-C or SIGTERM: an event that loops check, and a block that is interrupted."""
 
 import signal
 import threading
@@ -8,10 +8,10 @@ from queue import SimpleQueue
 
 
 def stopped_by_signals() -> threading.Event:
-    """Return an event that SIGINT and SIGTERM set; call it from the main thread.
+    """Return an event that SIGINT and SIGTERM set. You must call this from the main thread.
 
-    A separate thread sets it. Python runs a signal handler in the main thread, which may hold the event's lock in
-    `Event.wait`: a handler that calls `Event.set` would deadlock. `SimpleQueue.put` is safe in a signal handler.
+    A separate thread sets the event. Python runs a signal handler in the main thread, which may hold the event's lock
+    in `Event.wait`. So a handler that calls `Event.set` could deadlock. `SimpleQueue.put` is safe in a signal handler.
     """
     stop = threading.Event()
     arrived: SimpleQueue[int] = SimpleQueue()
@@ -28,7 +28,7 @@ def stopped_by_signals() -> threading.Event:
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """Run a block that Ctrl-C or SIGTERM ends without an error."""
+    """Run a `with` block that Ctrl-C or SIGTERM ends without an error."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, signal.default_int_handler) for number in numbers]
     try:

@@ -21,7 +21,7 @@ def write_broker_jar(
     """Write the jar that brokers load, for their class path (docs/broker.md)."""
     jar = broker_jar()
     folder.mkdir(parents=True, exist_ok=True)
-    # Rename the file into place: a broker that starts meanwhile never reads half a file.
+    # Rename the file into place, so that a broker that starts meanwhile never reads half a file.
     new = folder / f"{JAR_NAME}.new"
     shutil.copyfile(jar, new)
     new.replace(folder / JAR_NAME)

@@ -1,4 +1,4 @@
-"""`pid-quota topics`: creates and describes our topics, and grants each role its rights."""
+"""`pid-quota topics`: creates and describes pid-quota's topics, and grants each role its rights."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -33,8 +33,8 @@ topics = typer.Typer(add_completion=False, no_args_is_help=True)
 
 _RetentionOption = Annotated[int, typer.Option(min=1, help="Retention of the topics that are not compacted.")]
 _SKIPPED = (
-    "skipped: the brokers set allow.everyone.if.no.acl.found and hide its value, or do not show it. If it is true, "
-    "everybody has these rights where no other ACL matches, and their first ACL would take them from all other users. "
+    "skipped: the brokers do not show allow.everyone.if.no.acl.found. If it is true, "
+    "everybody has these rights where no ACL matches, and a first ACL would take them from all other users. "
     "If it is false, add --deny-by-default"
 )
 
@@ -45,7 +45,7 @@ def create(
     kafka_config: KafkaConfigFile = None,
     partitions: Annotated[int, typer.Option(min=1, help="Number of partitions of each topic.")] = DEFAULT_PARTITIONS,
     replication_factor: Annotated[
-        int, typer.Option(help="Number of replicas of each topic; -1 takes the cluster's default.")
+        int, typer.Option(help="Number of replicas of each topic; -1 uses the cluster's default.")
     ] = -1,
     retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
     alter: Annotated[bool, typer.Option("--alter", help="Correct settings that differ.")] = False,
@@ -57,21 +57,22 @@ def create(
     deny_by_default: Annotated[
         bool,
         typer.Option(
-            "--deny-by-default", help="The brokers deny what no ACL allows; needed if they hide that setting."
+            "--deny-by-default", help="The brokers deny access that no ACL allows. Needed if they hide that setting."
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing: show what is missing, and Kafka's own commands for it.")
+        bool,
+        typer.Option("--dry-run", help="Only show missing topics and rights, and Kafka's own commands that add them."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Create our missing topics, and grant each role its rights; existing topics change only with --alter."""
+    """Create missing topics of pid-quota, and grant each role its rights. Existing topics change only with --alter."""
     who = principals(tap_principal, stream_principal, enforcer_principal, operator_principal, shipper_principal)
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     setup = TopicSetup(kafka.client())
     plans = plan_topics(partitions, retention_hours)
     grants = granting(kafka, deny_by_default=deny_by_default) if who else None
-    # Read before anything is made: a missing right ends the command here.
+    # Read the rights before creating topics, so that a missing right ends the command here.
     plan = grants.plan(who) if grants else []
     if grants and not deny_by_default:
         require_all_named(grants, plan, who, setup.describe(plans))
@@ -95,7 +96,7 @@ def describe(
     retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which of our topics exist and which settings differ; changes nothing."""
+    """Show which topics of pid-quota exist and which settings differ. Changes nothing."""
     setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
     _show(setup.describe(plan_topics(retention_hours=retention_hours)), as_json)
 
@@ -103,10 +104,10 @@ def describe(
 def require_all_named(
     grants: Grants, plan: Sequence[Grant], who: Mapping[Role, str], topics_found: Sequence[TopicOutcome]
 ) -> None:
-    """Refuse first ACLs on topics in use that leave out a role: they would lock it out.
+    """Check that a topic's first ACLs name all roles that use it, because the ACLs would lock out all others.
 
     Raises:
-        TopicError: If a role is not named, and brokers may allow what no ACL names.
+        TopicError: If a role is missing, and brokers may allow access where no ACL matches.
     """
     absent = [role.value for role in (Role.TAP, Role.STREAM, Role.ENFORCER, Role.OPERATOR) if role not in who]
     in_use = {outcome.name for outcome in topics_found if outcome.action != "missing"}
@@ -114,13 +115,13 @@ def require_all_named(
     if absent and any(not grants.has_any(each.right) for each in first):
         msg = (
             f"these would be the first ACLs on topics in use, and lock out the {', '.join(absent)}: name the "
-            "principals of all roles in one command, or add --deny-by-default if the brokers deny what no ACL allows"
+            "principals of all roles in one command, or add --deny-by-default if brokers deny access that no ACL allows"
         )
         raise TopicError(msg)
 
 
 def granting(kafka: KafkaConfig, *, deny_by_default: bool) -> Grants:
-    """Return what grants rights on a cluster, after a look at its authorizers."""
+    """Return the object that grants rights on a cluster, after reading the brokers' authorizers."""
     settings = kafka.kafka_python()
     with KafkaAdmin(settings) as admin, HoldBindings(settings) as holds:
         denies_by_default = deny_by_default or Acls(admin).allows_without_acl() is False
@@ -132,7 +133,7 @@ def granting(kafka: KafkaConfig, *, deny_by_default: bool) -> Grants:
 
 
 def show_grants(plan: Sequence[Grant], as_json: bool) -> None:
-    """Print the rights, and what was done about each."""
+    """Print the rights and the outcome for each."""
     for each in plan:
         if as_json:
             print_json({"principal": each.principal, "right": each.right.words, "action": each.action})

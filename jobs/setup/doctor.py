@@ -1,4 +1,4 @@
-"""`pid-quota doctor`: checks a deployment, and says what mends it."""
+"""`pid-quota doctor`: checks a deployment, and shows how to fix problems."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,10 +47,13 @@ _MARKS = {Verdict.OK: "✓", Verdict.WARNING: "!", Verdict.WRONG: "✗"}
 _COLUMNS = ("", "check", "found", "remedy")
 _HEALTH = "SELECT silent_seconds, saturated_principals, learning_principals, quarantined_hour FROM stream_health"
 _STREAM_WARNINGS = {
-    "learning_principals": ("principal(s) learn: nothing is charged to them yet", "docs/tap.md#newly-watched-brokers"),
-    "saturated_principals": ("principal(s) are saturated: nothing is enforced on them", "docs/limits.md"),
+    "learning_principals": (
+        "principal(s) are learning: their new PIDs are not charged yet",
+        "docs/tap.md#newly-watched-brokers",
+    ),
+    "saturated_principals": ("principal(s) are saturated, so they are not throttled", "docs/limits.md"),
     "quarantined_hour": (
-        "record(s) of the last hour were no produce events",
+        "record(s) of the last hour are not valid produce events",
         "pid-quota sql 'SELECT * FROM quarantined_events ORDER BY record_timestamp DESC LIMIT 9'",
     ),
 }
@@ -61,9 +64,7 @@ def doctor(
     bootstrap_servers: BootstrapServers,
     kafka_config: KafkaConfigFile = None,
     tables: OptionalTables = None,
-    role: Annotated[
-        RoleChoice, typer.Option(help="Whose rights to check, as the user of --kafka-config: each role has its own.")
-    ] = "operator",
+    role: Annotated[RoleChoice, typer.Option(help="Role whose rights the user of --kafka-config needs.")] = "operator",
     as_json: JsonOption = False,
 ) -> None:
     """Check brokers, rights, topics, taps, stream and enforcer; exit code 1 if something is wrong. Changes nothing."""
@@ -84,11 +85,11 @@ def doctor(
 
 def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: Sequence[Role]) -> Iterator[Finding]:
     settings = kafka.client()
-    # If no broker answers, or the login is refused, nothing else can be checked: that error ends the command.
+    # If no broker answers, or brokers reject the login, no other check is possible. The error ends the command.
     brokers = sorted(admin_client(settings).metadata().brokers)
     yield ok("brokers", f"{plural(len(brokers), 'broker')}: {', '.join(map(str, brokers))}")
     if Role.OPERATOR not in roles:
-        # The others may not ask for more.
+        # Other roles have no right to the data of the next checks.
         yield from guarded("rights", lambda: _of_rights(settings, roles, with_holds=_with_holds(kafka)))
         return
     found: dict[int, Mapping[str, Mapping[str, Any]]] = {}
@@ -107,7 +108,7 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
     quotas = stack.enter_context(ClientQuotas(kafka.kafka_python()))
     leases: dict[Target, Lease] = {}
     with suppress(TopicMissingError):
-        # `check_topics` reports the topic; without it there is no lease.
+        # `check_topics` reports a missing topic. Without it, there is no lease.
         leases = open_leases(kept_leases(settings))
     leased = {target.entity for target in leases}
     yield from guarded("client quotas", lambda: check_client_quotas(quotas, leased))
@@ -117,7 +118,7 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
 
 
 def _with_holds(kafka: KafkaConfig) -> bool:
-    """Whether a broker has holds; True if this user may not see that."""
+    """Return whether a broker supports holds; True if this user may not read the setting."""
     with suppress(BrokerError), HoldBindings(kafka.kafka_python()) as holds:
         return HOLD_AUTHORIZER in holds.authorizers().values()
     return True
@@ -131,7 +132,7 @@ def _of_rights(settings: Mapping[str, str], roles: Sequence[Role], *, with_holds
 
 def _of_taps(settings: dict[str, str], brokers: Sequence[int]) -> Iterator[Finding]:
     heartbeats: dict[int, DatedHeartbeat] = {}
-    # `check_topics` reports a missing topic; without it no tap ever ran.
+    # `check_topics` reports a missing topic. Without it, no tap has run.
     with suppress(TopicMissingError):
         heartbeats = read_dated_heartbeats(settings)
     newest = {number: each.heartbeat for number, each in heartbeats.items()}
@@ -151,7 +152,7 @@ def _of_tables(tables: str) -> Iterator[Finding]:
     if fresh.is_stale:
         yield wrong("stream", fresh.warning(), "pid-quota stream (docs/reference.md)")
     elif (health["silent_seconds"] or 0) > fresh.stale_after_s:
-        text = f"its newest metrics are {health['silent_seconds']:.0f} s old: it lags, or nobody produces"
+        text = f"its newest metrics are {health['silent_seconds']:.0f} s old: the stream lags, or nobody produces"
         yield warning("stream", text, "pid-quota top")
     else:
         yield ok("stream", f"newest row {fresh.since}")

@@ -8,7 +8,7 @@ from broker.kafka.roles import Role
 from jobs.options import full_name
 
 TapPrincipal = Annotated[str | None, typer.Option(help="The only principal that may write events, such as User:tap.")]
-StreamPrincipal = Annotated[str | None, typer.Option(help="Principal that may read them, such as User:stream.")]
+StreamPrincipal = Annotated[str | None, typer.Option(help="Principal that may read events, such as User:stream.")]
 EnforcerPrincipal = Annotated[str | None, typer.Option(help="The only principal that may use the enforcers' topic.")]
 OperatorPrincipal = Annotated[
     str | None, typer.Option(help="Principal that runs doctor, tap status, occupancy, why and blocks.")
@@ -19,10 +19,10 @@ ShipperPrincipal = Annotated[str | None, typer.Option(help="The only principal t
 def principals(
     tap: str | None, stream: str | None, enforcer: str | None, operator: str | None, shipper: str | None
 ) -> dict[Role, str]:
-    """Return the principal of each role that has one; a name without a type is a user's.
+    """Return the principal of each role that has one. A name without a type is a user.
 
     Raises:
-        BadParameter: If a name can't be that of one user.
+        BadParameter: If a name can't be the name of one user.
     """
     given = {
         Role.TAP: tap,
@@ -35,6 +35,6 @@ def principals(
     for role, name in named.items():
         kind, _, user = name.partition(":")
         if not (kind and user) or user in ("*", "ANONYMOUS"):
-            msg = f"--{role.value}-principal {name!r} is not one user: give one of its own, such as User:{role.value}"
+            msg = f"--{role.value}-principal {name!r} is not one user: give the role its own, such as User:{role.value}"
             raise typer.BadParameter(msg)
     return named

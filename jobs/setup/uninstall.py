@@ -1,4 +1,4 @@
-"""`pid-quota uninstall`: removes what pid-quota made on the cluster."""
+"""`pid-quota uninstall`: removes pid-quota's holds, rights and topics from the cluster."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -55,12 +55,17 @@ def uninstall(
     operator_principal: OperatorPrincipal = None,
     shipper_principal: ShipperPrincipal = None,
     delete_topics: Annotated[
-        bool, typer.Option("--delete-topics", help="Delete our topics, with all produce events.")
+        bool, typer.Option("--delete-topics", help="Delete pid-quota's topics, with all produce events.")
     ] = False,
     shared_rights: Annotated[
-        bool, typer.Option("--shared-rights", help="Take rights on what others use, too, which may be older.")
+        bool,
+        typer.Option(
+            "--shared-rights", help="Also remove rights on shared resources, which may be older than pid-quota."
+        ),
     ] = False,
-    apply: Annotated[bool, typer.Option("--apply/--dry-run", help="Remove, or only show what would go.")] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply/--dry-run", help="Remove, or only show what would be removed.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """End all throttles, and remove holds, rights and topics. Without --apply: a dry run. Tables stay."""
@@ -69,12 +74,12 @@ def uninstall(
     settings = kafka.client()
     user = f"User:{settings.get('sasl.username')}"
     if user in who.values():
-        msg = f"{user} runs this, and would lose its own rights half way: run it as an administrator who keeps them"
+        msg = f"{user} runs this command, which would remove that user's own rights: run it as an administrator"
         raise typer.BadParameter(msg)
     require_no_enforcer(enforcers(settings))
     with ExitStack() as stack:
         admin = stack.enter_context(KafkaAdmin(kafka.kafka_python()))
-        # Read before the rights go.
+        # Read the settings before the rights are removed.
         by_hand = broker_lines(settings_of_brokers(admin), REPORTER_CLASS, HOLD_AUTHORIZER)
         report = _Report(apply, as_json, by_hand)
         report.carry_out(_throttles(stack, kafka, by_hand.append))
@@ -95,10 +100,10 @@ class _Report:
         self._removed = 0
 
     def carry_out(self, steps: Iterable[Step]) -> None:
-        """Carry out all steps, also if one fails.
+        """Carry out all steps, even if one fails.
 
         Raises:
-            EnforceError: If one failed, so that what it needs stays.
+            EnforceError: If a step failed. The rights and topics that it needs stay.
         """
         failures = []
         for step in steps:
@@ -115,11 +120,11 @@ class _Report:
             else:
                 output().print(printable(f"{action} {step.what}"), soft_wrap=True)
         if failures:
-            msg = f"not removed: {'; '.join(failures)}. Rights and topics that are left stay; repeat the command"
+            msg = f"not removed: {'; '.join(failures)}. The remaining rights and topics stay; repeat the command"
             raise EnforceError(msg)
 
     def end(self) -> None:
-        """Print what is to be done by hand."""
+        """Print the steps that you have to do by hand."""
         if self._as_json:
             print_json({"by_hand": self._by_hand})
             return
@@ -140,7 +145,7 @@ def _open_leases(settings: Mapping[str, str]) -> list[Lease]:
     try:
         return [*open_leases(kept_leases(settings)).values()]
     except TopicMissingError:
-        # Brokers hide a topic from whoever may not see it: then leases may be open.
+        # Brokers hide a topic from users without rights to it. In this case, there may be open leases.
         topic = [right for right in RIGHTS[Role.ENFORCER] if right.name == ENFORCER_TOPIC]
         if OwnRights(settings).missing(topic[:1]):
             raise

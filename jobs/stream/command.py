@@ -32,7 +32,9 @@ from wire.topics import PRODUCE_EVENTS
 def stream(
     bootstrap_servers: BootstrapServers,
     tables: TablesOption,
-    checkpoint: Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")],
+    checkpoint: Annotated[
+        str, typer.Option(help="Folder of the checkpoint. Each stream has its own, and keeps it over restarts.")
+    ],
     topic: TopicOption = PRODUCE_EVENTS,
     trigger: Annotated[
         str,
@@ -49,38 +51,40 @@ def stream(
         int | None,
         typer.Option(
             min=0,
-            help="After the first start, charge only PIDs that a tap knows to be new, for so long. "
+            help="Time after the first start in which only PIDs that a tap knows to be new are charged. "
             "[default: the window]",
         ),
     ] = None,
     scope: Annotated[
         Scope, typer.Option(help="One budget per principal, or one per principal and broker.")
     ] = "cluster",
-    window_seconds: Annotated[int, typer.Option(help="Seconds over which a quota counts.")] = 3600,
+    window_seconds: Annotated[int, typer.Option(help="Length of a quota's window in seconds.")] = 3600,
     window_num: Annotated[int, typer.Option(help="Samples of the rate metric, each one window long.")] = 11,
     layer_count: Annotated[int, typer.Option(help="Layers of the filter per window.")] = 4,
-    false_positive_rate: Annotated[float, typer.Option(help="Share of new PIDs mistaken for known ones.")] = 1e-4,
+    false_positive_rate: Annotated[
+        float, typer.Option(help="Maximum share of new PIDs that are mistaken for known ones.")
+    ] = 1e-4,
     burst_windows: Annotated[float, typer.Option(help="Size of a full bucket, in windows of the quota.")] = 1.0,
-    min_throttle_seconds: Annotated[float, typer.Option(help="Length of the shortest throttle.")] = 60.0,
+    min_throttle_seconds: Annotated[float, typer.Option(help="Minimum length of a throttle.")] = 60.0,
     metrics_interval_seconds: Annotated[
-        float, typer.Option(help="Interval of an active principal's metrics rows.")
+        float, typer.Option(help="Interval between metrics rows of an active principal.")
     ] = 60.0,
     max_offsets_per_trigger: Annotated[
         int | None,
         typer.Option(
             min=1,
             show_default=f"{EVENTS_PER_SECOND} events per second of the trigger, {MIN_EVENTS} to {MAX_EVENTS}",
-            help="Limit of records per micro-batch.",
+            help="Maximum records per micro-batch.",
         ),
     ] = None,
     max_principals: Annotated[
-        int, typer.Option(min=1, help="Principals to track individually; others share ledgers and are never throttled.")
+        int, typer.Option(min=1, help="Principals to track individually. Others share ledgers and are never throttled.")
     ] = 50_000,
     max_uncharged_bytes: Annotated[
         int,
         typer.Option(
             min=1024,
-            help="Most bytes of a principal's filter of uncharged PIDs; beyond it, the principal is not throttled.",
+            help="Maximum bytes of a principal's filter with uncharged PIDs; beyond it, there is no throttle.",
         ),
     ] = QuotaConfig.max_uncharged_bytes,
     new_checkpoint: Annotated[
@@ -94,13 +98,13 @@ def stream(
     new_tables: Annotated[
         bool,
         typer.Option(
-            "--new-tables", help="Continue although the tables of this checkpoint are gone; their quotas are lost."
+            "--new-tables", help="Continue although the tables of this checkpoint are gone. Their quotas are lost."
         ),
     ] = False,
     master: Annotated[
         str,
         typer.Option(
-            help="Spark master, such as spark://host:7077; local[*] takes the cores that this process may use."
+            help="Spark master, such as spark://host:7077. local[*] uses the cores available to this process."
         ),
     ] = "local[*]",
     py_files: Annotated[str, typer.Option(help="Wheel of pid-quota, for workers that do not have it installed.")] = "",
@@ -113,16 +117,16 @@ def stream(
         typer.Option(
             min=0,
             show_default="24 in a new checkpoint",
-            help="Number of state buckets; 0 keeps a state per principal. A checkpoint keeps its number.",
+            help="Number of state buckets; 0 keeps a state per principal. A checkpoint fixes the number.",
         ),
     ] = None,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
     metrics_top: Annotated[
-        int, typer.Option(min=1, help="Principals with their own metrics; all others are summed as 'other'.")
+        int, typer.Option(min=1, help="Principals with their own metrics. All others are added up as 'other'.")
     ] = 100,
 ) -> None:
-    """Run the stream: produce events from Kafka to decisions and metrics in Delta tables."""
+    """Run the stream: read produce events from Kafka, and write decisions and metrics to Delta tables."""
     require_spark()
     from jobs.stream.running import Launch, run_stream
     from streaming.pipeline import StreamOptions
@@ -183,5 +187,5 @@ def require_spark() -> None:
         msg = "the stream needs Spark, which is not installed: pip install 'pid-quota[local]'"
         raise SparkMissingError(msg)
     if not in_databricks():
-        # Without Java, Spark would fail with a stack trace.
+        # Check for Java, because Spark would fail with a stack trace.
         find_java()

@@ -1,4 +1,4 @@
-"""Writes a stream's requests to learn anew to the topic that taps follow (`broker.tap.learning_requests`)."""
+"""Writes requests of a stream that learns anew to the topic that taps follow (`broker.tap.learning_requests`)."""
 
 import logging
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from wire.records import LearningRequest
 from wire.topics import LEARNING_REQUESTS
 
 _TIMEOUT_S = 5.0
-_UNREQUESTED = "can't request of the taps to ask the brokers (%s): this stream learns by waiting. Grant WRITE on %s"
+_UNREQUESTED = "can't ask the taps to query the brokers (%s), so this stream learns by waiting. Grant WRITE on %s"
 
 _log = logging.getLogger(__name__)
 
 
 def write_request(config: Mapping[str, str], stream: str, request: LearningRequest) -> None:
-    """Write a stream's request under its id; log a request that can't be written.
+    """Write a stream's request under the stream's id. If that fails, log a warning.
 
-    The user of `config` needs WRITE on the topic, and CREATE if it is missing.
+    The user of `config` needs WRITE on the topic, and CREATE if the topic is missing.
     """
     reason = _write(config, stream, request)
     if reason:
@@ -28,7 +28,7 @@ def write_request(config: Mapping[str, str], stream: str, request: LearningReque
 
 
 def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> str:
-    """Write a record; return why it failed, or nothing."""
+    """Write a record; return the reason if it failed, else an empty text."""
     errors: list[str] = []
 
     def note(error: KafkaError | None, _: Message) -> None:
@@ -36,11 +36,11 @@ def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> 
             errors.append(error.str())
 
     try:
-        # A record for a missing topic would wait until it times out.
+        # Create a missing topic first, because a record for it would only time out.
         ensure_topic(config, LEARNING_REQUESTS, _TIMEOUT_S)
     except BrokerError as error:
         return str(error)
-    # Not idempotent: a stream has no producer id.
+    # Not idempotent, so that the stream itself uses no producer id.
     settings = {"enable.idempotence": "false", "acks": "all", "log_level": "0"}
     producer = Producer({**config, **settings, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
     producer.produce(LEARNING_REQUESTS, msgspec.json.encode(request), stream.encode(), on_delivery=note)

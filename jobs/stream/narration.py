@@ -1,4 +1,4 @@
-"""What `pid-quota stream` prints while it runs: where it stands, the first decision, and a line a minute."""
+"""Lines that `pid-quota stream` prints while it runs: settings, the first decision, and progress once a minute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S = 60.0
 CATCHING_UP_EVERY_S = 10.0
-"""While a batch leaves records unread."""
+"""Interval of lines while the stream is behind."""
 _ONE_DAY_S = 86_400
 
 
@@ -34,7 +34,7 @@ def print_line(text: str, at_s: float) -> None:
 
 @dataclass
 class _Since:
-    """What happened since the last line."""
+    """Counts since the last line."""
 
     at_s: float
     records: int = 0
@@ -44,7 +44,7 @@ class _Since:
 
 
 class Narrator:
-    """Tells in few lines what a stream does. Thread-safe: Spark reports from its own threads."""
+    """Prints what a stream does, in few lines. Thread-safe, because Spark reports from its own threads."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class Narrator:
         clock_s: Callable[[], float] = time.time,
         say: Callable[[str, float], None] = print_line,
     ) -> None:
-        """Start without a line.
+        """Create a narrator. It prints no line yet.
 
         Args:
             totals: Returns how many principals are active and throttled.
             window_seconds: Window of the quotas.
             clock_s: Wall clock, in seconds since the epoch.
-            say: Called with a line and its time.
+            say: Prints a line, given with its time.
         """
         self._totals, self._window_seconds = totals, window_seconds
         self._clock_s, self._say = clock_s, say
@@ -78,7 +78,7 @@ class Narrator:
         )
 
     def learns_until(self, until_s: float) -> None:
-        """Print until when the stream learns, if it does."""
+        """If the stream learns, print until when."""
         if until_s > self._clock_s():
             until = time_of(_utc(until_s))
             self._tell(f"learning until {until}: until then it charges only PIDs that a tap knows to be new")
@@ -98,13 +98,13 @@ class Narrator:
             self._tell(f"first decision: {_decision(decisions[0])}. See them all: pid-quota decisions --follow")
 
     def use(self, quotas: Quotas) -> None:
-        """Print the quotas in force, if they are others than before."""
+        """Print the quotas in force if they have changed."""
         before, self._quotas = self._quotas, quotas
         if quotas != before:
             self._tell(f"quotas in force: {self._in_force(quotas)}")
 
     def report(self, progress: Progress) -> None:
-        """Count a micro-batch, and print a line if it is time."""
+        """Count a micro-batch, and print a line if one is due."""
         if progress.query != STREAM_QUERY:
             return
         with self._lock:
@@ -116,7 +116,7 @@ class Narrator:
         self._line(progress.records_behind)
 
     def idle(self, query: str) -> None:
-        """Print a line if it is time: nothing was read."""
+        """Print a line if one is due, after a trigger without records."""
         if query == STREAM_QUERY:
             self._line(0)
 
@@ -160,7 +160,7 @@ def _rate(per_s: float) -> str:
 
 
 def _left(before: int, behind: int, elapsed_s: float) -> str:
-    """Return how far a stream that catches up is behind, and for how long.
+    """Return how many records a stream is behind, and the time until it catches up.
 
     Examples:
         >>> _left(200_000, 150_000, 10.0), _left(150_000, 160_000, 10.0)
@@ -173,7 +173,7 @@ def _left(before: int, behind: int, elapsed_s: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration, roughly.
+    """Return an approximate duration.
 
     Examples:
         >>> _duration(30.2), _duration(600), _duration(9000), _duration(400_000)

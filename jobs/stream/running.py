@@ -54,17 +54,17 @@ _FIRST_BATCH_S = 15
 _FIRST_BATCH_POLL_S = 1
 _CLOCK_POLL_S = 5
 _CLOCK_STEP_S = 5.0
-"""Smaller steps back of the wall clock delay one batch by as much, and are ignored."""
+"""Smaller backward steps of the wall clock are ignored: they delay one batch by the size of the step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """Settings of the process of a stream; `StreamOptions` has those of the stream itself.
+    """Settings of a stream's process. `StreamOptions` has the settings of the stream itself.
 
     Attributes:
-        learn_seconds: Length of the learning time if this is the first start; 0 for none.
-        new_tables: Whether a running stream may continue with other tables.
-        metrics_port: None serves no metrics.
+        learn_seconds: Length of the learning time of a first start; 0 for no learning time.
+        new_tables: Whether a stream with a checkpoint may continue with other tables.
+        metrics_port: Port of the metrics; None to serve no metrics.
         java_options: More options of the JVM that this process starts.
     """
 
@@ -107,7 +107,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
 
 
 def prepare_tables(store: TableStore, options: StreamOptions, *, new_tables: bool) -> None:
-    """Create missing tables, unless the checkpoint shows that they existed, and store the stream's settings."""
+    """Create missing tables and store the stream's settings. A stream that has run before needs its own tables."""
     require_same(store, options.checkpoint, new_tables=new_tables)
     store.create()
     config, servers = options.config, options.kafka_options.get("kafka.bootstrap.servers", "")
@@ -123,10 +123,10 @@ def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
 
 
 def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> tuple[int, int]:
-    """Return when the learning time begins and ends: from the oldest record, or from now if there is none.
+    """Return when the learning time begins and ends, from the topic's oldest record, or from now if it has none.
 
-    A stream that resumes where another ended begins now, too. One that reads all records there ever were missed
-    nothing: its begin is 0.
+    For a stream that resumes where another ended, it also begins now. If the topic still has all its records, the
+    stream missed nothing, and the learning time begins at 0.
     """
     if not learn_seconds:
         return 0, 0
@@ -140,7 +140,7 @@ def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int
 
 
 def open_session(tables: str, launch: Launch) -> SparkSession:
-    """Start the session of a stream, or return the one that there is."""
+    """Start the session of a stream, or return the existing session."""
     has_jars = in_databricks() or open_store(tables).needs_session
     return stream_session(
         [] if has_jars else spark_jars(jars_folder()),
@@ -153,7 +153,7 @@ def open_session(tables: str, launch: Launch) -> SparkSession:
 
 def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str], watch: Watch) -> None:
     if not debug_wanted():
-        # py4j logs a trace for each Java error, which it also raises.
+        # py4j logs a stack trace for each Java error, and also raises the error.
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with lock_checkpoint(options.checkpoint):
         spark = open_session(options.tables, launch)
@@ -174,15 +174,15 @@ def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str],
             with jvm_may_be_gone():
                 spark.streams.removeListener(listener)
                 if not in_databricks():
-                    # In Databricks the session is the cluster's: stopping it counts as a crash.
+                    # In Databricks, the session belongs to the cluster, and stopping it counts as a crash.
                     spark.stop()
             await_batches()
 
 
 def _run_steadily(spark: SparkSession, options: StreamOptions, report_topics: Collection[str], watch: Watch) -> None:
-    """Run the queries to their end, again whenever the wall clock goes back.
+    """Run the queries to their end. Restart them whenever the wall clock goes back.
 
-    Spark's trigger waits for a wall clock time: after a step back by an hour it would start no batch for an hour.
+    Spark's trigger waits for a wall clock time. After a backward step of an hour, it would start no batch for an hour.
     """
     while back_s := _run_queries(spark, options, report_topics, watch.narrator):
         print_line(
@@ -193,7 +193,7 @@ def _run_steadily(spark: SparkSession, options: StreamOptions, report_topics: Co
 def _run_queries(
     spark: SparkSession, options: StreamOptions, report_topics: Collection[str], narrator: Narrator
 ) -> float:
-    """Run the queries until one fails, all have read what is available, or the wall clock goes back."""
+    """Run the queries until one fails, all have read the available records, or the wall clock goes back."""
     queries = [start(spark, options)]
     try:
         if identity := stored_identity(options.checkpoint):
@@ -206,7 +206,7 @@ def _run_queries(
             for query in queries:
                 query.awaitTermination()
             return 0.0
-        # No query ends by itself: the first one to end has failed.
+        # No query ends by itself, so the first query that ends has failed.
         return await_step_back(lambda: bool(spark.streams.awaitAnyTermination(_CLOCK_POLL_S)))
     finally:
         with jvm_may_be_gone():
@@ -216,7 +216,7 @@ def _run_queries(
 
 
 def await_step_back(has_ended: Callable[[], bool]) -> float:
-    """Return by how many seconds the wall clock goes back at once; 0 if the queries end first."""
+    """Wait until the wall clock goes back, and return by how many seconds; 0 if the queries end first."""
     ahead_s = time.time() - time.monotonic()
     while not has_ended():
         before_s, ahead_s = ahead_s, time.time() - time.monotonic()
@@ -226,7 +226,7 @@ def await_step_back(has_ended: Callable[[], bool]) -> float:
 
 
 def _let_begin(stream: StreamingQuery) -> None:
-    """Wait some seconds for the stream's first batch, before the reports' plans compete for the cold JVM."""
+    """Wait a few seconds for the stream's first batch, so that the reports don't compete with it for the cold JVM."""
     give_up_at = time.monotonic() + _FIRST_BATCH_S
     while stream.lastProgress is None and time.monotonic() < give_up_at:
         if stream.awaitTermination(_FIRST_BATCH_POLL_S):

@@ -1,7 +1,7 @@
-"""The stream's Prometheus metrics: KIP-936's per principal, and the stream's own health.
+"""The stream's Prometheus metrics: KIP-936's metrics per principal, and the stream's own health.
 
-Names follow Kafka's MBeans: `kafka.server:type=ProducerIds,user=alice` with `rate`, `tokens` and `throttle-time`.
-The top principals have their own series and all others share one, so made-up principals add no series.
+Names follow Kafka's MBeans: `kafka.server:type=ProducerIds,user=alice` with `rate`, `tokens` and `throttle-time`. The
+top principals have their own series. All others share one, so made-up principals add no series.
 """
 
 import threading
@@ -26,12 +26,12 @@ OTHER = "other"
 """Label of all principals without their own series."""
 STREAM_QUERY = "pid-quota"
 SILENT_S = 300
-"""Longest silence of a stream that is ready; the alert `PidQuotaStreamSilent` has the same."""
+"""Maximum time without a micro-batch for a ready stream. The alert `PidQuotaStreamSilent` uses the same value."""
 MAX_LABEL_CHARS = 200
 
 
 class _Row(msgspec.Struct):
-    """The used fields of the operator's rows of `producer_id_metrics`."""
+    """The fields of the operator's `producer_id_metrics` rows that the metrics need."""
 
     principal: str
     broker_id: int | None
@@ -49,7 +49,7 @@ class _Row(msgspec.Struct):
 
 
 class _Decision(msgspec.Struct):
-    """The used fields of the operator's rows of `throttle_decisions`."""
+    """The fields of the operator's `throttle_decisions` rows that the metrics need."""
 
     principal: str
     broker_id: int | None
@@ -60,7 +60,7 @@ class _Decision(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Totals:
-    """How many principals were active in the last quota window, and how many are throttled now."""
+    """The number of principals active in the last quota window, and the number throttled now."""
 
     principals: int
     throttled: int
@@ -75,7 +75,7 @@ def _sum(one: float | None, other: float | None) -> float | None:
 
 
 _Values = dict[str, float | None]
-"""The values of one label, of one or several principals, by metric."""
+"""The values of one series by metric. A series is one principal, or all others together."""
 _RATE, _TOKENS = "kafka_server_producerids_rate", "kafka_server_producerids_tokens"
 _AVERAGE_MS, _THROTTLE_S = "kafka_server_producerids_throttle_time_avg_ms", "pid_quota_throttle_time_seconds"
 _NEW, _QUOTA, _BURST = "pid_quota_window_pids", "pid_quota_limit_pids", "pid_quota_burst_pids"
@@ -83,22 +83,22 @@ _ACTIVE, _THROTTLES = "pid_quota_active_pids", "pid_quota_throttles_in_force"
 _OF_A_USER: dict[str, tuple[Callable[[float | None, float | None], float | None], str]] = {
     _RATE: (
         _sum,
-        "Kafka's sampled rate: new producer ids of a user per quota window, a mean over ten to eleven windows. "
+        "Kafka's sampled rate: new producer ids of a user per quota window, averaged over 10 to 11 windows. "
         "pid_quota_window_pids is the number in the last window.",
     ),
-    _TOKENS: (_sum, "New producer ids that a user has left; below 0 when exhausted."),
+    _TOKENS: (_sum, "Tokens of a user: new producer ids that still fit; below 0 when exhausted."),
     _AVERAGE_MS: (
         _longest,
-        f"Mean throttle time of a user over the throttled ticks of the last window; the longest one for {OTHER}.",
+        f"Mean throttle time of a user over the throttled ticks of the last window; the maximum for {OTHER}.",
     ),
-    _THROTTLE_S: (_longest, f"Seconds until a user has tokens again; the longest for {OTHER}."),
-    _NEW: (_sum, "New producer ids of a user in the last quota window, also refused ones."),
+    _THROTTLE_S: (_longest, f"Seconds until a user has tokens again; the maximum for {OTHER}."),
+    _NEW: (_sum, "New producer ids of a user in the last quota window, including refused ones."),
     _QUOTA: (_sum, "Quota of a user, in new producer ids per window."),
     _BURST: (_sum, "Tokens of a user's full bucket: new producer ids at once."),
     _ACTIVE: (_sum, "Producer ids of a user that are remembered."),
     _THROTTLES: (_sum, "Throttle decisions against a user that are in force."),
 }
-"""Metrics of a principal: how the values of several principals add up, and the help."""
+"""Metrics of a principal: the function that combines values of several principals, and the help text."""
 _OF_ALL_ROWS: tuple[tuple[str, str, Callable[[_Row], int]], ...] = (
     ("pid_quota_principals", "Principals with a row of metrics in the last quota window.", lambda _: 1),
     (
@@ -123,7 +123,7 @@ _OF_A_QUERY = (
     ("pid_quota_stream_batch_seconds", "Seconds that a query's last micro-batch took.", "batch_seconds"),
     (
         "pid_quota_stream_records_behind",
-        "Records in a query's topic that were not read yet when the last micro-batch began.",
+        "Unread records in a query's topic when the last micro-batch began.",
         "records_behind",
     ),
     (
@@ -133,9 +133,9 @@ _OF_A_QUERY = (
     ),
     ("pid_quota_state_bytes", "Bytes of memory of Spark's state store of a query.", "state_bytes"),
 )
-"""Gauges of a query: the attribute of `Progress`."""
+"""Gauges of a query: name, help text, and attribute of `Progress`."""
 _BATCH_BOUNDS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
-"""An idle stream's batch takes half a second; a trigger seldom waits for minutes."""
+"""Histogram bounds in seconds. An idle stream's batch takes half a second, and a trigger is seldom minutes long."""
 _Key = tuple[str, int | None]
 _Labels = tuple[str, str]
 _Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
@@ -152,7 +152,7 @@ class StreamMetrics(Collector):
         self._lock = threading.Lock()
         self._rows: dict[_Key, _Row] = {}
         self._throttles: dict[_Key, _Decision] = {}
-        # Prometheus misses the first increase of a counter that starts at 1.
+        # Start at 0, because Prometheus misses the first increase of a counter that starts at 1.
         self._decisions: Counter[str] = Counter(THROTTLE=0, RELEASE=0)
         self._records: Counter[str] = Counter()
         self._progress: dict[str, Progress] = {}
@@ -184,7 +184,7 @@ class StreamMetrics(Collector):
             self._forget()
 
     def restore(self, decisions: Iterable[Mapping[str, object]]) -> None:
-        """Record decisions of an earlier run of the stream; they are not counted."""
+        """Record decisions of an earlier run of the stream, without counting them."""
         with self._lock:
             self._record(msgspec.convert(list(decisions), list[_Decision]))
             self._forget()
@@ -204,7 +204,7 @@ class StreamMetrics(Collector):
             self._heard_ms[progress.query] = self._clock_ms()
 
     def idle(self, query: str) -> None:
-        """Record that a query is alive and idle."""
+        """Record that a query runs but has nothing to read."""
         with self._lock:
             self._heard_ms[query] = self._clock_ms()
             known = self._progress.get(query)
@@ -212,7 +212,7 @@ class StreamMetrics(Collector):
                 self._progress[query] = replace(known, records_behind=0)
 
     def unready(self) -> str:
-        """Return why the stream is not ready: no micro-batch ended, or none lately; empty if it is."""
+        """Return why the stream is not ready (no micro-batch has ended lately); empty if it is ready."""
         with self._lock:
             heard_ms = self._heard_ms.get(STREAM_QUERY)
         if heard_ms is None:
@@ -235,7 +235,7 @@ class StreamMetrics(Collector):
             self._throttles[decision.principal, decision.broker_id] = decision
 
     def _forget(self) -> None:
-        """Evict principals silent for a window, and throttles that ended."""
+        """Drop principals without rows for a window, and ended throttles."""
         now_ms = self._clock_ms()
         oldest_ms = now_ms - self._config.window_ms
         self._rows = {key: row for key, row in self._rows.items() if row.as_of > oldest_ms}
@@ -266,7 +266,7 @@ class StreamMetrics(Collector):
         return shown
 
     def _values(self, key: _Key, now_ms: int) -> _Values:
-        """Return a principal's values as of now: a silent one writes no row, but its tokens refill."""
+        """Return a principal's values as of now. Its tokens refill although it writes no row without events."""
         values = dict.fromkeys(_OF_A_USER) | dict.fromkeys((_RATE, _THROTTLE_S, _NEW, _ACTIVE), 0)
         values[_THROTTLES] = int(key in self._throttles)
         row = self._rows.get(key)
@@ -286,7 +286,7 @@ class StreamMetrics(Collector):
             yield GaugeMetricFamily(name, text, sum(map(value, rows)))
         decisions = CounterMetricFamily("pid_quota_decisions", "Throttle decisions, by action.", labels=["action"])
         yield _filled(decisions, self._decisions)
-        text = "Records of the topic of events that were no event."
+        text = "Records of the topic of events that are not valid events."
         yield CounterMetricFamily("pid_quota_quarantined_records", text, self._quarantined)
         text = "Seconds that the stream's last micro-batch took to write the tables."
         yield GaugeMetricFamily("pid_quota_commit_seconds", text, self._commit_seconds)
@@ -306,9 +306,9 @@ class StreamMetrics(Collector):
 
 
 def label_of(principal: str) -> str:
-    r"""Return a principal's label: of a user the bare name, as in Kafka's MBeans.
+    r"""Return a principal's label. For a user, this is the bare name, as in Kafka's MBeans.
 
-    Names come from strangers: they are truncated, and invalid Unicode is replaced.
+    Clients choose names, so they are truncated and invalid Unicode is replaced.
 
 
     Examples:
@@ -321,7 +321,7 @@ def label_of(principal: str) -> str:
 
 
 def _principal_families(series: Mapping[_Labels, _Values]) -> Iterator[Metric]:
-    # In scope `broker` a principal has a budget on each.
+    # In scope `broker`, a principal has a budget on each broker.
     names = ["user", "broker"] if any(broker for _, broker in series) else ["user"]
     for name, (_, text) in _OF_A_USER.items():
         family = GaugeMetricFamily(name, text, labels=names)

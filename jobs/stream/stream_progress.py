@@ -1,4 +1,4 @@
-"""Progress of a stream: committed offsets against the topic's."""
+"""Progress of a stream: its committed offsets and the topic's offsets."""
 
 from collections.abc import Mapping
 from pathlib import Path

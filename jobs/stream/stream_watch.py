@@ -1,4 +1,4 @@
-"""What watches a running stream: its metrics and what it prints."""
+"""Connects a running stream to its metrics and its narrator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = ("principal", "broker_id", "action", "decided_at", "throttled_until")
 
 @dataclass(frozen=True)
 class Watch:
-    """Passes what a stream does to its metrics and its narrator."""
+    """Passes batches and progress of a stream to its metrics and its narrator."""
 
     metrics: StreamMetrics
     narrator: Narrator
@@ -42,10 +42,10 @@ class Watch:
         self.narrator.idle(query)
 
     def restore(self, store: TableStore, now: datetime) -> None:
-        """Take over the throttles that an earlier run of the stream decided.
+        """Add the throttles of an earlier run of the stream to the metrics.
 
         Raises:
-            TableError: If they can't be read.
+            TableError: If the throttles can't be read.
         """
         since = now - _LONGEST_THROTTLE
         recent = RowFilter("throttled_until > :since", {"since": since}, _COLUMNS, ("throttled_until", since))

@@ -1,4 +1,4 @@
-"""`pid-quota tables`: creates and describes the tables, and tries the rights that the jobs need in a workspace."""
+"""`pid-quota tables`: creates and describes the tables, and tests the rights that the jobs need in a workspace."""
 
 from dataclasses import astuple
 from pathlib import Path
@@ -32,7 +32,7 @@ _COLUMNS = ("column", "type", "nullable", "comment")
 def create(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
     """Create missing tables and, in a catalog, their views."""
     wanted = form(as_json=as_json, as_csv=as_csv)
-    with open_store(tables) as store, progress_bar("making the tables"):
+    with open_store(tables) as store, progress_bar("creating the tables"):
         done = store.create()
         store.create_views()
     words = {name: "created" if is_new else "unchanged" for name, is_new in done.items()}
@@ -52,7 +52,7 @@ def metric_views(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvO
 def describe(
     tables: TablesOption,
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="A table whose columns to show.", show_default=False)
+        str, typer.Argument(metavar="[NAME]", help="Show the columns of this table.", show_default=False)
     ] = "",
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
@@ -67,7 +67,7 @@ def describe(
         there = store.existing()
         found = [(store.facts(spec), store.columns(spec)) for spec in specs if spec.name in there]
     if not found:
-        msg = f"there are no tables in {tables}. Check --tables; `pid-quota tables create` makes them"
+        msg = f"there are no tables in {tables}. Check --tables; `pid-quota tables create` creates them"
         raise TableNotFoundError(msg)
     about = Answer(_FACTS, tuple(astuple(facts) for facts, _ in found))
     if not name:
@@ -96,7 +96,7 @@ def check(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Try each right that the jobs need in a catalog, and say what grants the missing ones."""
+    """Test each right that the jobs need in a catalog, and show the statements that grant missing rights."""
     wanted = form(as_json=as_json, as_csv=as_csv)
     with open_store(tables) as store:
         rights = store.rights()
@@ -110,7 +110,7 @@ def check(
     show(Answer(("right", "ok", "error", "remedy"), tuple(found)), wanted)
     missing = sum(not is_ok for _, is_ok, _, _ in found)
     if missing:
-        msg = f"{missing} of {len(found)} rights are missing. WHO is whom the job runs as"
+        msg = f"{missing} of {len(found)} rights are missing. WHO is the identity that runs the job"
         raise JobError(msg)
 
 

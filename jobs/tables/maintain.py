@@ -1,4 +1,4 @@
-"""`pid-quota maintain`: expires rows, compacts and vacuums the tables, beside a running stream."""
+"""`pid-quota maintain`: deletes expired rows, compacts and vacuums the tables, while a stream may run."""
 
 from contextlib import nullcontext
 from datetime import datetime, timezone
@@ -37,13 +37,17 @@ def maintain(
     tables: TablesOption,
     retention: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE=DAYS", help="Days to keep a table's rows; 0 keeps them for ever. Repeatable."),
+        typer.Option(metavar="TABLE=DAYS", help="Days to keep a table's rows; 0 keeps them forever. Repeatable."),
     ] = None,
     vacuum_hours: Annotated[
-        int, typer.Option(min=0, help="Hours to keep the files of older versions, for their readers.")
+        int, typer.Option(min=0, help="Hours to keep files of older versions, for readers that still use them.")
     ] = 168,
     allow_short_vacuum: Annotated[
-        bool, typer.Option("--allow-short-vacuum", help="Allow --vacuum-hours 0: only when nothing reads or writes.")
+        bool,
+        typer.Option(
+            "--allow-short-vacuum",
+            help="Allow a short --vacuum-hours. Use it only when nothing reads or writes the tables.",
+        ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
     as_json: JsonOption = False,
@@ -58,7 +62,7 @@ def maintain(
         raise typer.BadParameter(msg)
     plan = UpkeepPlan(days_to_keep(retention or ()), vacuum_hours, dry_run)
     wanted = form(as_json=as_json, as_csv=as_csv)
-    with open_store(tables) as store, progress_bar("keeping up the tables") as report:
+    with open_store(tables) as store, progress_bar("maintaining the tables") as report:
         done, failed = _keep_up(store, plan, report)
     show(Answer(_COLUMNS, tuple(map(_row, done))), wanted, {"bytes_before": size, "bytes": size})
     if failed:
@@ -66,13 +70,13 @@ def maintain(
 
 
 def _keep_up(store: TableStore, plan: UpkeepPlan, report: ProgressReport) -> tuple[list[Upkeep], list[str]]:
-    """Keep up all tables, also after one has failed."""
+    """Maintain all tables, even if one fails."""
     now = datetime.now(timezone.utc)
     done, failed = [], []
     with nullcontext() if plan.dry_run else store.alone():
         there = store.existing()
         if not there:
-            msg = f"there are no tables in {store.tables}. Check --tables; `pid-quota tables create` makes them"
+            msg = f"there are no tables in {store.tables}. Check --tables; `pid-quota tables create` creates them"
             raise TableNotFoundError(msg)
         for number, name in enumerate(there):
             report(number, len(there))

@@ -1,4 +1,4 @@
-"""`pid-quota tap load-class` and `unload-class`: load the class that the tap reads into running brokers."""
+"""`pid-quota tap load-class` and `unload-class`: load and unload the class whose lines the tap reads, in brokers."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +27,7 @@ def load_class(
 ) -> None:
     """Load the class into running brokers without a restart: add it to their metric.reporters.
 
-    The jar must have been on their class path when they started (docs/broker.md).
+    The jar must have been on the brokers' class path when they started (docs/broker.md).
     """
     _switch(bootstrap_servers, kafka_config, broker_ids, as_json, on=True)
 
@@ -38,7 +38,7 @@ def unload_class(
     broker_ids: _IdsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Unload the class from running brokers: taps receive no more lines from them."""
+    """Unload the class from running brokers, so that taps get no more lines from them."""
     _switch(bootstrap_servers, kafka_config, broker_ids, as_json, on=False)
 
 

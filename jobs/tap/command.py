@@ -1,4 +1,4 @@
-"""`pid-quota tap`: turns the lines of a broker's class into produce events until it is stopped."""
+"""`pid-quota tap`: turns the lines of a broker's class into produce events until you stop it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -39,14 +39,14 @@ app.command("poll")(poll_producers)
 def tap(
     context: typer.Context,
     log_file: Annotated[
-        Path | None, typer.Option(help="File that the class in the broker writes; it may appear later.")
+        Path | None, typer.Option(help="File that the class in the broker writes. It may appear later.")
     ] = None,
     from_topic: Annotated[
         str | None, typer.Option(help="Topic of a log shipper to read the lines from, instead of a file.")
     ] = None,
     broker_id: Annotated[
         int | None,
-        typer.Option(min=0, help="Node id of the broker that writes the file; lines of a topic contain it."),
+        typer.Option(min=0, help="Node id of the broker that writes the file. Lines of a topic contain it."),
     ] = None,
     bootstrap_servers: Annotated[str | None, typer.Option(*SERVERS, help="Brokers, as host:port,host:port.")] = None,
     topic: TopicOption = PRODUCE_EVENTS,
@@ -64,12 +64,15 @@ def tap(
     learn_seconds: Annotated[
         float,
         typer.Option(
-            min=0, help="Mark events as learning (uncharged) for so long after the start: the stream's window."
+            min=0,
+            help="Time after the start in which events are marked as learning (uncharged). Use the stream's window.",
         ),
     ] = 3600.0,
     no_asking: Annotated[
         bool,
-        typer.Option("--no-asking", help="Learn by waiting, instead of asking the brokers which ids they hold."),
+        typer.Option(
+            "--no-asking", help="Learn by waiting, instead of asking the brokers which producer ids they hold."
+        ),
     ] = False,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
@@ -118,10 +121,10 @@ def _warn(text: str) -> None:
 
 
 def missing_rights(settings: Mapping[str, str], topic: str, from_topic: str | None) -> list[str]:
-    """Return a warning for each right that the tap can run without.
+    """Return a warning for each missing right that the tap can run without.
 
     Raises:
-        RequestNotAllowedError: If the tap may not write.
+        RequestNotAllowedError: If the tap has no right to write.
     """
     rights = rights_of(Role.TAP, {PRODUCE_EVENTS: topic, BROKER_LOGS: from_topic})
     missing = OwnRights(settings).missing(rights)

@@ -1,4 +1,4 @@
-"""`pid-quota tap poll`: polls brokers for the producer ids they hold, where their logs can't be read."""
+"""`pid-quota tap poll`: polls brokers for the producer ids that they hold, if you can't read their logs."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -25,28 +25,32 @@ _REASONS = {
     OwnerReason.NOBODY: "nobody may write",
     OwnerReason.UNREADABLE: "no right to describe ACLs (DESCRIBE on the cluster)",
 }
-_SUPER_USERS = "owners by ACLs: writes of super users count for other principals, since ACLs don't show super users"
+_SUPER_USERS = (
+    "owners by ACLs: super users' writes are attributed to other principals, since ACLs don't show super users"
+)
 
 
 def poll_producers(
     bootstrap_servers: BootstrapServers,
     seconds: Annotated[float, typer.Option("--poll-producers", min=1, help="Pause between rounds.")],
     owners: Annotated[
-        Path | None, typer.Option(help="YAML or CSV of topic or transactional.id patterns to principals.")
+        Path | None,
+        typer.Option(help="YAML or CSV file that maps patterns of topics or transactional.ids to principals."),
     ] = None,
     owners_from_acls: Annotated[
         bool,
         typer.Option(
-            "--owners-from-acls", help="The only principal that ACLs allow to write a topic owns its producer ids."
+            "--owners-from-acls",
+            help="If ACLs allow only one principal to write a topic, it owns the topic's producer ids.",
         ),
     ] = False,
     topic: TopicOption = PRODUCE_EVENTS,
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Count the producer ids of all partitions in rounds; make produce events of those with a known owner.
+    """Count the producer ids of all partitions in rounds, and write produce events for those with a known owner.
 
-    Owners are the entries of --owners, then those of --owners-from-acls; without both it only counts.
+    Owners come from --owners, then from --owners-from-acls. Without both, the command only counts.
     """
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     patterns = None if owners is None else OwnerPatterns.load(owners)
@@ -88,7 +92,7 @@ def _show_placement(placement: PollPlacement, as_json: bool) -> None:
     for each in placement.unattributed:
         more = [plural(each.more_topics, "more topic")] if each.more_topics else []
         examples = ", ".join([*map(_example, each.topics), *more])
-        output().print(printable(f"  {each.producer_ids} without: {_REASONS[each.reason]}: {examples}"))
+        output().print(printable(f"  {each.producer_ids} without an owner, {_REASONS[each.reason]}: {examples}"))
 
 
 def _example(topic: UnattributedTopic) -> str:

@@ -1,4 +1,4 @@
-"""The screens of `pid-quota top`: a list of principals, and one of them in detail."""
+"""The screens of `pid-quota top`: a list of principals, and one principal in detail."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -19,17 +19,17 @@ from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
 
 _DIAGNOSES_EVERY = 15
-"""Refreshes per diagnosis, which reads a day of requests."""
+"""Number of refreshes per diagnosis, because a diagnosis reads a day of requests."""
 
 
 class PrincipalList(DataTable[Text]):
-    """The list, with a key binding for the footer."""
+    """The list of principals, with a key binding for the footer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "details")]
 
 
 class TopApp(App[None]):
-    """The list of principals; a worker thread reads the tables, to stay responsive."""
+    """The application. A worker thread reads the tables, so that the screen stays responsive."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -42,7 +42,7 @@ class TopApp(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
-        # Without this binding Textual would only show a hint, and an input field would copy its text.
+        # Without this binding, Textual would only show a hint, and an input field would copy its text.
         Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("s", "sort", "sort"),
         Binding("slash", "filter", "filter"),
@@ -127,7 +127,7 @@ class TopApp(App[None]):
         table.ordered_columns[0].width = max(COLUMNS[0].width + 1, table.size.width - others)
         table.clear()
         for row in self._shown:
-            # A name that is longer than its column takes another line.
+            # A name that is longer than its column takes a second line.
             is_long = len(row.name) > table.ordered_columns[0].width - 1
             table.add_row(*cells(row), height=None if is_long else 1)
         names = [row.name for row in self._shown]

@@ -1,4 +1,4 @@
-"""`pid-quota top`: shows the principals live in a terminal, from the tables alone, without a JVM."""
+"""`pid-quota top`: shows the principals live in a terminal. It reads only the tables, without a JVM."""
 
 import sys
 from datetime import datetime, timezone
@@ -22,14 +22,14 @@ Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
 def top(
     tables: TablesOption,
     once: Annotated[
-        bool, typer.Option("--once", help="Print the principals once and exit; the default without a terminal.")
+        bool, typer.Option("--once", help="Print the principals once and exit. This is the default without a terminal.")
     ] = False,
-    sort: Annotated[Sort, typer.Option(help="Sort order; used: throttled first, then nearest to the quota.")] = (
+    sort: Annotated[Sort, typer.Option(help="Sort order. used: throttled first, then nearest to the quota.")] = (
         "used"
     ),
     text: Annotated[str, typer.Option("--filter", help="Show only principals whose name contains this text.")] = "",
     principal: Annotated[str | None, typer.Option(help="Show this principal in detail, such as User:mallory.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most principals to show.")] = 1000,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of principals to show.")] = 1000,
     seconds: Annotated[float, typer.Option(min=0.2, help="Interval between reads of the tables.")] = 2.0,
     stale_seconds: StaleSeconds = STALE_AFTER_S,
     as_json: JsonOption = False,
@@ -43,7 +43,7 @@ def top(
         return
     from jobs.top.app import TopApp
 
-    # Fail with one line, before the screen opens, if the tables can't be read.
+    # If the tables can't be read, fail with one line before the screen opens.
     read_rows(tables, _now())
     TopApp(
         tables,

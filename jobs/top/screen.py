@@ -1,4 +1,4 @@
-"""Renders `pid-quota top` within 80 columns; names are stripped of control characters."""
+"""Renders `pid-quota top` within 80 columns. It removes control characters from names."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -36,7 +36,7 @@ COLUMNS = (
     Column("active", 6, is_right=True),
     Column("why", 9),
 )
-"""80 characters, with a space after each."""
+"""The columns, which take 80 characters with a space after each."""
 
 _BAR = 8
 _SPARK = " ▁▂▃▄▅▆▇█"
@@ -75,7 +75,7 @@ def plain_cells(row: TopRow) -> tuple[Text, ...]:
 
 
 def why(row: TopRow) -> str:
-    """Return a principal's state or diagnosis in a word."""
+    """Return a principal's state or diagnosis in a word or two."""
     if row.saturated:
         return "saturated"
     if row.phase == "learning":
@@ -84,7 +84,7 @@ def why(row: TopRow) -> str:
 
 
 def bar(share: float) -> Text:
-    """Return a usage bar; an arrow marks more than 100 %.
+    """Return a usage bar. An arrow marks more than 100 %.
 
     Examples:
         >>> bar(0.5).plain, bar(3).plain
@@ -98,7 +98,7 @@ def bar(share: float) -> Text:
 
 
 def number(value: float) -> str:
-    """Return a number in five characters or less, six below zero.
+    """Return a number in at most five characters, or six if it is negative.
 
     Examples:
         >>> number(1234), number(-0.5), number(12_345), number(1e9), number(999_999), number(3.0)
@@ -131,7 +131,7 @@ def rows_table(rows: Sequence[TopRow]) -> TextTable:
 
 
 def warning_text(freshness: Freshness) -> Text:
-    """Return the warning about a silent stream, in two lines; empty if it is not."""
+    """Return the warning about stale tables in two lines; empty if they are not stale."""
     warning = freshness.warning()
     return Text(f"{warning}\n{freshness.advice}" if warning else "")
 
@@ -140,9 +140,9 @@ def summary(rows: Sequence[TopRow], freshness: Freshness) -> str:
     """Return totals in one line."""
     now = freshness.now
     if freshness.is_stale:
-        # Missing rows are not zeros.
+        # Without rows, the numbers are unknown, not zero.
         return (
-            f"{now:%H:%M:%S} UTC  {len(rows):,} principals as of {freshness.since}; who is throttled now is not known"
+            f"{now:%H:%M:%S} UTC  {len(rows):,} principals as of {freshness.since}; it is unknown who is throttled now"
         )
     throttled = sum(row.throttled_until is not None for row in rows)
     new, refused = sum(row.new_pids for row in rows), sum(row.refused_pids for row in rows)
@@ -203,7 +203,7 @@ def _leases(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         left = f", {row['seconds_left']:.0f} s left" if row["in_force_now"] else ""
         entity = row["entity_ip"] or row["entity_user"]
         client = f" client {row['entity_client_id']}" if row["entity_client_id"] else ""
-        # The value of a hold is its end, which `left` shows.
+        # A hold's value is its end, which `left` shows.
         quota = "hold" if row["lever"] == "hold" else f"{row['lever']} {row['new_value']}"
         yield f"  {row['recorded_at']:%H:%M:%S} {row['state']}: {entity}{client} {quota}{left}"
 

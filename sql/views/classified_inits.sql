@@ -1,6 +1,6 @@
--- Each answer to INIT_PRODUCER_ID once, with its outcome (KIP-360).
--- An epoch bump and its retry get the same answer: a retry is an identical request with an identical answer before it.
--- `is_new_pid`: the answer allocated a producer id, and not only an epoch.
+-- The answers to INIT_PRODUCER_ID, each once, with their outcomes (KIP-360). A retried request gets the same answer as
+-- the first one. So a row with the same request and answer as an earlier row is a retry. `is_new_pid` is true if the
+-- answer allocated a producer id, and not only an epoch.
 SELECT
     answered_at,
     broker_id,
@@ -80,7 +80,7 @@ FROM (
                 ) AS copy
             FROM producer_inits
         )
-        -- A row that a tap sent again after a crash counts only if the first one is missing.
+        -- A row that a tap wrote again after a crash counts only if the first row is missing.
         WHERE copy = 1 OR NOT repeated
     )
 )

@@ -1,7 +1,7 @@
--- The latest decision on each principal, and whether it is in force: it ends at throttled_until, with or without a
--- RELEASE row. `tokens_now` is extrapolated from the newest metrics row, as in quota_headroom: tokens may have been
--- refilled and spent since the decision. A row without a
--- burst has one of its quota. `settings` is one row: now, window_ms.
+-- The latest decision on each principal, and whether it is in force. A throttle ends at throttled_until, with or
+-- without a RELEASE row. `tokens_now` is extrapolated from the newest metrics row, as in quota_headroom, because tokens
+-- may have been refilled and spent since the decision. If a row has no burst, its quota is the burst. `settings` is one
+-- row with now and window_ms.
 SELECT
     decisions.principal,
     decisions.broker_id,
@@ -20,7 +20,7 @@ SELECT
     decisions.throttle_time_ms,
     decisions.tokens,
     CASE
-        -- A row is as of the start of a tick: one of the decision's own batch includes the decision.
+        -- A row is as of the start of a tick. A row of the decision's own batch includes the decision.
         WHEN metrics.as_of >= decisions.decided_at OR metrics.batch_id >= decisions.batch_id
             THEN
                 least(

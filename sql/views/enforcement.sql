@@ -1,4 +1,4 @@
--- The leases of the enforcer, newest first: which lever it used on whom, and whether that is still in force.
+-- The leases of the enforcer, newest first: the lever, the principal, and whether the lease is in force.
 SELECT
     lease_id,
     principal,
@@ -23,7 +23,7 @@ SELECT
     reason
 FROM (
     SELECT *, row_number() OVER (
-        -- Rows of earlier versions have no revision.
+        -- Rows that earlier versions wrote have no revision.
         PARTITION BY lease_id ORDER BY lease_revision DESC, recorded_at DESC, sequence DESC
     ) AS newest
     FROM enforcement_actions

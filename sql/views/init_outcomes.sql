@@ -1,4 +1,4 @@
--- Outcomes of the last 24 hours' requests for producer ids, by client: how many, and from how many addresses.
+-- Outcomes of the last 24 hours' requests for producer ids, by client, with the numbers of requests and addresses.
 SELECT
     principal,
     client_id,

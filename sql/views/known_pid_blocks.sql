@@ -1,5 +1,5 @@
--- Each block of producer ids once: a tap that crashed, or has lost its position, sends blocks again. Rows without a block
--- are errors, of an earlier version.
+-- The blocks of producer ids, each once: a tap that crashed or lost its position may write a block twice. Rows without
+-- a block are errors that an earlier version wrote.
 SELECT
     broker_id,
     broker_epoch,

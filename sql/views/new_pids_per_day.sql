@@ -1,8 +1,8 @@
--- How many new producer ids each principal made in the last 24 hours. An id that is refused again within a window counts
--- once; one that is retried at longer intervals counts in each window in which it is refused, since no table holds ids.
--- `refused_pids_at_least` and `refused_pids_at_most` bound the number. Across windows it is an estimate, from how many refused ids are retried within a
--- window: if all are (`refusals` equals `refusals_at_most`), only the largest window counts; if none is (`refusals`
--- equals `refused_pids`), all windows are added up; in between, in proportion.
+-- How many new producer ids each principal made in the last 24 hours. An id that is refused several times within a
+-- window counts once. No table has the ids themselves, so across windows `refused_pids` is an estimate, between
+-- `refused_pids_at_least` and `refused_pids_at_most`. It depends on how many refused ids are retried within a window.
+-- If all are retried (`refusals` equals `refusals_at_most`), only the largest window counts. If none is retried
+-- (`refusals` equals `refused_pids`), it is the sum of all windows. In between, it is interpolated.
 SELECT
     principal,
     admitted_pids,

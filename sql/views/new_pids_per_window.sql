@@ -1,8 +1,7 @@
 -- How many new producer ids each principal made in each window of the quota (an hour, by default): the input of
--- suggest-quotas. Refused clients retry, so an id counts once, however often it was refused. `refused_pids` are
--- distinct in the window; `refusals` counts an id once per metrics interval that refused it, and is `refusals_at_most`
--- if every id is retried in every interval. `late_admitted_pids` estimates the ids admitted after a refusal. In a
--- window with `learning` nothing counts as new.
+-- suggest-quotas. Refused clients retry, so `refused_pids` counts an id once per window. `refusals` counts an id once
+-- per metrics interval that refused it, and equals `refusals_at_most` if every id is retried in every interval.
+-- `late_admitted_pids` estimates the ids admitted after a refusal. In a window with `learning`, no id counts as new.
 SELECT
     principal,
     window_number,
@@ -20,7 +19,7 @@ SELECT
     max(learning) > 0 AS learning
 FROM (
     SELECT *,
-        -- An id that is admitted in the end stops being refused: after half of the time, on average.
+        -- An id that is finally admitted was refused for half of the time, on average.
         refused_pids * refusing_intervals
         - least(late_admitted_pids, refused_pids) * (refusing_intervals - 1) / 2.0 AS refusals_at_most
     FROM (
@@ -33,7 +32,7 @@ FROM (
             sum(CASE WHEN refused_before > 0 THEN admitted_pids ELSE 0 END) AS late_admitted_pids,
             sum(refused_pids) AS refusals,
             count(DISTINCT CASE WHEN refused_pids > 0 THEN window_end END) AS refusing_intervals,
-            -- The last row covers the admitted and the distinct refused ids since the window began, or longer.
+            -- The last row counts the admitted and the distinct refused ids since the window began, or since earlier.
             least(
                 sum(refused_pids),
                 greatest(max(refused_pids), max_by(new_pids_window, window_end) - sum(admitted_pids))

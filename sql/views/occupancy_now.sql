@@ -1,5 +1,5 @@
--- What each broker held of producers at the last sweep (KIP-854), largest first. An entry is one producer id on one
--- partition; followers hold the entries of what they replicate, so held_pids determines the memory.
+-- The producer entries that each broker held at the last sweep (KIP-854), largest first. An entry is one producer id in
+-- one partition. Followers also hold the entries of their replicas, so held_pids determines the memory.
 SELECT
     occupancy.broker_id,
     occupancy.topic,

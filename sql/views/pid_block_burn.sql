@@ -1,5 +1,5 @@
--- How fast each broker uses up blocks of producer ids (KIP-730). The rate covers the last 24 hours, or the time since the
--- first known block, but at least an hour.
+-- How fast each broker uses up blocks of producer ids (KIP-730). The rate is that of the last 24 hours, or of the
+-- time since the first known block if that is shorter, but of at least an hour.
 SELECT
     blocks.broker_id,
     count(*) AS blocks,

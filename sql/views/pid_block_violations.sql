@@ -1,6 +1,6 @@
 -- Blocks of producer ids that break a promise of KIP-730: any row is an alert. `other` is what the block contradicts:
--- the end of the blocks before it, or a newer epoch of its broker.
--- Controllers change and their clocks differ, so order counts only beyond 10 seconds; an overlap always counts.
+-- the end of the blocks before it, or a newer epoch of its broker. Controllers change and their clocks differ, so
+-- blocks less than 10 seconds apart have no order. An overlap always counts.
 SELECT
     CASE
         WHEN end_of_lower > first_producer_id THEN 'no overlap'

@@ -1,5 +1,5 @@
 -- Who makes the cluster's new producer ids: each principal's share in the last 24 hours, which is how long brokers keep
--- a producer id. Refused ids count once each per window: without enforcement, brokers keep them, too.
+-- a producer id. Each refused id counts once per window, because without enforcement brokers keep it, too.
 SELECT
     counts.principal,
     counts.new_pids,

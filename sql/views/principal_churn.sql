@@ -1,7 +1,7 @@
--- Evidence of the last 24 hours why each client keeps asking for producer ids, and whether its principal was throttled.
--- `pid-quota why` diagnoses it (docs/kip-360.md): it also asks the brokers how long each id was in use, which no table
--- holds. `client` is that of the view recent_inits. A life is the time until the next new producer id of the same client
--- and address.
+-- Evidence from the last 24 hours of why each client asks for producer ids, and whether its principal was throttled.
+-- `pid-quota why` makes a diagnosis of it (docs/kip-360.md), and also asks the brokers how long each id was in use,
+-- which no table has. `client` is the one of the view recent_inits. A life is the time until the next new producer id
+-- of the same client and address.
 SELECT
     churn.principal,
     churn.client,
@@ -54,7 +54,7 @@ FROM (
         count(CASE WHEN nth_of_id = 1 AND at_ms > first_new_ms + 30000 THEN 1 END) AS counted_ids,
         CAST(coalesce(max(new_at_ms) - min(new_at_ms), 0) / 1000.0 AS DOUBLE) AS span_seconds,
         CAST(coalesce(max(now_ms) - max(new_at_ms), 86400000) / 1000.0 AS DOUBLE) AS silent_seconds,
-        -- Groups of new ids with a pause of 45 seconds between them.
+        -- Groups of new ids, separated by pauses of 45 seconds or more.
         count(CASE WHEN is_new_pid AND coalesce(since_new_ms, 45000) >= 45000 THEN 1 END) AS steps,
         count(DISTINCT CASE WHEN is_new_pid THEN transactional_id END) AS transactional_ids,
         count(CASE WHEN outcome = 'new instance' THEN 1 END) AS instances,
@@ -101,9 +101,9 @@ FROM (
                                 ORDER BY at_ms, result_producer_id
                             )
                 END AS instance_ms,
-                -- An instance takes back a transactional id that another had taken over.
+                -- An instance takes back a transactional id that another instance had taken over.
                 is_taken AND who <> who_before AND takes > 1 AS is_return,
-                -- Without a transactional id a client that names its old id has had an error.
+                -- A client without a transactional id that sends its old producer id has had an error.
                 (outcome = 'new id' AND transactional_id IS NULL)
                 OR errors_so_far > coalesce(
                     lag(errors_so_far) OVER (

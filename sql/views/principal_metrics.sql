@@ -1,5 +1,5 @@
--- The final row of each principal and metrics interval: rows of an interval are cumulative, so the newest one counts.
--- Only late events are counted per row.
+-- The final row of each principal and metrics interval. Rows of an interval are cumulative, so the newest row counts.
+-- Only late_pids are counted per row, so they are added up.
 SELECT
     principal,
     broker_id,

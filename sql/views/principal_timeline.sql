@@ -19,7 +19,7 @@ LEFT JOIN (
     SELECT DISTINCT held.principal, held.broker_id, held.window_end
     FROM principal_metrics AS held
     INNER JOIN (
-        -- The next decision supersedes this one: it may end the throttle sooner.
+        -- The next decision replaces this one, and may end the throttle sooner.
         SELECT *,
             lead(decided_at) OVER (
                 PARTITION BY principal, broker_id ORDER BY decided_at, batch_id, action
@@ -29,7 +29,7 @@ LEFT JOIN (
         ON
             decisions.principal = held.principal
             AND coalesce(decisions.broker_id, -1) = coalesce(held.broker_id, -1)
-            -- A row is as of the start of a tick: a decision in that tick is later, yet in the row.
+            -- A row is as of the start of a tick. A decision in that tick is later, but the row includes it.
             AND decisions.decided_at < held.window_end
             AND decisions.throttled_until > held.as_of
             AND coalesce(decisions.next_decided_at > held.as_of, TRUE)

@@ -1,6 +1,6 @@
--- How far each principal is from its quota, extrapolated from its last row to now: a silent principal writes no row,
--- but its tokens refill by quota / window and its window empties. `burst` is the size of a full bucket; rows of an
--- earlier version lack it, and count as a window's quota. What fits a window is the quota or the burst, if it is larger.
+-- How far each principal is from its quota, extrapolated from its last row to now. A principal without events writes no
+-- row, but its tokens refill by quota / window and its window empties. `burst` is the size of a full bucket. In rows of
+-- an earlier version it is missing, and the quota is used. A window admits the quota, or the burst if that is larger.
 SELECT
     principal,
     broker_id,

@@ -1,8 +1,7 @@
--- The answers to INIT_PRODUCER_ID of the last 24 hours. `client` is the client id with `#` for what is generated: UUIDs,
--- the names of Kubernetes pods, hexadecimal numbers, and a number at the end (Java's `producer-17`). If a principal has
--- 20 such clients or more with 1 to 4 new producer ids each, or clients of this size with more than 24 ids together,
--- these count as one client, `*`, and so do all but the 50
--- with most new producer ids.
+-- The answers to INIT_PRODUCER_ID of the last 24 hours. `client` is the client id with `#` for generated parts: UUIDs,
+-- the names of Kubernetes pods, hexadecimal numbers, and a number at the end (Java's `producer-17`). A client is small
+-- if it has 1 to 4 new producer ids. If a principal has 20 or more small clients, or small clients with more than 24
+-- ids together, they count as one client, `*`. So do all clients but the 50 with the most new producer ids.
 SELECT
     answered_at,
     broker_id,
@@ -36,7 +35,7 @@ FROM (
         FROM (
             SELECT
                 classified_inits.*,
-                -- DuckDB replaces the first match only, Spark all.
+                -- DuckDB replaces only the first match, Spark all matches.
                 regexp_replace(
                     regexp_replace(
                         regexp_replace(

@@ -1,6 +1,7 @@
 -- Which brokers have no live tap: their offenders are invisible.
--- A tap whose file is not there watches nothing, nor does one whose class is not loaded or sees nothing.
--- Taps report every 10 seconds and reach the table within a minute: after two silent minutes a tap counts as dead.
+-- A tap watches nothing if its file is missing, or if the class in the broker is not loaded or sees nothing.
+-- Taps report every 10 seconds, and reports reach the table within a minute. A tap without a report for two minutes
+-- counts as dead.
 SELECT
     brokers.broker_id,
     reports.reported_at IS NOT NULL

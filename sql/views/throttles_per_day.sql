@@ -1,5 +1,5 @@
--- How often each principal was throttled in the last 24 hours, and when last. A row that only re-dates a throttle after
--- a change of the quota does not count.
+-- How often each principal was throttled in the last 24 hours, and when the last time was. A row that only changes a
+-- throttle's end after a change of the quota does not count.
 SELECT
     principal,
     count(*) AS throttles,

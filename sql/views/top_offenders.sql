@@ -1,5 +1,5 @@
 -- Who had the most producer ids refused in the last 24 hours, which is how long brokers keep a producer id. An id
--- counts once, however often it was refused.
+-- that was refused several times counts once.
 SELECT
     counts.principal,
     counts.refused_pids,

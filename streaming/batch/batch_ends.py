@@ -1,7 +1,7 @@
-"""What holds after a batch: the tracked principals and the event times, which the tasks of the next batch read.
+"""The end of a batch: the tracked principals and the event times. Tasks of the next batch read it.
 
-The driver writes it under the number of the batch, before Spark commits the batch. A repeated batch reads again what
-the batch before it wrote.
+The driver writes a file per batch before Spark commits the batch. So a repeated batch reads the same file of the batch
+before it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ FOLDER = "pid-quota-batch-ends"
 
 
 class BatchEnd(msgspec.Struct, frozen=True, array_like=True):
-    """What holds after a batch.
+    """The tracked principals and the event times after a batch.
 
     Attributes:
         tracked: Name of the file with the tracked principals; empty if there are none.
@@ -29,10 +29,10 @@ class BatchEnd(msgspec.Struct, frozen=True, array_like=True):
 
 
 def end_before(checkpoint: str, batch_id: int) -> BatchEnd:
-    """Return what holds for a batch: the end of the batch before it; nothing for the first.
+    """Return the end of the previous batch, which holds for this batch; an empty one for the first batch.
 
     Raises:
-        CheckpointError: If it does not appear, or can't be read.
+        CheckpointError: If the file does not appear, or can't be read.
     """
     return _files(checkpoint).read(batch_id - 1) if batch_id > 0 else BatchEnd()
 
@@ -41,7 +41,7 @@ def tracked_principals_before(checkpoint: str, batch_id: int) -> TrackedPrincipa
     """Return the principals tracked before a batch.
 
     Raises:
-        CheckpointError: If they do not appear, or can't be read.
+        CheckpointError: If their file does not appear, or can't be read.
     """
     return _tracked(checkpoint, end_before(checkpoint, batch_id))
 
@@ -50,18 +50,18 @@ def event_times_before(checkpoint: str, batch_id: int) -> EventTimes:
     """Return the maximum event times before a batch.
 
     Raises:
-        CheckpointError: If they do not appear, or can't be read.
+        CheckpointError: If their file does not appear, or can't be read.
     """
     return end_before(checkpoint, batch_id).event_times
 
 
 def write_end(checkpoint: str, batch_id: int, reported: Mapping[str, Sequence[Any]]) -> None:
-    """Write what holds after a batch; idempotent for a repeated batch.
+    """Write the end of a batch. A repeated batch writes the same file.
 
     Args:
         checkpoint: Folder of the checkpoint.
-        batch_id: The batch.
-        reported: Bodies of the operator's rows, by kind.
+        batch_id: Number of the batch.
+        reported: Bodies of the operator's rows, by kind (see `streaming.operator.rows`).
     """
     before = end_before(checkpoint, batch_id)
     name = before.tracked

@@ -1,7 +1,8 @@
 """Files that the driver writes to the checkpoint folder for the tasks of a batch.
 
-No reader lists a folder, since a mount may list late. A reader knows the file from the number of its batch, or by the
-name that such a file gives, and waits for it (`streaming.checkpoint.own_files.await_file`).
+No reader lists a folder, since a mount may list new files late. A reader computes the file's name from the batch
+number, or reads the name in another such file. Then it waits for the file
+(`streaming.checkpoint.own_files.await_file`).
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from streaming.checkpoint.spark_files import START_ANEW, in_use
 from streaming.errors import CheckpointError
 
 KEPT_BATCHES = 3
-"""Spark repeats the newest batch at most, and that needs the files of the batch before it."""
+"""Number of batches whose files are kept. Spark repeats only the newest batch, which needs its predecessor's files."""
 
 _Content = TypeVar("_Content")
 
@@ -40,7 +41,7 @@ class BatchFiles(Generic[_Content]):
     remedy: str = START_ANEW
 
     def write(self, batch_id: int, content: _Content) -> None:
-        """Write the file of a batch, and delete that of an old one."""
+        """Write the file of a batch, and delete an old batch's file."""
         write_atomically(self._path(batch_id), msgspec.msgpack.encode(content))
         self._path(batch_id - KEPT_BATCHES).unlink(missing_ok=True)
 
@@ -48,7 +49,8 @@ class BatchFiles(Generic[_Content]):
         """Return the content of a batch's file.
 
         Raises:
-            CheckpointError: If it does not appear, or can't be read. The message tells whether another stream is ahead.
+            CheckpointError: If the file does not appear, or can't be read. The message says so if another stream has
+                deleted it.
         """
         try:
             content: _Content = _read(self._path(batch_id), self.content, self.remedy)
@@ -64,7 +66,7 @@ class BatchFiles(Generic[_Content]):
         return any(int(file.stem) >= batch_id + KEPT_BATCHES for file in files)
 
     def glance(self, batch_id: int) -> _Content | None:
-        """Return the content of a batch's file, None if it can't be read now."""
+        """Return the content of a batch's file without waiting; None if it can't be read now."""
         try:
             return msgspec.msgpack.decode(self._path(batch_id).read_bytes(), type=self.content)
         except (OSError, ValueError):
@@ -76,7 +78,7 @@ class BatchFiles(Generic[_Content]):
 
 @dataclass(frozen=True)
 class SharedFiles(Generic[_Content]):
-    """Files that several batches share. Each is named by a digest of its content, so that its content never changes.
+    """Files that several batches share. A file's name is a digest of its content, so its content never changes.
 
     Attributes:
         checkpoint: Folder of the checkpoint.
@@ -91,7 +93,7 @@ class SharedFiles(Generic[_Content]):
     remedy: str = START_ANEW
 
     def write(self, content: _Content, before: str = "") -> str:
-        """Write content unless it is there, and delete all files but this and the one before; return its name."""
+        """Write content to a file unless the file exists, and return its name. Delete all others except `before`."""
         encoded = msgspec.msgpack.encode(content)
         name = _digest(encoded)
         if not _holds(self._path(name), encoded):
@@ -103,7 +105,7 @@ class SharedFiles(Generic[_Content]):
         """Return the content of a file.
 
         Raises:
-            CheckpointError: If it does not appear, or can't be read.
+            CheckpointError: If the file does not appear, or can't be read.
         """
         kind: Any = self.content
         content: _Content = _cached(self._path(name), kind, self.remedy)
@@ -137,7 +139,7 @@ def _holds(file: Path, content: bytes) -> bool:
 def _read(file: Path, kind: Any, remedy: str, digest: str | None = None) -> Any:
     def decode(content: bytes) -> Any:
         if digest not in (None, _digest(content)):
-            msg = "its content is not what was written"
+            msg = "its content does not match the digest in its name"
             raise ValueError(msg)
         return msgspec.msgpack.decode(content, type=kind)
 

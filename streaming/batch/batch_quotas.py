@@ -1,7 +1,7 @@
-"""The quotas in force for a batch: the driver reads them when the batch begins, tasks read them from the checkpoint.
+"""The quotas in force for a batch. The driver reads them when the batch begins; tasks read them from the checkpoint.
 
-A join with the quota table would cost each batch half a second of planning and small jobs, and each principal three
-more columns through pandas.
+A join with the quota table would cost each batch half a second for planning and small jobs. It would also add three
+columns per principal to the data that pandas handles.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ if TYPE_CHECKING:
 FOLDER, BATCH_FOLDER = "pid-quota-quotas", "pid-quota-batch-quotas"
 TABLE = "producer_id_quotas"
 
-_REMEDY = (
-    "start the stream again, which writes it anew; the workers must see the checkpoint's folder as the driver does"
-)
+_REMEDY = "restart the stream, which writes it again; workers and driver must see the same checkpoint folder"
 
 _log = logging.getLogger(__name__)
 
 
 def quotas_in_force(entries: Iterable[QuotaEntry]) -> Quotas:
-    """Return quotas in force as tasks look them up."""
+    """Return the quotas in force, in the form in which tasks look them up."""
     users: dict[str, Limit] = {}
     default = UNLIMITED
     for entry in entries:
@@ -53,13 +51,13 @@ def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -
     """Read the quotas in force.
 
     Args:
-        spark: For tables that are not in a local folder.
+        spark: Session that reads tables outside local folders.
         tables: Folder of path tables, or `catalog.schema`.
         table_id: Id of the table that the stream started with, if known.
 
     Raises:
         TableError: If the table can't be read.
-        CheckpointError: If it is another table: quotas would silently be gone.
+        CheckpointError: If the table has another id. All quotas would silently be gone.
     """
     store = open_store(tables)
     if is_local(tables):
@@ -98,7 +96,7 @@ class BatchQuotas:
             The quotas in force.
 
         Raises:
-            TableError: If they can't be read.
+            TableError: If the quotas can't be read.
         """
         quotas = read_quotas(spark, self.tables, load_table_ids(self.checkpoint).get(TABLE))
         write_quotas(self.checkpoint, batch_id, quotas)
@@ -106,7 +104,7 @@ class BatchQuotas:
 
 
 def write_quotas(checkpoint: str, batch_id: int, quotas: Quotas) -> None:
-    """Write the quotas of a batch, a file only if they differ from those of the batch before."""
+    """Write the quotas of a batch. A new file is written only if they differ from the previous batch's quotas."""
     names = _names(checkpoint)
     before = names.glance(batch_id - 1) or ""
     names.write(batch_id, _quotas(checkpoint).write(quotas, before))
@@ -116,16 +114,16 @@ def quotas_of_id(checkpoint: str, quotas_id: str) -> Quotas:
     """Return the quotas with an id.
 
     Raises:
-        CheckpointError: If they do not appear, or can't be read.
+        CheckpointError: If their file does not appear, or can't be read.
     """
     return _quotas(checkpoint).read(quotas_id)
 
 
 def quotas_id_at(checkpoint: str, batch_id: int) -> str:
-    """Return the id of the quotas that hold for a batch: other quotas have another one.
+    """Return the id of the quotas that hold for a batch. Different quotas have different ids.
 
     Raises:
-        CheckpointError: If it does not appear, or can't be read.
+        CheckpointError: If its file does not appear, or can't be read.
     """
     return _names(checkpoint).read(batch_id)
 

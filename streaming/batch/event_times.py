@@ -1,8 +1,9 @@
 """The maximum event time of each topic partition.
 
-An idle ledger is evicted by the time of its own partition, which is a function of committed batches: the operator
-reports the newest step (`Deployment.event_time_step`) of each partition, and the driver keeps the maximum after each
-batch (see `streaming.batch.batch_ends`). So a repeated batch evicts the same ledgers, in whatever order its tasks run.
+An idle ledger is evicted by the event time of its own partition. The operator reports the newest step
+(`Deployment.event_time_step`) of each partition, and the driver stores the maximum after each batch (see
+`streaming.batch.batch_ends`). So the time depends only on committed batches, and a repeated batch evicts the same
+ledgers in any order of tasks.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 MAX_EVENT_TIME = "max_event_time"
-"""Kind of the operator's rows with a partition and the start of its newest step."""
+"""Kind of the operator's rows that hold a partition and the start of its newest step."""
 
 
 class EventTimes(msgspec.Struct, frozen=True, array_like=True):
@@ -23,7 +24,7 @@ class EventTimes(msgspec.Struct, frozen=True, array_like=True):
     max_event_time_ms: dict[int, int] = msgspec.field(default_factory=dict)
 
     def after(self, latest: Sequence[tuple[int, int]]) -> "EventTimes":
-        """Return the times after a batch with these newest steps, by partition.
+        """Return the event times after a batch with these newest steps, given as pairs of partition and time.
 
         Examples:
             >>> EventTimes({0: 900, 1: 1800}).after([(0, 1800), (1, 900)]).max_event_time_ms

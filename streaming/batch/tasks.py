@@ -16,10 +16,10 @@ from streaming.checkpoint.spark_files import batch_begin_ms, batch_offsets, newe
 
 
 def batch_of_task(checkpoint: str) -> int:
-    """Return the number of this task's micro-batch; 0 if none ever began.
+    """Return the number of this task's micro-batch; 0 if no batch has begun.
 
-    Over Spark Connect the server's thread does not have the number. Then it is the newest batch that began, since a
-    checkpoint runs one batch at a time.
+    With Spark Connect, the server's thread does not have the number. The function then returns the newest batch that
+    began, since a checkpoint runs one batch at a time.
     """
     task = TaskContext.get()
     batch_id = task and task.getLocalProperty("streaming.sql.batchId")
@@ -28,7 +28,7 @@ def batch_of_task(checkpoint: str) -> int:
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """The micro-batch of the running task. Travels to the workers.
+    """The micro-batch of the running task. Spark serializes this object to the workers.
 
     Attributes:
         checkpoint: Folder of the stream's checkpoint.
@@ -48,15 +48,15 @@ class TaskBatch:
         """Return the quotas in force.
 
         Raises:
-            CheckpointError: If they are not there.
+            CheckpointError: If their file does not appear, or can't be read.
         """
         return self._files().quotas
 
     def quotas_id(self) -> str:
-        """Return the id of the quotas in force: other quotas have another one.
+        """Return the id of the quotas in force. Different quotas have different ids.
 
         Raises:
-            CheckpointError: If it does not appear, or can't be read.
+            CheckpointError: If its file does not appear, or can't be read.
         """
         return self._files().quotas_id
 
@@ -74,7 +74,7 @@ class TaskBatch:
 
 
 class _Files:
-    """The driver's files that hold for a task, each read when it is first asked for."""
+    """The driver's files for one task attempt. Each is read on first use."""
 
     def __init__(self, checkpoint: str) -> None:
         self._checkpoint, self._batch_id = checkpoint, batch_of_task(checkpoint)
@@ -102,7 +102,7 @@ class _Files:
 
 @lru_cache(maxsize=4)
 def _files_of(checkpoint: str, _attempt_id: int) -> _Files:
-    # By attempt: a task asks for each principal, and a repeated batch may have other files.
+    # Cached per attempt, because a task asks for each principal. A repeated batch may have other files.
     return _Files(checkpoint)
 
 
@@ -114,7 +114,7 @@ def _attempt_id() -> int | None:
 
 @dataclass
 class _Frozen:
-    """Number of modules that this worker had loaded at the last freeze."""
+    """The number of modules that this worker had loaded at the last freeze."""
 
     modules: int = 0
 
@@ -123,11 +123,11 @@ _frozen = _Frozen()
 
 
 def freeze_gc() -> None:
-    """Exclude all that is loaded from garbage collection, again whenever this worker has imported more.
+    """Exclude all existing objects from garbage collection, again whenever this worker has imported more modules.
 
-    PySpark runs a full collection after every task (`manager` in `pyspark/daemon.py`), before the worker takes another:
-    it traverses everything that pandas, pyarrow and we have loaded, some 100 ms. What is frozen here is hardly ever
-    garbage; later objects are collected as usual.
+    PySpark runs a full collection after every task (`manager` in `pyspark/daemon.py`), before the worker takes another.
+    It traverses all objects of pandas, pyarrow and this package, which takes about 100 ms. Frozen objects are hardly
+    ever garbage; later objects are collected as usual.
     """
     if len(sys.modules) > _frozen.modules and TaskContext.get():
         _frozen.modules = len(sys.modules)

@@ -1,6 +1,6 @@
-"""The principals that the state holds.
+"""The tracked principals: those with a ledger in the state.
 
-The operator reports which principals it started and stopped tracking; the driver applies these changes after the batch
+The operator reports which principals it started and stopped tracking. The driver applies these changes after the batch
 (see `streaming.batch.batch_ends`).
 """
 
@@ -17,7 +17,7 @@ TRACKED = "tracked"
 FORGOTTEN = "forgotten"
 OVERFLOWED = "overflowed"
 NOTES = (TRACKED, FORGOTTEN, OVERFLOWED)
-"""Kinds of the operator's rows that change who is tracked; they go to no table."""
+"""Kinds of the operator's rows (notes) that change the tracked principals. They go to no table."""
 
 FOLDER = "pid-quota-principals"
 _CODE_BYTES = 8
@@ -31,11 +31,11 @@ def code_of(principal: str) -> int:
 
 
 class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
-    """The principals that the state holds.
+    """The principals with a ledger in the state.
 
     Attributes:
-        codes: `code_of` of each, ascending, as int64 in the machine's order.
-        overflowed_ms: Newest event time of a principal that could not be tracked; 0 if all could.
+        codes: Hashes of the principals (`code_of`), ascending, as int64 in native byte order.
+        overflowed_ms: Newest event time of a principal that could not be tracked; 0 if every principal is tracked.
     """
 
     codes: bytes = b""
@@ -45,7 +45,7 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
         return len(self.codes) // _CODE_BYTES
 
     def holds(self, principals: Iterable[str]) -> np.ndarray:
-        """Return for each principal whether it is tracked."""
+        """Return a mask of the tracked principals."""
         return np.isin(np.fromiter(map(code_of, principals), np.int64), self._array())
 
     def changed(self, tracked: Iterable[int], forgotten: Iterable[int], overflowed_ms: int) -> "TrackedPrincipals":
@@ -60,16 +60,17 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
 
 def tracked_files(checkpoint: str) -> SharedFiles[TrackedPrincipals]:
     """Return the files with the tracked principals."""
-    # A principal that is left out of the list, yet has a ledger, would go to an overflow entry once the list is full.
+    # There is no default for a lost file: a principal with a ledger that is missing in the list would go to an overflow
+    # entry once the list is full.
     return SharedFiles(checkpoint, FOLDER, TrackedPrincipals)
 
 
 def apply_notes(before: TrackedPrincipals, batch_id: int, notes: Mapping[str, Sequence[int]]) -> TrackedPrincipals:
-    """Return the tracked principals after a batch, given those before it.
+    """Return the tracked principals after a batch.
 
     Args:
-        before: Those before the batch.
-        batch_id: The batch.
+        before: The tracked principals before the batch.
+        batch_id: Number of the batch.
         notes: Bodies of the notes, by kind.
     """
     tracked, forgotten, overflowed = (notes.get(kind, ()) for kind in NOTES)

@@ -1,6 +1,6 @@
 """Metadata in each commit of the stream to a table: the stream, the batch, and the offsets that it read.
 
-If the checkpoint is lost, the tables still hold what was reported and where a new stream has to start reading.
+If the checkpoint is lost, the metadata in the tables tells a new stream where to start reading.
 """
 
 import msgspec
@@ -13,13 +13,13 @@ from tables.store.open import open_store
 from tables.store.values import TableCommit
 
 _LOOK_BACK = (20, 5000)
-"""Commits of a table to search: those after the stream's last are maintenance, and few."""
+"""Numbers of newest commits to search. Few commits follow the stream's last one; they come from maintenance."""
 
 EARLIEST = "earliest"
 """Spark's name for the offset of the oldest record."""
 
 WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
-"""Decisions first: the enforcer acts on them."""
+"""Order in which a batch writes its tables. Decisions are first, because the enforcer acts on them."""
 
 
 class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,9 +27,9 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         tables: All tables that the batch writes to.
-        starts: Next offset of the batch before, by topic and partition.
-        ends: The batch's own.
-        committed_ms: Time of the commit in milliseconds since the epoch, from the table's log; not stored.
+        starts: First offset of the batch, by topic and partition.
+        ends: Offset after the batch's last record, by topic and partition.
+        committed_ms: Time of the commit, from the table's log, in milliseconds since the epoch. It is not stored.
     """
 
     stream_id: str
@@ -40,26 +40,26 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     committed_ms: int = 0
 
     def to_text(self) -> str:
-        """Return the metadata as it is stored."""
+        """Return the metadata's stored text."""
         return msgspec.json.encode(self).decode()
 
 
 def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadata) -> None:
-    """Check that what a table holds of a batch is this stream's: a batch that is repeated has the same offsets.
+    """Check that this stream wrote a table's rows of a batch: a repeated batch has the same offsets.
 
     Args:
-        spark: For tables in a catalog.
+        spark: Session that reads tables in a catalog.
         tables: Folder of path tables, or `catalog.schema`.
         table: Name of the table, which has the batch or a newer one.
-        own: What this stream writes of the batch.
+        own: Metadata that this stream writes for the batch.
 
     Raises:
-        StreamIdTakenError: If the table holds other offsets for the batch, or already a newer batch of this id.
+        StreamIdTakenError: If the table holds other offsets for the batch, or a newer batch with this stream id.
         TableError: If a path table can't be read.
     """
     there = newest_metadata(spark, tables, table)
     if there is None or there.stream_id != own.stream_id or there.batch_id < own.batch_id:
-        # The log no longer has it.
+        # The table's log no longer has the batch's commit.
         return
     if there.batch_id > own.batch_id:
         differs = f"batch {there.batch_id}, while this stream writes batch {own.batch_id}"
@@ -69,19 +69,19 @@ def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadat
         return
     msg = (
         f"another stream writes with this id: {table} holds {differs}. Two streams run on copies of one checkpoint: "
-        f"end the other, then start this one with an empty folder as --checkpoint and --new-checkpoint"
+        f"stop the other, then start this one with an empty folder as --checkpoint and --new-checkpoint"
     )
     raise StreamIdTakenError(msg)
 
 
 def _difference(there: CommitMetadata, own: CommitMetadata) -> str:
-    """Return the first partition that differs, with both ranges of offsets: there may be thousands of partitions."""
+    """Describe the first partition that differs, with both ranges of offsets. There may be thousands of partitions."""
     places = sorted({(topic, number) for each in (there, own) for topic, ends in each.ends.items() for number in ends})
     for place in places:
         theirs, ours = _range(there, *place), _range(own, *place)
         if theirs != ours:
             return f"partition {place[1]} of {place[0]} from {theirs}, not from {ours}"
-    return "partitions that are gone"
+    return "partitions that no longer exist"
 
 
 def _range(commit: CommitMetadata, topic: str, partition: int) -> str:
@@ -109,10 +109,11 @@ def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetad
 def resume_offsets(commits: list[CommitMetadata]) -> str:
     """Return the offsets from which a new stream resumes where the rows of the newest stream end.
 
-    If that stream died between two tables, its last batch is read again: duplicate rows rather than missing ones.
+    If that stream died between two tables, the new stream repeats its last batch: duplicate rows are better than
+    missing ones.
 
     Args:
-        commits: Metadata of the newest commit of each table.
+        commits: The newest metadata of each table.
 
     Examples:
         >>> decided = CommitMetadata("s", 7, ("throttle_decisions",), {"t": {0: 5}}, {"t": {0: 9}})

@@ -1,8 +1,8 @@
 """Detects records lost before they were read, logs them, and restarts the stream in learning mode.
 
-Spark's Kafka source skips a gap (`failOnDataLoss=false`) without a visible message. So the offsets of each batch are
-compared with what the topic still holds. A PID last used in the gap would look new after it: the stream restarts with a
-learning time of a window and repeats the batch in which the gap was found.
+Spark's Kafka source skips a gap (`failOnDataLoss=false`) without a visible message. So `LossDetector` compares the
+offsets of each batch with those that the topic still holds. After a gap, a PID that was last used in it would look new.
+So the stream restarts with a learning time of a window, and repeats the batch in which it found the gap.
 """
 
 import logging
@@ -27,7 +27,7 @@ class Extent(Protocol):
 
     @property
     def topic_id(self) -> str:
-        """Its id: a topic that is recreated has another."""
+        """Id of the topic. A recreated topic has another id."""
 
     @property
     def earliest(self) -> Mapping[int, int]:
@@ -38,9 +38,9 @@ class Loss(msgspec.Struct, frozen=True):
     """Records of a partition that were lost before they were read.
 
     Attributes:
-        batch_id: The batch in which they should have been read.
-        first: Offset of the first of them.
-        end: Offset after the last of them; -1 if that is not known.
+        batch_id: The batch that should have read the records.
+        first: Offset of the first lost record.
+        end: Offset after the last lost record; -1 if unknown.
     """
 
     batch_id: int
@@ -51,11 +51,11 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class LossRecord(msgspec.Struct, frozen=True):
-    """The lost records that a checkpoint knows of.
+    """The losses recorded in a checkpoint.
 
     Attributes:
         topic_id: Id of the topic that the offsets of the checkpoint belong to; empty until it is known.
-        learn_until_ms: Until this event time unseen PIDs are stored without charge.
+        learn_until_ms: End of the learning time after the losses, in event time.
         losses: All losses so far.
     """
 
@@ -65,21 +65,21 @@ class LossRecord(msgspec.Struct, frozen=True):
 
 
 def load_loss_record(checkpoint: str) -> LossRecord:
-    """Return the record of a checkpoint, empty if nothing was lost.
+    """Return the loss record of a checkpoint, empty if nothing was lost.
 
     Raises:
-        CheckpointDamagedError: If it can't be read.
+        CheckpointDamagedError: If the file can't be read.
     """
-    # Never "delete it": that would end a learning time that runs, and charge old PIDs as new ones.
+    # Don't advise to delete the file: that would end a running learning time and charge old PIDs as new ones.
     remedy = f"{START_ANEW}, which learns for a window"
     return read_json(Path(checkpoint) / LOSS_FILE, LossRecord, remedy) or LossRecord()
 
 
 def restart_after_losses(checkpoint: str, run: Callable[[], None]) -> None:
-    """Run a stream, and restart it whenever it ended because it detected a loss.
+    """Run a stream, and restart it whenever it ends with a detected loss.
 
     Args:
-        checkpoint: Folder of its checkpoint.
+        checkpoint: Folder of the stream's checkpoint.
         run: Starts the stream and waits for its end.
     """
     while True:
@@ -89,14 +89,14 @@ def restart_after_losses(checkpoint: str, run: Callable[[], None]) -> None:
         except Exception:
             if load_loss_record(checkpoint).losses == known:
                 raise
-            # The loss is recorded now: restart in learning mode.
+            # The loss is recorded, so the next run starts in learning mode.
         else:
             return
 
 
 @dataclass(frozen=True)
 class LossDetector:
-    """Compares the offsets of batches with what the topic still holds.
+    """Compares the offsets of batches with those that the topic still holds.
 
     Attributes:
         window_ms: How long the stream learns after a loss.
@@ -116,7 +116,7 @@ class LossDetector:
         """Check that all records of a batch are still there.
 
         Raises:
-            DataLossError: If a loss is new; it is recorded by then.
+            DataLossError: If there is a new loss. The method has recorded it.
         """
         record, extent = load_loss_record(self.checkpoint), self.extent()
         # The first batch starts at the starting offsets.
@@ -168,44 +168,45 @@ class Range:
 
 
 def _missing(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[Loss]:
-    """Return what retention deleted and what was truncated."""
+    """Return the losses by retention and by truncation."""
     found = []
     for partition, start in batch.starts.items():
         end, low = batch.ends.get(partition, -1), earliest.get(partition)
         if low is None or end < 0:
-            reason = f"partition {partition} is gone, with what was not read from offset {start} on"
+            reason = f"partition {partition} is gone, with all unread records from offset {start} on"
             found.append(Loss(batch_id, partition, start, -1, reason))
         elif end < start:
-            reason = f"partition {partition} went back from offset {start} to {end}: what was written between is lost"
+            reason = f"partition {partition} went back from offset {start} to {end}: the records between are lost"
             found.append(Loss(batch_id, partition, start, -1, reason))
         elif start < min(low, end):
-            # Also what later batches would have read: it is gone already, and the learning time covers it.
+            # This includes records that later batches would have read. They are gone too, and the learning time covers
+            # them.
             reason = f"offsets {start} to {low - 1} of partition {partition} were deleted before they were read"
             found.append(Loss(batch_id, partition, start, low, reason))
     return found
 
 
 def _recreated(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[Loss]:
-    """Return what was lost in each partition of a topic that was deleted and recreated."""
+    """Return the losses in each partition of a topic that was deleted and recreated."""
     found = []
     for partition, start in batch.starts.items():
-        reason = f"the topic was deleted and made again: partition {partition} is not read from offset {start} on"
+        reason = f"the topic was deleted and recreated: partition {partition} is not read from offset {start} on"
         if partition in earliest:
             goes_on = min(start, max(0, batch.ends.get(partition, start)))
-            reason += f", nor the new one's up to offset {goes_on}"
+            reason += f", and the new one is not read up to offset {goes_on}"
         found.append(Loss(batch_id, partition, start, -1, reason))
     return found
 
 
 def _of_now(losses: Sequence[Loss], loss: Loss) -> list[Loss]:
-    """Return what was recorded of a loss's partition since its offsets last began anew."""
+    """Return the recorded losses of a partition since its offsets last restarted."""
     known = [each for each in losses if each.partition == loss.partition]
     began = max((each.batch_id for each in known if each.end < 0), default=0)
     return [each for each in known if each.batch_id >= began]
 
 
 def _covers(known: Loss, loss: Loss, batch: Range) -> bool:
-    """Whether a loss was recorded with this batch or an earlier one, as far as this batch reads."""
+    """Return whether a recorded loss of this or an earlier batch covers a loss, up to where this batch reads."""
     if known.end < 0 or loss.end < 0:
         return known.batch_id == loss.batch_id
     return known.first <= loss.first and known.end >= min(loss.end, batch.ends[loss.partition])

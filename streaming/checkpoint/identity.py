@@ -1,8 +1,8 @@
-"""The identity of a stream, fixed at its first start and kept in its checkpoint: id, salt, learning time, settings.
+"""The identity of a stream: id, salt, learning time, settings. The first start stores it in the checkpoint.
 
-Before a stream starts, its checkpoint and its tables are compared. Tables recognise a repeated batch by stream id and
-batch number. With a checkpoint that has lost batches, new rows would be dropped as repeats; with a new one, old rows
-would be written again.
+Before a stream starts, this module compares the checkpoint with the tables. Tables recognise a repeated batch by stream
+id and batch number. If the checkpoint has lost batches, the tables would drop new rows as repeats. If the checkpoint is
+new, old rows would be written again.
 """
 
 import secrets
@@ -28,7 +28,7 @@ from tables.store.open import open_store
 
 IDENTITY_FILE = "pid-quota.json"
 DEFAULT_STATE_BUCKETS = 24
-"""For a new checkpoint: few cost little, and Spark spreads these evenly over two and four state partitions."""
+"""State buckets of a new checkpoint: few buckets cost little. Spark spreads 24 evenly over two or four partitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,17 +36,16 @@ class StreamIdentity:
     """The identity of a stream, fixed while its checkpoint exists.
 
     Attributes:
-        stream_id: Names the checkpoint in every Delta commit: batch numbers restart with a new checkpoint.
-        salt: See `state.events.Deployment`.
-        learn_until_ms: See `state.events.Deployment`.
-        learn_from_ms: See `state.events.Deployment`.
-        window_seconds: Like the next three, a setting that the state depends on.
-        layer_count: As above.
-        window_num: As above.
-        scope: As above.
-        state_buckets: See `streaming.operator.ledger_group`.
-        starting_offsets: Where the stream starts reading, as Spark's option `startingOffsets`; empty until that is
-            decided.
+        stream_id: Identifies the checkpoint in every Delta commit, since batch numbers restart with a new checkpoint.
+        salt: Secret that PIDs are hashed with.
+        learn_until_ms: End of the learning time, in event time.
+        learn_from_ms: Start of the learning time, in event time.
+        window_seconds: Setting that the state depends on.
+        layer_count: Setting that the state depends on.
+        window_num: Setting that the state depends on.
+        scope: Setting that the state depends on.
+        state_buckets: Number of states that all principals share; 0 for a state per principal.
+        starting_offsets: Where the stream starts reading, as Spark's option `startingOffsets`; empty until known.
     """
 
     stream_id: str
@@ -63,14 +62,15 @@ class StreamIdentity:
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """The options that a checkpoint stores. All but the learning time must stay as they are.
+    """The options that a checkpoint stores. You can't change them later, except for the learning time.
 
     Attributes:
-        checkpoint: A folder that is a path here, as local disks and Databricks volumes are.
-        config: Settings of the rules; those that the state depends on are stored.
-        learn_until_ms: End of the learning time if this is the first start.
-        state_buckets: Number of state buckets; None for the stored one, or `DEFAULT_STATE_BUCKETS` if new.
-        learn_from_ms: Begin of that learning time.
+        checkpoint: Folder path on a local disk or a Databricks volume.
+        config: Settings of the rules. The checkpoint stores the settings that the state depends on.
+        learn_until_ms: End of the learning time of a first start.
+        state_buckets: Number of state buckets; None for the stored number, or `DEFAULT_STATE_BUCKETS` at the first
+            start.
+        learn_from_ms: Start of that learning time.
     """
 
     checkpoint: str
@@ -87,11 +87,11 @@ def open_identity(
     """Return the identity of a stream after checking that its checkpoint and tables match.
 
     Args:
-        spark: For tables in a catalog.
+        spark: Session that reads tables in a catalog.
         tables: Folder of path tables, or `catalog.schema`.
-        options: Of the checkpoint.
-        new_checkpoint: Whether a stream may start on tables that hold rows of an earlier one. It then resumes where
-            those rows end.
+        options: Options of the checkpoint.
+        new_checkpoint: Whether a stream may start on tables with rows of an earlier stream. It then resumes where those
+            rows end.
 
     Raises:
         CheckpointError: If rows would be lost or written twice.
@@ -109,7 +109,7 @@ def open_identity(
         if earlier and not new_checkpoint:
             msg = (
                 f"checkpoint {checkpoint} is new, but {earlier[0]} in {tables} holds rows of an earlier stream: give "
-                f"that stream's --checkpoint, or other --tables, or --new-checkpoint to go on from where its rows end"
+                f"that stream's --checkpoint, or other --tables, or --new-checkpoint to resume where its rows end"
             )
             raise CheckpointError(msg)
         starting = resume_offsets([commit for commit in commits.values() if commit])
@@ -121,10 +121,10 @@ def open_identity(
 
 
 def load_or_create(options: CheckpointOptions) -> StreamIdentity:
-    """Return the identity kept in a checkpoint folder; create it at the first start.
+    """Return the identity in a checkpoint folder; create it at the first start.
 
     Raises:
-        CheckpointError: If the folder can't be used, or belongs to a stream of other settings.
+        CheckpointError: If the folder can't be used, or belongs to a stream with other settings.
     """
     checkpoint = options.checkpoint
     if "://" in checkpoint:
@@ -173,7 +173,7 @@ def _require_same_settings(kept: StreamIdentity, options: CheckpointOptions) -> 
         before = getattr(kept, name)
         if before != value:
             msg = (
-                f"{Path(options.checkpoint) / IDENTITY_FILE} was made with {name}={before}, now {value} is asked for: "
+                f"{Path(options.checkpoint) / IDENTITY_FILE} has {name}={before}, but this start sets {value}: "
                 f"keep {before} or use a new checkpoint"
             )
             raise CheckpointError(msg)
@@ -186,8 +186,8 @@ def _require_not_behind(
     for table, commit in commits.items():
         if commit and commit.stream_id == identity.stream_id and (begun is None or commit.batch_id > begun):
             msg = (
-                f"checkpoint {checkpoint} knows {'no batch' if begun is None else f'batches up to {begun}'}, but "
-                f"{table} already holds batch {commit.batch_id} of this stream, and new rows would be taken for old "
-                f"ones: restore the newer checkpoint, or give an empty folder as --checkpoint and --new-checkpoint"
+                f"checkpoint {checkpoint} has {'no batch' if begun is None else f'batches up to {begun}'}, but "
+                f"{table} already holds batch {commit.batch_id} of this stream, so new rows would be dropped as "
+                f"repeats: restore the newer checkpoint, or give an empty folder as --checkpoint and --new-checkpoint"
             )
             raise CheckpointError(msg)

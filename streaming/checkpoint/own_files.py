@@ -1,4 +1,4 @@
-"""Reads and writes our own files in a checkpoint folder."""
+"""Reads and writes this project's own files in a checkpoint folder."""
 
 import time
 from collections.abc import Callable
@@ -10,21 +10,21 @@ import msgspec
 from streaming.errors import CheckpointDamagedError, CheckpointError
 
 APPEARS_WITHIN_S = 60.0
-"""How long a mount such as `/Volumes` may take to show a file that another machine has written."""
+"""Maximum time that a mount such as `/Volumes` takes to show a file that another machine has written."""
 WHOLE_WITHIN_S = 5.0
-"""How long it may show a part of it: such a mount renames by copying."""
+"""Maximum time that a mount shows only a part of the file: some mounts rename by copying."""
 _PAUSE_S = 0.05
 
 _Content = TypeVar("_Content")
 
 
 def await_file(file: Path, decode: Callable[[bytes], _Content]) -> _Content:
-    """Return the decoded content of a file that was surely written; wait until this machine sees it, and sees it whole.
+    """Return the decoded content of a file that was written; wait until this machine sees all of it.
 
     Raises:
-        FileNotFoundError: If it does not appear within `APPEARS_WITHIN_S`.
-        OSError: If it can't be read.
-        ValueError: If it can't be decoded, for `WHOLE_WITHIN_S` since it appeared.
+        FileNotFoundError: If the file does not appear within `APPEARS_WITHIN_S`.
+        OSError: If the file can't be read.
+        ValueError: If the file can't be decoded `WHOLE_WITHIN_S` after it appeared.
     """
     missing_until_s = time.monotonic() + APPEARS_WITHIN_S
     partial_until_s = float("inf")
@@ -46,12 +46,12 @@ def read_json(file: Path, kind: type[_Content], remedy: str) -> _Content | None:
 
     Args:
         file: The file.
-        kind: Type of its content.
-        remedy: What to do if it is damaged.
+        kind: Type of the content.
+        remedy: What to do if the file is damaged.
 
     Raises:
-        CheckpointDamagedError: If it is damaged.
-        CheckpointError: If it can't be read.
+        CheckpointDamagedError: If the file is damaged.
+        CheckpointError: If the file can't be read.
     """
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)
@@ -68,7 +68,7 @@ def write_json(file: Path, content: object) -> None:
     """Write a file atomically.
 
     Raises:
-        CheckpointError: If it can't be written.
+        CheckpointError: If the file can't be written.
     """
     try:
         write_atomically(file, msgspec.json.format(msgspec.json.encode(content)) + b"\n")
@@ -77,7 +77,7 @@ def write_json(file: Path, content: object) -> None:
 
 
 def write_atomically(file: Path, content: bytes) -> None:
-    """Write a file so that a reader finds all of its content or none; create its folder if it is missing."""
+    """Write a file so that a reader finds all of its content or none. Create a missing folder."""
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_suffix(".tmp")
     temporary.write_bytes(content)

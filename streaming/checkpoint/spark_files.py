@@ -1,6 +1,6 @@
 """Reads Spark's own files in a checkpoint folder: which batches began, and their offsets.
 
-Spark's layout: `offsets/N` is written before batch N runs, `commits/N` after it. Needs no JVM.
+Spark writes `offsets/N` before batch N runs, and `commits/N` after it. This module needs no JVM.
 """
 
 import fcntl
@@ -14,36 +14,36 @@ from streaming.errors import CheckpointDamagedError, CheckpointError
 
 LOCK_FILE = "pid-quota.lock"
 START_ANEW = "restore it from a backup, or start with an empty folder as --checkpoint and --new-checkpoint"
-"""What remains where a file of a checkpoint can't be read, and nothing but a backup has what was in it."""
+"""Remedy for an unreadable file of a checkpoint whose content only a backup may have."""
 
 Offsets = dict[str, dict[int, int]]
 """Next offset to read, by topic and partition."""
 
 
 def newest_batch(checkpoint: str, otherwise: str = START_ANEW) -> int | None:
-    """Return the number of the newest batch that began, None if none did.
+    """Return the number of the newest batch that began, None if no batch began.
 
     Args:
         checkpoint: Folder of a query's checkpoint.
         otherwise: Advice for the message if deleting one file does not repair the checkpoint.
 
     Raises:
-        CheckpointDamagedError: If `metadata`, the newest file of `commits`, one of the newest two of `offsets`, or one
-            of `sources` is damaged, as after a full disk or a machine crash. Spark would end in a stack trace, or
-            repeat a batch over other records.
+        CheckpointDamagedError: If `metadata`, the newest file of `commits`, one of the newest two of `offsets`, or a
+            file of `sources` is damaged, for example by a full disk or a machine crash. Spark would end with a stack
+            trace, or repeat a batch over other records.
     """
     begun, done = (_newest(Path(checkpoint) / folder) for folder in ("offsets", "commits"))
     if done is not None and not _is_whole(Path(checkpoint) / "commits" / str(done)):
         msg = (
-            f"{checkpoint}/commits/{done} is cut short: delete it and .{done}.crc beside it, and start again; batch "
-            f"{done} is then repeated, and the tables take no row of it twice"
+            f"{checkpoint}/commits/{done} is truncated: delete it and .{done}.crc beside it, and start again; Spark "
+            f"then repeats batch {done}, and the tables skip rows that they have"
         )
         raise CheckpointDamagedError(msg)
     metadata = Path(checkpoint) / "metadata"
     if metadata.exists() and not _is_json(metadata.read_text(encoding="utf-8", errors="replace")):
         msg = f"{metadata}, Spark's own file, is damaged: {otherwise}"
         raise CheckpointDamagedError(msg)
-    # Spark reads the newest two.
+    # Spark reads the two newest files.
     for number in () if begun is None else (begun, begun - 1):
         file = Path(checkpoint) / "offsets" / str(number)
         if file.exists() and not _is_whole(file):
@@ -54,29 +54,27 @@ def newest_batch(checkpoint: str, otherwise: str = START_ANEW) -> int | None:
 
 
 def _require_whole_sources(checkpoint: Path, otherwise: str, *, has_batches: bool) -> None:
-    """Check where the topic was first read from. Only the first batch needs that; Spark parses it at every start."""
+    """Check the files with the first offsets. Only the first batch needs them, but Spark parses them at every start."""
     for file in checkpoint.glob("sources/*/0"):
-        # A zero byte comes first.
+        # The file starts with a zero byte.
         if not _is_whole(file, skip=1):
-            remedy = (
-                f"delete it and .0.crc beside it, and start again: the newest batch of {checkpoint} says where to go on"
-            )
+            remedy = f"delete it and .0.crc beside it, and start again: a newer batch of {checkpoint} has the offsets"
             msg = f"{file}, Spark's own file, is damaged: {remedy if has_batches else otherwise}"
             raise CheckpointDamagedError(msg)
 
 
 @contextmanager
 def lock_checkpoint(checkpoint: str) -> Iterator[None]:
-    """Lock a checkpoint for the block: two streams on one checkpoint would abort each other's batches.
+    """Lock a checkpoint during the `with` block: two streams on one checkpoint would abort each other's batches.
 
-    Where the file system has no locks, Spark's own log still detects the other stream at its first batch.
+    If the file system has no locks, Spark's own log detects the other stream at its first batch.
 
     Raises:
-        CheckpointError: If another process of this machine holds it.
+        CheckpointError: If another process on this machine holds the lock.
     """
     with ExitStack() as stack:
         try:
-            # Other than folder paths are refused elsewhere.
+            # `load_or_create` reports checkpoints that are not folder paths.
             if "://" not in checkpoint:
                 Path(checkpoint).mkdir(parents=True, exist_ok=True)
                 lock = stack.enter_context((Path(checkpoint) / LOCK_FILE).open("a"))
@@ -92,13 +90,13 @@ def lock_checkpoint(checkpoint: str) -> Iterator[None]:
 def in_use(checkpoint: str) -> CheckpointError:
     """Return the error for a checkpoint that another stream uses."""
     return CheckpointError(
-        f"another stream runs on checkpoint {checkpoint}: end that one first, or give this one a --checkpoint and "
-        f"--tables of its own"
+        f"another stream runs on checkpoint {checkpoint}: stop that one first, or give this one its own "
+        f"--checkpoint and --tables"
     )
 
 
 def batch_offsets(checkpoint: str, batch_id: int) -> Offsets:
-    """Return the end offsets of a batch that has begun; empty before the first one, or if its source is not Kafka.
+    """Return the end offsets of a batch that has begun; empty before the first batch, or if the source is not Kafka.
 
     Raises:
         CheckpointError: If Spark's file of the batch does not appear.
@@ -107,7 +105,7 @@ def batch_offsets(checkpoint: str, batch_id: int) -> Offsets:
 
 
 def committed_offsets(checkpoint: str) -> Offsets | None:
-    """Return where the newest finished batch ends; None if none has finished."""
+    """Return the end offsets of the newest finished batch; None if no batch has finished."""
     done = _newest(Path(checkpoint) / "commits")
     return None if done is None else batch_offsets(checkpoint, done)
 
@@ -115,7 +113,7 @@ def committed_offsets(checkpoint: str) -> Offsets | None:
 def batch_begin_ms(checkpoint: str, batch_id: int) -> int | None:
     """Return the driver's clock when a batch began, in ms since the epoch; None if Spark did not store it.
 
-    Spark stores it with the offsets, so a repeated batch has the time of its first attempt.
+    Spark stores the time with the offsets, so a repeated batch has the time of its first attempt.
 
     Raises:
         CheckpointError: If Spark's file of the batch does not appear.
@@ -141,13 +139,13 @@ def _offsets_file(checkpoint: str, batch_id: int) -> list[str]:
 def _whole_lines(content: bytes) -> list[str]:
     lines = content.decode().splitlines()
     if len(lines) < 2:
-        msg = "it is cut short"
+        msg = "it is truncated"
         raise ValueError(msg)
     return lines
 
 
 def parse_offsets(text: str) -> Offsets:
-    """Parse offsets from Spark's JSON; empty if it is of another source than Kafka.
+    """Parse offsets from Spark's JSON; empty if the source is not Kafka.
 
     Examples:
         >>> parse_offsets('{"produce-events":{"1":5,"0":7}}')

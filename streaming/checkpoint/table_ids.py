@@ -1,7 +1,7 @@
 """Ties a checkpoint to its tables by the id that Delta gives each table at its creation.
 
-A table that was deleted or recreated would look like one without quotas: throttling would silently stop. So a stream
-that has run before refuses it. Needs no Spark.
+A recreated table has no quotas, so throttling would silently stop. So a stream that has run before does not start if a
+table is missing or has another id. This module needs no Spark.
 """
 
 from collections.abc import Mapping
@@ -16,19 +16,19 @@ NEEDED = ("producer_id_quotas", "throttle_decisions", "producer_id_metrics", "qu
 """The tables that the stream itself reads and writes."""
 IDS_FILE = "pid-quota-tables.json"
 
-_BEGIN_ANEW = "--new-tables to begin anew, without its quotas and rows"
+_WITHOUT_OLD_ROWS = "--new-tables to start without its quotas and rows"
 
 
 def require_same(store: TableStore, checkpoint: str, *, new_tables: bool) -> None:
     """Check that the tables of a stream that has run before are still there, and the same.
 
     Args:
-        store: Of the tables.
+        store: Store of the tables.
         checkpoint: Folder of the stream's checkpoint.
         new_tables: Whether to skip the check.
 
     Raises:
-        CheckpointError: If they are not.
+        CheckpointError: If a table is missing or has another id.
     """
     if new_tables or newest_batch(checkpoint) is None:
         return
@@ -37,7 +37,7 @@ def require_same(store: TableStore, checkpoint: str, *, new_tables: bool) -> Non
         if name not in there:
             msg = (
                 f"checkpoint {checkpoint} has batches, but there is no table {name} in {store.tables}: give that "
-                f"stream's --tables, or bring the table back, or {_BEGIN_ANEW}"
+                f"stream's --tables, or restore the table, or give {_WITHOUT_OLD_ROWS}"
             )
             raise CheckpointError(msg)
         if kept.get(name, there[name]) != there[name]:
@@ -47,8 +47,8 @@ def require_same(store: TableStore, checkpoint: str, *, new_tables: bool) -> Non
 def other_table(tables: str, name: str, found: str, kept: str) -> CheckpointError:
     """Return the error for a table that was recreated."""
     return CheckpointError(
-        f"table {name} in {tables} is another one than the stream began with (id {found}, not {kept}), perhaps an "
-        f"empty one: bring that one back, or restart with {_BEGIN_ANEW}"
+        f"table {name} in {tables} is not the one that the stream started with (id {found}, not {kept}), and may be "
+        f"empty: restore the old table, or restart with {_WITHOUT_OLD_ROWS}"
     )
 
 
@@ -56,9 +56,9 @@ def load_table_ids(checkpoint: str) -> dict[str, str]:
     """Return the ids of the tables that a stream started with, by name; empty before its first start.
 
     Raises:
-        CheckpointError: If they can't be read.
+        CheckpointError: If the ids can't be read.
     """
-    remedy = "restore it, or delete it if the tables are surely those of this stream"
+    remedy = "restore it, or delete it if you are sure that the tables belong to this stream"
     return read_json(Path(checkpoint) / IDS_FILE, dict[str, str], remedy) or {}
 
 
@@ -66,7 +66,7 @@ def save_table_ids(checkpoint: str, ids: Mapping[str, str]) -> None:
     """Store the ids of a stream's tables.
 
     Raises:
-        CheckpointError: If they can't be written.
+        CheckpointError: If the ids can't be written.
     """
     if load_table_ids(checkpoint) != ids:
         write_json(Path(checkpoint) / IDS_FILE, dict(ids))
@@ -76,7 +76,7 @@ def table_ids(store: TableStore) -> dict[str, str]:
     """Return the ids of the existing tables that the stream needs, by name.
 
     Raises:
-        TableError: If one can't be read.
+        TableError: If a table can't be read.
     """
     there = store.existing()
     return {name: store.table_id(name) for name in NEEDED if name in there}

@@ -1,7 +1,7 @@
-"""Appends to path tables by `deltalake`, exactly once: some 10 ms where delta-spark takes a second.
+"""Appends to path tables with `deltalake`, exactly once. An append takes about 10 ms; delta-spark takes a second.
 
-Both writers record a batch as a transaction of the same application in the table's log, so each recognises the other's
-batches, and a stream may switch between them.
+Both writers store a batch in the table's log as a transaction of the same application. So each writer recognises the
+other's batches, and a stream may switch between them.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from tables.store.path_tables import open_table
 
 @dataclass(frozen=True)
 class DeltalakeSink:
-    """Appends by `deltalake`, from the driver.
+    """Appends with `deltalake`, from the driver.
 
     Attributes:
         tables: Folder of path tables.
-        stream_id: Names the checkpoint: batch numbers are unique within it only.
+        stream_id: Identifies the checkpoint. Batch numbers are unique only within a checkpoint.
     """
 
     tables: str
@@ -31,7 +31,7 @@ class DeltalakeSink:
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch, idempotent by the application transaction of its commit.
+        """Append the rows of a batch. The commit's application transaction makes it idempotent.
 
         Raises:
             StreamIdTakenError: If another stream has written the batch.
@@ -48,7 +48,7 @@ class DeltalakeSink:
             require_own(spark, self.tables, table, metadata)
 
     def _append_once(self, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None) -> bool:
-        """Return whether the table did not have the batch."""
+        """Append the rows unless the table has the batch; return whether they were appended."""
         from deltalake import CommitProperties, Transaction, write_deltalake
 
         name = application(self.stream_id, table)
@@ -60,6 +60,6 @@ class DeltalakeSink:
             custom_metadata=None if metadata is None else {"userMetadata": metadata.to_text()},
             app_transactions=[Transaction(name, batch_id)],
         )
-        # A table of an earlier version may have columns that are no longer written: they are null.
+        # A table of an earlier version may have columns that are no longer written; they become null.
         write_deltalake(opened, rows, mode="append", schema_mode="merge", commit_properties=commit, **leaving_old_log())
         return True

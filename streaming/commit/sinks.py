@@ -1,4 +1,4 @@
-"""From the operator's output to Delta tables, exactly once: a numbered commit per micro-batch."""
+"""Writes the operator's output to Delta tables, exactly once: a numbered commit per micro-batch."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,17 +25,17 @@ class TableSink(Protocol):
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch; a batch that was appended before changes nothing.
+        """Append the rows of a batch. Appending a batch twice changes nothing.
 
         Args:
             spark: The session of the batch.
-            rows: Its rows, in the table's columns.
+            rows: Rows of the batch, in the table's columns.
             table: Name of the table.
-            batch_id: Its number.
-            metadata: Metadata of the batch, for `userMetadata`; None for none.
+            batch_id: Number of the batch.
+            metadata: Metadata of the batch for `userMetadata`, if any.
 
         Raises:
-            StreamIdTakenError: If another stream has written the batch: the metadata differ.
+            StreamIdTakenError: If the table holds the batch with other metadata: another stream has written it.
         """
 
 
@@ -46,11 +46,11 @@ def application(stream_id: str, table: str) -> str:
 
 @dataclass(frozen=True)
 class DeltaSink:
-    """Appends by delta-spark.
+    """Appends with delta-spark.
 
     Attributes:
         tables: Folder of path tables, or `catalog.schema`.
-        stream_id: Names the checkpoint: batch numbers are unique within it only.
+        stream_id: Identifies the checkpoint. Batch numbers are unique only within a checkpoint.
     """
 
     tables: str
@@ -59,7 +59,7 @@ class DeltaSink:
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`; see `TableSink`."""
+        """Append the rows of a batch; see `TableSink`. Delta's `txnAppId` and `txnVersion` make it idempotent."""
         writer = (
             spark.createDataFrame(rows)
             .coalesce(1)
@@ -81,8 +81,8 @@ class BatchSummary:
     """A committed batch, for observers of the stream.
 
     Attributes:
-        rows: Bodies of its rows, times in milliseconds, by table.
-        commit_seconds: Time that writing the tables took.
+        rows: Bodies of the batch's rows by table, with times in milliseconds.
+        commit_seconds: Duration of the writes to the tables.
         quotas: The quotas in force for the batch, if any were published.
     """
 
@@ -97,13 +97,13 @@ class Commit:
     """The function for `foreachBatch`.
 
     Attributes:
-        sink: Where the rows go.
-        stream_id: Names the checkpoint; empty to write no metadata.
-        checkpoint: Its folder; empty to keep no files in it.
-        quotas: Publishes the quotas in force to the tasks; None if they need none.
+        sink: Writer of the tables.
+        stream_id: Identifies the checkpoint; empty to write no metadata.
+        checkpoint: Folder of the checkpoint; empty to write no files there.
+        quotas: Publishes the quotas in force to the tasks; None if the tasks need no quotas.
         watch: Detects lost records; None to ignore losses.
-        observer: Called with each committed batch, if any.
-        on_learning: Called with the event time from which ledgers learn that were lost in a batch, in milliseconds.
+        observer: Called with each committed batch.
+        on_learning: Called if ledgers were lost, with the event time in milliseconds from which they learn.
     """
 
     sink: TableSink
@@ -116,11 +116,11 @@ class Commit:
 
     def __call__(self, output: DataFrame, batch_id: int) -> None:
         """Run a batch and append its rows to the tables."""
-        # Step 1. A loss of records aborts the batch before anything is decided: the stream restarts in learning mode
+        # Step 1. If records were lost, abort the batch before it decides anything. The stream restarts in learning mode
         # and repeats the batch.
         if self.watch:
             self.watch.check(batch_id)
-        # Step 2. Publish the quotas in force; no task has run yet.
+        # Step 2. Publish the quotas in force, before any task runs.
         quotas = self.quotas.publish(output.sparkSession, batch_id) if self.quotas else None
         # Step 3. Run the batch once and completely: the operator's state must be committed even if all tables already
         # have the batch. Only a few rows per principal are collected.
@@ -143,7 +143,7 @@ class Commit:
         # crash repeats steps 1 to 6.
         if self.checkpoint:
             write_end(self.checkpoint, batch_id, bodies)
-        # Step 7. Have the taps find out which ids are new to a ledger that was lost.
+        # Step 7. If ledgers were lost, ask the taps which producer ids the brokers already held.
         if self.on_learning and LEARNS_FROM in bodies:
             self.on_learning(max(bodies[LEARNS_FROM]))
 

@@ -1,1 +1,1 @@
-"""From Kafka records to one row per principal and task, before the shuffle."""
+"""Turns Kafka records into one row per principal and task, before the shuffle."""

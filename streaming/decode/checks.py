@@ -1,4 +1,4 @@
-"""Checks the values of events that were parsed: times, producer ids, principals, brokers."""
+"""Checks the values of parsed events: times, producer ids, principals, brokers."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Contract:
     """Conditions on an event beyond its schema.
 
     Attributes:
-        max_clock_skew_ms: How far an event may be ahead of its record's own time, in milliseconds.
+        max_clock_skew_ms: Maximum time that an event may be ahead of its record's own time, in milliseconds.
         needs_broker: Whether `broker_id` is required, as in scope `broker`.
     """
 
@@ -28,7 +28,7 @@ class Contract:
 
 
 def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tuple[np.ndarray, dict[int, str]]:
-    """Return which events break the contract, and why, by row of their records.
+    """Return a mask of the events that break the contract, and the reasons by row of their records.
 
     Args:
         events: A block of events.
@@ -39,7 +39,7 @@ def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tu
     found = np.logical_or.reduce([failed for failed, _ in checks] or [np.zeros(len(events), bool)])
     if not found.any():
         return found, {}
-    # Of several reasons the first counts.
+    # An event that fails several checks counts for the first one.
     why = np.select([failed for failed, _ in checks], np.arange(len(checks)), -1)
     record, by_record = events.record(), {}
     for row in np.unique(record[found]).tolist():
@@ -49,7 +49,7 @@ def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tu
 
 
 def _reason(why: np.ndarray, reasons: list[str]) -> str:
-    """Return the reason of a record whose events fail checks, by number; -1 for none."""
+    """Return the reason of a record, given the number of the failed check of each event (-1 if it passes)."""
     counts = Counter(each for each in why.tolist() if each >= 0)
     return "; ".join(
         reasons[check] if count == len(why) else f"{count} of {len(why)} events: {reasons[check]}"
@@ -58,7 +58,7 @@ def _reason(why: np.ndarray, reasons: list[str]) -> str:
 
 
 def _checks(events: Exploded, contract: Contract, clock_ms: int) -> list[tuple[np.ndarray, str]]:
-    """Return masks of events that fail; none for checks that all events pass."""
+    """Return the masks of failing events with their reasons. Checks that all events pass may be missing."""
     times, pids = events.timestamps_ms, events.producer_ids
     if not len(events):
         return []
@@ -69,7 +69,7 @@ def _checks(events: Exploded, contract: Contract, clock_ms: int) -> list[tuple[n
         checks.append((pids < -1, "producer_id is below -1"))
     for failed, reason in _principals(column(events.records, "principal")):
         checks.append((np.repeat(failed, events.counts), reason))
-    # A negative time fails already: its difference may wrap around.
+    # The difference of a negative time may wrap around, but such an event has already failed.
     earliest, newest = times - contract.max_clock_skew_ms, int(times.max()) - contract.max_clock_skew_ms
     record_ms = column(events.records, "record_ms").to_numpy()
     if newest > record_ms.min():

@@ -1,7 +1,7 @@
 """Explodes parsed records of both versions into columns of events, by the lists' offsets.
 
-An event's place is its record's offset and its index there. What events share stays a row of its record or group, so
-that it is checked and encoded once.
+An event's position is its record's offset and its index in the record. Fields that events share stay in one row per
+record or group, so they are checked and encoded once.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ EVENT_SCHEMA = pa.schema(
         ("producer_ids", pa.list_(pa.int64())),
     ]
 )
-"""The fields of the `produce-events` contract that the rules read, of both versions. Others are ignored."""
+"""The fields of the `produce-events` contract, in both versions, that the rules read. Other fields are ignored."""
 
 SOURCE_COLUMNS = ["partition", "offset", "record_ms"]
 RECORD_NAMES = ["principal", "broker_id", *SOURCE_COLUMNS]
@@ -46,9 +46,9 @@ class Exploded:
 
     Attributes:
         records: A row per record: `RECORD_NAMES`, the principal dictionary-encoded.
-        counts: Events of each record.
+        counts: Number of events of each record.
         groups: A row per combination of fields that events share: `GROUP_FIELDS`.
-        group: Of each event, in order of records and indexes, its row in `groups`.
+        group: Row in `groups` of each event. Events are in the order of records and indexes.
     """
 
     records: pa.Table
@@ -60,7 +60,7 @@ class Exploded:
 
     @classmethod
     def of(cls, parsed: pa.Table) -> "Exploded":
-        """Explode records that fit together (see `misfits`).
+        """Explode records whose fields are consistent (see `misfits`).
 
         Args:
             parsed: Columns of `EVENT_SCHEMA` and `SOURCE_COLUMNS`.
@@ -95,13 +95,13 @@ class Exploded:
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     def filter(self, kept: np.ndarray) -> "Exploded":
-        """Return the events of a mask, without records that have none of them."""
+        """Return the events of a mask, and drop records without such events."""
         counts = np.bincount(self.record()[kept], minlength=len(self.counts))
         columns = (each[kept] for each in (self.group, self.timestamps_ms, self.producer_ids))
         return Exploded(self.records.filter(pa.array(counts > 0)), counts[counts > 0], self.groups, *columns)
 
     def take(self, rows: np.ndarray) -> "Exploded":
-        """Return the events of some rows of records, in that order."""
+        """Return the events of some records, given by row, in that order."""
         counts, begins = self.counts[rows], np.cumsum(self.counts) - self.counts
         events = np.repeat(begins[rows] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
         columns = (each[events] for each in (self.group, self.timestamps_ms, self.producer_ids))
@@ -109,7 +109,7 @@ class Exploded:
 
 
 def _groups(parsed: pa.Table, is_one: np.ndarray, counts: np.ndarray) -> tuple[pa.Table, np.ndarray]:
-    """Return the rows of groups, and each event's row: first records of one event, then all lists, then the default."""
+    """Return the groups, and each event's row in them: records of one event come first, then lists, then defaults."""
     ones = parsed.select(GROUP_NAMES).filter(pa.array(is_one))
     lists = column(parsed, "groups").filter(pa.array(~is_one))
     flat = pa.Table.from_struct_array(pc.list_flatten(lists))
@@ -158,13 +158,13 @@ def misfits(parsed: pa.Table) -> list[tuple[np.ndarray, str]]:
 
 
 def _beyond(parsed: pa.Table, is_many: np.ndarray) -> list[tuple[np.ndarray, str]]:
-    """Check indexes and times for their range."""
+    """Return masks of the records whose indexes or times are out of range."""
     group, after_ms = column(parsed, "group"), column(parsed, "after_ms")
     indexes = pc.list_flatten(group).fill_null(0).to_numpy()
     sizes = np.maximum(lengths(column(parsed, "groups")), 1)[_parents(group)]
     after = pc.list_flatten(after_ms).fill_null(0).to_numpy()
     begin = column(parsed, "timestamp_ms").fill_null(0).to_numpy()[_parents(after_ms)]
-    # A sum wraps around if its sign differs from those of both numbers.
+    # A sum wrapped around if its sign differs from the signs of both numbers.
     wraps = ((begin + after) ^ begin) & ((begin + after) ^ after) < 0
     return [
         (is_many & _any(group, (indexes < 0) | (indexes >= sizes)), "group is out of range"),
@@ -192,12 +192,12 @@ def is_null(values: pa.Array) -> np.ndarray:
 
 
 def _parents(lists: pa.Array) -> np.ndarray:
-    """Return the row of each list's element."""
+    """Return the list's row for each element."""
     return np.repeat(np.arange(len(lists)), lengths(lists))
 
 
 def _any(lists: pa.Array, of_elements: np.ndarray) -> np.ndarray:
-    """Return which lists have an element in a mask."""
+    """Return a mask of the lists with an element in a mask."""
     found = np.zeros(len(lists), bool)
     if of_elements.any():
         found[_parents(lists)[of_elements]] = True

@@ -1,12 +1,12 @@
-"""Deduplicates across batches: remembers, per Python worker, the PIDs that it has forwarded to the operator.
+"""Deduplicates across batches: each Python worker remembers the PIDs that it has forwarded to the operator.
 
-Within a tick a PID's fate is settled, so a repeat is a no-op, and in a steady stream nearly all events are repeats. The
-pre-aggregation drops those within a batch; this memory drops those of earlier batches. A principal with repeats only
-then costs nothing behind the shuffle, where each principal costs about a millisecond per batch.
+Within a tick, a repeat of a PID changes nothing, and in a steady stream nearly all events are repeats. The
+pre-aggregation drops repeats within a batch; this memory drops repeats of earlier batches. After the shuffle, each
+principal costs about a millisecond per batch, and a principal with only repeats costs nothing.
 
-It is exact: it relies only on batches that were committed (earlier ones of the same run), and only where this worker
-has read the partition without a gap since, so that it knows the principal's time. Otherwise it is empty, which costs
-time but changes no decision.
+The memory is exact. It relies only on committed batches (earlier batches of the same run), and only if this worker has
+read the partition without a gap since, so that it knows the principal's time. Otherwise the memory is empty, which
+costs time but changes no decision.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from streaming.batch.tasks import TaskBatch
 
 _MAX_PIDS = 500_000
-"""Per worker; beyond it the memory is cleared: a flood has no repeats, and must not exhaust the worker."""
+"""Maximum PIDs per worker. Beyond it, the memory is cleared: a flood has no repeats and must not exhaust the worker."""
 _NO_TICK = -1
 
 
@@ -26,9 +26,9 @@ class Attempt:
     """A task attempt.
 
     Attributes:
-        run_id: Run of the streaming query; changes with each start.
-        attempt_id: The attempt, unique in the application.
-        quotas_id: Id of the quotas in force: under other quotas a refused PID may be admitted.
+        run_id: Id of the streaming query's run, which changes with each start.
+        attempt_id: Id of the attempt, unique in the application.
+        quotas_id: Id of the quotas in force. Under other quotas, a refused PID may be admitted.
     """
 
     run_id: str
@@ -43,7 +43,7 @@ class EventColumns:
 
     Attributes:
         owner: Principals, as indexes into a list of names.
-        how: Kind and broker in one number: a repeat has the same.
+        how: Kind and broker in one number. A repeat has the same number.
     """
 
     owner: np.ndarray
@@ -61,23 +61,23 @@ class EventColumns:
 
 @dataclass
 class ForwardedTick:
-    """PIDs forwarded in a principal's newest tick, whose next event of the same kind changes nothing.
+    """PIDs forwarded in a principal's newest tick. Another event with such a PID and the same `how` changes nothing.
 
     Attributes:
-        pids: How each PID was last counted.
+        pids: The last `how` (see `EventColumns`) of each PID.
     """
 
     tick: int
     pids: dict[int, int] = field(default_factory=dict)
 
     def repeats(self, pid: int, tick: int, how: int, *, is_late: bool) -> bool:
-        """Return whether an event, not of a later tick, is a repeat; remember what it changes.
+        """Return whether an event is a repeat, and remember it. The event must not be of a later tick.
 
         Args:
-            pid: Its producer id.
-            tick: The tick of its timestamp.
-            how: As of `EventColumns`.
-            is_late: It is written to an older quantum, which may make known what was refused.
+            pid: Producer id of the event.
+            tick: Tick of its timestamp.
+            how: Kind and broker of the event (see `EventColumns`).
+            is_late: Whether the event is written to an older quantum. This may make a refused PID known.
         """
         is_repeat = not is_late and tick == self.tick and self.pids.get(pid) == how
         if is_late:
@@ -85,7 +85,8 @@ class ForwardedTick:
         elif tick == self.tick:
             self.pids[pid] = how
         elif self.pids.get(pid) != how:
-            # Another broker's ledger may be behind this time: what is refused here may be admitted there, and so known.
+            # Another broker's ledger may be behind this time. It may admit a PID that is refused here, and so make it
+            # known.
             self.pids.pop(pid, None)
         return is_repeat
 
@@ -98,9 +99,9 @@ class PartitionMemory:
     """PIDs forwarded from one topic partition.
 
     Attributes:
-        attempt: The last to write here.
-        next_offset: First offset it has not read.
-        principals: What was forwarded of each principal's newest tick.
+        attempt: The last attempt that wrote to this memory.
+        next_offset: First offset that the attempt has not read.
+        principals: The PIDs forwarded in each principal's newest tick.
     """
 
     attempt: Attempt
@@ -112,9 +113,10 @@ class PartitionMemory:
 
         Args:
             names: Principals.
-            seen: Their events.
-            late_ticks: An event so many ticks behind its principal's newest may be late: it is written to an older
-                quantum, which may make known what was refused. What was forwarded of the principal is forgotten then.
+            seen: Events of these principals.
+            late_ticks: Number of ticks behind its principal's newest event at which an event may be late. A late event
+                is written to an older quantum, which may make a refused PID known. So this memory forgets the
+                principal's PIDs.
         """
         known = [self.principals.get(name, NOTHING_FORWARDED) for name in names]
         newest = np.array([each.tick for each in known], np.int64)
@@ -122,7 +124,8 @@ class PartitionMemory:
         np.maximum.at(latest, seen.owner, seen.tick)
         time = np.maximum(newest_before(seen.owner, seen.tick), newest[seen.owner])
         late = seen.tick <= time - late_ticks
-        # What was forwarded counts until the principal's time moves on; of what is read now the last tick counts later.
+        # Forwarded PIDs count until the principal's time moves on. Of the events read now, those of the last tick count
+        # for later batches.
         counts = np.flatnonzero((time == newest[seen.owner]) | (time == latest[seen.owner]))
         repeats = np.zeros(len(seen), bool)
         columns = (column[counts].tolist() for column in (seen.owner, seen.pid, seen.tick, seen.how, time, late))
@@ -144,9 +147,9 @@ class PartitionMemory:
 def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:
     """Return a mask of the events that repeat their PID's previous event within a tick, and so change nothing.
 
-    Only the one just before counts: an event of another tick, a correction, or one on another broker may have changed
-    what is known of the PID. And only while the principal's time stood still on all brokers, since an older event
-    counts for the time that has come since, and while no late event came between (see `PartitionMemory.repeats`).
+    Each event is compared only with the PID's previous event, because an event of another tick, kind or broker may have
+    changed the PID's state. An event is a repeat only if the principal's newest tick, over all brokers, has not changed
+    in between, and if no late event came in between (see `PartitionMemory.repeats`).
     """
     owner, pid, tick, how = seen.owner, seen.pid, seen.tick, seen.how
     newest = newest_before(owner, tick)
@@ -168,8 +171,8 @@ def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:
 
 
 def newest_before(owner: np.ndarray, tick: np.ndarray) -> np.ndarray:
-    """Return each event's newest tick among those of its owner up to it."""
-    # Owners come in ascending order here, so an offset per owner makes one running maximum serve them all.
+    """Return for each event the newest tick of its owner's events so far."""
+    # Sort by owner. An ascending offset per owner makes one running maximum work for all owners.
     order = np.argsort(owner, kind="stable")
     base = owner[order].astype(np.int64) << 42
     newest = np.empty(len(tick), np.int64)
@@ -184,7 +187,7 @@ class Forwarded:
         self._partitions: dict[tuple[str, int], PartitionMemory] = {}
 
     def of(self, attempt: Attempt, topic: str, partition: int, first: int, last: int) -> PartitionMemory:
-        """Return what may be relied on when an attempt reads the offsets `first` to `last` of a partition."""
+        """Return the reliable memory of a partition for an attempt that reads the offsets `first` to `last`."""
         key = (topic, partition)
         known = self._partitions.get(key)
         if known is None or not _is_reliable(known, attempt) or known.next_offset != first:
@@ -198,7 +201,7 @@ class Forwarded:
 def _is_reliable(known: PartitionMemory, attempt: Attempt) -> bool:
     if (known.attempt.run_id, known.attempt.quotas_id) != (attempt.run_id, attempt.quotas_id):
         return False
-    # What an attempt of the same batch forwarded reached no ledger, unless it is this very attempt.
+    # PIDs that another attempt of the same batch forwarded have reached no ledger.
     return known.attempt.batch_id < attempt.batch_id or known.attempt == attempt
 
 
@@ -207,7 +210,7 @@ _of_this_worker = Forwarded()
 
 @dataclass(frozen=True)
 class WorkerMemory:
-    """The memory of the worker that a task runs in. Travels to the workers.
+    """The memory of the worker that a task runs in. Spark serializes this object to the workers.
 
     Attributes:
         checkpoint: Folder of the stream's checkpoint.
@@ -216,7 +219,7 @@ class WorkerMemory:
     checkpoint: str
 
     def recall(self, topic: str, partitions: np.ndarray, offsets: np.ndarray) -> dict[int, PartitionMemory]:
-        """Return what may be relied on when the running task reads a block, by partition; none outside a query.
+        """Return the reliable memories for a block of the running task, by partition; empty outside a query.
 
         Args:
             topic: Topic of the block.
@@ -233,7 +236,7 @@ class WorkerMemory:
         return found
 
     def forwarded(self) -> Forwarded:
-        """Return what this worker has forwarded."""
+        """Return this worker's memory."""
         return _of_this_worker
 
     def attempt(self) -> Attempt | None:
@@ -243,6 +246,6 @@ class WorkerMemory:
         run_id = context.getLocalProperty("spark.jobGroup.id") if context else None
         if context is None or batch_id is None or run_id is None:
             return None
-        # An attempt has many blocks, and reads its batch's files once.
+        # An attempt has many blocks, but reads its batch's files only once.
         quotas_id = TaskBatch(self.checkpoint).quotas_id()
         return Attempt(run_id, int(batch_id), context.taskAttemptId(), quotas_id)

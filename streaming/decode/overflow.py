@@ -1,7 +1,7 @@
-"""Keys principals beyond `max_principals` to a few shared overflow entries, before the shuffle.
+"""Maps principals beyond `max_principals` to a few shared overflow entries, before the shuffle.
 
-Each principal in the state costs memory and about a millisecond per batch with events of it, which forged principals
-must not exhaust. Principals with a quota of their own are exempt.
+Each principal in the state costs memory, and about a millisecond in each batch with its events. The limit protects the
+stream from forged principals. Principals with their own quota are exempt.
 """
 
 import zlib
@@ -23,8 +23,8 @@ class Gate:
 
         Args:
             tracked: The principals tracked before this batch.
-            share: How many untracked principals the task may admit.
-            quotas: A principal with a quota of its own always passes.
+            share: Number of untracked principals that the task may admit.
+            quotas: Quotas in force. A principal with its own quota always passes.
         """
         self._tracked, self._quotas = tracked, quotas
         self._left = share
@@ -34,25 +34,25 @@ class Gate:
 
     @classmethod
     def of(cls, batch: TaskBatch, max_principals: int) -> "Gate":
-        """Return the gate of the running task: the room left is divided evenly among the topic's partitions.
+        """Return the gate of the running task. The topic's partitions share the remaining room evenly.
 
         Args:
             batch: The task's batch.
-            max_principals: Most principals in the state, but for those with a quota of their own and the overflow
-                entries.
+            max_principals: Maximum number of principals in the state, not counting overflow entries and principals with
+                their own quota.
         """
         tracked = batch.tracked_principals()
         return cls(tracked, max(0, max_principals - len(tracked)) // max(1, batch.partitions()), batch.quotas())
 
     def keys(self, principals: Sequence[str]) -> dict[str, str]:
-        """Return the overflow entry of each principal that is not to be tracked; others are left out.
+        """Return the overflow entry of each principal that does not get a ledger.
 
         Args:
-            principals: Distinct, in the order of their first events: the first ones are tracked.
+            principals: Distinct principals in the order of their first events. The first principals get a ledger.
         """
         unseen = [principal for principal in principals if principal not in self._passed]
         if len(unseen) <= self._unchecked:
-            # Even if all of them are new, there is room: nearly always so, and nothing is hashed.
+            # There is room even if all of them are new. This is nearly always so, and saves hashing.
             self._unchecked -= len(unseen)
             self._passed.update(unseen)
             return {}
@@ -69,7 +69,7 @@ class Gate:
         return beyond
 
     def _settle(self) -> None:
-        """Count those that passed unchecked and are new."""
+        """Count the new ones among the principals that passed unchecked."""
         if not self._is_settled:
             passed = self._passed - NEVER_ENFORCED
             self._left -= len(passed) - int(self._tracked.holds(passed).sum())
@@ -77,7 +77,7 @@ class Gate:
 
 
 def overflow_key(principal: str) -> str:
-    """Return the entry that a principal is reported under while it can't be tracked.
+    """Return the overflow entry of a principal.
 
     Examples:
         >>> overflow_key("User:alice")

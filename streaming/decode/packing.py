@@ -1,7 +1,7 @@
 """Packs the events of a block: one row per principal and partition, without repeats.
 
-Repeats of a PID within a tick change nothing (see `state.ledger_batch`) and are dropped, also those of earlier batches
-that the worker remembers (see `streaming.decode.forwarded`).
+Repeats of a PID within a tick change nothing (see `state.ledger_batch`), so they are dropped. This includes repeats of
+earlier batches that the worker remembers (see `streaming.decode.forwarded`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,10 +20,10 @@ from wire.packed_events import PackedEvents, pack
 
 NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
 _BROKERS, _KINDS = 1 << 32, 1 << 31
-"""Above every broker id and kind: both are encoded in one number."""
+"""Greater than every broker id and every kind. They encode both in one number."""
 _LONG_BYTES = 8
 MAX_CLIENT_CHARS = 256
-"""Longer client ids and addresses count as `other`: the state stores them, and Kafka allows client ids of 32 kB."""
+"""Longer client ids and addresses count as `other`: the state stores them, and Kafka allows 32 kB."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Packing:
     Attributes:
         quantum_ms: Length of a quantum in milliseconds.
         late_grace_ms: Events older than their principal's time by more than this are late.
-        per_broker: Whether events of different brokers count apart.
+        per_broker: Whether events of different brokers are counted separately.
     """
 
     quantum_ms: int
@@ -47,11 +47,11 @@ class Packing:
 
         Args:
             events: Events of the block.
-            memories: What is remembered of earlier batches, by partition.
+            memories: The worker's reliable memories of earlier batches, by partition.
         """
         partitions = column(events.records, "partition").to_numpy()
         offsets, owners = column(events.records, "offset").to_numpy(), _codes(events.records, "principal")
-        # Sorted once, by record: of each principal in order, and the order of an event in its record stays.
+        # One sort of the records puts each principal's events in offset order. Events keep their order within a record.
         order = np.lexsort((offsets, owners, partitions))
         for rows in np.split(order, np.flatnonzero(np.diff(partitions[order])) + 1):
             if len(rows):
@@ -99,35 +99,35 @@ def _codes(records: pa.Table, name: str) -> np.ndarray:
 
 
 def _clients(groups: pa.Table) -> tuple[list[Client], np.ndarray]:
-    """Return clients as decisions name them, and the code of each group's."""
+    """Return distinct clients in the form that decisions use, and the code of each group's client."""
     client_ids, of_ids = _encoded(column(groups, "client_id"))
     given = column(groups, "address")
     if given.null_count == len(given):
         return [(client_id, "") for client_id in client_ids], of_ids
     addresses, of_addresses = _encoded(given)
-    # Pairs as numbers, so that a client has one code however many events it has, and no others are made.
+    # Pairs of client id and address as numbers: only pairs that occur get a code, and each gets one code.
     pairs = pa.array(of_ids.astype(np.int64) * len(addresses) + of_addresses).dictionary_encode()
     named = (divmod(pair, len(addresses)) for pair in pairs.dictionary.to_pylist())
     return [(client_ids[client_id], addresses[address]) for client_id, address in named], pairs.indices.to_numpy()
 
 
 def _encoded(texts: pa.Array) -> tuple[list[str], np.ndarray]:
-    """Return distinct texts as decisions name them, and the code of each row's; null counts as empty."""
+    """Return distinct texts in the form that decisions use, and the code of each row's text. Null counts as empty."""
     encoded = texts.fill_null("").dictionary_encode()
     named = (text if len(text) <= MAX_CLIENT_CHARS else OTHER_CLIENTS for text in encoded.dictionary.to_pylist())
     return list(named), encoded.indices.to_numpy()
 
 
 def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, list[list[int]]]:
-    """Count the clients of each owner on their own: each event's number among them, and the owners' clients.
+    """Number the clients of each owner separately: return each event's number, and each owner's clients.
 
     Args:
-        owner: Owners of events, ascending; at least one.
-        client: Their clients' codes.
+        owner: Owner of each event, ascending; at least one.
+        client: Client code of each event.
     """
     base = int(client.max()) + 1
     of_events = owner.astype(np.int64) * base + client
-    # Events of one client come in runs, one a record at least.
+    # Consecutive events often have the same client, at least within a record.
     runs = np.flatnonzero(np.diff(of_events, prepend=-1))
     pairs, number = np.unique(of_events[runs], return_inverse=True)
     owners, clients = np.divmod(pairs, base)
@@ -151,7 +151,7 @@ def _kinds(groups: pa.Table) -> np.ndarray:
 
 
 def ticks_of(timestamps_ms: np.ndarray, quantum_ms: int) -> np.ndarray:
-    """Return the tick of each timestamp, as `quota.timeline.Timeline.tick` does for one."""
+    """Return the tick of each timestamp: a vectorized `quota.timeline.Timeline.tick`."""
     quantum, rest = np.divmod(timestamps_ms, quantum_ms)
     ticks: np.ndarray = quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // quantum_ms
     return ticks

@@ -1,6 +1,6 @@
 """Pre-aggregates events before the shuffle: one row per principal and task, without repeats.
 
-The operator behind the shuffle costs per principal and batch, not per event.
+The operator's time after the shuffle depends on the number of principals in a batch, not on the number of events.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from wire.packed_events import PackedQuarantine, Quarantined, pack
 
 BLOCK_BYTES = 16 * 1024 * 1024
 QUARANTINE_KEY = "quarantine/"
-"""Prefix of the keys of quarantined records, to spread them over the tasks. The packed row has a tag of its own."""
+"""Prefix of the keys that spread quarantined records over the tasks. The packed row's type marks it, not its key."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class PreAggregate:
 
     Attributes:
         contract: What events must satisfy.
-        packing: Packs those that do.
-        topic: Where the records come from.
-        max_principals: Most principals tracked one by one; see `streaming.decode.overflow`.
+        packing: Packs valid events.
+        topic: Topic of the records.
+        max_principals: Maximum number of tracked principals; see `streaming.decode.overflow`.
         batch: Metadata of the task's batch.
-        memory: What its worker remembers of earlier batches.
+        memory: The worker's memory of earlier batches.
     """
 
     contract: Contract
@@ -46,7 +46,7 @@ class PreAggregate:
         """Pre-aggregate the records of a task.
 
         Args:
-            batches: Columns as in `streaming.decode.records.decode`, but for the topic.
+            batches: Columns of `streaming.decode.records.decode`, without the topic.
 
         Yields:
             Rows of `PRE_AGGREGATE_SCHEMA`.
@@ -55,7 +55,7 @@ class PreAggregate:
         gate, begin_ms = Gate.of(self.batch, self.max_principals), self.batch.begin_ms()
         sampler = Sampler()
         for each in blocks(batches, BLOCK_BYTES):
-            # Added here, the topic costs nothing per record on the way into Python.
+            # Adding the topic here saves sending it to Python with each record.
             block = each.append_column("topic", pa.repeat(self.topic, len(each)))
             decoded = decode(block, self.contract, begin_ms)
             partitions, offsets = (block[name].to_numpy() for name in ("partition", "offset"))
@@ -63,7 +63,7 @@ class PreAggregate:
             rows = list(self.packing.rows(decoded.events, memories))
             beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
             for principal in beyond:
-                # Its PIDs went to an overflow entry: its own ledger will not know them once it is tracked.
+                # This principal's PIDs go to an overflow entry. If it is tracked later, its own ledger won't know them.
                 for memory in memories.values():
                     memory.forget(principal)
             yield from _batch(
@@ -75,7 +75,7 @@ class PreAggregate:
 
 def _batch(rows: list[tuple[str, bytes]], quarantined: list[Quarantined]) -> Iterator[pa.RecordBatch]:
     if quarantined:
-        # One key per block spreads bad input over the tasks.
+        # A key per block spreads bad input over the tasks.
         first = quarantined[0]
         key = f"{QUARANTINE_KEY}{first.topic}/{first.partition}/{first.offset}"
         rows.append((key, pack(PackedQuarantine(quarantined))))

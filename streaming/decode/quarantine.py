@@ -1,11 +1,11 @@
-"""Samples bad records: the first of each task in full, then one in a thousand, and always the count."""
+"""Samples bad records: keeps the first of each task, then one in a thousand, and always counts them."""
 
 from collections import Counter
 
 from wire.packed_events import Quarantined
 
 MAX_ROWS = 1000
-"""Bad records of a task (a topic partition in a batch) that are kept before sampling starts."""
+"""Number of bad records of a task (a topic partition in a batch) that are kept before sampling starts."""
 SAMPLE_EVERY = 1000
 """Beyond `MAX_ROWS`, one record in this many is kept."""
 MAX_REASONS = 8
@@ -43,7 +43,7 @@ class Sampler:
         return kept
 
     def left_out(self) -> list[Quarantined]:
-        """Return a record with the count and the reasons of those left out; empty if none were."""
+        """Return a record with the number of records left out and their reasons; empty if none was left out."""
         if self._first is None:
             return []
         first, total = self._first, self._left_out.total()
@@ -62,6 +62,6 @@ class Sampler:
             self._first = record
         self._last_offset = record.offset
         reason = record.reason[:_REASON_CHARS]
-        # A parser's reason may quote its input: bound how many distinct ones are counted.
+        # A parser's reason may quote its input, so limit the number of distinct reasons.
         known = reason in self._left_out or len(self._left_out) < 10 * MAX_REASONS
         self._left_out[reason if known else "of other reasons"] += 1

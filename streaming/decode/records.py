@@ -1,7 +1,7 @@
 """Decodes Kafka record values of both versions into columns of produce events; invalid records go to quarantine.
 
-pyarrow's JSON reader parses all values of a block at once; only a block with a bad value is decoded again one by one,
-by a decoder with the same rules.
+pyarrow's JSON reader parses all values of a block at once. If a block has a bad value, a second decoder with the same
+rules decodes its values one by one.
 """
 
 import re
@@ -21,7 +21,7 @@ from wire.packed_events import Quarantined
 
 MAX_INT32 = 2**31 - 1
 MAX_KEPT_BYTES = 4096
-"""A quarantined value is truncated to this."""
+"""Maximum size of a quarantined value; longer values are truncated."""
 
 
 _NO_NUMBER = re.compile(rb"(?:\"\s*:|[,\[])\s*-?(?:NaN|Inf)")
@@ -38,7 +38,7 @@ class _Group(msgspec.Struct):
 
 
 class _Record(_Group, kw_only=True):
-    """A record of either version, for values that are decoded one by one: the fields of `EVENT_SCHEMA`."""
+    """A record of either version, with the fields of `EVENT_SCHEMA`, for values that are decoded one by one."""
 
     timestamp_ms: int
     principal: str
@@ -59,8 +59,8 @@ class DecodedBlock:
     """A decoded block of records.
 
     Attributes:
-        events: Those that satisfy the contract.
-        quarantined: The records that do not, or not with all their events.
+        events: Events that satisfy the contract.
+        quarantined: Records with an event that does not.
     """
 
     events: Exploded
@@ -82,7 +82,7 @@ def decode(records: pa.Table, contract: Contract, begin_ms: int | None = None) -
 
 
 def _checked(records: pa.Table, parsed: pa.Table, contract: Contract, begin_ms: int | None) -> DecodedBlock:
-    """Explode and check records that were parsed, row by row."""
+    """Explode and check parsed records; `parsed` has a row per record."""
     bad: dict[int, str] = {}
     for failed, reason in misfits(parsed):
         bad = dict.fromkeys(np.flatnonzero(failed).tolist(), reason) | bad
@@ -101,19 +101,19 @@ def _checked(records: pa.Table, parsed: pa.Table, contract: Contract, begin_ms: 
 
 
 def _parse_block(values: pa.Array) -> pa.Table | None:
-    """Parse all values at once; None if one of them has to be decoded on its own."""
+    """Parse all values at once; None if they have to be decoded one by one."""
     if values.null_count or not len(values):
         return None
     lines = _joined(values)
-    # A value of two objects and an empty one would otherwise shift all rows between them: require that each line break
-    # is one that we put between two objects.
+    # If one value held two objects and another none, all rows between them would shift. So require that each line break
+    # is one that `_joined` put between two values.
     breaks = len(values) - 1
     if not (lines.startswith(b"{") and lines.endswith(b"}")):
         return None
     if lines.count(b"\n") != breaks or lines.count(b"}\n{") != breaks:
         return None
     if (b"NaN" in lines or b"Inf" in lines) and _NO_NUMBER.search(lines):
-        # The reader accepts them as numbers. JSON does not, nor does the decoder of single values.
+        # The reader accepts NaN and Infinity. JSON and the decoder of single values do not.
         return None
     options = arrow_json.ParseOptions(explicit_schema=EVENT_SCHEMA, unexpected_field_behavior="ignore")
     block_size = arrow_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1 << 20))
@@ -126,7 +126,7 @@ def _parse_block(values: pa.Array) -> pa.Table | None:
 
 
 def _joined(values: pa.Array) -> bytes:
-    """Join all values by line breaks."""
+    """Join all values with line breaks."""
     if values.offset:
         return b"\n".join(values.to_pylist())
     together = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
@@ -155,7 +155,8 @@ def _decode_one(value: bytes | None) -> tuple[_Record | None, str]:
     try:
         record = _decoder.decode(value)
     except RecursionError:
-        # An ignored field nested so deep that only the block reader, which does not recurse, can parse it.
+        # An ignored field is nested too deep for this decoder. Only the block reader, which does not recurse, can parse
+        # it.
         parsed = _parse_block(pa.array([value], pa.binary()))
         if parsed is None:
             return None, "not an event: nested too deep"
@@ -195,7 +196,7 @@ def blocks(batches: Iterator[pa.RecordBatch], max_bytes: int) -> Iterator[pa.Tab
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:
-        # Of large records a single batch may be many blocks.
+        # A single batch of large records may fill many blocks.
         rows = max(1, batch.num_rows * max_bytes // max(1, batch.nbytes))
         for begin in range(0, batch.num_rows, rows):
             part = batch.slice(begin, rows)

@@ -1,1 +1,1 @@
-"""The stateful operator: ledgers in Spark's state, and the rows that they produce."""
+"""The stateful operator: keeps ledgers in Spark's state and returns their rows."""

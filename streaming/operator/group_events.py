@@ -1,7 +1,7 @@
-"""From pre-aggregates to the events of each principal of a group.
+"""Unpacks pre-aggregated rows into the events of each principal of a group.
 
-Most principals have a handful of events in a batch, so a column is decoded once for the whole group, and PIDs are
-hashed once: what a call costs counts per group, not per principal.
+Most principals have a handful of events in a batch. So columns are decoded and PIDs are hashed once for the whole
+group: the fixed cost of a call counts per group, not per principal.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from state.hashing import hash_pids
 from wire.packed_events import PackedEvents
 
 NO_BROKER = -1
-"""The broker id in scope `cluster`, which is not used."""
+"""Placeholder for the broker id, which scope `cluster` does not use."""
 _LONG_BYTES = 8
 _NO_BROKER_BYTES = NO_BROKER.to_bytes(_LONG_BYTES, "little", signed=True)
 
@@ -26,26 +26,26 @@ class Arrived(NamedTuple):
     """Events of one principal in a batch.
 
     Attributes:
-        events: In partition and offset order.
-        newest_ms: The greatest timestamp of each partition, in milliseconds since the epoch.
+        events: The events, in partition and offset order.
+        newest_ms: Greatest timestamp of each partition, in milliseconds since the epoch.
     """
 
     events: Events
     newest_ms: dict[int, int]
 
     def partition(self) -> int:
-        """Return the partition of the newest event; of several, the last."""
+        """Return the partition of the newest event; the highest one if several have it."""
         if len(self.newest_ms) == 1:
             return next(iter(self.newest_ms))
         return max(self.newest_ms, key=lambda partition: (self.newest_ms[partition], partition))
 
 
 def arrived(pre_aggregates: Sequence[tuple[str, PackedEvents]], salt: int) -> dict[str, Arrived]:
-    """Return what arrived of each principal of a group, by principal.
+    """Return the events of a group by principal.
 
     Args:
-        pre_aggregates: With their principals, each in offset order.
-        salt: Of the stream; see `state.hashing`.
+        pre_aggregates: Pairs of principal and packed events, each in offset order.
+        salt: Salt of the stream; see `state.hashing`.
     """
     ordered = sorted(pre_aggregates, key=itemgetter(0))
     parts = [part for _, part in ordered]

@@ -1,7 +1,7 @@
-"""The ledgers in one Spark state: those of a bucket of principals, or of a single principal.
+"""A group: the ledgers in one Spark state, of a bucket of principals or of a single principal.
 
-Spark's operator has a high fixed cost per group and batch, so fewer groups are faster; in exchange a group is written
-as a whole when one of its ledgers changes. Decisions are the same: each principal has its own ledger.
+Spark's operator has a high fixed cost per group and batch, so fewer groups are faster. In exchange, the whole group is
+written when one of its ledgers changes. Grouping changes no decision: each principal has its own ledger.
 """
 
 from collections.abc import Container
@@ -20,9 +20,9 @@ class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
     """A ledger in a group.
 
     Attributes:
-        forget_ms: Event time of its partition at which it is evicted, in milliseconds since the epoch.
-        partition: Topic partition of its newest event.
-        throttled_until_ms: When its throttle ends, in milliseconds since the epoch; 0 without one.
+        forget_ms: The ledger is evicted when its partition reaches this event time, in milliseconds since the epoch.
+        partition: Topic partition of the ledger's newest event.
+        throttled_until_ms: When the throttle ends, in milliseconds since the epoch; 0 without a throttle.
     """
 
     forget_ms: int
@@ -32,7 +32,7 @@ class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Content(msgspec.Struct, array_like=True):
-    """A group as it is stored; `learn_until_ms` applies to new ledgers after the group was lost."""
+    """A stored group. If an earlier group was lost, new ledgers learn until `learn_until_ms`."""
 
     ledgers: dict[str, StoredLedger] = msgspec.field(default_factory=dict)
     learn_until_ms: int = 0
@@ -43,17 +43,17 @@ _decoder = msgspec.msgpack.Decoder(_Content)
 
 
 class LedgerGroup:
-    """The ledgers of one group during one batch; `store` writes them if one has changed."""
+    """The ledgers of one group during one batch. `store` writes them if a ledger has changed."""
 
     def __init__(self, state: Any, learn_until_ms: int | None = None) -> None:
         """Decode a group.
 
         Args:
             state: Spark's `GroupState` of `streaming.operator.ledger_operator.STATE_SCHEMA`.
-            learn_until_ms: In place of a group that can't be read: start empty, and learn until this event time.
+            learn_until_ms: Given if the stored group can't be read: start empty, and learn until this event time.
 
         Raises:
-            LedgerCodecError: If what is stored is not a group that this version can read.
+            LedgerCodecError: If this version can't read the stored group.
         """
         self._state = state
         self._has_changed = learn_until_ms is not None
@@ -64,11 +64,11 @@ class LedgerGroup:
 
     @property
     def learn_until_ms(self) -> int:
-        """Until this event time new ledgers of the group learn; 0 if the group was never lost."""
+        """Event time until which new ledgers of the group learn; 0 if the group was never lost."""
         return self._content.learn_until_ms
 
     def get(self, principal: str) -> StoredLedger | None:
-        """Return a principal's ledger, None if there is none."""
+        """Return a principal's ledger, None if it has no ledger."""
         return self._content.ledgers.get(principal)
 
     def put(self, principal: str, held: StoredLedger | None) -> None:
@@ -82,12 +82,12 @@ class LedgerGroup:
             self._content.ledgers[principal] = held
 
     def throttled(self, but: Container[str]) -> dict[str, StoredLedger]:
-        """Return the ledgers with a throttle, except of the principals with events in this batch."""
+        """Return the ledgers with a throttle, except those of principals in `but`, which have events in this batch."""
         held_by = self._content.ledgers.items()
         return {name: held for name, held in sorted(held_by) if held.throttled_until_ms and name not in but}
 
     def expired(self, times: EventTimes, but: Container[str]) -> list[str]:
-        """Return the principals to evict by the time of their partition, except those with events in this batch."""
+        """Return the principals to evict by their partition's event time, except those in `but`."""
         max_event_time_ms = times.max_event_time_ms
         return sorted(
             principal
@@ -98,13 +98,13 @@ class LedgerGroup:
     def store(self, times: EventTimes, look_again_ms: int) -> None:
         """If the group has changed, update the state and set its timeout to when the next ledger may expire.
 
-        The timeout is set in such calls only: setting it in others would rewrite every group in every batch. But one
-        that has fired must be set again, or it fires in each batch: that of a group with a throttle does, so that a
-        changed quota reaches silent principals.
+        Setting the timeout of an unchanged group would rewrite every group in every batch. A fired timeout that isn't
+        set again fires in each batch. A group with a throttle relies on this: it is called in each batch, so a changed
+        quota also reaches principals without events.
 
         Args:
             times: Maximum event time of each partition.
-            look_again_ms: Minimum timeout.
+            look_again_ms: Minimum timeout in milliseconds.
         """
         ledgers = self._content.ledgers
         is_throttled = any(held.throttled_until_ms for held in ledgers.values())

@@ -25,7 +25,7 @@ from wire.packed_events import PackedEvents, Quarantined, unpack
 
 STATE_SCHEMA = "ledger BINARY"
 OVERFLOW_BYTES = 64 * 1024
-"""Filter cap of an overflow entry, which many principals share and which is never enforced."""
+"""Maximum filter size of an overflow entry, which many principals share and which is never enforced."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class Operator:
 
     Attributes:
         deployment: Settings of the rules and of this stream.
-        batch: What a task knows of its batch: quotas, tracked principals, event times.
+        batch: Metadata of the task's batch: quotas, tracked principals, event times.
     """
 
     deployment: Deployment
     batch: TaskBatch
 
     def __call__(self, key: tuple[Any], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-        """Process a group's part of a batch.
+        """Process one group in a batch.
 
         Args:
-            key: The bucket, or the principal.
-            frames: Rows of `wire.packed_events.PRE_AGGREGATE_SCHEMA`; none if the group's timeout has fired.
+            key: Key of the group: the bucket's number, or the principal.
+            frames: Rows of `wire.packed_events.PRE_AGGREGATE_SCHEMA`; empty if the group's timeout has fired.
             state: Spark's `GroupState` of `STATE_SCHEMA`.
 
         Yields:
@@ -69,7 +69,7 @@ class Operator:
             yield pack(output)
 
     def _open_group(self, name: object, found: Mapping[str, Arrived], state: Any, output: Rows) -> LedgerGroup:
-        """Open a group; one that can't be read is quarantined, and its ledgers learn for a window."""
+        """Open a group. If it can't be read, report the loss and start an empty group that learns for a window."""
         try:
             return LedgerGroup(state)
         except LedgerCodecError as error:
@@ -96,7 +96,7 @@ class Operator:
         return output + table_bodies(outcome)
 
     def _change_quota_of_silent(self, principal: str, held: StoredLedger, group: LedgerGroup) -> Rows:
-        """Put a changed quota in force for a throttled principal without events, and return the rows of that."""
+        """Put a changed quota in force for a throttled principal without events, and return the resulting rows."""
         now_ms = self._now_ms(held.partition)
         if held.throttled_until_ms <= now_ms:
             group.put(principal, replace_struct(held, throttled_until_ms=0))
@@ -105,7 +105,7 @@ class Operator:
             ledger = self._ledger(principal, held.content)
             outcome = ledger.change_quota(self._limit(principal), now_ms)
         except LedgerCodecError:
-            # Its next event reports the loss.
+            # The ledger can't be read. The principal's next event reports the loss.
             return []
         if outcome is None:
             return []
@@ -113,10 +113,10 @@ class Operator:
         return table_bodies(outcome)
 
     def _now_ms(self, partition: int) -> int:
-        """Return the time of a batch for a principal without events: the batch's begin.
+        """Return the time of a batch for a principal without events.
 
-        It is at most a step ahead of the newest event of the principal's partition. Otherwise, in a stream that lags,
-        the principal's next events would be late, and so free.
+        This is the start of the batch, but at most a step after the newest event of the principal's partition.
+        Otherwise, if the stream lags, the principal's next events would count as late and would not be charged.
         """
         newest_ms = self.batch.event_times().max_event_time_ms.get(partition, 0)
         _, most_ms = self.deployment.event_time_step(newest_ms)
@@ -127,7 +127,7 @@ class Operator:
         return UNLIMITED if principal in NEVER_ENFORCED else self.batch.quotas().limit(principal)
 
     def _stored(self, ledger: Ledger | BrokerLedgers, partition: int, outcome: Outcome) -> StoredLedger:
-        # A window more than the rules need: where one tap falls behind another, events may be that late.
+        # Keep the ledger for a window longer than the rules need, because one tap may lag behind another by that much.
         forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
         return StoredLedger(forget_ms, partition, outcome.content, ledger.throttled_until_ms())
 
@@ -143,7 +143,7 @@ class Operator:
             return [_lost(f"ledger of {principal} lost: {error}", 0, stored), *forgotten]
 
     def _open_ledger(self, principal: str, stored: bytes | None, events: Events) -> tuple[Ledger | BrokerLedgers, Rows]:
-        """Open the stored ledger; one that can't be read is quarantined and replaced by a learning one."""
+        """Open the stored ledger. If it can't be read, report the loss and replace it by a ledger that learns."""
         try:
             return self._ledger(principal, stored), []
         except LedgerCodecError as error:
@@ -153,14 +153,14 @@ class Operator:
             return ledger, [lost, (LEARNS_FROM, first_ms)]
 
     def _learn_at_first(self, ledger: Ledger | BrokerLedgers, events: Events, group: LedgerGroup) -> Rows:
-        """Make a new ledger learn if its PIDs may have been in use before without being remembered.
+        """Make a new ledger learn if its principal may have used PIDs that no ledger remembers.
 
         Returns:
-            A note for the driver if the taps have not been asked yet.
+            A note for the driver if no one has asked the taps yet.
         """
         if group.learn_until_ms:
             ledger.learn_again(group.learn_until_ms)
-        # The principal may have been in an overflow entry.
+        # An overflow entry may have held the principal's PIDs until now.
         first_ms, window_ms = events.timestamps_ms[0], self.deployment.config.window_ms
         overflowed_ms = self.batch.tracked_principals().overflowed_ms
         if not overflowed_ms or first_ms >= overflowed_ms + window_ms:
@@ -180,7 +180,7 @@ class Operator:
 
 
 def _read(frames: Iterator[pd.DataFrame]) -> tuple[list[tuple[str, PackedEvents]], list[Quarantined]]:
-    """Return the pre-aggregates of a group with their principals, and the quarantined records among them."""
+    """Return the group's packed events with their principals, and its quarantined records."""
     pre_aggregates: list[tuple[str, PackedEvents]] = []
     bad: list[Quarantined] = []
     for frame in frames:
@@ -198,7 +198,7 @@ def _place(record: Quarantined) -> tuple[str, int, int]:
 
 
 def _max_event_times(found: Mapping[str, Arrived], times: EventTimes, deployment: Deployment) -> Rows:
-    """Return the maximum event times, in whole steps, that are ahead of the committed ones."""
+    """Return the partitions' newest steps that are later than the committed ones."""
     newest: dict[int, int] = {}
     for each in found.values():
         for partition, newest_ms in each.newest_ms.items():

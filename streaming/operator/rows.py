@@ -1,4 +1,4 @@
-"""Rows of the operator: packed in the workers, unpacked into columns on the driver."""
+"""Rows of the operator. Workers pack them; the driver unpacks them into columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ import pyarrow as pa
 from tables.schema.ddl import row_schema
 
 OUTPUT_SCHEMA = "packed BINARY"
-"""All rows of a group in one column and one row, since each costs time per group."""
+"""The output has one column and, per group, one row with all of the group's rows: both save time per group."""
 
 Row = tuple[str, Any]
-"""A table's name and its row, times still in milliseconds; or a note for the driver: a kind of
+"""A table's name and a row of it, with times in milliseconds; or a note for the driver: a kind of
 `streaming.batch.tracked_principals.NOTES` with a number, or `MAX_EVENT_TIME` of `streaming.batch.event_times`
 with a partition and its time, or `LEARNS_FROM` with a time.
 
@@ -24,21 +24,21 @@ Rows are dicts, or structs that unpack as dicts.
 Rows = list[Row]
 
 LEARNS_FROM = "learns_from"
-"""Kind of a row with the event time from which a ledger learns whose predecessor was lost, in milliseconds."""
+"""Kind of a row with the event time, in milliseconds, from which a ledger learns because its state was lost."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Rows)
 
 
 def pack(rows: Rows) -> pd.DataFrame:
-    """Return rows as Spark takes them from the operator, of `OUTPUT_SCHEMA`."""
+    """Return rows as a frame of `OUTPUT_SCHEMA`."""
     packed = np.empty(1, object)
     packed[0] = _encoder.encode(rows)
     return pd.DataFrame({"packed": packed}, copy=False)
 
 
 def unpack_rows(packed: Iterable[bytes]) -> Rows:
-    """Return the rows of some principals."""
+    """Return the rows in packed rows."""
     return [row for each in packed for row in _decoder.decode(each)]
 
 

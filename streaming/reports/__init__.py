@@ -1,1 +1,1 @@
-"""Small queries beside the stream: what the taps report besides events."""
+"""Small queries beside the stream that copy the taps' reports to tables."""

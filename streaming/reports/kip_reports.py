@@ -1,6 +1,6 @@
-"""Rows of what the taps report: where producer ids come from (KIP-730) and why clients ask for them (KIP-360).
+"""Rows of the taps' reports on blocks of producer ids (KIP-730) and on INIT_PRODUCER_ID requests (KIP-360).
 
-Only taps may write these topics; records of another form are skipped.
+Only taps may write these topics. Records of another form are skipped.
 """
 
 import pyarrow as pa
@@ -10,11 +10,11 @@ from pyspark.sql import functions as fn
 from wire.columns import ID_BLOCK_COLUMNS, INIT_COLUMNS
 
 MAX_TEXT_CHARS = 256
-"""Longer texts of clients are truncated: Kafka allows 32 kB in every request."""
+"""Maximum length of texts from clients; longer ones are truncated. Kafka allows 32 kB in every request."""
 
 
 def block_rows(records: DataFrame) -> pa.Table:
-    """Return rows of `pid_blocks`, but for `batch_id`.
+    """Return rows of `pid_blocks`, without `batch_id`.
 
     Args:
         records: Records of the topic `producer-id-blocks`: `value` (binary).
@@ -34,7 +34,7 @@ def block_rows(records: DataFrame) -> pa.Table:
 
 
 def init_rows(records: DataFrame) -> pa.Table:
-    """Return rows of `producer_inits`, but for `batch_id`, from records of the topic `producer-inits`."""
+    """Return rows of `producer_inits`, without `batch_id`, from records of the topic `producer-inits`."""
     return (
         _parsed(records, INIT_COLUMNS)
         .where("principal IS NOT NULL AND error IS NOT NULL AND result_producer_id IS NOT NULL")

@@ -1,6 +1,7 @@
-"""Small queries beside the stream: what the taps report besides events, each from its topic to its table.
+"""Small queries beside the stream. Each copies reports of the taps from a topic to a table.
 
-Each has its own checkpoint below the stream's, and affects no decision. A new one resumes where the table's rows end.
+Each query has its own checkpoint below the stream's, and affects no decision. A query with a new checkpoint resumes
+where the table's rows end.
 """
 
 import json
@@ -31,10 +32,10 @@ class Report:
     """One topic of the taps and its table.
 
     Attributes:
-        table: Where the rows go.
-        folder: Of its checkpoint, below the stream's.
-        trigger_ms: Interval of its micro-batches.
-        rows: Turns records into rows, but for `batch_id`.
+        table: Table of the rows.
+        folder: Folder of the query's checkpoint, below the stream's.
+        trigger_ms: Interval of the micro-batches.
+        rows: Turns records into rows without `batch_id`.
         log: Called with the rows of a batch, to log what the operator should know.
     """
 
@@ -50,8 +51,8 @@ REPORTS: Mapping[str, Report] = MappingProxyType(
     {
         report.topic: report
         for report in (
-            # Spark starts batches at multiples of the interval. One that meets another's takes twice as long, so theirs
-            # meet neither each other nor each time one of decisions.
+            # Spark starts batches at multiples of the interval, and two batches at once take twice as long. With these
+            # intervals, batches of reports rarely start together with each other or with the stream's.
             Report("tap-status", "tap_status", "taps", 29_300, status_rows, UnseenBrokers()),
             Report("producer-id-blocks", "pid_blocks", "blocks", 30_700, block_rows),
             Report("producer-inits", "producer_inits", "inits", 31_900, init_rows),
@@ -81,7 +82,7 @@ def _start(spark: SparkSession, options: StreamOptions, report: Report, stream_i
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", replace(options, events_per_record=1).most_records)
         .load()
-        # A few records: one task leaves the other cores to the stream.
+        # There are few records, so one task is enough and leaves the other cores to the stream.
         .coalesce(1)
     )
     open_for = partial(open_sink, options.tables, name=options.sink)
@@ -94,12 +95,12 @@ def _start(spark: SparkSession, options: StreamOptions, report: Report, stream_i
 
 
 def _starting_offsets(spark: SparkSession, tables: str, table: str, checkpoint: str) -> str:
-    """Return from where a query reads if its checkpoint is new.
+    """Return the offsets at which a query with a new checkpoint starts.
 
     Raises:
         CheckpointDamagedError: If a file of the checkpoint is damaged.
     """
-    otherwise = f"delete the folder {checkpoint}, and start again: it goes on where the rows of {table} end"
+    otherwise = f"delete the folder {checkpoint}, and start again: it resumes where the rows of {table} end"
     newest_batch(checkpoint, otherwise)
     newest = newest_metadata(spark, tables, table)
     return resume_offsets([newest] if newest else [])
@@ -110,10 +111,10 @@ class CommitReport:
     """The function for `foreachBatch`.
 
     Attributes:
-        report: Its topic and table.
-        open_for: Opens the writer of the tables for an id.
-        stream_id: Names the stream's checkpoint.
-        checkpoint: Folder of the query's own.
+        report: Topic and table of the report.
+        open_for: Opens the writer of the tables for a stream id.
+        stream_id: Identifies the stream's checkpoint.
+        checkpoint: Folder of the query's own checkpoint.
     """
 
     report: Report
@@ -122,7 +123,7 @@ class CommitReport:
     checkpoint: str
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
-        """Append the rows of a batch, if there are any; a batch that was appended before changes nothing.
+        """Append the rows of a batch, if there are any. Appending a batch twice changes nothing.
 
         Raises:
             StreamIdTakenError: If another stream has written the batch.
@@ -130,13 +131,13 @@ class CommitReport:
         rows, table = self.report.rows(records), self.report.table
         if rows.num_rows:
             self.report.log(rows)
-            # Not by Spark: it would compile the batch's number into its code, anew each time.
+            # pyarrow adds the batch number, because Spark would compile it into new code for each batch.
             rows = rows.append_column("batch_id", pa.repeat(pa.scalar(batch_id), rows.num_rows)).cast(row_schema(table))
             metadata = self._metadata(batch_id)
             self.open_for(metadata.stream_id).append(records.sparkSession, rows, table, batch_id, metadata)
 
     def _metadata(self, batch_id: int) -> CommitMetadata:
-        # Spark gives each new checkpoint an id: batch numbers restart with it.
+        # Spark gives each new checkpoint an id. Batch numbers restart with a new checkpoint.
         query_id = json.loads((Path(self.checkpoint) / "metadata").read_text())["id"]
         starts, ends = (batch_offsets(self.checkpoint, number) for number in (batch_id - 1, batch_id))
         return CommitMetadata(f"{self.stream_id}/{query_id}", batch_id, (self.report.table,), starts, ends)

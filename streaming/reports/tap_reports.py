@@ -1,6 +1,6 @@
 """Rows of the taps' heartbeats, from the topic `tap-status`.
 
-Offenders on a broker without a tap are invisible, which must show in the same place as the decisions.
+Without a tap, a broker's offenders are invisible. The stream logs this beside its decisions.
 """
 
 import logging
@@ -14,7 +14,7 @@ from pyspark.sql import functions as fn
 from tables.schema.ddl import row_schema
 from wire.columns import HEARTBEAT_COLUMNS
 
-# Until the end of the year 9999: later timestamps would fail the query.
+# The end of the year 9999. Later timestamps would fail the query.
 _IS_TIME = "BETWEEN 0 AND 253402300799999"
 
 
@@ -22,25 +22,25 @@ _log = logging.getLogger(__name__)
 
 
 class UnseenBrokers:
-    """Logs each broker whose producers no tap sees, once per reason, and when it is seen again."""
+    """Logs each broker whose producers no tap sees, once per reason, and again when a tap sees them."""
 
     def __init__(self) -> None:
         self._reasons: dict[int, str] = {}
 
     def __call__(self, rows: pa.Table) -> None:
-        """Note new rows of `tap_status`."""
+        """Log changes in new rows of `tap_status`."""
         for row in rows.to_pylist():
             broker_id, reason = row["broker_id"], _why_unseen(row)
             if reason and self._reasons.get(broker_id) != reason:
                 _log.warning(
-                    "broker %d is not seen, so nobody is throttled for what producers do there: %s "
+                    "no tap sees broker %d, so nobody is throttled for new producer ids there: %s "
                     "(see `pid-quota tap status`)",
                     broker_id,
                     reason,
                 )
                 self._reasons[broker_id] = reason
             elif not reason and self._reasons.pop(broker_id, ""):
-                _log.warning("broker %d is seen again", broker_id)
+                _log.warning("a tap sees broker %d again", broker_id)
 
 
 def _why_unseen(row: dict[str, Any]) -> str:
@@ -52,9 +52,9 @@ def _why_unseen(row: dict[str, Any]) -> str:
 
 
 def status_rows(records: DataFrame) -> pa.Table:
-    """Return rows of `tap_status`, but for `batch_id`.
+    """Return rows of `tap_status`, without `batch_id`.
 
-    Spark only parses: a few hundred rows are grouped faster here than by a shuffle on the stream's cores.
+    Spark only parses the records. Grouping a few hundred rows here is faster than a shuffle on the stream's cores.
 
     Args:
         records: Records of the topic: `value` (binary), `offset`.
@@ -86,7 +86,7 @@ def status_rows(records: DataFrame) -> pa.Table:
 
 
 def _newest(reports: pa.Table) -> list[dict[str, Any]]:
-    """Return the newest report of each broker; a broker's reports are in one partition, so offsets order them."""
+    """Return the newest report of each broker. A broker's reports are in one partition, so offsets order them."""
     ordered = reports.sort_by("offset")
     newest = {broker_id: place for place, broker_id in enumerate(ordered["broker_id"].to_pylist())}
     rows: list[dict[str, Any]] = ordered.take(pa.array(newest.values(), pa.int64())).to_pylist()
@@ -94,7 +94,7 @@ def _newest(reports: pa.Table) -> list[dict[str, Any]]:
 
 
 def _unreported(newest: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the brokers that a report lists and none is of."""
+    """Yield the brokers that a report lists but that have no report of their own."""
     reported = {row["broker_id"] for row in newest}
     seen = sorted((row["seen_at"], broker_id) for row in newest for broker_id in row["cluster_brokers"] or ())
     last = {broker_id: seen_at for seen_at, broker_id in seen}

@@ -1,4 +1,4 @@
-"""Reads addresses of a principal's clients: where its refused producer ids came from, and its new ones were asked."""
+"""Reads the addresses of a principal's clients: where its refused and its new producer ids came from."""
 
 from collections import Counter, defaultdict
 from datetime import datetime, timedelta
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from tables.query.sql_query import query
 from tables.times import to_ms
 
-# A decision counts what its episode has refused so far.
+# A decision has the counts of its whole episode so far, so the newest one per broker is enough.
 _REFUSED = """
 SELECT addresses
 FROM (
@@ -28,7 +28,7 @@ GROUP BY client, client_host
 def refused_from(tables: str, principal: str, now: datetime) -> dict[str, int]:
     """Return the producer ids refused in the last throttle of the last 24 hours, by known address.
 
-    In scope `broker` it is the sum of each broker's last throttle.
+    In scope `broker`, it is the sum over the brokers' last throttles.
 
     Raises:
         TableError: If the table can't be read.
@@ -41,7 +41,7 @@ def refused_from(tables: str, principal: str, now: datetime) -> dict[str, int]:
 
 
 def asked_from(tables: str, principal: str, now: datetime) -> dict[str, dict[str, int]]:
-    """Return the new producer ids of the last 24 hours by client, as `principal_churn` names it, and by address.
+    """Return the number of new producer ids of the last 24 hours, by client (as in `principal_churn`) and address.
 
     Raises:
         TableError: If the table can't be read.

@@ -1,4 +1,4 @@
-"""Diagnoses the clients of a principal from the view `principal_churn`, and from how long producer ids were in use."""
+"""Diagnoses the clients of a principal from the view `principal_churn` and from the lives of their producer ids."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ FROM recent_inits
 WHERE principal = :principal AND is_new_pid
 """
 _MIN_SHARE = 0.5
-"""Share of a client's producer ids that brokers must remember for a diagnosis by lives."""
+"""Minimum share of a client's producer ids that brokers must remember for a diagnosis by lives."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class DiagnosedClient:
 
     Attributes:
         row: Row of the view `principal_churn`.
-        diagnosis: What it does.
-        lives: How long its producer ids were in use; None if unknown.
+        diagnosis: Why the client uses new producer ids.
+        lives: Statistics on how long its producer ids were in use (their lives); None if unknown.
     """
 
     row: Mapping[str, Any]
@@ -40,14 +40,14 @@ class DiagnosedClient:
 def clients_of(
     tables: str, principal: str, now: datetime, last_batches_ms: Mapping[int, int] | None = None
 ) -> list[DiagnosedClient]:
-    """Diagnose the clients of a principal, in order of their new producer ids.
+    """Diagnose the clients of a principal, those with the most new producer ids first.
 
     Args:
         tables: Folder of the tables, or `catalog.schema`.
         principal: KafkaPrincipal.
-        now: Our clock.
-        last_batches_ms: Time of each producer id's last batch, as brokers remember it, in milliseconds since the
-            epoch; None to use the tables alone.
+        now: Present time.
+        last_batches_ms: Time of each producer id's last batch, from the brokers, in milliseconds since the epoch; None
+            to use only the tables.
 
     Raises:
         TableError: If the tables can't be read.
@@ -66,7 +66,7 @@ def diagnosis_of(row: Mapping[str, Any], lives: Lives | None = None) -> Diagnosi
 def _lives_of_clients(
     tables: str, principal: str, last_batches_ms: Mapping[int, int], now: datetime
 ) -> dict[str, Lives]:
-    """Return statistics over the lives of each client's producer ids, by client."""
+    """Return statistics on the lives of each client's producer ids, by client."""
     found: dict[str, list[Life]] = defaultdict(list)
     handed_out: Counter[str] = Counter()
     for row in query(tables, _HAND_OUTS, now, {"principal": principal}).records():
@@ -77,7 +77,7 @@ def _lives_of_clients(
     told = {
         client: lives_of(lives, to_ms(now))
         for client, lives in found.items()
-        # Brokers forget ids and hide topics one may not read: a few ids prove nothing.
+        # Brokers forget ids and hide topics that you may not read, so a few ids prove nothing.
         if len(lives) >= _MIN_SHARE * handed_out[client]
     }
     return {client: lives for client, lives in told.items() if lives is not None}

@@ -1,7 +1,7 @@
-"""The time since the last row: tables of a stream that ended look calm.
+"""The time since the newest row. Without it, the tables of a stream that ended look like those of an idle stream.
 
-An idle stream writes no metrics, but it copies the taps' reports within a minute. So neither for minutes means that the
-stream is down, or that no tap reports.
+An idle stream writes no metrics, but it copies the taps' reports within a minute. If minutes pass without either, the
+stream is down or no tap reports.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tables.store.open import open_store
 from tables.store.values import RowFilter
 
 STALE_AFTER_S = 180.0
-"""A live stream writes a row a minute; a slow trigger, or a restart, may cost one or two."""
+"""A live stream writes a row a minute. A slow trigger or a restart may skip one or two minutes."""
 
 _TIMES = {"producer_id_metrics": "as_of", "throttle_decisions": "decided_at", "tap_status": "seen_at"}
 _NEWEST = """
@@ -28,12 +28,12 @@ FROM (
 
 @dataclass(frozen=True)
 class Freshness:
-    """When the newest row is from.
+    """The time of the newest row.
 
     Attributes:
         last_row_at: Time of the newest row; None if there is none.
-        now: The present.
-        stale_after_s: Silence in seconds from which the tables are stale.
+        now: Present time.
+        stale_after_s: Seconds without a row after which the tables are stale.
         look: Commands that show what is wrong.
     """
 
@@ -54,7 +54,7 @@ class Freshness:
 
     @property
     def since(self) -> str:
-        """The time of the newest row in words, with its day unless that is today's."""
+        """The time of the newest row in words. It has the date unless the row is from today."""
         if self.last_row_at is None:
             return "no row yet"
         is_today = self.last_row_at.date() == self.now.date()
@@ -62,11 +62,11 @@ class Freshness:
 
     @property
     def advice(self) -> str:
-        """The commands to look with, in a line."""
+        """A line with the commands that show what is wrong."""
         return f"look: {', then '.join(self.look)}"
 
     def warning(self) -> str:
-        """Return what a reader has to know; empty unless stale.
+        """Return a warning if the tables are stale, else an empty text.
 
         Examples:
             >>> noon = datetime(2026, 1, 15, 12)
@@ -89,8 +89,8 @@ def read_freshness(
 
     Args:
         tables: Folder of the path tables, or `catalog.schema`.
-        now: The present.
-        stale_after_s: Silence in seconds that counts as stale.
+        now: Present time.
+        stale_after_s: Seconds without a row after which the tables are stale.
         kept: Rows of path tables that a long-running reader has read before.
 
     Raises:
@@ -104,7 +104,7 @@ def read_freshness(
     }
     every = {name: RowFilter(columns=(column,)) for name, column in _TIMES.items()}
     with open_store(tables) as store:
-        # Nearly always the last hour has one: then no older file is opened.
+        # Try the last hour first. It nearly always has a row, and then no older file is opened.
         last = _newest(store, now, recent, kept) or _newest(store, now, every)
         return Freshness(last, now, stale_after_s, store.look)
 

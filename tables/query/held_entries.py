@@ -1,4 +1,4 @@
-"""Reads what brokers held of a principal's producers at their newest sweeps."""
+"""Reads how many entries brokers held for a principal's producers in the newest sweeps of `pid-quota occupancy`."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,7 +18,7 @@ HAVING sum(held_pids) > 0
 
 
 def held_entries(tables: str, principal: str, now: datetime) -> Mapping[str, Any] | None:
-    """Return entries, heap in bytes and time of the oldest sweep; None if no sweep has found any.
+    """Return the entries, their heap in bytes, and when the oldest of these sweeps ran; None if there are no entries.
 
     Raises:
         TableError: If the table can't be read.

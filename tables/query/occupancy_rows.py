@@ -1,4 +1,4 @@
-"""Writes a sweep's rows to `producer_occupancy`, and reads earlier sweeps."""
+"""Writes the rows of a sweep (a query of all brokers) to `producer_occupancy`, and reads earlier sweeps."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,10 +28,10 @@ def rows_of(
     """Return the rows of a sweep.
 
     Args:
-        census: Of the sweep.
-        occupancy: The census, counted.
+        census: Answers of the brokers.
+        occupancy: Counts of the census.
         missing: Number of replicas without an answer, by broker.
-        brokers: Brokers asked; one that holds nothing gets an empty row, one that did not answer gets none.
+        brokers: Brokers asked. A broker that holds nothing gets an empty row; a broker that did not answer gets no row.
     """
     seen = {each.broker_id for each in occupancy}
     nothing = [
@@ -58,10 +58,10 @@ def rows_of(
 
 
 def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append the rows of a sweep; creates missing path tables.
+    """Append the rows of a sweep, and create missing path tables.
 
     Raises:
-        TableError: If they can't be written.
+        TableError: If the rows can't be written.
     """
     with open_store(tables) as store:
         store.ensure_tables()
@@ -69,11 +69,11 @@ def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
-    """Return what each broker held in the last 24 hours, from sweeps that all of its replicas answered.
+    """Return the sweeps of each broker in the last 24 hours that all of its replicas answered.
 
     Raises:
         TableNotFoundError: If the table does not exist yet.
-        TableError: If it can't be read.
+        TableError: If the table can't be read.
     """
     after_ms = to_ms((now - _DAY).astimezone(timezone.utc))
     sweeps: dict[tuple[int, datetime], list[dict[str, Any]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Reads what the enforcer does about a principal now."""
+"""Reads the enforcer's leases on a principal that are in force."""
 
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ ORDER BY until DESC
 
 
 def open_leases(tables: str, principal: str, now: datetime) -> list[dict[str, Any]]:
-    """Return the leases in force on a principal: lever, entity, end and reason, the last end first.
+    """Return the leases in force on a principal (lever, entity, end and reason), the latest end first.
 
     Raises:
         TableError: If the table can't be read.

@@ -10,27 +10,27 @@ from tables.errors import TableNotFoundError
 from tables.query.sql_query import query
 
 FORGED_MARGIN = 1_000_000
-"""Blocks follow one another: an id so far beyond the last one known was never allocated."""
+"""Blocks follow one another. An id this far beyond the last known block was never allocated."""
 _REFUSED = "SELECT principal, decision_id, sample_pids FROM throttle_decisions WHERE action = 'THROTTLE'"
 
 
 def read_history(
     tables: str | None, now: datetime, older: Iterable[Block] = (), complete_from: int | None = None
 ) -> History:
-    """Return what is known of blocks.
+    """Return the known history of blocks.
 
     Args:
         tables: Folder of the path tables, or `catalog.schema`; None if there are none.
-        now: Our clock.
-        older: Blocks of a metadata log.
-        complete_from: Ids from here on were all in a block of that log; None if that is not known.
+        now: Present time.
+        older: Blocks from a metadata log.
+        complete_from: The log has the blocks of all ids from this one on; None if unknown.
 
     Raises:
         TableError: If the tables can't be read.
     """
     rows = () if tables is None else query(tables, "TABLE known_pid_blocks", now).records()
     tapped = [_block(row) for row in rows]
-    # The same allocation may be in both, with times of two clocks.
+    # The tables and the log may both have an allocation, with times of different clocks.
     known = {(block.broker_id, block.broker_epoch, block.first) for block in tapped}
     missing = [block for block in older if (block.broker_id, block.broker_epoch, block.first) not in known]
     ordered = tuple(sorted([*tapped, *missing]))
@@ -54,7 +54,7 @@ def _newest_issued(tables: str, ordered: Sequence[Block], now: datetime) -> dict
     try:
         rows = query(tables, select, now).records()
     except TableNotFoundError:
-        # Without it, the blocks alone bound what can be lost.
+        # Without `producer_inits`, only the blocks bound the number of lost ids.
         return {}
     newest: dict[int, int] = {}
     for issued in (row["newest"] for row in rows):

@@ -14,8 +14,8 @@ def query(tables: str, sql: str, now: datetime, parameters: Mapping[str, object]
     """Run one SELECT; see `TableStore.query`.
 
     Raises:
-        QueryError: If the query is not one SELECT, or is refused.
-        TableNotFoundError: If it names a table that does not exist.
+        QueryError: If the query is not one SELECT, or fails.
+        TableNotFoundError: If the query names a table that does not exist.
         TableError: If a table can't be read.
     """
     with open_store(tables) as store:

@@ -1,4 +1,4 @@
-"""Suggests a quota per principal from its new producer ids per window, and from what its clients do."""
+"""Suggests a quota per principal from its new producer ids per window and the diagnoses of its clients."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class RefusalCounts:
 
     Attributes:
         refused_pids: New PIDs refused.
-        throttles: THROTTLE decisions, renewals among them.
+        throttles: THROTTLE decisions, including renewals.
     """
 
     refused_pids: int
@@ -40,12 +40,12 @@ class Suggestion:
     Attributes:
         principal: KafkaPrincipal.
         windows: Number of windows with new PIDs.
-        most_pids: New PIDs in the busiest of them.
-        now: Quota in force; None without one.
-        allowance: Suggested quota; its burst is always named.
-        looks_like: Diagnosis of what has to be fixed in its clients; None if nothing.
+        most_pids: New PIDs in the busiest window.
+        now: Quota in force; None without a quota.
+        allowance: Suggested quota, always with a burst.
+        looks_like: Diagnosis of clients that need a fix; None if no client does.
         once_mended: Quota that suffices after the fix; None if there is nothing to fix.
-        refused: What the suggestion would have refused; None without a replay.
+        refused: PIDs that the suggested quota would have refused; None without a replay.
     """
 
     principal: str
@@ -63,7 +63,7 @@ def suggestions(tables: str, *, percentile: float, headroom: float, at_least: fl
 
     Raises:
         TableError: If the tables can't be read.
-        CatalogError: If the tables are in a catalog that refuses.
+        CatalogError: If a catalog rejects the query.
     """
     rows = query(tables, _HISTORY, datetime.now(timezone.utc)).rows
     return suggest(
@@ -77,7 +77,7 @@ def suggestions(tables: str, *, percentile: float, headroom: float, at_least: fl
 
 
 def history_of(rows: Iterable[tuple[Any, ...]]) -> dict[str, dict[int, int]]:
-    """Return the new PIDs of past windows, by user and number of the window; a row holds these three."""
+    """Return the new PIDs of past windows, by user and window number, from rows of user, window number and PIDs."""
     history: dict[str, dict[int, int]] = {}
     for principal, window_number, new_pids in rows:
         if principal.startswith(_USER) and principal not in NEVER_ENFORCED:
@@ -97,12 +97,12 @@ def suggest(
     """Suggest a quota for each user, the greatest first.
 
     Args:
-        history: New PIDs of past windows, by principal and number of the window.
+        history: New PIDs of past windows, by principal and window number.
         now: Quotas in force by user name; None is the default.
-        clients: Rows of the view `principal_churn`, in order of their new PIDs.
-        percentile: Share of windows that must fit, in percent.
-        headroom: Factor on top of that.
-        at_least: Smallest quota.
+        clients: Rows of the view `principal_churn`, those with the most new PIDs first.
+        percentile: Percentage of windows that must fit into the quota.
+        headroom: Factor by which the quota exceeds that percentile.
+        at_least: Minimum quota.
     """
     ills = _ills(clients)
     found = []
@@ -116,7 +116,7 @@ def suggest(
                 len(windows),
                 max(windows),
                 now.get(entity_name(principal), now.get(None)),
-                # The peaks of clients that have to be mended are no reason for a burst; those of a deploy are.
+                # Peaks of clients that need a fix don't justify a burst. Peaks of a deploy do.
                 Allowance(rate, suggested_burst(counts, rate) if ill is None or ill.may_be_deploys else rate),
                 None if ill is None else ill.looks_like,
                 None if ill is None else max(at_least, rounded_up(ill.processes * headroom)),
@@ -141,7 +141,7 @@ def quotas_now(tables: str) -> dict[str | None, Allowance]:
 
 @dataclass(frozen=True)
 class _Ill:
-    """A principal whose clients need a fix, unless they are deploys."""
+    """The diagnosis of a principal whose clients need a fix, or perhaps are only deploys."""
 
     looks_like: str
     may_be_deploys: bool
@@ -165,12 +165,12 @@ def _ills(rows: Iterable[Mapping[str, Any]]) -> dict[str, _Ill]:
             diagnosis_text(ill), ill.may_be_harmless, sum(_processes(row, diagnosis) for row, diagnosis in mine)
         )
         for principal, mine in clients.items()
-        # Clients come in order of their producer ids: the first harmful one counts.
+        # The clients with the most new producer ids come first, so the first harmful diagnosis counts.
         if (ill := next((diagnosis for _, diagnosis in mine if not diagnosis.is_harmless), None)) is not None
     }
 
 
 def _processes(row: Mapping[str, Any], diagnosis: Diagnosis) -> int:
-    """Estimate a client's processes: one per address, or as many as a roll-out starts."""
+    """Estimate the number of a client's processes: one per address, or the number that a roll-out starts."""
     new_pids, steps, hosts = int(row["new_pids"]), int(row["steps"]), int(row["hosts"])
     return max(1, hosts, -(-new_pids // max(1, steps)) if diagnosis.may_be_harmless else 0)

@@ -1,4 +1,4 @@
-"""Says what a throttled principal's clients look like, by their requests for producer ids: perhaps it is a deploy."""
+"""Diagnoses a throttled principal by its clients' requests for producer ids. The cause may be a deploy."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -18,15 +18,15 @@ ORDER BY new_pids DESC, client
 
 
 def looks_like(tables: str, principals: Collection[str], now: datetime) -> dict[str, str]:
-    """Return the diagnosis in words, with its confidence, of principals with new producer ids in the last hour.
+    """Return diagnoses in words, with their confidence, of principals with new producer ids in the last hour.
 
-    Of several clients the one with most new producer ids counts. Principals without known requests are missing, and so
-    are all if the tables of requests can't be read: a diagnosis informs, nothing waits for it.
+    If a principal has several clients, the one with the most new producer ids counts. The result lacks principals
+    without known requests. It is empty if the tables of requests can't be read, because a diagnosis only informs.
 
     Args:
         tables: Folder of the tables, or `catalog.schema`.
         principals: KafkaPrincipals.
-        now: Our clock.
+        now: Present time.
     """
     if not principals:
         return {}
@@ -40,5 +40,5 @@ def looks_like(tables: str, principals: Collection[str], now: datetime) -> dict[
 def causes_of(rows: Sequence[Mapping[str, Any]], principals: Collection[str]) -> dict[str, str]:
     """Return the diagnosis in words of principals, from rows of `CLIENTS`."""
     wanted = [row for row in rows if row["principal"] in principals]
-    # The first of a principal stays.
+    # Reversed, so that a principal's first row is the one that stays.
     return {row["principal"]: diagnosis_text(diagnosis_of(row)) for row in reversed(wanted)}

@@ -1,4 +1,4 @@
-"""Reads what `pid-quota top` shows: the principals of the last window, and one of them in detail."""
+"""Reads the data of `pid-quota top`: the principals of the last window, and the details of one principal."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from tables.query.sql_query import query
 from tables.store.open import open_store
 from tables.store.values import StreamSettings
 
-# Older intervals are filtered out first, so that a month of them costs nothing.
+# The query filters out older intervals first, so that a month of rows costs nothing.
 _PRINCIPALS = """
 SELECT coalesce(latest.principal, throttles.principal) AS principal,
     coalesce(latest.broker_id, throttles.broker_id) AS broker_id, latest.new_pids_window, latest.quota, latest.burst,
@@ -50,14 +50,14 @@ class TopRow:
         broker_id: Broker the budget belongs to; None in scope cluster.
         new_pids: New producer ids of the last window, including refused ones.
         quota: New producer ids per window; None without a quota.
-        burst: New producer ids at once, with a full bucket; None without a quota.
+        burst: New producer ids that a full bucket admits at once; None without a quota.
         tokens: Tokens left, below 0 when exhausted; None without a quota.
         throttled_until: End of the throttle in force; None if there is none.
         refused_pids: Sum of the refused ids of the last window's metrics intervals.
         active_pids: Producer ids remembered.
         phase: `learning` or `enforcing`.
-        saturated: Whether its filter is full.
-        diagnosis: What its clients do (`pid-quota why`); empty if unknown.
+        saturated: Whether the filter has reached its cap.
+        diagnosis: Diagnosis of its clients (see `pid-quota why`); empty if unknown.
     """
 
     principal: str
@@ -75,7 +75,7 @@ class TopRow:
 
     @property
     def name(self) -> str:
-        """The principal, with the broker in scope broker."""
+        """The principal; in scope `broker`, with the broker."""
         return self.principal if self.broker_id is None else f"{self.principal}@{self.broker_id}"
 
     def diagnosed(self, diagnoses: Mapping[str, str]) -> "TopRow":
@@ -84,7 +84,7 @@ class TopRow:
 
     @property
     def used_share(self) -> float:
-        """New producer ids as a share of what fits a window: the quota, or the burst if it is larger."""
+        """New producer ids as a share of the quota, or of the burst if that is larger."""
         return self.new_pids / max(self.quota, self.burst or 0.0) if self.quota else 0.0
 
 
@@ -97,7 +97,7 @@ class Detail:
         timeline: Metrics intervals of the last day, oldest first.
         decisions: Latest decisions, newest first.
         leases: Latest leases of the enforcer, newest first.
-        clients: Its clients, with their diagnoses.
+        clients: The principal's clients, with their diagnoses.
     """
 
     principal: str
@@ -129,7 +129,7 @@ def read_rows(tables: str, now: datetime) -> list[TopRow]:
 
     Raises:
         TableError: If a table is missing or can't be read.
-        QueryError: If the tables have other columns than ours.
+        QueryError: If the tables have other columns than this version's.
     """
     with open_store(tables) as store:
         settings = store.settings()
@@ -139,7 +139,7 @@ def read_rows(tables: str, now: datetime) -> list[TopRow]:
 
 
 def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
-    """Read the diagnosis of each principal's most active client; empty without taps."""
+    """Read the diagnosis of each principal's client with the most new producer ids; empty without taps."""
     try:
         rows = query(tables, _CHURN, now).records()
     except TableNotFoundError:
@@ -165,7 +165,7 @@ def read_detail(tables: str, principal: str, now: datetime) -> Detail:
 
 
 def _row(record: dict[str, Any], now: datetime, settings: StreamSettings) -> TopRow:
-    """Return a row with tokens refilled to now: a silent principal writes no row."""
+    """Return a row with tokens refilled until now, because a principal without events writes no row."""
     tokens, quota, burst, as_of = record["tokens"], record["quota"], record["burst"], record["as_of"]
     if tokens is not None and quota is not None:
         silent_s = max(0.0, (now - as_of).total_seconds())

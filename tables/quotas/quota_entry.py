@@ -13,8 +13,8 @@ class QuotaEntry:
     Attributes:
         entity_name: Bare user name, None for the default.
         producer_ids_rate: New producer ids per window.
-        updated_at: When it was set.
-        updated_by: Who set it.
+        updated_at: When the quota was set.
+        updated_by: Who set the quota.
         producer_ids_burst: New producer ids at once; None for the stream's default.
     """
 
@@ -28,15 +28,15 @@ class QuotaEntry:
     def of(
         cls, entity_name: str | None, allowance: Allowance, updated_at: datetime, updated_by: str | None
     ) -> "QuotaEntry":
-        """Return the entry of an allowance."""
+        """Return the entry that gives an entity an allowance."""
         return cls(entity_name, allowance.producer_ids_rate, updated_at, updated_by, allowance.producer_ids_burst)
 
     @property
     def allowance(self) -> Allowance:
-        """Its numbers.
+        """The rate and burst.
 
         Raises:
-            InvalidQuotaError: If they are out of range.
+            InvalidQuotaError: If a number is out of range.
         """
         return Allowance(self.producer_ids_rate, self.producer_ids_burst)
 

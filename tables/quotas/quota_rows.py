@@ -1,4 +1,4 @@
-"""Validates rows of `producer_id_quotas`, which anybody may write, and picks those in force."""
+"""Validates rows of `producer_id_quotas`, which other programs may write, and picks the rows in force."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -9,16 +9,16 @@ from quota.errors import InvalidQuotaError
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 
 COLUMNS = ("entity_type", "entity_name", RATE, BURST, "updated_at")
-"""Columns that rows in force are picked by."""
+"""Columns needed to pick the rows in force."""
 
 _MAX_FAULTS = 10
 
 
 def entries_in_force(rows: Iterable[Mapping[str, Any]]) -> tuple[list[QuotaEntry], list[str]]:
-    """Return the newest valid row of each user and of the default, and what is wrong with other rows.
+    """Return the newest valid row of each user and of the default, and the faults of other rows.
 
     Returns:
-        The quotas, and the first faults, one sentence each, with a line that counts the rest.
+        The quotas, and the first faults as a sentence each. A last line counts the other faults.
     """
     in_force: dict[str | None, QuotaEntry] = {}
     counts: dict[str | None, int] = {}
@@ -27,7 +27,7 @@ def entries_in_force(rows: Iterable[Mapping[str, Any]]) -> tuple[list[QuotaEntry
         try:
             entry = _validated(row)
         except InvalidQuotaError as error:
-            faults.append(f"a row of quotas does not hold: {error}")
+            faults.append(f"a row of quotas is invalid: {error}")
             continue
         name = entry.entity_name
         counts[name] = counts.get(name, 0) + 1
@@ -36,7 +36,7 @@ def entries_in_force(rows: Iterable[Mapping[str, Any]]) -> tuple[list[QuotaEntry
     for name, count in counts.items():
         if count > 1:
             newest = in_force[name].allowance
-            faults.append(f"{entity_words(name)} has {count} rows of quotas: the newest holds, {newest} per window")
+            faults.append(f"{entity_words(name)} has {count} quota rows: the newest is in force, {newest} per window")
     more = len(faults) - _MAX_FAULTS
     rest = [f"{more} more rows of quotas like these"] if more > 0 else []
     return list(in_force.values()), [*sorted(faults)[:_MAX_FAULTS], *rest]
@@ -48,7 +48,7 @@ def _validated(row: Mapping[str, Any]) -> QuotaEntry:
         msg = f"its entity_type is {row['entity_type']!r}, and only 'user' is known"
         raise InvalidQuotaError(msg)
     if not isinstance(updated_at, datetime):
-        msg = f"that of {entity_words(name)} has no updated_at"
+        msg = f"the row of {entity_words(name)} has no updated_at"
         raise InvalidQuotaError(msg)
     try:
         return QuotaEntry.of(name, Allowance.of(row), updated_at, row.get("updated_by"))

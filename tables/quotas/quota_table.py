@@ -19,7 +19,7 @@ def set_quota(tables: str, entry: QuotaEntry) -> None:
 
 
 def set_quotas(tables: str, entries: Sequence[QuotaEntry], remove: Sequence[str | None] = ()) -> None:
-    """Set the quotas of several entities, and delete those of others, atomically; creates missing path tables.
+    """Set and delete quotas of several entities atomically. Create missing path tables.
 
     Raises:
         InvalidQuotaError: If a number is out of range.
@@ -41,7 +41,7 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
         TableError: If the table can't be written.
     """
     with open_store(tables) as store:
-        # Invalid rows can be deleted, too.
+        # Look at all rows, so that invalid ones can be deleted, too.
         if not any(row["entity_name"] == entity_name for row in store.read(TABLE)):
             msg = f"{entity_words(entity_name)} has no quota to delete. See `pid-quota quotas --describe`"
             raise NoSuchQuotaError(msg)

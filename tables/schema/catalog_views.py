@@ -1,4 +1,4 @@
-"""Views in a catalog: created once, and altered when their definition changes, so that their grants stay.
+"""Views in a catalog. They are created once and altered when their definition changes, which keeps their grants.
 
 `CREATE OR REPLACE VIEW` drops the grants on a view; `ALTER VIEW ... AS` keeps them (Databricks: "ALTER VIEW").
 """
@@ -31,9 +31,9 @@ class CatalogView:
 
     Attributes:
         name: Full name, quoted.
-        body: What follows AS: a SELECT, or the YAML of a metric view between dollar signs.
-        comment: What it shows; empty if the body has it.
-        columns: Comments on its columns by name; one that it lacks gets none.
+        body: Text after AS: a SELECT, or the YAML of a metric view between dollar signs.
+        comment: Comment on the view; empty if the body has it.
+        columns: Comments by column name. Names that the view lacks are ignored.
         is_metric: Whether it is a metric view.
     """
 
@@ -45,11 +45,11 @@ class CatalogView:
 
     @property
     def digest(self) -> str:
-        """Digest of all that its statements say."""
+        """Digest of the definition and its comments."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
     def create_statement(self, columns: Sequence[str] = ()) -> str:
-        """Return CREATE VIEW, with comments on the columns given."""
+        """Return CREATE VIEW with comments on the given columns."""
         listed = ", ".join(f"`{name}`{self._commented(name)}" for name in columns)
         parts = [
             f"CREATE VIEW IF NOT EXISTS {self.name}{f' ({listed})' if listed else ''}",
@@ -61,14 +61,14 @@ class CatalogView:
         return "\n".join(parts)
 
     def alter_statements(self) -> list[str]:
-        """Return the statements that give an existing view this body; the last one records the digest."""
+        """Return the statements that give an existing view this body. The last one stores the digest."""
         return [
             f"ALTER VIEW {self.name} AS {self.body}",
             f"ALTER VIEW {self.name} SET TBLPROPERTIES ({self._property()})",
         ]
 
     def comment_statements(self, columns: Sequence[str]) -> list[str]:
-        """Return the statements that comment on an altered view and on the columns given; only Databricks has them."""
+        """Return the statements that comment on an altered view and the given columns. Only Databricks has them."""
         comments = dict(self.columns)
         about = [f"COMMENT ON TABLE {self.name} IS {databricks_literal(self.comment)}"] if self.comment else []
         return about + [
@@ -89,8 +89,8 @@ def catalog_views(tables: str, window_ms: int) -> list[CatalogView]:
     """Return all views, in order of dependency.
 
     Args:
-        tables: `catalog.schema`, which is the current schema when the views are made.
-        window_ms: Of the stream.
+        tables: `catalog.schema`, which must be the current schema when the views are created.
+        window_ms: Window of the stream.
     """
     selects = {SETTINGS: settings_select(window_ms)} | {name: views()[name] for name in needed_views(" ".join(views()))}
     return [
@@ -102,7 +102,7 @@ def catalog_views(tables: str, window_ms: int) -> list[CatalogView]:
 
 
 def catalog_metric_views(tables: str) -> list[CatalogView]:
-    """Return the metric views; their definitions have the comments."""
+    """Return the metric views. Their definitions contain the comments."""
     return [
         CatalogView(catalog_table(tables, name), metric_view_definition(name, tables), "", is_metric=True)
         for name in metric_views()
@@ -110,7 +110,7 @@ def catalog_metric_views(tables: str) -> list[CatalogView]:
 
 
 def view_comment(name: str) -> str:
-    """Return what a view shows: the comment that its file begins with.
+    """Return the comment at the start of a view's file.
 
     Examples:
         >>> view_comment("pid_budget")[:46]
@@ -123,7 +123,7 @@ def view_comment(name: str) -> str:
 def column_comments(view: str) -> dict[str, str]:
     """Return comments on the columns that a view may have, by name.
 
-    They are those of the tables that it reads, and above these the ones of `sql/views/columns.yml`.
+    They come from the tables that the view reads. Comments in `sql/views/columns.yml` take precedence.
     """
     text = _COMMENT.sub("", "\n".join(views()[each] for each in needed_views(view)))
     of_tables = {

@@ -1,4 +1,4 @@
-"""Types, literals and statements of SQL: for Spark and Databricks, and literals for `deltalake`."""
+"""SQL types, literals and statements for Spark and Databricks, and literals for `deltalake`."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ import pyarrow as pa
 from tables.schema.specs import TABLES, TABLES_VERSION, VERSION_PROPERTY, TableSpec
 
 MARKER = re.compile(r":(\w+)")
-"""Of a parameter."""
+"""A parameter's marker in SQL."""
 
 _MERGE = """
 MERGE INTO {table} AS old
@@ -33,7 +33,7 @@ _SPARK_TYPES = {
 def row_schema(name: str) -> pa.Schema:
     """Return the schema for rows to append to a table.
 
-    It has no comments: those of another version's table may differ, and deltalake rejects a difference.
+    The schema has no comments: deltalake rejects comments that differ from the table's, as another version's may.
     """
     return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
 
@@ -75,9 +75,9 @@ def constraint_statements(spec: TableSpec, tables: str, have: Collection[str] = 
     """Return the statements that add a table's constraints.
 
     Args:
-        spec: Of the table.
+        spec: Spec of the table.
         tables: `catalog.schema`.
-        have: Names of the constraints it already has.
+        have: Names of constraints that the table already has.
     """
     table = catalog_table(tables, spec.name)
     return [
@@ -104,12 +104,12 @@ def _column(column: pa.Field) -> str:
 
 
 def databricks_literal(value: object) -> str:
-    r"""Return a value as a Databricks SQL literal: backslash escapes; a doubled quote does not.
+    r"""Return a value as a Databricks SQL literal. A backslash escapes a quote; doubling the quote does not.
 
-    Needed because Spark binds no parameters in MERGE, INSERT ... VALUES and HAVING.
+    Literals are needed because Spark binds no parameters in MERGE, INSERT ... VALUES and HAVING.
 
     Args:
-        value: A text, number, truth value, aware time, list of these, or None.
+        value: A string, number, bool, aware datetime, list of these, or None.
 
     Examples:
         >>> print(databricks_literal("it's"), databricks_literal(datetime(2026, 1, 15, tzinfo=timezone.utc)))
@@ -133,7 +133,7 @@ def databricks_literal(value: object) -> str:
 
 
 def deltalake_literal(value: object) -> str:
-    """Return a text or an aware time as a literal for `deltalake`.
+    """Return a string or an aware datetime as a literal for `deltalake`.
 
     Examples:
         >>> print(deltalake_literal("o'neill"), deltalake_literal(datetime(2026, 1, 15, 12, tzinfo=timezone.utc)))

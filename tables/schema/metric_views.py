@@ -20,21 +20,21 @@ _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
 
 @cache
 def metric_views() -> dict[str, dict[str, Any]]:
-    """Return our metric views, name to definition; `source` is one of our views, or a SELECT."""
+    """Return this project's metric views by name. In a definition, `source` is one of its views or a SELECT."""
     folder = resources.files("sql").joinpath("metric_views")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".yml")), key=lambda file: file.name)
     return {file.name.removesuffix(".yml"): yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
 
 
 def metric_view_definition(name: str, tables: str) -> str:
-    """Return the definition of a metric view as SQL takes it: YAML between dollar signs.
+    """Return the definition of a metric view in SQL: YAML between dollar signs.
 
     Args:
-        name: Of `metric_views`.
+        name: Name in `metric_views`.
         tables: `catalog.schema`.
     """
     definition = metric_views()[name]
     select = _COMMENT.sub("", views().get(definition["source"], definition["source"]))
-    # A metric view may be queried from any schema: its source needs full names.
+    # A metric view may be queried from any schema, so its source needs full names.
     source = _TABLE.sub(lambda found: catalog_table(tables, found[1]), select)
     return f"$$\n{yaml.safe_dump(definition | {'source': source}, sort_keys=False, width=1000)}$$"

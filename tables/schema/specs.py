@@ -14,7 +14,7 @@ VERSION_PROPERTY = "pidQuota.tablesVersion"
 """Table property with the version that created the table."""
 LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
 LOG_RETENTION = "interval 6 hours"
-"""Of path tables: Spark lists the log in every batch, and a stream adds some thousand files an hour."""
+"""Log retention of path tables. Spark lists the log in every batch, and a stream adds thousands of files an hour."""
 _MAX_RATE = 1_000_000_000_000
 """`quota.allowance.MAX_PRODUCER_IDS_RATE` as an SQL literal; NaN and infinity fail `<`."""
 
@@ -25,12 +25,12 @@ class TableSpec:
 
     Attributes:
         name: Table name, also the folder's name in the path layout.
-        comment: What a row is.
+        comment: What a row means.
         schema: Columns; the comment of each is in its field's metadata under `comment`.
         constraints: CHECK constraints, name to SQL expression.
-        time_column: Event time, by which rows expire; empty if they never do.
-        keep_days: Default retention of `pid-quota maintain` in days; 0 keeps rows for ever.
-        least_days: Shortest retention: views and commands look back that far.
+        time_column: Column with the event time by which rows expire; empty if rows never expire.
+        keep_days: Default retention of `pid-quota maintain` in days; 0 keeps rows forever.
+        least_days: Minimum retention, because views and commands look back this far.
         cluster_by: Columns that catalog tables are clustered by.
     """
 
@@ -54,7 +54,7 @@ def _column(name: str, kind: pa.DataType, comment: str) -> pa.Field:
 
 _QUOTAS = TableSpec(
     "producer_id_quotas",
-    "A quota per row. Of several rows of an entity the one with the greatest updated_at holds.",
+    "A quota per row. If an entity has several rows, the one with the greatest updated_at is in force.",
     pa.schema(
         [
             _required("entity_type", pa.string(), "Always 'user'."),
@@ -64,7 +64,7 @@ _QUOTAS = TableSpec(
                 "producer_ids_burst", pa.float64(), "New producer ids at once; null for the rate times burst_windows."
             ),
             _required("updated_at", _TIME, "When the quota was last set."),
-            _column("updated_by", pa.string(), "Who set it."),
+            _column("updated_by", pa.string(), "Who set the quota."),
         ]
     ),
     {
@@ -78,16 +78,16 @@ _QUOTAS = TableSpec(
 
 _METRICS = TableSpec(
     "producer_id_metrics",
-    "A principal per metrics interval, written again in each batch that brings it new producer ids. Of the rows of "
-    "one (principal, broker_id, window_end) the one with the greatest as_of, then batch_id, holds the interval's "
-    "final counts; the view principal_metrics picks it. A silent principal writes no row.",
+    "A row per principal and metrics interval, written again in each batch in which the principal has new producer "
+    "ids. Of the rows with the same principal, broker_id and window_end, the row with the greatest as_of, then "
+    "batch_id, has the final counts. The view principal_metrics picks it. A principal without events writes no row.",
     pa.schema(
         [
             _column("principal", pa.string(), "KafkaPrincipal, such as User:alice."),
             _column("broker_id", pa.int32(), "Broker the budget belongs to; null in scope cluster."),
             _column("window_end", _TIME, "End of the metrics interval, in event time."),
-            _column("as_of", _TIME, "Event time up to which this row counts; tokens and throttle time are of then."),
-            _column("rate", pa.float64(), "Kafka's sampled rate (KIP-936): per window, a mean over ten to eleven."),
+            _column("as_of", _TIME, "Event time up to which this row counts, and of its tokens and throttle time."),
+            _column("rate", pa.float64(), "Kafka's sampled rate (KIP-936), averaged over 10 to 11 windows."),
             _column("tokens", pa.float64(), "Tokens left at as_of, below 0 when exhausted; null without a quota."),
             _column("throttle_time_ms", pa.int64(), "Milliseconds from as_of until tokens reach 0; 0 unless below 0."),
             _column(
@@ -96,14 +96,14 @@ _METRICS = TableSpec(
                 "Mean throttle time in milliseconds over the last window (KIP-936's throttle-time).",
             ),
             _column("new_pids_window", pa.int64(), "Admitted and distinct refused producer ids of the last window."),
-            _column("quota", pa.float64(), "Quota in force, new producer ids per window; null where none is."),
+            _column("quota", pa.float64(), "Quota in force, new producer ids per window; null without a quota."),
             _column("burst", pa.float64(), "Tokens of a full bucket: new producer ids at once."),
             _column("quota_source", pa.string(), "Where the quota comes from: user, default or none."),
             _column("admitted_pids", pa.int64(), "Producer ids admitted so far in this interval (cumulative)."),
             _column("refused_pids", pa.int64(), "Distinct producer ids refused so far in this interval (cumulative)."),
             _column("late_pids", pa.int64(), "Late producer ids since the previous row, not charged. Not cumulative."),
             _column("active_pids", pa.int64(), "Producer ids remembered now."),
-            _column("layers", pa.int32(), "Bloom filter layers alive."),
+            _column("layers", pa.int32(), "Bloom filter layers that have not expired."),
             _column("state_bytes", pa.int64(), "Size of the principal's state in bytes."),
             _column("phase", pa.string(), "learning, or enforcing."),
             _column("saturated", pa.bool_(), "Whether the state reached its cap and no longer stores unseen ids."),
@@ -118,27 +118,27 @@ _METRICS = TableSpec(
 
 _DECISIONS = TableSpec(
     "throttle_decisions",
-    "A THROTTLE or a RELEASE per row; the newest of a principal holds. Passing throttled_until is the release: the "
-    "RELEASE row only records it, with the principal's next event.",
+    "A THROTTLE or a RELEASE per row. A principal's newest row is in force. A throttle ends at throttled_until: the "
+    "RELEASE row only records this, and comes with the principal's next event.",
     pa.schema(
         [
-            _column("decision_id", pa.string(), "Same decision, same id, also after a replay."),
+            _column("decision_id", pa.string(), "Id of the decision. A repeated batch writes the same id."),
             _column("principal", pa.string(), "KafkaPrincipal, such as User:alice."),
             _column("broker_id", pa.int32(), "Broker the budget belongs to; null in scope cluster."),
             _column("action", pa.string(), "THROTTLE or RELEASE."),
             _column("decided_at", _TIME, "Event time of the decision; of a RELEASE, when the throttle ended."),
             _column("throttle_time_ms", pa.int64(), "Milliseconds from decided_at until tokens reach 0 again."),
-            _column("throttled_until", _TIME, "When the throttle ends, unless a later row of the principal says else."),
+            _column("throttled_until", _TIME, "When the throttle ends, unless a later row changes it."),
             _column("tokens", pa.float64(), "Tokens at decided_at."),
-            _column("rate", pa.float64(), "Kafka's sampled rate: per window, a mean over ten to eleven."),
+            _column("rate", pa.float64(), "Kafka's sampled rate, averaged over 10 to 11 windows."),
             _column("quota", pa.float64(), "Quota in force, new producer ids per window."),
             _column("burst", pa.float64(), "Tokens of a full bucket: new producer ids at once."),
             _column("quota_source", pa.string(), "Where the quota comes from: user, default or none."),
-            _column("quota_updated_at", _TIME, "When that quota was last set."),
+            _column("quota_updated_at", _TIME, "When the quota was last set."),
             _column("refused_pids", pa.int64(), "Distinct producer ids refused in the episode so far."),
-            _column("sample_pids", pa.list_(pa.int64()), "The first few of them."),
-            _column("client_ids", _COUNTS, "Refused ids per client.id: at most 16, then other."),
-            _column("addresses", _COUNTS, "Refused ids per known address of a client: at most 16, then other."),
+            _column("sample_pids", pa.list_(pa.int64()), "The first few refused producer ids."),
+            _column("client_ids", _COUNTS, "Refused ids per client.id, for at most 16; the rest are under other."),
+            _column("addresses", _COUNTS, "Refused ids per known address, for at most 16; the rest are under other."),
             _column(
                 "reason", pa.string(), "over_quota, throttle_ended, or quota_changed: the quota was raised or removed."
             ),
@@ -153,14 +153,14 @@ _DECISIONS = TableSpec(
 
 _QUARANTINE = TableSpec(
     "quarantined_events",
-    "An input record that is no valid event; beyond 1,000 in a task one in 1,000, and a row with the count.",
+    "An input record that is not a valid event. After 1,000 in a task, one in 1,000 is kept. A row counts the rest.",
     pa.schema(
         [
-            _column("value", pa.binary(), "The record's value as it came, cut at 4,096 bytes."),
-            _column("reason", pa.string(), "What is wrong with it."),
-            _column("topic", pa.string(), "Topic it came from."),
-            _column("partition", pa.int32(), "Partition it came from."),
-            _column("offset", pa.int64(), "Its offset there."),
+            _column("value", pa.binary(), "The record's value, truncated to 4,096 bytes."),
+            _column("reason", pa.string(), "What is wrong with the record."),
+            _column("topic", pa.string(), "Topic of the record."),
+            _column("partition", pa.int32(), "Partition of the record."),
+            _column("offset", pa.int64(), "Offset of the record."),
             _column("record_timestamp", _TIME, "Kafka's own timestamp of the record."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
@@ -172,8 +172,8 @@ _QUARANTINE = TableSpec(
 
 _ENFORCEMENT = TableSpec(
     "enforcement_actions",
-    "A step of the enforcer: each lease (what a lever sets for a while) has a row per state, written before the step "
-    "and after it. A lease that has no row restored, relinquished or failed is open.",
+    "A step of the enforcer. A lease (what a lever sets for a time) has a row per state, written before and after "
+    "each step. A lease is open until it has a row with the state restored, relinquished or failed.",
     pa.schema(
         [
             _column("recorded_at", _TIME, "When the row was written."),
@@ -185,16 +185,16 @@ _ENFORCEMENT = TableSpec(
                 "value); release (an order to end leases and take no new ones), alert.",
             ),
             _column("principal", pa.string(), "KafkaPrincipal; null in a release means everybody."),
-            _column("lease_id", pa.string(), "Names the lease."),
+            _column("lease_id", pa.string(), "Id of the lease."),
             _column("lease_revision", pa.int64(), "Counts the changes of the lease: the highest is the newest."),
-            _column("decision_id", pa.string(), "The decision in throttle_decisions that it carries out."),
+            _column("decision_id", pa.string(), "The decision in throttle_decisions that the lease enforces."),
             _column("entity_user", pa.string(), "Bare user name of the quota's entity."),
-            _column("entity_client_id", pa.string(), "Its client id; null for all of the user's."),
-            _column("entity_ip", pa.string(), "Its ip, for connection_creation_rate."),
+            _column("entity_client_id", pa.string(), "Client id of the entity; null for all clients of the user."),
+            _column("entity_ip", pa.string(), "IP of the entity, for connection_creation_rate."),
             _column("lever", pa.string(), "hold, connection_creation_rate or request_percentage."),
             _column("previous_value", pa.float64(), "The client quota before the lease; null if there was none."),
             _column("new_value", pa.float64(), "The client quota during the lease; null for a hold."),
-            _column("until", _TIME, "When the lease ends; of a release, until when no new lease is taken."),
+            _column("until", _TIME, "When the lease ends. Of a release, until when no new lease starts."),
             _column("reason", pa.string(), "Why, in words."),
             _column("enforcer", pa.string(), "Host and process that wrote the row."),
         ]
@@ -207,22 +207,22 @@ _ENFORCEMENT = TableSpec(
 
 _TAP_STATUS = TableSpec(
     "tap_status",
-    "A broker per row and batch: the newest report of its tap, or, with reported_at null, that the cluster has such a "
-    "broker and no tap reported for it in that batch.",
+    "A row per broker and batch, with the newest report of the broker's tap. If reported_at is null, the cluster has "
+    "the broker, but no tap reported for it in this batch.",
     pa.schema(
         [
             _column("broker_id", pa.int32(), "Node id of the broker."),
             _column("seen_at", _TIME, "When a tap last saw that the cluster has this broker."),
-            _column("reported_at", _TIME, "When its tap reported; null if it did not."),
+            _column("reported_at", _TIME, "When the broker's tap reported; null if no tap did."),
             _column("host", pa.string(), "Where the tap runs."),
-            _column("tap_id", pa.string(), "Names the run of the tap."),
-            _column("source", pa.string(), "What it reads: file, topic or poll; says if its file is not there."),
-            _column("lines", pa.int64(), "Lines read since its start."),
-            _column("events", pa.int64(), "Produce events written since its start."),
-            _column("behind_bytes", pa.int64(), "Bytes of the file not read yet; null if it reads a topic."),
-            _column("newest_line_at", _TIME, "Time of the broker's newest line; its class writes one every 10 s."),
-            _column("problem", pa.string(), "Why its producers are not seen although the tap runs; null if they are."),
-            _column("stopped", pa.bool_(), "Whether this was its last word before it ended."),
+            _column("tap_id", pa.string(), "Id of the tap's run."),
+            _column("source", pa.string(), "What the tap reads: file, topic or poll; also if the file is missing."),
+            _column("lines", pa.int64(), "Lines read since the tap's start."),
+            _column("events", pa.int64(), "Produce events written since the tap's start."),
+            _column("behind_bytes", pa.int64(), "Unread bytes of the file; null if the tap reads a topic."),
+            _column("newest_line_at", _TIME, "Time of the broker's newest line. Its class writes one every 10 s."),
+            _column("problem", pa.string(), "Why a running tap can't see the broker's producers; null if it can."),
+            _column("stopped", pa.bool_(), "Whether this is the tap's last report before it ended."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),
@@ -233,42 +233,42 @@ _TAP_STATUS = TableSpec(
 
 _BLOCKS = TableSpec(
     "pid_blocks",
-    "A block of producer ids that the controller gave to a broker. A tap that crashed, or has lost its position, may "
-    "bring a row twice, alike but for batch_id; the views count it once.",
+    "A block of producer ids that the controller gave to a broker. A tap that crashed or lost its position may write "
+    "a row twice, with different batch_id. The views count it once.",
     pa.schema(
         [
-            _column("broker_id", pa.int32(), "Broker that asked."),
-            _column("broker_epoch", pa.int64(), "Its epoch, which a restart changes."),
+            _column("broker_id", pa.int32(), "Broker that asked for the block."),
+            _column("broker_epoch", pa.int64(), "Epoch of the broker, which a restart changes."),
             _column("first_producer_id", pa.int64(), "Lowest id of the block."),
-            _column("length", pa.int32(), "Ids in the block."),
-            _column("allocated_at", _TIME, "When the controller allocated it."),
+            _column("length", pa.int32(), "Number of ids in the block."),
+            _column("allocated_at", _TIME, "When the controller allocated the block."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),
     time_column="allocated_at",
-    # A producer id may be new in a topic years after its block was handed out.
+    # A producer id may be new in a topic years after its block was allocated.
     keep_days=0,
     cluster_by=("allocated_at", "broker_id"),
 )
 
 _INITS = TableSpec(
     "producer_inits",
-    "An answer to INIT_PRODUCER_ID, with what was asked. A tap that crashed may bring a row again, marked repeated: "
-    "the view classified_inits counts it once and says what came of it.",
+    "An answer to INIT_PRODUCER_ID, with the request's values. A tap that crashed may write a row again, marked as "
+    "repeated. The view classified_inits counts it once, and adds the outcome.",
     pa.schema(
         [
             _column("answered_at", _TIME, "When the broker answered."),
             _column("broker_id", pa.int32(), "Broker that answered."),
             _column("principal", pa.string(), "Who asked, such as User:alice."),
-            _column("client_id", pa.string(), "Free text of the client."),
-            _column("client_host", pa.string(), "Address that it asked from."),
-            _column("transactional_id", pa.string(), "Free text of the client; null for a merely idempotent producer."),
-            _column("producer_id", pa.int64(), "Id that the client had already; -1 if none."),
-            _column("producer_epoch", pa.int32(), "Epoch of that; -1 if none."),
-            _column("result_producer_id", pa.int64(), "Id that was handed out; -1 on an error."),
-            _column("result_producer_epoch", pa.int32(), "Epoch of that; -1 on an error."),
+            _column("client_id", pa.string(), "Client id, which the client chooses freely."),
+            _column("client_host", pa.string(), "Address of the client."),
+            _column("transactional_id", pa.string(), "Transactional id; null for an idempotent producer without one."),
+            _column("producer_id", pa.int64(), "Producer id that the client already had; -1 if none."),
+            _column("producer_epoch", pa.int32(), "Epoch of that producer id; -1 if none."),
+            _column("result_producer_id", pa.int64(), "Producer id in the answer; -1 on an error."),
+            _column("result_producer_epoch", pa.int32(), "Epoch in the answer; -1 on an error."),
             _column("error", pa.string(), "NONE, or the name of Kafka's error."),
-            _column("repeated", pa.bool_(), "Read again after a crash of the tap: may be there before."),
+            _column("repeated", pa.bool_(), "Whether a tap wrote the row after a crash. It may be a copy."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),
@@ -279,21 +279,21 @@ _INITS = TableSpec(
 
 _OCCUPANCY = TableSpec(
     "producer_occupancy",
-    "What a broker held of a principal's producers in a topic when a sweep asked it, in entries: one per producer id "
-    "and partition. A broker that held none has one row without topic and principal.",
+    "The entries that a broker held for a principal's producers in a topic when a sweep asked it. An entry is one "
+    "producer id in one partition. A broker without entries has one row without topic and principal.",
     pa.schema(
         [
-            _column("swept_at", _TIME, "When the sweep began, the same for all of its rows."),
-            _column("broker_id", pa.int32(), "Broker that held them."),
-            _column("topic", pa.string(), "Topic they produced to."),
-            _column("principal", pa.string(), "Whose they are, such as User:alice; unknown where no tap told."),
+            _column("swept_at", _TIME, "When the sweep began; the same in all of its rows."),
+            _column("broker_id", pa.int32(), "Broker that held the entries."),
+            _column("topic", pa.string(), "Topic of the entries' partitions."),
+            _column("principal", pa.string(), "Principal of the producers, or unknown if no tap reported it."),
             _column("led_pids", pa.int64(), "Entries of partitions that the broker led."),
-            _column("held_pids", pa.int64(), "Entries of all its replicas, followers too."),
+            _column("held_pids", pa.int64(), "Entries of all replicas of the broker, including followers."),
             _column("open_transactions", pa.int64(), "Held entries with an open transaction, which never expire."),
             _column("idle_hours", pa.list_(pa.int64()), "Held entries by whole hours since their last batch."),
-            _column("estimated_bytes", pa.int64(), "Heap that the held entries take, estimated."),
-            _column("expiration_ms", pa.int64(), "The broker's producer.id.expiration.ms then."),
-            _column("missing_replicas", pa.int32(), "Replicas of the broker that were not told; 0 if all were."),
+            _column("estimated_bytes", pa.int64(), "Estimated heap of the held entries."),
+            _column("expiration_ms", pa.int64(), "The broker's producer.id.expiration.ms during the sweep."),
+            _column("missing_replicas", pa.int32(), "Replicas of the broker that did not answer."),
         ]
     ),
     time_column="swept_at",
@@ -303,7 +303,7 @@ _OCCUPANCY = TableSpec(
 )
 
 TABLES_VERSION = 1
-"""Of all tables: incremented when earlier versions must no longer write; not for new nullable columns."""
+"""Version of all tables. It is incremented when earlier releases must no longer write, not for new nullable columns."""
 
 TABLES: dict[str, TableSpec] = {
     spec.name: spec

@@ -11,7 +11,7 @@ from tables.errors import QueryError
 from tables.schema.specs import TABLES
 
 SETTINGS = "settings"
-"""One-row relation with the views' present time and quota window."""
+"""Relation of one row: the present time and the quota window of the views."""
 
 _NAMES = ("VAR", "IDENTIFIER")
 _COMMENT = re.compile(r"--.*")
@@ -24,7 +24,7 @@ _HEAD = """\
 
 @cache
 def views() -> dict[str, str]:
-    """Return our views, name to SELECT."""
+    """Return the SELECT of each view by name."""
     folder = resources.files("sql").joinpath("views")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     return {file.name.removesuffix(".sql"): file.read_text(encoding="utf-8") for file in files}
@@ -36,7 +36,7 @@ def relations() -> list[str]:
 
 
 def needed_views(text: str) -> list[str]:
-    """Return the views that a text mentions, in order of dependency.
+    """Return the views that a statement mentions and those that they need, in order of dependency.
 
     Examples:
         >>> needed_views("TABLE quota_headroom")
@@ -49,13 +49,13 @@ def needed_views(text: str) -> list[str]:
 
 
 def mentioned(text: str, names: Iterable[str]) -> list[str]:
-    """Return the names that occur as words in a text."""
+    """Return the names that occur as words in a statement."""
     words = {word.lower() for word in re.findall(r"\w+", text)}
     return [name for name in names if name in words]
 
 
 def with_views(select: str, window_ms: int) -> str:
-    """Return a SELECT with the views it mentions as CTEs, for an engine that may lack them."""
+    """Return a SELECT that defines the views it mentions as CTEs, for an engine that may lack the views."""
     tokens = _tokens(select)
     ours = needed_views(" ".join(token.text for token in tokens if token.token_type.name in _NAMES))
     if not ours:
@@ -70,7 +70,7 @@ def with_views(select: str, window_ms: int) -> str:
 
 
 def _tokens(sql: str) -> list[Any]:
-    """Return the words of a statement for Databricks: texts and comments are none."""
+    """Return the tokens of a Databricks statement. Strings and comments are not words."""
     try:
         import sqlglot
     except ImportError as error:

@@ -1,1 +1,1 @@
-"""Reads, writes and keeps up the tables, in a folder or in a catalog."""
+"""Reads, writes and maintains the tables, in a folder or in a catalog."""

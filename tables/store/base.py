@@ -28,7 +28,7 @@ class Relations(Protocol):
     """Tables and views to query several times."""
 
     missing: dict[str, str]
-    """Missing tables, and what to do about each."""
+    """Missing tables with the remedy for each."""
 
     def settings(self) -> StreamSettings:
         """Return the settings of the stream."""
@@ -44,7 +44,7 @@ class Followed(Protocol):
         """Advance to the newest version; return whether there was one."""
 
     def has_news(self) -> bool:
-        """Return whether a cheap check finds a new version, once per version; false where there is no such check."""
+        """Return True once per new version, if a cheap check finds one. Always False if there is no such check."""
 
     def version(self) -> int:
         """Return the version of the last refresh."""
@@ -63,23 +63,23 @@ class Followed(Protocol):
 
         Args:
             column: Time of a row.
-            since: Rows before this time are left out. With None the first call returns nothing: what is there by then
-                is known.
+            since: Rows before this time are left out. With None, the first call returns no rows and marks existing rows
+                as known.
         """
 
 
 class TableStore(ABC):
-    """The tables of one place. Methods raise `TablesError` if that can't be reached, or refuses.
+    """The tables of one folder or catalog. Methods raise `TablesError` if it can't be reached or rejects an operation.
 
-    Use it as a context manager: it opens a connection when it needs one, and closes it at the end.
+    Use the store as a context manager. It connects on first use, and closes the connection at the end.
     """
 
     needs_session: ClassVar[bool] = False
-    """Whether a stream reaches the tables by its Spark session only."""
+    """Whether a stream reaches the tables only through its Spark session."""
     poll_seconds: ClassVar[float] = 1.0
     """Default interval between reads of a followed table."""
     watch_seconds: ClassVar[float] = 0.2
-    """Default interval at which an enforcer reads the decisions."""
+    """Default interval between an enforcer's reads of the decisions."""
     look: ClassVar[tuple[str, ...]]
     """Commands that show whether the stream and the taps run."""
 
@@ -92,19 +92,19 @@ class TableStore(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the connection, if there is one."""
+        """Close the connection if it is open."""
         self._settings = None
 
     @abstractmethod
     def create(self) -> dict[str, bool]:
-        """Create missing tables; return which of all tables were created."""
+        """Create missing tables; return for each table whether it was created."""
 
     @abstractmethod
     def ensure_tables(self, having: str | None = None) -> None:
-        """Create missing path tables; those of a catalog are left to the stream and to `tables create`.
+        """Create missing path tables. In a catalog, only the stream and `tables create` create tables.
 
         Args:
-            having: A table that must exist already.
+            having: A table that must already exist. If it does not, no table is created.
         """
 
     @abstractmethod
@@ -112,10 +112,10 @@ class TableStore(ABC):
         """Return the names of the tables that exist."""
 
     def require_known_version(self, name: str) -> None:
-        """Refuse a table that a newer version created.
+        """Check that no newer version created a table.
 
         Raises:
-            TableVersionError: If a newer version created it.
+            TableVersionError: If a newer version created the table.
         """
         require_version(self.properties(name).get(VERSION_PROPERTY, "0"), f"{name} in {self.tables}")
 
@@ -125,7 +125,7 @@ class TableStore(ABC):
 
     @abstractmethod
     def query(self, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one SELECT over tables and views, which can't reach files, the network or Python objects.
+        """Run one SELECT over tables and views. It can't reach files, the network or Python objects.
 
         Args:
             sql: One SELECT (or EXPLAIN, DESCRIBE, SHOW), with `:name` parameter markers.
@@ -133,19 +133,19 @@ class TableStore(ABC):
             parameters: Values of the markers.
 
         Raises:
-            QueryError: If the query is not one SELECT, or is refused.
-            TableNotFoundError: If it names a table that does not exist.
+            QueryError: If the query is not one SELECT, or fails.
+            TableNotFoundError: If the query names a table that does not exist.
         """
 
     @abstractmethod
     def relations(
         self, now: datetime, rows: Mapping[str, RowFilter], kept: KeptTables | None = None
     ) -> AbstractContextManager[Relations]:
-        """Open tables for several queries of our own; a missing path table is empty.
+        """Open tables for several trusted queries. A missing path table is empty.
 
         Args:
             now: Present time of the views; a catalog uses its own clock.
-            rows: By table; tables not named are read whole.
+            rows: Filters by table. Tables without a filter are read whole.
             kept: Rows of path tables that a long-running reader has read before; a catalog ignores it.
         """
 
@@ -155,23 +155,23 @@ class TableStore(ABC):
 
     @abstractmethod
     def follow(self, name: str, columns: Sequence[str] = ()) -> Followed:
-        """Return a table to follow; it is opened when first used, and its rows have all columns if none are named."""
+        """Return a table to follow, which is opened on first use. Its rows have the given columns, or all columns."""
 
     @abstractmethod
     def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows; a column that a row lacks is null. Up to 5,000 rows are appended all or none."""
+        """Append rows; a column that a row lacks is null. Appending up to 5,000 rows is atomic."""
 
     @abstractmethod
     def merge(
         self, name: str, keys: Sequence[str], rows: Iterable[Mapping[str, Any]], remove: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Insert or update rows by their keys, and delete others, in one commit.
+        """Insert or update rows by their keys, and delete other rows, in one commit.
 
         Args:
-            name: Of the table.
-            keys: Columns that name a row; null equals null.
-            rows: All their columns.
-            remove: The keys of rows to delete.
+            name: Name of the table.
+            keys: Columns that identify a row; null equals null.
+            rows: Rows to insert or update, with all columns.
+            remove: Keys of the rows to delete.
         """
 
     @abstractmethod
@@ -192,10 +192,10 @@ class TableStore(ABC):
 
     @abstractmethod
     def keep_up(self, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-        """Delete a table's expired rows, compact it, and delete what it no longer needs."""
+        """Delete a table's expired rows, compact it, and delete files that it no longer needs."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Hold a lock, so that one upkeep runs at a time, where concurrent ones do harm."""
+        """Hold a lock where concurrent upkeep does harm, so that only one upkeep runs at a time."""
         return nullcontext()
 
     @abstractmethod
@@ -212,7 +212,7 @@ class TableStore(ABC):
         raise TableError(msg)
 
     def rights(self) -> list[Right]:
-        """Return the rights that a writer of the tables needs, to try them.
+        """Return the rights that a writer of the tables needs, with a way to try each.
 
         Raises:
             TableError: If the tables are in a folder.
@@ -238,7 +238,7 @@ class TableStore(ABC):
         return self._settings
 
     def window_ms(self, select: str) -> int:
-        """Return the window of the stream, if a SELECT or a view that it mentions needs it; else the default."""
+        """Return the window of the stream if a SELECT, or a view that it mentions, needs it; else the default."""
         used = "\n".join(views()[name] for name in needed_views(select))
         needs = mentioned(used, ("window_ms",)) or mentioned(select, (SETTINGS, "window_ms"))
         return (self.settings() if needs else StreamSettings()).window_seconds * 1000

@@ -1,4 +1,4 @@
-"""Tables in a catalog, by SQL in a Databricks runtime or on a SQL warehouse."""
+"""Tables in a catalog, through SQL in a Databricks runtime or on a SQL warehouse."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,11 +52,11 @@ class CatalogStore(TableStore):
 
     Args:
         tables: `catalog.schema`.
-        engine: Runs the statements; by default it connects when first used.
+        engine: Runs the statements. The default engine connects on first use.
     """
 
     needs_session = True
-    # Each read is a query, and keeps a warehouse from stopping.
+    # Each read is a query and keeps a warehouse from stopping.
     poll_seconds = 30.0
     watch_seconds = 10.0
     look = ("databricks jobs list-runs --active-only", "pid-quota tap status")
@@ -72,7 +72,7 @@ class CatalogStore(TableStore):
         self._lazy.close()
 
     def create(self) -> dict[str, bool]:
-        """Create missing tables, and the constraints that they lack; return which of all tables were created."""
+        """Create missing tables and constraints; return for each table whether it was created."""
         there = self.existing()
         for name, spec in TABLES.items():
             if name in there:
@@ -85,7 +85,7 @@ class CatalogStore(TableStore):
         return {name: name not in there for name in TABLES}
 
     def ensure_tables(self, having: str | None = None) -> None:
-        """Do nothing: tables are created by the stream and by `tables create`."""
+        """Do nothing: in a catalog, only the stream and `tables create` create tables."""
 
     def create_views(self) -> None:
         """Create the views, and alter those whose definition has changed."""
@@ -124,7 +124,7 @@ class CatalogStore(TableStore):
         return str(self._detail(name)["id"])
 
     def query(self, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one SELECT, after a parser admits it."""
+        """Run one SELECT after a parser has checked that it only reads."""
         del now
         _require_reading(sql, self.tables)
         text = with_views(sql.rstrip().rstrip(";"), self.window_ms(sql))
@@ -147,7 +147,7 @@ class CatalogStore(TableStore):
         return FollowedQuery(self, name, columns)
 
     def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows; up to 5,000 of them all or none."""
+        """Append rows; appending up to 5,000 rows is atomic."""
         for begin in range(0, len(rows), _ROWS_PER_INSERT):
             part = rows[begin : begin + _ROWS_PER_INSERT]
             self._engine.execute(insert_statement(self.spark_name(name), TABLES[name].schema.names, part))
@@ -155,7 +155,7 @@ class CatalogStore(TableStore):
     def merge(
         self, name: str, keys: Sequence[str], rows: Iterable[Mapping[str, Any]], remove: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Insert or update rows by their keys, and delete others, in one statement."""
+        """Insert or update rows by their keys, and delete other rows, in one statement."""
         self._engine.execute(merge_statement(TABLES[name], self.spark_name(name), keys, rows, remove))
 
     def facts(self, spec: TableSpec) -> TableFacts:
@@ -180,7 +180,7 @@ class CatalogStore(TableStore):
         columns = []
         for row in self._engine.execute(f"DESCRIBE TABLE {self.spark_name(spec.name)}").records():
             if not row["col_name"] or row["col_name"].startswith("#"):
-                # Partitioning and clustering follow.
+                # Rows about partitioning and clustering follow the columns.
                 break
             nullable = row["col_name"] not in required
             columns.append(ColumnFacts(row["col_name"], row["data_type"], nullable, row.get("comment") or ""))
@@ -196,7 +196,7 @@ class CatalogStore(TableStore):
         return bool(self.read(name, RowFilter("TRUE LIMIT 1", columns=("1 AS one",))))
 
     def keep_up(self, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-        """Delete a table's expired rows, compact, vacuum and analyse it."""
+        """Delete a table's expired rows; compact, vacuum and analyse the table."""
         table = self.spark_name(spec.name)
         before = self.facts(spec)
         asker = Asker(table, lambda select: self._engine.execute(select).records(), databricks_literal)
@@ -237,7 +237,7 @@ class CatalogStore(TableStore):
                 self._comment_on(view)
 
     def _columns_of(self, view: CatalogView) -> tuple[str, ...]:
-        """Return a view's columns; none for a metric view, whose definition has them."""
+        """Return a view's columns; empty for a metric view, whose definition contains its comments."""
         return () if view.is_metric else self._engine.execute(_NO_ROWS.format(select=view.body)).columns
 
     def _comment_on(self, view: CatalogView) -> None:
@@ -245,8 +245,8 @@ class CatalogStore(TableStore):
             for statement in view.comment_statements(self._columns_of(view)):
                 self._engine.execute(statement)
         except CatalogError as error:
-            # Comments only explain: without them the stream runs as well.
-            _LOG.warning("%s has a new definition, but not its comments: %s", view.name, error)
+            # The stream also runs without comments, because they only explain.
+            _LOG.warning("view %s has its new definition, but adding comments failed: %s", view.name, error)
 
     def _detail(self, name: str) -> Row:
         (detail,) = self._engine.execute(f"DESCRIBE DETAIL {self.spark_name(name)}").records()
@@ -265,7 +265,7 @@ class _CatalogRelations:
         values = dict(parameters or {})
         parts = []
         for name in mentioned(text, self._rows):
-            # A CTE of the same name shadows the table; it reads the table by its full name.
+            # A CTE with the table's name shadows the table, and reads it by its full name.
             parts.append(f"{name} AS ({self._rows[name].select(self._store.spark_name(name))})")
             values |= self._rows[name].values
         if parts:

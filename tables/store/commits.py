@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 ATTEMPTS = 20
-"""Twenty scripts that set quotas at the same moment all get through."""
+"""Maximum attempts of a commit. They suffice for twenty scripts that set quotas at the same moment."""
 _FIRST_WAIT_S = 0.05
 _MAX_WAIT_S = 1.0
 
-# delta-spark raises pyspark's or py4j's errors, a SQL warehouse its connector's: only their text tells.
+# delta-spark raises errors of pyspark or py4j, and a SQL warehouse those of its connector. Only their text identifies a
+# conflict.
 _DELTALAKE_CONFLICT = "CommitFailedError"
 _SPARK_CONFLICT = re.compile(
     r"io\.delta\.exceptions\.\w*Exception|DELTA_(CONCURRENT|METADATA_CHANGED|PROTOCOL_CHANGED)\w*"
@@ -25,11 +26,11 @@ def retry_conflicts(commit: Callable[[], _Result], *, sleep: Callable[[float], N
     """Return the result of a commit, retried with exponential backoff and full jitter while it conflicts.
 
     Args:
-        commit: Called up to `ATTEMPTS` times; it has to read the table anew each time.
-        sleep: Waits for so many seconds.
+        commit: Called up to `ATTEMPTS` times. It has to read the table again each time.
+        sleep: Waits for a number of seconds.
 
     Raises:
-        Exception: What the commit raised, if it is no conflict or was the last attempt.
+        Exception: The commit's error, if it is not a conflict or was raised by the last attempt.
     """
     from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_random_exponential
 
@@ -45,9 +46,9 @@ def retry_conflicts(commit: Callable[[], _Result], *, sleep: Callable[[float], N
 
 
 def leaving_old_log(*, checkpoint: bool = True) -> dict[str, Any]:
-    """Return the arguments of a commit by `deltalake` that deletes no expired files of the log: `tidy_log` does.
+    """Return arguments that keep a commit by `deltalake` from deleting expired log files: `tidy_log` deletes them.
 
-    By default deltalake deletes them after every 100th commit. If two processes do so at once, one of them raises
+    By default, deltalake deletes them after every 100th commit. If two processes do so at once, one of them raises
     `FileNotFoundError` although its rows are written.
 
     Args:
@@ -60,7 +61,7 @@ def leaving_old_log(*, checkpoint: bool = True) -> dict[str, Any]:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Say whether a commit failed because another writer's came first: nothing is written, and it may be retried.
+    """Return whether a commit failed because another writer's commit came first. It wrote nothing, so you may retry.
 
     Examples:
         >>> is_conflict(RuntimeError("[DELTA_CONCURRENT_APPEND] ConcurrentAppendException: Files were added."))
@@ -68,5 +69,5 @@ def is_conflict(error: BaseException) -> bool:
         >>> is_conflict(RuntimeError("[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'."))
         False
     """
-    # By name: a Databricks runtime has no `deltalake`, and none of its errors.
+    # Compare the name, because a Databricks runtime has no `deltalake` to import the class from.
     return type(error).__name__ == _DELTALAKE_CONFLICT or _SPARK_CONFLICT.search(str(error)) is not None

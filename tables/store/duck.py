@@ -1,4 +1,4 @@
-"""Runs SQL over path tables by DuckDB."""
+"""Runs SQL over path tables with DuckDB."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ def connected(now: datetime, window_ms: int = 0) -> Iterator["DuckDBPyConnection
     with duckdb.connect(":memory:", config=options) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET parquet_metadata_cache = true")
-        # The only function of the views that DuckDB names differently from Spark.
+        # The views' only function that DuckDB names differently from Spark.
         connection.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
         connection.execute(
             f"CREATE TABLE {SETTINGS} AS SELECT $1::TIMESTAMPTZ AS now, $2::BIGINT AS window_ms", [now, window_ms]
@@ -41,7 +41,7 @@ def connected(now: datetime, window_ms: int = 0) -> Iterator["DuckDBPyConnection
 
 
 def query(connection: "DuckDBPyConnection", tables: str, sql: str, parameters: Mapping[str, object]) -> Answer:
-    """Run one SELECT; it can't reach files, the network or Python objects."""
+    """Run one SELECT. It can't reach files, the network or Python objects."""
     import duckdb
 
     missing: list[TableNotFoundError] = []
@@ -58,12 +58,12 @@ def query(connection: "DuckDBPyConnection", tables: str, sql: str, parameters: M
 
 
 class DuckRelations:
-    """Path tables and views for several queries; each table is read once, and a missing one is empty.
+    """Path tables and views for several queries. Each table is read once; a missing table is empty.
 
     Args:
-        connection: Of `connected`.
-        store: Of the tables.
-        rows: By table; tables not named are read whole.
+        connection: Connection that `connected` returned.
+        store: Store of the tables.
+        rows: Filters by table. Tables without a filter are read whole.
         kept: Rows that earlier calls have read.
     """
 
@@ -111,17 +111,17 @@ class DuckRelations:
 
 
 def _load(connection: "DuckDBPyConnection", tables: str, sql: str) -> list[TableNotFoundError]:
-    """Add the tables and views that a query mentions; return errors of missing ones."""
+    """Add the tables and views that a query mentions; return the errors for missing tables."""
     missing = []
     if mentioned(sql, ["show"]) and not mentioned(sql, relations()):
-        # SHOW TABLES lists everything.
+        # SHOW without the name of a table lists all tables.
         sql = " ".join(relations())
     wanted = needed_views(sql)
     for name in _mentioned_tables(sql, wanted):
         try:
             add_table(connection, tables, name)
         except TableNotFoundError as error:
-            # The name may be only an alias or a text: DuckDB decides.
+            # The name may be only an alias or part of a string, so DuckDB decides.
             missing.append(error)
     if not missing:
         _add_views(connection, wanted)
@@ -153,17 +153,17 @@ def _require_select(connection: "DuckDBPyConnection", sql: str) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """Return DuckDB's reason with its suggestion, without the query; for a table that it may not know, all names."""
+    """Return DuckDB's reason and suggestion without the query. For an unknown table, suggest or list known names."""
     reason = " ".join(str(error).split("\n\n")[0].split())
     unknown = _UNKNOWN_TABLE.search(reason)
     if unknown is None:
         return reason
-    # DuckDB knows the tables of this query only.
+    # DuckDB suggests only tables of this query.
     near = get_close_matches(unknown[1], relations(), n=1)
     return f"{unknown[0]}. " + (f"Did you mean {near[0]!r}?" if near else f"Tables and views: {', '.join(relations())}")
 
 
 def _lock(connection: "DuckDBPyConnection") -> None:
-    """Deny a connection's further statements files, the network and settings."""
+    """Deny later statements of a connection access to files, the network and settings."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

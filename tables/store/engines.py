@@ -1,6 +1,7 @@
 """Runs SQL on the tables of a catalog (`--tables catalog.schema`).
 
-In a Databricks runtime its Spark session runs it, anywhere else a SQL warehouse, through databricks-sql-connector.
+In a Databricks runtime, the runtime's Spark session runs the SQL. Elsewhere, a SQL warehouse does, through
+databricks-sql-connector.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RUNTIME = "DATABRICKS_RUNTIME_VERSION"
-"""Set by Databricks on its clusters."""
+"""Environment variable that Databricks sets on its clusters."""
 
 _SIGNING_IN = threading.Lock()
 _NO_SCHEMA = ("SCHEMA_NOT_FOUND", "NO_SUCH_CATALOG", "CATALOG_NOT_FOUND")
@@ -37,14 +38,14 @@ class Engine(Protocol):
     """Runs statements in Databricks SQL."""
 
     def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one statement, retried while it conflicts with another writer's, and return its rows, if it has any.
+        """Run one statement and return its rows, if any. Retry it while it conflicts with another writer's.
 
         Args:
-            statement: With `:name` parameter markers.
-            parameters: Values of the markers; texts, numbers, aware datetimes or None.
+            statement: Statement with `:name` parameter markers.
+            parameters: Values of the markers: strings, numbers, aware datetimes or None.
 
         Raises:
-            CatalogError: If it fails.
+            CatalogError: If the statement fails.
         """
 
 
@@ -85,7 +86,7 @@ class SparkEngine:
     """Runs statements in a Spark session.
 
     Attributes:
-        spark: Classic or Spark Connect.
+        spark: Classic session, or Spark Connect.
     """
 
     spark: SparkSession
@@ -110,7 +111,7 @@ class WarehouseEngine:
     """Runs statements in a SQL warehouse.
 
     Attributes:
-        connection: Closed by its owner.
+        connection: Connection to the warehouse; the owner closes it.
     """
 
     connection: Connection
@@ -134,7 +135,7 @@ class WarehouseEngine:
 
 
 class LazyEngine:
-    """Connects when first used, and again after an error.
+    """Connects on first use, and again after an error.
 
     Args:
         tables: `catalog.schema`.
@@ -156,7 +157,7 @@ class LazyEngine:
             raise
 
     def close(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the connection if it is open."""
         self._engine = None
         self._stack.close()
 
@@ -204,7 +205,7 @@ def _sign_in(host: str) -> dict[str, Any]:
 
 
 def service_principal(host: str, client_id: str, client_secret: str) -> Callable[[], dict[str, str]]:
-    """Return a provider of a service principal's headers, cached since its token outlives a connection."""
+    """Return a provider of a service principal's headers. It is cached, because its token outlives a connection."""
     # databricks-sdk 0.156 fails if two threads make their first `Config` at once.
     with _SIGNING_IN:
         return _provider(host, client_id, client_secret)
@@ -224,7 +225,7 @@ def _aware(value: Any) -> Any:
 
 
 def _of_host(value: Any) -> Any:
-    # Spark collects times as naive ones of this host's time zone.
+    # Spark collects times as naive datetimes in this host's time zone.
     return value.astimezone(timezone.utc) if isinstance(value, datetime) else value
 
 
@@ -232,6 +233,6 @@ def _failed(error: Exception) -> CatalogError:
     reason = first_line(error)
     if any(name in reason for name in _NO_SCHEMA):
         return CatalogError(
-            f"the catalog has no such schema: {reason} `databricks bundle deploy` makes it; see --tables"
+            f"the catalog has no such schema: {reason} `databricks bundle deploy` creates it; see --tables"
         )
     return CatalogError(f"the catalog refused: {reason}. Check --tables, the warehouse and your grants")

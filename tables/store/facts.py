@@ -32,13 +32,13 @@ def table_facts(spec: TableSpec, table: "DeltaTable") -> TableFacts:
 
 
 def data_files(table: "DeltaTable") -> pa.Table:
-    """Return a row per data file: `path` below the table, `size_bytes`, `num_records`, `min.` and `max.` of columns."""
+    """Return a row per data file: relative `path`, `size_bytes`, `num_records`, `min.` and `max.` of each column."""
     # pyarrow.table() would load pandas.
     return pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
 
 
 def paths_since(files: pa.Table, column: str, since: datetime) -> list[str]:
-    """Return the paths of those `data_files` that may hold a row with `column` at or after `since`."""
+    """Return the paths of `data_files` that may hold a row with `column` at or after `since`."""
     newest = f"max.{column}"
     if newest in files.column_names:
         # Statistics are truncated to milliseconds.
@@ -64,7 +64,7 @@ def column_facts(table: "DeltaTable") -> list[ColumnFacts]:
 
 
 def type_words(kind: Any) -> str:
-    """Return the name of a deltalake type, ignoring nullability, in which writers differ.
+    """Return the name of a deltalake type without nullability, which differs between writers.
 
     Examples:
         >>> from deltalake.schema import ArrayType, PrimitiveType

@@ -1,4 +1,4 @@
-"""Follows path tables that others append to, by their files: each file is read once."""
+"""Follows path tables that other processes append to. It reads each new data file once."""
 
 import os.path
 from collections.abc import Iterable, Sequence
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _MAX_FILES = 1000
-"""To keep rows of; maintenance leaves fewer."""
+"""Maximum number of files whose rows are kept in memory. Maintenance leaves fewer files."""
 
 
 class FollowedTable:
-    """A followed path table; it is opened when first used, and may be unreadable until then.
+    """A followed path table. It is opened on first use, so it may be created after this object.
 
     Args:
         tables: Folder of the tables.
-        name: Of the table.
+        name: Name of the table.
         columns: Columns of its rows; all if empty.
     """
 
@@ -37,7 +37,7 @@ class FollowedTable:
         self._kept_paths: set[str] = set()
         self._kept: list[Row] = []
         self._known_paths: set[str] | None = None
-        # A compaction writes rows again, into a new file.
+        # Rows already returned: a compaction writes rows again, into a new file.
         self._seen: set[int] = set()
 
     @property
@@ -49,8 +49,8 @@ class FollowedTable:
 
     def refresh(self) -> bool:
         """Advance to the newest version; return whether there was one."""
-        # deltalake reports no change for a folder that is gone. Of one that can't be read (EACCES, ESTALE), `os.path`
-        # says that it is gone, where `Path` raises: opening it tells the error.
+        # deltalake reports no change if the folder is gone. If the folder can't be read (EACCES, ESTALE), `os.path`
+        # reports it as gone, but `Path` raises. So open the folder to get the error.
         log = Path(self._folder, "_delta_log")
         if self._table is None or ("://" not in self._tables and not os.path.isdir(log)):
             self._table = None
@@ -61,13 +61,13 @@ class FollowedTable:
         except Exception as error:
             if not is_delta_error(error):
                 raise
-            # Log cleanup may have removed what the open table needs; a reopened one does not need it.
+            # Log cleanup may have deleted files that the open table needs. A reopened table does not need them.
             self._table = None
             return self.table is not None
         return self._table.version() != before
 
     def has_news(self) -> bool:
-        """Return True once for each commit newer than the open version; looks for its file in a local log only."""
+        """Return True once per commit newer than the open version. This looks for the commit's file in a local log."""
         if self._table is None or "://" in self._tables:
             return False
         version = self._table.version() + 1
@@ -104,10 +104,10 @@ class FollowedTable:
             raise self._unreadable(error) from error
 
     def since(self, column: str, time: datetime) -> list[Row]:
-        """Return at least all rows whose `column` is `time` or later: skips files whose statistics exclude them."""
+        """Return at least all rows whose `column` is `time` or later. Files are skipped by their statistics."""
         files = data_files(self.table)
         if len(self._kept_paths) > _MAX_FILES or not self._kept_paths <= set(files["path"].to_pylist()):
-            # Some rows were deleted, or are in another file now.
+            # Some rows were deleted or moved to another file.
             self._kept_paths, self._kept = set(), []
         new = [path for path in paths_since(files, column, time) if path not in self._kept_paths]
         if new:
@@ -116,21 +116,21 @@ class FollowedTable:
         return self._kept
 
     def new_rows(self, column: str, since: datetime | None) -> list[Row]:
-        """Return the rows of files that no earlier call read, ordered by time; with no `since` the first has none."""
+        """Return the rows of files that no earlier call read, by time. Without `since`, the first call returns none."""
         self.refresh()
         files = data_files(self.table)
         paths = set(files["path"].to_pylist())
         wanted = paths if since is None else paths & set(paths_since(files, column, since))
         is_first = self._known_paths is None
         rows = self.read_files(sorted(wanted - (self._known_paths or set())))
-        # Only now: files that could not be read must be read again.
+        # Set this only after reading, so that files that could not be read are read again.
         self._known_paths = paths
         found = [row for row in rows if since is None or (row[column] and row[column] >= since)]
         fresh = unseen(found, self._seen, column)
         return [] if is_first and since is None else fresh
 
     def read_files(self, files: list[str]) -> list[Row]:
-        """Return the rows of some data files. deltalake's own data set opens every file of the table."""
+        """Return the rows of some data files. deltalake's own data set would open every file of the table."""
         if not files:
             return []
         import pyarrow.dataset as ds
@@ -153,14 +153,14 @@ class FollowedTable:
         from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
         if "://" not in self._tables:
-            # It runs no Python in threads: one that outlives the command aborts the process.
+            # This file system runs no Python in threads. A Python thread that outlives the command aborts the process.
             return SubTreeFileSystem(self._folder, LocalFileSystem())
         from deltalake.fs import DeltaStorageHandler
 
         return PyFileSystem(DeltaStorageHandler(self.table.table_uri))
 
     def _unreadable(self, error: Exception) -> TableError:
-        # Reopen at the next refresh: the log may be repaired by then.
+        # Reopen the table at the next refresh, because the log may be repaired by then.
         self._table = None
         return TableError(
             f"can't read table {self.name} in {self._tables}: {first_line(error)}. Check the folder given by --tables"
@@ -168,7 +168,7 @@ class FollowedTable:
 
 
 def unseen(rows: Iterable[Row], seen: set[int], column: str) -> list[Row]:
-    """Return the rows not seen yet, by time, and remember them."""
+    """Return the rows not seen before, by time, and remember them."""
     keyed = {hash(repr(sorted(row.items()))): row for row in rows}
     found = [row for key, row in keyed.items() if key not in seen]
     seen.update(keyed)

@@ -1,4 +1,4 @@
-"""Follows catalog tables that others append to, by queries."""
+"""Follows catalog tables that other processes append to, through queries."""
 
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -14,8 +14,8 @@ class FollowedQuery:
     """A followed catalog table: each read is a query.
 
     Args:
-        store: Of the table.
-        name: Of the table.
+        store: Store of the table.
+        name: Name of the table.
         columns: Columns of its rows; all if empty.
     """
 
@@ -32,7 +32,7 @@ class FollowedQuery:
         return self._version != before
 
     def has_news(self) -> bool:
-        """Return False: it takes a query to see."""
+        """Return False: only a query can show news."""
         return False
 
     def version(self) -> int:
@@ -54,7 +54,7 @@ class FollowedQuery:
         return self._store.read(self._name)
 
     def new_rows(self, column: str, since: datetime | None) -> list[Row]:
-        """Return the rows at or after the newest one seen; a row that is dated earlier is missed."""
+        """Return unseen rows at or after the newest row seen. Rows that are dated earlier are missed."""
         if self._from is None:
             self._from = since
             if since is None:

@@ -1,6 +1,6 @@
 """Truncates the log of a path table behind a checkpoint.
 
-A checkpoint keeps the streams' batch numbers (`txn`), so replayed batches are still recognised after a cleanup.
+A checkpoint keeps the streams' batch numbers (`txn`), so a table still recognises replayed batches after a cleanup.
 """
 
 import re
@@ -17,7 +17,7 @@ _CHECKSUM_AGE = timedelta(hours=1)
 """Spark writes a file and its checksum separately; younger checksums may still await their file."""
 _LOOK_BACK = (20, 1000, None)
 _SHARE_SURE_TO_STAY = 0.9
-"""Of the log retention: a log file may be slightly older than its commit."""
+"""Share of the log retention in which log files certainly stay: a log file may be slightly older than its commit."""
 _INTERVAL = re.compile(r"interval (\d+) (minute|hour|day|week)s?")
 _DEFAULT_INTERVAL = "interval 30 days"
 """Delta's default."""
@@ -27,9 +27,9 @@ def tidy_log(table: "DeltaTable", folder: Path | None, now: datetime) -> int:
     """Write a checkpoint for the newest version unless it has one, and delete expired log files.
 
     Args:
-        table: At its newest version.
-        folder: Its local folder; None if it is elsewhere.
-        now: The present.
+        table: Table at its newest version.
+        folder: Local folder of the table; None if the table is elsewhere.
+        now: Present time.
 
     Returns:
         Number of files deleted, including orphaned checksums; 0 outside a local folder.
@@ -50,11 +50,12 @@ def tidy_log(table: "DeltaTable", folder: Path | None, now: datetime) -> int:
 def drop_orphaned_checksums(folder: Path, written_before: datetime) -> int:
     """Delete checksums whose file is gone; deltalake's vacuum and log cleanup leave them.
 
-    Spark writes a checksum `N.crc` for each version `N.json`, and Hadoop's local file system one beside every file.
+    Spark writes a checksum `N.crc` for each version `N.json`. Hadoop's local file system also writes a hidden checksum
+    beside every file.
 
     Args:
-        folder: Of a table.
-        written_before: Newer ones stay: their file may not be written yet.
+        folder: Folder of a table.
+        written_before: Checksums written later stay, because their file may not exist yet.
 
     Returns:
         Number of files deleted.
@@ -62,7 +63,7 @@ def drop_orphaned_checksums(folder: Path, written_before: datetime) -> int:
     log = folder / "_delta_log"
     versions = [path for path in log.glob("[0-9]*.crc") if not path.with_suffix(".json").exists()]
     dropped = sum(_drop(path, written_before) for path in versions)
-    # Last: the checksums of versions have hidden checksums themselves.
+    # Hidden checksums come last, because the checksums of versions have hidden checksums, too.
     hidden = [path for path in folder.rglob(".*.crc") if not path.with_name(path.name[1:-4]).exists()]
     return dropped + sum(_drop(path, written_before) for path in hidden)
 
@@ -85,7 +86,7 @@ def _clean_up(table: "DeltaTable", now: datetime) -> None:
 def _would_lose_mark(table: "DeltaTable", now: datetime) -> bool:
     """Return whether a cleanup would delete the stream's newest commit, which holds the offsets to resume from.
 
-    Checkpoints do not keep it: a rarely written table keeps its log until the stream writes again.
+    Checkpoints do not keep these offsets. So a rarely written table keeps its log until the stream writes again.
     """
     kept_from_ms = (now - _log_retention(table) * _SHARE_SURE_TO_STAY).timestamp() * 1000
     for limit in _LOOK_BACK:
@@ -101,5 +102,5 @@ def _would_lose_mark(table: "DeltaTable", now: datetime) -> bool:
 def _log_retention(table: "DeltaTable") -> timedelta:
     text = table.metadata().configuration.get(LOG_RETENTION_PROPERTY, _DEFAULT_INTERVAL)
     interval = _INTERVAL.fullmatch(text)
-    # An unreadable interval counts as zero, which keeps the log.
+    # An interval that can't be parsed counts as zero, which keeps the log.
     return timedelta(**{f"{interval[2]}s": int(interval[1])}) if interval else timedelta(0)

@@ -11,11 +11,11 @@ _CATALOG_SCHEMA = re.compile(r"[\w-]+\.[\w-]+")
 
 
 def open_store(tables: str, engine: Engine | None = None) -> TableStore:
-    """Return the store of some tables; it connects when it needs to.
+    """Return the store of some tables, which connects on first use.
 
     Args:
         tables: Folder of the tables, or `catalog.schema`.
-        engine: Runs the statements on a catalog; without one a Databricks runtime or a SQL warehouse does.
+        engine: Runs the statements on a catalog. By default, a Databricks runtime or a SQL warehouse does.
     """
     return CatalogStore(tables, engine) if is_catalog(tables) else PathStore(tables)
 

@@ -1,4 +1,4 @@
-"""Tables in a folder or in an object store, by `deltalake` and DuckDB, without a JVM."""
+"""Tables in a folder or in an object store, through `deltalake` and DuckDB, without a JVM."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -39,13 +39,13 @@ class PathStore(TableStore):
     look = ("pgrep -af 'pid-quota stream'", "pid-quota tap status")
 
     def create(self) -> dict[str, bool]:
-        """Create missing tables; return which of all tables were created."""
+        """Create missing tables; return for each table whether it was created."""
         before = self.existing()
         create_missing(self.tables)
         return {name: name not in before for name in TABLES}
 
     def ensure_tables(self, having: str | None = None) -> None:
-        """Create missing tables, if there is the one that must exist already."""
+        """Create missing tables, after a check that the table `having` exists."""
         if having is not None:
             open_table(self.tables, having)
         create_missing(self.tables)
@@ -62,16 +62,16 @@ class PathStore(TableStore):
         return found
 
     def create_views(self) -> None:
-        """Do nothing: each query brings the views that it needs."""
+        """Do nothing: each query defines the views that it needs."""
 
     def write_settings(self, settings: StreamSettings) -> None:
-        """Store the settings of the stream in a table's properties, unless they are there."""
+        """Store the settings of the stream in a table's properties, unless the table has them."""
         wanted = settings.properties()
 
         def commit() -> None:
             table = open_table(self.tables, SETTINGS_TABLE)
             if not wanted.items() <= table.metadata().configuration.items():
-                # Delta does not know our properties.
+                # Delta does not know this project's properties.
                 table.alter.set_table_properties(wanted, raise_if_not_exists=False, **leaving_old_log())
 
         self._commit(SETTINGS_TABLE, commit)
@@ -81,7 +81,7 @@ class PathStore(TableStore):
         return str(open_table(self.tables, name).metadata().id)
 
     def query(self, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one SELECT; only the tables that it mentions are opened."""
+        """Run one SELECT. Only the tables that it mentions are opened."""
         with duck.connected(now, self.window_ms(sql)) as connection:
             return duck.query(connection, self.tables, sql, parameters or {})
 
@@ -109,24 +109,24 @@ class PathStore(TableStore):
         return FollowedTable(self.tables, name, columns)
 
     def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows, all or none."""
+        """Append rows atomically."""
         from deltalake import write_deltalake
 
         found = pa.Table.from_pylist(list(rows), schema=row_schema(name))
 
         def commit() -> None:
-            # Open the table first: given a path, deltalake would create a missing table.
+            # Open the table first, because deltalake would create a missing table if it got a path.
             write_deltalake(open_table(self.tables, name), found, mode="append", **leaving_old_log())
 
-        # deltalake fails an append that overlaps a delete, although an append reads nothing.
+        # An append that overlaps a delete fails in deltalake, although an append reads nothing. So it is retried.
         self._commit(name, commit)
 
     def merge(
         self, name: str, keys: Sequence[str], rows: Iterable[Mapping[str, Any]], remove: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Insert or update rows by their keys, and delete others, in one commit."""
+        """Insert or update rows by their keys, and delete other rows, in one commit."""
         columns = TABLES[name].schema.names
-        # A row to delete has its keys only.
+        # Rows to delete have only their keys.
         schema = pa.schema([*(each.with_nullable(True) for each in row_schema(name)), pa.field("removed", pa.bool_())])
         source = pa.Table.from_pylist(
             [*({**row, "removed": False} for row in rows), *({**row, "removed": True} for row in remove)], schema=schema
@@ -167,7 +167,7 @@ class PathStore(TableStore):
         return keep_up(self.tables, spec, plan, now)
 
     def alone(self) -> AbstractContextManager[None]:
-        """Hold the lock on a local folder: deltalake lets two compactions of the same files duplicate their rows."""
+        """Hold the lock on a local folder: two concurrent compactions by deltalake may duplicate rows."""
         return alone(self.tables)
 
     def save(self, writer: Any, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Locates, creates and opens path tables by `deltalake`, without a JVM."""
+"""Locates, creates and opens path tables with `deltalake`, without a JVM."""
 
 import tempfile
 from pathlib import Path
@@ -35,7 +35,7 @@ def table_path(tables: str, name: str) -> str:
 def create_missing(root: str) -> None:
     """Create missing path tables.
 
-    They use only features that `deltalake` supports: no deletion vectors, clustering or row tracking.
+    The tables use only features that `deltalake` supports: no deletion vectors, clustering or row tracking.
 
     Args:
         root: Folder (or object store address) of the tables.
@@ -51,7 +51,7 @@ def create_missing(root: str) -> None:
         try:
             _create(spec, table_path(root, spec.name))
         except (DeltaError, OSError) as error:
-            msg = f"can't make table {spec.name} in {root}: {first_line(error)}. Check the folder given by --tables"
+            msg = f"can't create table {spec.name} in {root}: {first_line(error)}. Check the folder given by --tables"
             raise TableError(msg) from error
 
 
@@ -60,7 +60,7 @@ def open_table(root: str, name: str) -> "DeltaTable":
 
     Raises:
         TableNotFoundError: If there is no such table.
-        TableError: If it can't be read.
+        TableError: If the table can't be read.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
@@ -69,7 +69,7 @@ def open_table(root: str, name: str) -> "DeltaTable":
     try:
         return DeltaTable(table_path(root, name))
     except (NoSuchTable, FileNotFoundError, NotADirectoryError) as error:
-        made = f"`pid-quota tables create --tables {root}` makes the tables, and so does the stream"
+        made = f"`pid-quota tables create --tables {root}` creates the tables, and so does the stream"
         msg = f"no table {name} in {root}. Check --tables (or PID_QUOTA_TABLES); {made}"
         raise TableNotFoundError(msg) from error
     except (DeltaError, OSError) as error:
@@ -78,9 +78,10 @@ def open_table(root: str, name: str) -> "DeltaTable":
 
 
 def ask(table: "DeltaTable", select: str) -> list[Row]:
-    """Run a SELECT over a table, `t`, by the engine that also runs its DELETE.
+    """Run a SELECT over a table, named `t`, with deltalake's engine, which also runs DELETE.
 
-    Unlike an Arrow data set it runs no Python in threads: one that outlives the command aborts the process.
+    Unlike an Arrow data set, this engine runs no Python in threads. A Python thread that outlives the command aborts
+    the process.
     """
     from deltalake import QueryBuilder
 
@@ -91,10 +92,10 @@ def ask(table: "DeltaTable", select: str) -> list[Row]:
 
 
 def is_delta_error(error: Exception) -> bool:
-    """Return whether reading a table raises such an error."""
+    """Return whether an error is one that reading a table raises."""
     from deltalake.exceptions import DeltaError
 
-    # The last two: timestamps out of Python's range.
+    # Timestamps outside Python's range raise the last two.
     return isinstance(error, DeltaError | OSError | pa.ArrowException | ValueError | OverflowError)
 
 
@@ -111,19 +112,19 @@ def _create(spec: TableSpec, path: str) -> None:
                 name=spec.name,
                 description=spec.comment,
                 configuration={LOG_RETENTION_PROPERTY: LOG_RETENTION, VERSION_PROPERTY: str(TABLES_VERSION)},
-                # Delta does not know the property of our version.
+                # Delta does not know this project's version property.
                 raise_if_key_not_exists=False,
             )
         except DeltaError:
-            # Another process may have created it meanwhile.
+            # Another process may have created the table meanwhile.
             if not DeltaTable.is_deltatable(path):
                 raise
     retry_conflicts(lambda: _constrain(spec, DeltaTable(path), path))
 
 
 def _constrain(spec: TableSpec, table: "DeltaTable", path: str) -> None:
-    # deltalake can't create a table with its constraints: an empty one gets them here. Two processes that create it at
-    # once may both commit: its version says nothing about what it has.
+    # deltalake can't create a table with constraints, so they are added to the empty table here. Two processes that
+    # create the table at once may both commit, so check its constraints instead of its version.
     present = table.metadata().configuration
     require_version(present.get(VERSION_PROPERTY, "0"), path)
     missing = {name: rule for name, rule in spec.constraints.items() if f"delta.constraints.{name}" not in present}

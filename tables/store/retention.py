@@ -1,4 +1,4 @@
-"""Finds expired rows, by SQL that both `deltalake` and Databricks run."""
+"""Finds expired rows with SQL that both `deltalake` and Databricks run."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,15 +28,15 @@ class OldRows:
     """A condition that selects rows to delete.
 
     Attributes:
-        condition: In SQL, with markers `:name` for values.
-        values: By name; texts and aware times.
+        condition: SQL condition with `:name` markers for values.
+        values: Values of the markers: strings and aware datetimes.
     """
 
     condition: str
     values: Mapping[str, object] = field(default_factory=dict)
 
     def as_text(self, literal: Callable[[object], str]) -> str:
-        """Return the condition with its values inlined: not every engine takes parameters in DELETE.
+        """Return the condition with its values as literals: not every engine takes parameters in DELETE.
 
         Args:
             literal: Returns a value as a literal of the engine's dialect.
@@ -59,7 +59,7 @@ class LeaseAge:
 
 
 def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
-    """Return the retention of each table in days; 0 keeps rows for ever.
+    """Return the retention of each table in days; 0 keeps rows forever.
 
     Args:
         wishes: `TABLE=DAYS` overrides of the defaults.
@@ -80,10 +80,10 @@ def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
             msg = f"--retention {wish}: {name!r} is not a table with a retention. Choose from {those}"
             raise TableError(msg)
         if not number.isdecimal():
-            msg = f"--retention {wish}: {number!r} is not a number of days. Write {name}=30, say; 0 is for ever"
+            msg = f"--retention {wish}: {number!r} is not a number of days. Write {name}=30, or {name}=0 for no limit"
             raise TableError(msg)
         if 0 < int(number) < spec.least_days:
-            msg = f"--retention {wish}: {name} is needed for {spec.least_days} days. Give at least that, or 0 for ever"
+            msg = f"--retention {wish}: views need {name} for {spec.least_days} days. Give more, or 0 for no limit"
             raise TableError(msg)
         days[name] = int(number)
     return days
@@ -91,10 +91,10 @@ def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Asker:
-    """The condition for the expired rows of a table.
+    """Finds the expired rows of a table.
 
     Attributes:
-        table: Its name in SQL.
+        table: Name of the table in SQL.
         ask: Runs a SELECT.
         literal: Returns a value as a literal of the engine's dialect.
     """
@@ -104,7 +104,7 @@ class Asker:
     literal: Callable[[object], str]
 
     def expired(self, spec: TableSpec, days: Mapping[str, int], now: datetime) -> OldRows | None:
-        """Return the condition for a table's expired rows; None if there surely are none."""
+        """Return the condition for a table's expired rows; None if there are certainly none."""
         if spec.name == "producer_id_quotas":
             several = self.ask(_SEVERAL.format(table=self.table).strip())
             return replaced_quotas({row["entity_name"]: row["newest"] for row in several})
@@ -125,9 +125,9 @@ class Asker:
 
 
 def keep_from(now: datetime, days: int) -> datetime | None:
-    """Return the time before which rows expire, None if they never do.
+    """Return the time before which rows expire; None if rows never expire.
 
-    It is a midnight (UTC), so large files are rewritten once a day, not in every run.
+    It is a midnight in UTC, so large files are rewritten once a day, not in every run.
 
     Examples:
         >>> keep_from(datetime(2026, 3, 10, 15, tzinfo=timezone.utc), 2).isoformat()
@@ -146,13 +146,13 @@ def old_rows(spec: TableSpec, before: datetime, leases: Iterable[LeaseAge] = ())
     """Return the condition for a table's expired rows. Rows without a time stay.
 
     Args:
-        spec: Of the table, which has a `time_column`.
-        before: Older rows expire.
-        leases: All leases, if the table is the enforcer's: open ones and ones with newer rows keep all their rows.
+        spec: Spec of a table with a `time_column`.
+        before: Rows before this time expire.
+        leases: All leases, for the enforcer's table. Open leases and leases with newer rows keep all their rows.
     """
     condition = f"{spec.time_column} < :before"
     values: dict[str, object] = {"before": before}
-    # Whatever may still be in force stays, however old: the throttle of a tiny quota, a hold.
+    # Old rows that may still be in force stay, such as a throttle under a tiny quota, or a hold.
     for column in {"throttled_until", "until"} & set(spec.schema.names):
         condition += f" AND ({column} IS NULL OR {column} < :before)"
     kept = [lease.lease_id for lease in leases if not lease.closed or lease.newest >= before]
@@ -167,7 +167,7 @@ def replaced_quotas(newest: Mapping[str | None, datetime]) -> OldRows | None:
     """Return the condition for superseded quota rows.
 
     Args:
-        newest: Time of the newest row of each entity with several; None is the default quota.
+        newest: Time of the newest row of each entity with several rows; None is the default quota.
     """
     parts: list[str] = []
     values: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""The rights that a catalog's writer needs, each with a way to try it and the statement that grants it."""
+"""The rights that a catalog's writer needs, each with a test and the statement that grants it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ from tables.schema.ddl import catalog_table
 from tables.store.engines import Engine, quoted
 
 _TRIED = "pid_quota_check"
-"""Name of the table and of the view that are made and dropped to try a right."""
+"""Name of the table and the view that a test creates and drops."""
 
 
 @dataclass(frozen=True)
 class Right:
-    """A right to try.
+    """A right to test.
 
     Attributes:
-        name: What it allows.
-        attempt: Uses it; raises an error of this project if it is missing.
-        remedy: What grants it.
+        name: What the right allows.
+        attempt: Uses the right. It raises an error of this project if the right is missing.
+        remedy: Statement that grants the right.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Right:
 
 
 def catalog_rights(engine: Engine, tables: str) -> list[Right]:
-    """Return the rights on a catalog's schema, in the order in which they build on each other."""
+    """Return the rights on a catalog's schema. Each depends on the ones before it."""
     catalog, _, _ = tables.partition(".")
     schema, table = quoted(tables), catalog_table(tables, _TRIED)
     view = catalog_table(tables, f"{_TRIED}_view")

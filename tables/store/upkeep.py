@@ -1,7 +1,7 @@
-"""Compacts and vacuums path tables beside a running stream, with `deltalake`; no concurrent append fails.
+"""Compacts and vacuums path tables with `deltalake`. A running stream can append at the same time.
 
-Each step is one commit, or none if there is nothing to do. What a stream needs stays: its batch numbers are in every
-checkpoint of a table's log, its newest offsets in the log itself.
+Each step is at most one commit. The data that a stream needs stays: its batch numbers are in every checkpoint of a
+table's log, and its newest offsets are in the log itself.
 """
 
 import fcntl
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 _MIB = 1024 * 1024
 _SMALL_FILE = 4 * _MIB
-"""Smaller files are compacted in every run: an hour of batches becomes one file, large files are not rewritten."""
+"""Every run compacts smaller files: an hour of batches becomes one file, and large files are not rewritten."""
 _LARGE_FILE = 64 * _MIB
 _MANY_FILES = 20
-"""More mid-sized files than this are compacted to large ones; rarely, since the sources stay until the vacuum."""
+"""More mid-sized files than this are compacted to large ones. This is rare, because old files stay until the vacuum."""
 
 _LOCK = ".maintain.lock"
 
@@ -40,13 +40,13 @@ def keep_up(tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Up
 
     Args:
         tables: Folder of the tables.
-        spec: Of the table.
+        spec: Spec of the table.
         plan: What to do.
-        now: The present.
+        now: Present time.
 
     Raises:
         TableNotFoundError: If there is no such table.
-        TableError: If it can't be read or written, or conflicts persist.
+        TableError: If the table can't be read or written, or conflicts persist.
     """
     # Step 1. Note the size before.
     before = table_facts(spec, open_table(tables, spec.name))
@@ -64,10 +64,10 @@ def keep_up(tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Up
 
 @contextmanager
 def alone(tables: str) -> Iterator[None]:
-    """Hold the lock on a folder of tables: one upkeep per machine at a time.
+    """Hold the lock on a folder of tables, so that one upkeep runs per machine at a time.
 
-    deltalake lets two compactions of the same files commit, which duplicates their rows. In an object store nothing
-    is locked: the scheduler has to prevent overlaps.
+    deltalake lets two compactions of the same files commit, which duplicates their rows. An object store has no lock,
+    so your scheduler has to prevent overlaps.
 
     Raises:
         TableError: If another upkeep holds the lock, or the folder is not writable.
@@ -98,7 +98,7 @@ def _commit(tables: str, spec: TableSpec, step: "Callable[[DeltaTable], int]") -
         return retry_conflicts(lambda: step(open_table(tables, spec.name)))
     except (DeltaError, OSError) as error:
         reason = first_line(error)
-        msg = f"upkeep of {spec.name} in {tables} failed: {reason}. What was done so far holds; run it again"
+        msg = f"upkeep of {spec.name} in {tables} failed: {reason}. Finished steps are kept; run it again"
         raise TableError(msg) from error
 
 
@@ -127,7 +127,7 @@ def _merge(table: "DeltaTable", plan: UpkeepPlan) -> int:
 
 
 def _vacuum(table: "DeltaTable", plan: UpkeepPlan) -> int:
-    # Full: also finds files of crashed writers.
+    # A full vacuum also finds files of crashed writers.
     options: dict[str, Any] = {"retention_hours": plan.vacuum_hours, "enforce_retention_duration": False, "full": True}
     return len(table.vacuum(dry_run=plan.dry_run, **options, **_quietly()))
 

@@ -38,10 +38,11 @@ class RowFilter:
     """Selects the rows of a table to read.
 
     Attributes:
-        condition: In SQL, with `:name` parameter markers.
-        values: By name; texts and aware times.
+        condition: SQL condition with `:name` parameter markers.
+        values: Values of the markers: strings and aware datetimes.
         columns: Columns to read; all if empty.
-        newer_than: A column and a time that it exceeds in all these rows, to skip files.
+        newer_than: A column and a time. Every selected row has a later time in the column, so older files can be
+            skipped.
     """
 
     condition: str = "TRUE"
@@ -73,7 +74,7 @@ class StreamSettings:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> StreamSettings:
-        """Return the settings in a table's properties; the stream's defaults where no stream has written them."""
+        """Return the settings in a table's properties, or the stream's defaults if no stream has written them."""
         default = cls()
         return cls(
             int(properties.get(_WINDOW, default.window_seconds)),
@@ -92,13 +93,13 @@ class TableFacts:
     """A table's size and contents now.
 
     Attributes:
-        table: Its name.
+        table: Name of the table.
         version: Newest version.
         rows: Number of rows.
-        files: Data files of this version.
-        size_bytes: Their size.
-        oldest: Earliest value of its time column; None without such a column or rows.
-        newest: Latest value of that column.
+        files: Number of data files.
+        size_bytes: Size of the data files.
+        oldest: Earliest value of the time column; None without such a column or rows.
+        newest: Latest value of the time column.
     """
 
     table: str
@@ -125,9 +126,9 @@ class TableCommit:
     """A commit in a table's log.
 
     Attributes:
-        version: The version that it made.
-        committed_ms: Its time in milliseconds since the epoch.
-        metadata: Its `userMetadata`; empty without.
+        version: Version that the commit created.
+        committed_ms: Time of the commit in milliseconds since the epoch.
+        metadata: The commit's `userMetadata`, or empty.
     """
 
     version: int
@@ -140,9 +141,9 @@ class UpkeepPlan:
     """A plan for upkeep.
 
     Attributes:
-        days: Retention of each table in days; 0 keeps rows for ever.
+        days: Retention of each table in days; 0 keeps rows forever.
         vacuum_hours: Retention of unreferenced files, for readers of older versions.
-        dry_run: Only report what would be done.
+        dry_run: Whether to only report what would be done.
     """
 
     days: Mapping[str, int]
@@ -152,14 +153,12 @@ class UpkeepPlan:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """Changes that upkeep made to a table, or would make.
-
-    None stands for what the storage does not report.
+    """Changes that upkeep made to a table, or would make. None means that the storage does not report a number.
 
     Attributes:
-        before: The table before.
-        after: The table afterwards.
-        deleted_rows: Expired rows.
+        before: Facts before upkeep.
+        after: Facts after upkeep.
+        deleted_rows: Expired rows that were deleted.
         merged_files: Files replaced by larger ones.
         vacuumed_files: Data files deleted.
         log_files: Log files deleted, including orphaned checksums.
@@ -174,11 +173,11 @@ class Upkeep:
 
 
 def require_version(version: str, place: str) -> None:
-    """Refuse tables of a newer version.
+    """Check that no newer version created a table.
 
     Args:
         version: The version in the table's properties, "0" without one.
-        place: Of the table.
+        place: Name and place of the table.
 
     Raises:
         TableVersionError: If a newer version created the table.

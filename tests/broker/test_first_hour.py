@@ -310,7 +310,7 @@ def test_uninstall_leaves_the_same_right_of_another_user_and_refuses_to_saw_off_
         assert lacks(secured, "mallory", Role.STREAM) == []
         code, _, error = command("admin", "uninstall", "--apply", "--tap-principal", "User:admin")
         assert code == 2
-        assert "would lose its own rights half way" in error
+        assert "would remove that user's own rights" in error
     finally:
         grants.remove([Grant(each.principal, each.right, "exists") for each in others])
 

@@ -117,7 +117,7 @@ class TestContent:
             browser.fresh(f"{address}/#/occupancy")
             assert "pid-quota occupancy --bootstrap-servers" in browser.text()
             browser.go("#/")
-            assert "makes the tables, and so does the stream" in browser.text()
+            assert "creates the tables, and so does the stream" in browser.text()
 
     def test_trouble_is_said_in_words(self, page: Browser) -> None:
         page.go("#/principal?name=a&hours=7")

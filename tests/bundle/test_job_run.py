@@ -292,7 +292,7 @@ def test_another_library_called_streaming_before_ours_is_named_in_one_line(
     code, printed = workspace.run("stream", "stream", PYTHONPATH=path)
     assert code == 1
     assert len(printed.splitlines()) == 1
-    assert f"'streaming' found first is {runtime_packages}/streaming/__init__.py (of mosaicml-streaming)" in printed
+    assert f"'streaming' comes from {runtime_packages}/streaming/__init__.py (of mosaicml-streaming)" in printed
 
 
 NOWHERE = {"--tables": "spark_catalog.nowhere"}

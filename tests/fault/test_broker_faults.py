@@ -83,8 +83,8 @@ def test_a_topic_made_again_is_said_and_the_stream_goes_on_with_the_new_one(
     reading.run(spark, extent(broker, reading))
     ((partition, offset, words),) = said_losses(reading)
     assert (partition, offset) == (0, 600)
-    assert "the topic was deleted and made again: partition 0 is not read from offset 600 on" in words
-    assert "nor the new one's up to offset 200" in words
+    assert "the topic was deleted and recreated: partition 0 is not read from offset 600 on" in words
+    assert "and the new one is not read up to offset 200" in words
 
     send(broker, reading.topic, traffic(200, first=1100))
     reading.run(spark, extent(broker, reading))

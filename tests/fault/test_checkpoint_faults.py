@@ -55,7 +55,7 @@ def test_a_lost_checkpoint_is_refused_and_a_new_one_goes_on_where_the_rows_end(
     for _ in range(2):
         said = refusal(spark, stopped)
         assert "is new, but throttle_decisions in" in said
-        assert "--new-checkpoint to go on from where its rows end" in said
+        assert "--new-checkpoint to resume where its rows end" in said
     assert not stopped.checkpoint.exists()
 
     stopped.run(spark, new_checkpoint=True)
@@ -73,7 +73,7 @@ def test_a_checkpoint_older_than_the_tables_is_refused(spark: SparkSession, stop
 
     said = refusal(spark, stopped)
 
-    assert "knows batches up to 0, but producer_id_metrics already holds batch 1" in said
+    assert "has batches up to 0, but producer_id_metrics already holds batch 1" in said
     assert "restore the newer checkpoint, or give an empty folder as --checkpoint and --new-checkpoint" in said
 
 
@@ -81,7 +81,7 @@ def test_a_checkpoint_without_its_batches_is_refused(spark: SparkSession, stoppe
     for folder in ("offsets", "commits", "state", "sources"):
         shutil.rmtree(stopped.checkpoint / folder, ignore_errors=True)
 
-    assert "knows no batch, but throttle_decisions already holds batch 0" in refusal(spark, stopped)
+    assert "has no batch, but throttle_decisions already holds batch 0" in refusal(spark, stopped)
 
 
 @pytest.mark.parametrize("content", ["", "v1\n", 'v1\n{"nextBatchWater'])
@@ -93,7 +93,7 @@ def test_a_commit_cut_short_is_refused_and_its_batch_repeated_without_it(
     newest.write_text(content)
 
     said = refusal(spark, stopped)
-    assert f"{newest} is cut short: delete it and .1.crc beside it" in said
+    assert f"{newest} is truncated: delete it and .1.crc beside it" in said
     if content:
         return
     newest.unlink()

@@ -118,10 +118,10 @@ def test_offsets_that_go_back_and_partitions_that_vanish_are_said(watch: LossDet
     planned(watch, 1, p0=3)
     planned(watch, 2, p0=3, p1=20)
     holds.earliest = {0: 0}
-    gone = "data loss: partition 1 is gone, with what was not read from offset"
+    gone = "data loss: partition 1 is gone, with all unread records from offset"
 
     assert said(watch, 1) == [
-        "data loss: partition 0 went back from offset 7 to 3: what was written between is lost",
+        "data loss: partition 0 went back from offset 7 to 3: the records between are lost",
         f"{gone} 9 on",
     ]
     planned(watch, 1, p0=3, p1=12)
@@ -152,7 +152,7 @@ def test_another_topic_of_the_same_name_is_said_even_if_its_offsets_fit(watch: L
     planned(watch, 1, p0=50, p1=60)
     holds.topic_id = "second"
 
-    assert said(watch, 1)[0].startswith("data loss: the topic was deleted and made again: partition 0 is not read from")
+    assert said(watch, 1)[0].startswith("data loss: the topic was deleted and recreated: partition 0 is not read from")
     planned(watch, 2, p0=51, p1=61)
     watch.check(2)
 

@@ -112,7 +112,7 @@ def test_the_remedy_in_the_message_about_a_damaged_file_works(
         file.unlink()
         file.with_name(f".{file.name}.crc").unlink()
     else:
-        assert f"delete the folder {folder}, and start again: it goes on where the rows of pid_blocks end" in said
+        assert f"delete the folder {folder}, and start again: it resumes where the rows of pid_blocks end" in said
         shutil.rmtree(folder)
     read(spark, reading)
     assert written(reading) == list(range(15))

@@ -89,8 +89,8 @@ def test_a_broker_that_is_not_seen_is_logged_once_with_the_reason(
 
     said = [record.getMessage() for record in caplog.records]
     assert [text.partition(",")[0] for text in said] == [
-        *("broker 2 is not seen", "broker 3 is not seen"),
-        *("broker 2 is seen again", "broker 3 is seen again"),
+        *("no tap sees broker 2", "no tap sees broker 3"),
+        *("a tap sees broker 2 again", "a tap sees broker 3 again"),
     ]
     assert "Kafka 9.9.9 is not known" in said[0]
     assert "no tap reports for it" in said[1]

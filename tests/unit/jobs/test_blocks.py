@@ -149,7 +149,7 @@ class TestOnePid:
             # A later block of the same life was in use already.
             (999, "handed out", "999 was issued by broker 1"),
             (1300, "lost", "1300 was never handed out: broker 1 lost it when it restarted"),
-            (3005, "not yet handed out", "3005 was not handed out yet, as far as the tables know: broker 1 has it"),
+            (3005, "not yet handed out", "3005 is in a block of broker 1; the tables have no request that got it yet"),
             (2000, "not known", "2000 was given to broker 2; no tap saw whether it was handed out"),
         ],
     )

@@ -55,7 +55,8 @@ def test_a_stream_writes_under_its_name_without_a_producer_id_and_logs_what_fail
     assert producer.sent == [(LEARNING_REQUESTS, b"stream", REQUEST)]
     assert (producer.settings["enable.idempotence"], producer.settings["acks"]) == ("false", "all")
     reasons = [error or "no answer"] if error or left else []
-    assert [f"({reason}): this stream learns by waiting" in caplog.text for reason in reasons] == [True] * len(reasons)
+    said = [f"({reason}), so this stream learns by waiting" in caplog.text for reason in reasons]
+    assert said == [True] * len(reasons)
     assert len(caplog.records) == len(reasons)
 
 
@@ -67,4 +68,4 @@ def test_a_stream_that_may_not_create_the_topic_says_so_and_writes_nothing(
     with caplog.at_level(logging.WARNING):
         write_request({"bootstrap.servers": "x:1"}, "stream", REQUEST)
 
-    assert "(no CREATE): this stream learns by waiting" in caplog.text
+    assert "(no CREATE), so this stream learns by waiting" in caplog.text

@@ -101,7 +101,7 @@ def test_retention_is_given_by_table(pid_quota: PidQuota, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("wish", "reason"),
     [
-        ("throttle_decisions=1", "is needed for 2 days"),
+        ("throttle_decisions=1", "views need throttle_decisions for 2 days"),
         ("producer_id_quotas=5", "not a table with a retention"),
         ("decisions=5", "not a table with a retention"),
         ("tap_status=-1", "not a number of days"),

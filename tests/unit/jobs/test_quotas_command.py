@@ -122,8 +122,8 @@ def test_a_burst_that_is_none_is_refused_in_one_line(quotas: PidQuota, described
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "\udcff"), 2, "UTF-8"),
         (("--export", "quotas.txt"), 1, "no known file type"),
         (("--export", "/nowhere/quotas.csv"), 1, "can't be written"),
-        (("--describe", "--dry-run"), 2, "--dry-run goes with --import"),
-        (("--export", "a.csv", "--prune"), 2, "--prune goes with --import"),
+        (("--describe", "--dry-run"), 2, "--dry-run needs --import"),
+        (("--export", "a.csv", "--prune"), 2, "--prune needs --import"),
         (("--export", "a.csv", "--describe"), 2, "give one of"),
     ],
 )
@@ -224,9 +224,9 @@ def test_rows_that_can_be_no_quotas_are_warned_of_and_can_be_deleted(quotas: Pid
     code, out, err = quotas("--describe", "--json")
     assert (code, [entry["entity_name"] for entry in json.loads(out)]) == (0, ["a"])
     assert err.splitlines() == [
-        "warning: a row of quotas does not hold: user 'b0': producer_ids_rate=-5.0 is not a quota: it must be a number "
+        "warning: a row of quotas is invalid: user 'b0': producer_ids_rate=-5.0 is not a quota: it must be a number "
         "above 0 and below 1e+12; to lift a quota, delete it",
-        "warning: a row of quotas does not hold: user 'b1': producer_ids_rate=1e+300 is not a quota: it must be a "
+        "warning: a row of quotas is invalid: user 'b1': producer_ids_rate=1e+300 is not a quota: it must be a "
         "number above 0 and below 1e+12; to lift a quota, delete it",
     ]
 

@@ -124,7 +124,7 @@ class TestAsCode:
             "~ user 'alice': 10 -> 20",
             "+ user 'dave': 7",
             "dry run, nothing is set: 1 to add, 1 to change, 0 to remove, 2 unchanged",
-            "not in the file, and kept without --prune: 1 quota",
+            "kept, although not in the file (see --prune): 1 quota",
         ]
         assert self.version(tmp_path) == before
 

@@ -22,18 +22,18 @@ def test_a_foreign_package_is_reported_with_its_path(tmp_path: Path, monkeypatch
     (tmp_path / "streaming").mkdir()
     (tmp_path / "streaming" / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(JobError, match=f"'streaming' found first is {tmp_path}/streaming/__init__.py"):
+    with pytest.raises(JobError, match=f"'streaming' comes from {tmp_path}/streaming/__init__.py"):
         require_own_packages()
 
 
 def test_a_command_reports_it_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def refuse() -> None:
-        msg = "the package 'streaming' found first is another's"
+        msg = "package 'streaming' comes from another library"
         raise JobError(msg)
 
     monkeypatch.setattr(cli, "require_own_packages", refuse)
     assert cli.run(["sql", "--tables", "t", "SELECT 1"]) == 1
-    assert capsys.readouterr().err == "error: the package 'streaming' found first is another's\n"
+    assert capsys.readouterr().err == "error: package 'streaming' comes from another library\n"
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_a_checkpoint_with_batches_gets_no_empty_table_in_place_of_its_own(name:
 def test_a_checkpoint_with_batches_refuses_an_empty_table_that_others_made(begun: str, tables: Path) -> None:
     shutil.rmtree(tables / "producer_id_quotas")
     prepare(tables, begun, new_tables=True)
-    with pytest.raises(CheckpointError, match=r"producer_id_quotas .* is another one than the stream began with"):
+    with pytest.raises(CheckpointError, match=r"producer_id_quotas .* is not the one that the stream started with"):
         prepare(tables, begun, new_tables=False)
 
 

@@ -144,7 +144,7 @@ def test_each_right_is_tried_and_a_missing_one_named_with_what_grants_it(
     # Not a secret that can be read here: outside of a runtime.
     code, out, err = pid_quota(*asked_for, "--kafka-secret", "pid-quota-prod/kafka-client")
 
-    assert (code, err) == (1, "error: 2 of 6 rights are missing. WHO is whom the job runs as\n")
+    assert (code, err) == (1, "error: 2 of 6 rights are missing. WHO is the identity that runs the job\n")
     missing = [row for row in json.loads(out) if not row["ok"]]
     last = "read the secret pid-quota-prod/kafka-client"
     assert [row["right"] for row in missing] == ["create and drop a view", last]

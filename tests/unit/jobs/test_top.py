@@ -335,7 +335,7 @@ class TestStale:
             banner, status = running.query_one("#stale", Static), running.query_one("#status", Static)
             assert banner.display
             assert str(banner.content).startswith("no rows since 12:00, 36 min: is the stream running?\nlook: pgrep")
-            assert "throttled now is not known" in str(status.content)
+            assert "unknown who is throttled now" in str(status.content)
             await pilot.press("enter")
             detail = running.screen.query_one("#detail", Static)
             await until(pilot, lambda: "no rows since 12:00" in in_80_columns(cast("RenderableType", detail.content)))

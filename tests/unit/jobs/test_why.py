@@ -468,4 +468,4 @@ class TestCommand:
         append_kip_tables(tmp_path)
         code, out, err = pid_quota("why", "User:nobody", "--tables", tmp_path)
         assert (code, out) == (1, "")
-        assert "User:nobody asked for no producer id" in err
+        assert "no request of User:nobody for a producer id" in err

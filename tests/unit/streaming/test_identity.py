@@ -112,8 +112,8 @@ def test_two_checkpoints_have_names_and_salts_of_their_own(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("config", "scope", "said"),
     [
-        (QuotaConfig(window_seconds=60), "cluster", "window_seconds=3600, now 60 is asked for: keep 3600 or use"),
-        (QuotaConfig(), "broker", "scope=cluster, now broker is asked for"),
+        (QuotaConfig(window_seconds=60), "cluster", "window_seconds=3600, but this start sets 60: keep 3600 or use"),
+        (QuotaConfig(), "broker", "scope=cluster, but this start sets broker"),
     ],
 )
 def test_a_setting_the_state_depends_on_cannot_change_under_a_checkpoint(
@@ -121,7 +121,7 @@ def test_a_setting_the_state_depends_on_cannot_change_under_a_checkpoint(
 ) -> None:
     identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
 
-    with pytest.raises(CheckpointError, match=f"made with {said}"):
+    with pytest.raises(CheckpointError, match=f"has {said}"):
         identity_of(str(tmp_path), config, scope, 0)
 
 
@@ -131,7 +131,7 @@ def test_state_buckets_are_those_of_the_checkpoint_unless_others_are_asked_for(t
     assert identity_of(each, QuotaConfig(), "cluster", 0, state_buckets=0).state_buckets == 0
 
     assert identity_of(each, QuotaConfig(), "cluster", 0).state_buckets == 0
-    with pytest.raises(CheckpointError, match="made with state_buckets=24, now 0 is asked for"):
+    with pytest.raises(CheckpointError, match="has state_buckets=24, but this start sets 0"):
         identity_of(new, QuotaConfig(), "cluster", 0, state_buckets=0)
 
 

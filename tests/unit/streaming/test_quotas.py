@@ -88,7 +88,7 @@ def test_a_row_that_can_be_no_quota_is_passed_over_and_said(bad: dict[str, objec
 
     assert in_force(rows).limit("User:alice").producer_ids_rate == 7.0
     (fault,) = entries_in_force(rows)[1]
-    assert fault.startswith("a row of quotas does not hold: ")
+    assert fault.startswith("a row of quotas is invalid: ")
 
 
 def test_a_burst_comes_with_its_rate_and_a_row_without_the_column_has_none() -> None:
@@ -112,8 +112,8 @@ def test_rows_that_can_be_no_quotas_are_logged_once_and_not_one_by_one(
 def test_of_duplicates_it_is_said_which_holds() -> None:
     rows = [row("alice", 100.0, 5), row("alice", 7.0, 1), row(None, 1.0, 1), row(None, 2.0, 2)]
     assert entries_in_force(rows)[1] == [
-        "the default has 2 rows of quotas: the newest holds, 2 per window",
-        "user 'alice' has 2 rows of quotas: the newest holds, 100 per window",
+        "the default has 2 quota rows: the newest is in force, 2 per window",
+        "user 'alice' has 2 quota rows: the newest is in force, 100 per window",
     ]
 
 
@@ -152,5 +152,5 @@ def test_a_worker_that_does_not_see_the_checkpoint_ends_the_batch_instead_of_enf
 ) -> None:
     monkeypatch.setattr(own_files, "APPEARS_WITHIN_S", 0.0)
     in_attempt(monkeypatch, 0, 77)
-    with pytest.raises(CheckpointError, match="must see the checkpoint"):
+    with pytest.raises(CheckpointError, match="must see the same checkpoint"):
         TaskBatch(folder.checkpoint).quotas()
