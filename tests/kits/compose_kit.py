@@ -18,7 +18,7 @@ from tests.kits.broker_kit import wait_until
 ROOT = Path(__file__).parents[2]
 STAND_INS = Path(__file__).parents[1] / "bundle" / "compose_stand_ins"
 TOOLS = ("podman", "runc", "debootstrap")
-BASE = "python:3.12.11-slim-bookworm"
+BASE = "python:3.13.7-slim-bookworm"
 _OF_THE_HOST = Path("/etc/ssl/certs/ca-certificates.crt")
 _PACKAGES = "ca-certificates,python3-pip,python3-venv,python-is-python3"
 _BUILD_S = 1200
