@@ -105,6 +105,17 @@ class Compose:
         """Wait until a service's health check passes."""
         self._wait(name, "service_healthy")
 
+    def done(self, name: str) -> None:
+        """Wait until a service has ended well."""
+        self._wait(name, "service_completed_successfully")
+
+    def replace(self, name: str) -> None:
+        """Put a new container in a service's place; its volumes stay."""
+        self._podman("rm", "--force", "--time=60", name)
+        self._started.remove(name)
+        self._start(name)
+        self.healthy(name)
+
     def exec(self, name: str, *command: str) -> str:
         """Run a command in a service's container and return what it prints."""
         return self._podman("exec", name, *command)
