@@ -16,8 +16,9 @@ CLAIMED = re.findall(r"Python :: (3\.\d+)\"", PROJECT)
 
 
 def image_of_the_demo() -> str:
-    (image,) = re.findall(r"^FROM (\S+)$", (ROOT / "docs/compose/Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
-    return image
+    file = (ROOT / "docs/compose/Dockerfile").read_text(encoding="utf-8")
+    (image,) = re.findall(r"^FROM (\S+)$", file, re.MULTILINE)
+    return str(image)
 
 
 def test_the_oldest_python_is_one_statement() -> None:
