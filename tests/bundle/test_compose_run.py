@@ -44,7 +44,7 @@ def podman(tmp_path_factory: pytest.TempPathFactory, jars: Path) -> Iterator[Pod
     folder = tmp_path_factory.mktemp("podman")
     running = Podman(folder)
     try:
-        make_base(running, folder, jars)
+        make_base(running, folder, jars, SERVICES["kafka"]["image"].rpartition(":")[2])
         running.build("pid-quota:demo", ROOT / "docs/compose/Dockerfile", ROOT)
         for name in ("kafka", "prometheus"):
             running.build(SERVICES[name]["image"], STAND_INS / name / "Containerfile", STAND_INS / name)
