@@ -102,7 +102,7 @@ bench-guard: $(VENV)/.local $(JARS)/.complete ## Fail if the job has become slow
 broker-jar: $(JARS)/.complete ## Build dist/pid-quota-broker.jar, which brokers load (docs/broker.md)
 	$(BIN)/python -m jvm.broker_jar dist/pid-quota-broker.jar $(JARS)
 
-wheel: $(VENV)/.dev broker-jar ## Build the wheel into dist/
+wheel: $(VENV)/.local broker-jar ## Build the wheel into dist/
 	cp dist/pid-quota-broker.jar jvm/
 	$(BIN)/python -m hatchling build -t wheel
 	$(BIN)/python -m tables.schema.views > dist/views.sql

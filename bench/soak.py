@@ -210,7 +210,7 @@ def report(samples: list[dict[str, float]]) -> None:
         looked = values >= 0
         slope = float(np.polyfit(days[looked], values[looked], 1)[0]) if looked.sum() > 1 else 0.0
         values = values[looked] if looked.any() else np.zeros(1)
-        found[name] = {"mean": round(float(values.mean()), 1), "max": round(float(values.max()), 1)}
+        found[name] = {"mean": round(float(values.mean()), 1), "max": round(float(np.max(values)), 1)}
         found[name] |= {"per_day": round(slope, 1), "in_30_days": round(float(values.mean()) + 30 * slope, 1)}
         print(" ".join([f"{name:20}", *(f"{key} {value:>12}" for key, value in found[name].items())]))
     print(json.dumps({"minutes": round(samples[-1]["seconds"] / 60, 1), "samples": len(samples), **found}))

@@ -1,4 +1,4 @@
-"""`python -m jvm FOLDER` fetches the jars."""
+"""`python -m jvm [FOLDER]` fetches the jars."""
 
 import sys
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from argparse import ArgumentParser
 from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
@@ -103,8 +104,12 @@ def _compile(command: list[str]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Entry point of `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`."""
+    parser = ArgumentParser("python -m jvm.broker_jar", description="Build the jar that brokers load.")
+    parser.add_argument("jar", type=Path, help="the file to write")
+    parser.add_argument("jars", type=Path, nargs="?", help=f"folder of the fetched jars, default: {jars_folder()}")
+    options = parser.parse_args(arguments)
     try:
-        print(build_broker_jar(*map(Path, arguments)))
+        print(build_broker_jar(options.jar, options.jars))
     except JvmError as error:
         print(f"pid-quota: {error}", file=sys.stderr)
         return 1

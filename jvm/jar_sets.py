@@ -11,9 +11,10 @@ import importlib.util
 import os
 import re
 import shutil
+from argparse import ArgumentParser
 from collections import deque
 from dataclasses import dataclass
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 
 from rich.console import Console
@@ -179,24 +180,23 @@ def _run_ivy(command: list[str], console: Console) -> None:
 def _ivy_jar() -> Path:
     # Locate pyspark without importing it: the import takes a second, and a base installation lacks it.
     spec = importlib.util.find_spec("pyspark")
-    if spec is None or not spec.submodule_search_locations:
-        msg = "pyspark, whose Ivy fetches the jars, is not installed: pip install 'pid-quota[local]'"
-        raise PysparkMissingError(msg)
-    jars = sorted(Path(spec.submodule_search_locations[0], "jars").glob("ivy-*.jar"))
+    folders = (spec.submodule_search_locations if spec else None) or []
+    jars = sorted(jar for folder in folders for jar in Path(folder, "jars").glob("ivy-*.jar"))
     if not jars:
-        msg = f"pyspark at {spec.submodule_search_locations[0]} has no jars/ivy-*.jar: pip install 'pid-quota[local]'"
-        raise JarsError(msg)
+        wheel = f"pid_quota-{metadata.version('pid-quota')}-py3-none-any.whl"
+        found = f"at {folders[0]} lacks its jars" if folders else "is not installed"
+        msg = f"pyspark, whose Ivy fetches the jars, {found}: pip install '{wheel}[local]'"
+        raise PysparkMissingError(msg)
     return jars[-1]
 
 
 def main(arguments: list[str]) -> int:
-    """Entry point of `python -m jvm FOLDER`. On any of our errors, print one line and return 1."""
+    """Entry point of `python -m jvm [FOLDER]`. On any of our errors, print one line and return 1."""
+    parser = ArgumentParser("python -m jvm", description="Fetch the JVM parts, about 70 MB, once.")
+    parser.add_argument("folder", type=Path, nargs="?", default=jars_folder(), help="default: %(default)s")
+    folder = parser.parse_args(arguments).folder.resolve()
     console = Console(stderr=True)
-    if len(arguments) > 1:
-        console.print("usage: python -m jvm [FOLDER]", markup=False)
-        return 2
     try:
-        folder = Path(arguments[0]).resolve() if arguments else jars_folder()
         ensure_jars(folder, console)
         # `make` would rerun this target each time if the stamp were older than ivy.xml.
         (folder / _COMPLETE).touch()

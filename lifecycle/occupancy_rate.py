@@ -139,7 +139,7 @@ class _HandOuts:
         known = np.flatnonzero((entries > 0) & (owners.handed_out_ms != NOT_KNOWN_MS))
         handed_out = owners.handed_out_ms[known]
         # Ids may be handed out during the sweep.
-        now_ms = max(census.taken_at_ms, int(handed_out.max(initial=0)))
+        now_ms = max(census.taken_at_ms, int(np.max(handed_out, initial=0)))
         order = np.argsort(-handed_out)
         since_ms = owners.known_since_ms
         return cls(
@@ -167,7 +167,7 @@ class _HandOuts:
         later = come[np.searchsorted(self.ages_ms[:known], spans_ms / 2, side="right")]
         rates = np.minimum(come[1:], 2 * later) / spans_ms
         surely = np.where(counted >= MIN_PIDS, rates * (1 - _ERRORS / np.sqrt(counted)), 0.0)
-        best = int(surely.argmax())
+        best = int(np.argmax(surely))
         if surely[best] * _HOUR_MS <= today.pids_per_hour:
             return None
         # The best span is the best partly by chance. A longer span with about the same rate is more exact.
@@ -179,7 +179,7 @@ class _HandOuts:
         """Whether some half hour from 18 to 25 hours ago had about the same rate as a recent one, or a higher rate."""
         bins = np.arange(*_YESTERDAY_HOURS, _PEAK_HOURS) * _HOUR_MS
         found, _ = np.histogram(self.ages_ms, bins, weights=self.entries)
-        return _surely(lately) <= float(found.max(initial=0.0)) / _PEAK_HOURS
+        return _surely(lately) <= float(np.max(found, initial=0.0)) / _PEAK_HOURS
 
 
 # Without hand-out times

@@ -1,5 +1,7 @@
 """Errors of the tables."""
 
+from importlib import metadata
+
 
 class TablesError(Exception):
     """Base class of the errors of this package."""
@@ -38,3 +40,8 @@ def first_line(error: BaseException) -> str:
         ('[PARSE_SYNTAX_ERROR] at METRICS', 'OSError')
     """
     return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
+
+
+def install_command(extra: str) -> str:
+    """Return what adds an extra: it names our wheel's file, since anybody may take the name `pid-quota` on an index."""
+    return f"pip install 'pid_quota-{metadata.version('pid-quota')}-py3-none-any.whl[{extra}]'"

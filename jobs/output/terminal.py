@@ -18,7 +18,7 @@ from jvm.errors import JvmError
 from quota.errors import QuotaError
 from state.errors import StateError
 from streaming.errors import StreamingError
-from tables.errors import TablesError
+from tables.errors import TablesError, install_command
 
 OUR_ERRORS = (BrokerError, JobError, JvmError, QuotaError, StateError, StreamingError, TablesError)
 
@@ -144,4 +144,4 @@ def missing_extra(error: BaseException, arguments: Sequence[str]) -> str:
         return ""
     wants_spark = bool(_ON_SPARK & set(arguments)) and importlib.util.find_spec("pyspark") is None
     extra = "local" if wants_spark else "tables"
-    return f"this command needs {module}, which is not installed: pip install 'pid-quota[{extra}]'"
+    return f"this command needs {module}, which is not installed: {install_command(extra)}"

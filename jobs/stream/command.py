@@ -25,6 +25,7 @@ from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SparkMissingError
 from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
+from tables.errors import install_command
 from tables.schema.specs import SinkName
 from wire.topics import PRODUCE_EVENTS
 
@@ -184,7 +185,7 @@ def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None
 def require_spark() -> None:
     """Raise unless Spark can start."""
     if importlib.util.find_spec("pyspark") is None:
-        msg = "the stream needs Spark, which is not installed: pip install 'pid-quota[local]'"
+        msg = f"the stream needs Spark, which is not installed: {install_command('local')}"
         raise SparkMissingError(msg)
     if not in_databricks():
         # Check for Java, because Spark would fail with a stack trace.

@@ -36,7 +36,7 @@ def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tu
         begin_ms: The driver's clock when the batch began, in ms since the epoch; None if unknown.
     """
     checks = _checks(events, contract, MAX_INT64 if begin_ms is None else begin_ms)
-    found = np.logical_or.reduce([failed for failed, _ in checks] or [np.zeros(len(events), bool)])
+    found: np.ndarray = np.any([failed for failed, _ in checks] or [np.zeros(len(events), bool)], axis=0)
     if not found.any():
         return found, {}
     # An event that fails several checks counts for the first one.

@@ -1,13 +1,15 @@
 """The views of `sql/views`: dependencies, and the statements that create them in a catalog."""
 
 import re
-from collections.abc import Iterable
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from quota.config import QuotaConfig
-from tables.errors import QueryError
+from tables.errors import QueryError, install_command
 from tables.schema.specs import TABLES
 
 SETTINGS = "settings"
@@ -74,7 +76,7 @@ def _tokens(sql: str) -> list[Any]:
     try:
         import sqlglot
     except ImportError as error:
-        msg = "a query on a catalog is read by sqlglot before it runs: pip install 'pid-quota[databricks]'"
+        msg = f"a query on a catalog is read by sqlglot before it runs: {install_command('databricks')}"
         raise QueryError(msg) from error
     try:
         return sqlglot.tokenize(sql, read="databricks")
@@ -94,10 +96,12 @@ def view_statements(window_ms: int) -> list[str]:
     return [f"CREATE OR REPLACE VIEW {name} AS\n{select.strip()}" for name, select in selects.items()]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     """Print the statements that create all views."""
+    description = "Print the statements that create all views, for Spark SQL and Databricks SQL."
+    ArgumentParser("python -m tables.schema.views", description=description).parse_args(arguments)
     print(_HEAD + "\n" + ";\n\n".join(view_statements(QuotaConfig().window_ms)) + ";")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

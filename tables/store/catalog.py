@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from tables.errors import CatalogError, QueryError
+from tables.errors import CatalogError, QueryError, install_command
 from tables.schema.catalog_views import DEFINITION_PROPERTY, CatalogView, catalog_metric_views, catalog_views
 from tables.schema.ddl import (
     catalog_table,
@@ -278,7 +278,7 @@ def _require_reading(sql: str, tables: str) -> None:
     try:
         import sqlglot
     except ImportError as error:
-        msg = f"a query on {tables} is checked by sqlglot before it runs: pip install 'pid-quota[databricks]'"
+        msg = f"a query on {tables} is checked by sqlglot before it runs: {install_command('databricks')}"
         raise QueryError(msg) from error
     try:
         kinds = [statement.key for statement in sqlglot.parse(sql, read="databricks") if statement]

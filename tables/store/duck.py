@@ -34,8 +34,10 @@ def connected(now: datetime, window_ms: int = 0) -> Iterator["DuckDBPyConnection
         connection.execute("SET parquet_metadata_cache = true")
         # The views' only function that DuckDB names differently from Spark.
         connection.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
+        # Parameters would load pandas, by the DuckDB that Python 3.10 gets.
         connection.execute(
-            f"CREATE TABLE {SETTINGS} AS SELECT $1::TIMESTAMPTZ AS now, $2::BIGINT AS window_ms", [now, window_ms]
+            f"CREATE TABLE {SETTINGS} AS "
+            f"SELECT {deltalake_literal(now)}::TIMESTAMPTZ AS now, {window_ms}::BIGINT AS window_ms"
         )
         yield connection
 

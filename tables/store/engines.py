@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tables.errors import CatalogError, first_line
+from tables.errors import CatalogError, first_line, install_command
 from tables.schema.ddl import databricks_literal, with_literals
 from tables.store.commits import retry_conflicts
 from tables.store.values import Answer
@@ -167,7 +167,7 @@ def _connect(tables: str) -> Connection:
         from databricks import sql
         from databricks.sql.exc import Error
     except ImportError as error:
-        msg = f"{tables or 'a catalog'} needs a SQL warehouse's client: pip install 'pid-quota[databricks]'"
+        msg = f"{tables or 'a catalog'} needs a SQL warehouse's client: {install_command('databricks')}"
         raise CatalogError(msg) from error
     host, http_path = os.environ.get(_HOST, ""), os.environ.get(_HTTP_PATH, "")
     if not http_path and (warehouse := os.environ.get(_WAREHOUSE)):

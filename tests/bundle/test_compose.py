@@ -1,20 +1,26 @@
 """`compose.yaml` without a container engine: it loads, its files exist, and the CLI accepts its commands."""
 
+import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 import yaml
 
+from broker.kafka.config import KafkaConfig
+from broker.kafka.java_properties import read_properties
 from jobs.cli import load_command
 from jvm.broker_jar import JAR_NAME
 from wire.broker_lines import REPORTER_CLASS
+from wire.holds import HOLD_AUTHORIZER
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES = COMPOSE["services"]
 OURS = [name for name, service in SERVICES.items() if service["image"] == "pid-quota:demo"]
-DEMO_PASSWORDS = {"alice-secret", "mallory-secret", "pidquota-secret"}
+ROLES = {"tap", "stream", "enforcer", "operator"}
+USERS = {"admin", "alice", "mallory", *ROLES}
+CLIENTS = ROOT / "docs/compose/clients"
 
 
 def sources(service: dict[str, Any]) -> list[str]:
@@ -38,14 +44,15 @@ def test_a_command_of_ours_has_exactly_the_options_of_the_cli(name: str) -> None
     needs_tables = called in ("stream", "quotas", "tables") and "--tables" not in arguments
     arguments += ["--tables", "/data/tables"] if needs_tables else []
     command = load_command(called)
-    if called == "tables":
+    if called in ("tables", "topics"):
         command = command.commands[arguments.pop(0)]
 
     assert command.make_context(called, arguments).params
 
 
 def test_all_services_of_ours_are_there() -> None:
-    assert set(OURS) == {"broker-jar", "tables", "quotas", "tap", "stream", "enforcer", "console", "clients"}
+    of_roles = {"tap", "stream", "enforcer", "doctor", "console"}
+    assert set(OURS) == {"broker-jar", "topics", "tables", "quotas", "clients"} | of_roles
 
 
 def test_images_are_pinned() -> None:
@@ -81,11 +88,11 @@ def test_prometheus_asks_where_services_serve_metrics() -> None:
 
 
 def test_only_the_demo_s_passwords_are_in_the_files() -> None:
-    files = [*(ROOT / "docs/compose/clients").iterdir(), ROOT / "docs/compose/kafka/server.properties"]
-    for file in files:
-        for line in file.read_text(encoding="utf-8").splitlines():
-            if "assword=" in line or "user_" in line:
-                assert any(password in line for password in DEMO_PASSWORDS), line
+    for file in (*CLIENTS.iterdir(), ROOT / "docs/compose/kafka/server.properties"):
+        text = file.read_text(encoding="utf-8")
+        assert set(re.findall(r"(?:password|user_\w+)=\"?([^\"\s]+)", text)) <= {f"{user}-secret" for user in USERS}, (
+            file
+        )
 
 
 def test_a_dependency_is_a_service() -> None:
@@ -110,15 +117,52 @@ def test_a_probe_asks_the_port_that_its_service_serves() -> None:
 
 
 def test_the_users_of_the_clients_are_those_of_the_broker() -> None:
-    server = (ROOT / "docs/compose/kafka/server.properties").read_text(encoding="utf-8")
-    for file in (ROOT / "docs/compose/clients").iterdir():
-        settings = dict(line.split("=", 1) for line in file.read_text(encoding="utf-8").splitlines() if "=" in line)
-        assert f'user_{settings["sasl.username"]}="{settings["sasl.password"]}"' in server
+    users = dict(
+        re.findall(r'user_(\w+)="([^"]+)"', server_properties()["listener.name.clients.plain.sasl.jaas.config"])
+    )
+    assert users == {user: password_of(user) for user in USERS}
+    assert {file.stem for file in CLIENTS.iterdir()} == USERS
+
+
+def password_of(user: str) -> str:
+    settings = KafkaConfig.load("kafka:9092", CLIENTS / f"{user}.properties").client()
+    assert settings["sasl.username"] == user
+    return settings["sasl.password"]
+
+
+def test_each_role_has_a_user_and_sees_no_other_s_password() -> None:
+    files = {name: [each for each in sources(service) if "clients/" in each] for name, service in SERVICES.items()}
+    seen = {name: {Path(each).stem for each in found} for name, found in files.items() if found}
+    of_roles = {role: {role} for role in ROLES - {"operator"}} | {"doctor": {"operator"}}
+    assert seen == of_roles | {"topics": {"admin"}, "orders": {"admin"}, "clients": {"alice", "mallory"}}
+
+
+def test_rights_are_granted_as_readme_grants_them() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^ *pid-quota (topics create .*)$", readme, re.MULTILINE)
+    assert SERVICES["topics"]["command"] == line.replace(" admin.properties", " /config/admin.properties").split()
+
+
+def test_the_broker_denies_what_no_acl_allows_but_to_itself_and_the_admin() -> None:
+    server = server_properties()
+    assert server["authorizer.class.name"] == HOLD_AUTHORIZER
+    assert "allow.everyone.if.no.acl.found" not in server
+    assert server["super.users"] == "User:admin;User:ANONYMOUS"
+    # Whoever needs no password reaches the broker from inside its container only.
+    without_password = re.findall(r"(\w+):PLAINTEXT", server["listener.security.protocol.map"])
+    listeners = dict(each.split("://") for each in server["listeners"].split(","))
+    assert all(listeners[name].startswith("localhost:") for name in without_password)
+
+
+def test_what_kafka_and_prometheus_store_is_in_volumes() -> None:
+    assert place("kafka", server_properties()["log.dirs"]) == ("kafka-data", PurePosixPath())
+    # Where Prometheus's image keeps its data.
+    assert place("prometheus", "/prometheus") == ("prometheus-data", PurePosixPath())
 
 
 def server_properties() -> dict[str, str]:
     lines = (ROOT / "docs/compose/kafka/server.properties").read_text(encoding="utf-8").splitlines()
-    return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+    return dict(read_properties(lines))
 
 
 def place(service: str, path: str) -> tuple[str, PurePosixPath]:

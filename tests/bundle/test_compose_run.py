@@ -1,9 +1,10 @@
-"""`compose.yaml`, built and run in containers: from mallory's producers to her client quota and the console.
+"""`compose.yaml`, built and run in containers: from mallory's producers to the hold on her and the console.
 
 The first run makes a Debian beside the jars; each fetches what the Dockerfile installs.
 """
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ pytestmark = [
 
 SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
 NO_IMAGE = {"grafana"}
+ON_DEMAND = {"doctor"}
 FLOW = (
     "broker-jar",
     "kafka",
     "topics",
+    "orders",
     "tables",
     "quotas",
     "tap",
@@ -41,7 +44,7 @@ def podman(tmp_path_factory: pytest.TempPathFactory, jars: Path) -> Iterator[Pod
     folder = tmp_path_factory.mktemp("podman")
     running = Podman(folder)
     try:
-        make_base(running, folder, jars)
+        make_base(running, folder, jars, SERVICES["kafka"]["image"].rpartition(":")[2])
         running.build("pid-quota:demo", ROOT / "docs/compose/Dockerfile", ROOT)
         for name in ("kafka", "prometheus"):
             running.build(SERVICES[name]["image"], STAND_INS / name / "Containerfile", STAND_INS / name)
@@ -70,7 +73,7 @@ def rows(compose: Compose, select: str) -> list[dict[str, Any]]:
 
 
 def test_the_flow_has_all_services(compose: Compose) -> None:
-    assert set(FLOW) | NO_IMAGE == set(SERVICES)
+    assert set(FLOW) | NO_IMAGE | ON_DEMAND == set(SERVICES)
 
 
 @pytest.mark.parametrize("name", [name for name in FLOW if "healthcheck" in SERVICES[name]])
@@ -81,7 +84,7 @@ def test_each_service_becomes_healthy(compose: Compose, name: str) -> None:
 def test_mallory_is_throttled_on_the_broker_and_alice_is_not(compose: Compose) -> None:
     in_force = "SELECT DISTINCT principal, lever FROM enforcement WHERE in_force_now"
     wait_until(lambda: bool(rows(compose, in_force)), "a decision is carried out")
-    assert rows(compose, in_force) == [{"principal": "User:mallory", "lever": "request_percentage"}]
+    assert rows(compose, in_force) == [{"principal": "User:mallory", "lever": "hold"}]
 
 
 def test_the_console_shows_it_to_who_has_the_token(compose: Compose) -> None:
@@ -98,5 +101,19 @@ def test_prometheus_scrapes_each_process(compose: Compose) -> None:
     wait_until(lambda: up() == {"pid-quota-stream", "pid-quota-tap", "pid-quota-enforcer"}, "all are up")
 
 
-def test_a_stopped_enforcer_has_restored_the_quota(compose: Compose) -> None:
+def test_the_doctor_finds_nothing_wrong(compose: Compose) -> None:
+    compose.up("doctor")
+    compose.done("doctor")
+
+
+def test_kafka_and_prometheus_keep_their_data_in_new_containers(compose: Compose) -> None:
+    earlier = f"http://localhost:9090/api/v1/query?query=up&time={time.time()}"
+    for name in ("kafka", "prometheus"):
+        compose.replace(name)
+    tool = ("/opt/kafka/bin/kafka-topics.sh", "--bootstrap-server", "localhost:9094", "--list")
+    assert {"orders", "produce-events"} <= set(compose.exec("kafka", *tool).split())
+    assert asked(compose, earlier)["data"]["result"]
+
+
+def test_a_stopped_enforcer_has_ended_the_hold(compose: Compose) -> None:
     assert "restored" in compose.stop("enforcer")

@@ -115,6 +115,11 @@ def test_make_puts_the_jar_beside_its_source_before_it_builds_the_wheel() -> Non
     assert steps == sorted(steps)
 
 
+def test_make_builds_the_wheel_without_the_developers_packages(tmp_path: Path) -> None:
+    recipe = run("make", "--dry-run", "wheel", f"VENV={tmp_path}", f"JARS={tmp_path}", cwd=ROOT)
+    assert set(re.findall(r"requirements/\w+\.txt", recipe)) == {"requirements/local.txt"}
+
+
 def test_a_host_without_java_writes_the_jar_for_brokers(fresh: Path, jar: Path, tmp_path: Path) -> None:
     command: list[str | Path] = [fresh / "venv" / "bin" / "pid-quota", "broker-jar", tmp_path / "libs"]
     nowhere = {"JAVA_HOME": str(tmp_path / "nowhere"), "PID_QUOTA_JARS": str(tmp_path / "none"), "PATH": ""}

@@ -1,10 +1,12 @@
 """Runs compose.yaml with podman and local stand-ins for the images.
 
 The images of others are replaced: Python's by Debian as debootstrap makes it, with the fetched jars in the place where
-our Dockerfile fetches them; Kafka's and Prometheus's by those in `compose_stand_ins`. All containers share the network
-of the first, which has a loopback device and nothing else: names of services are addresses of it.
+our Dockerfile fetches them, and the jar of Kafka's tools; Kafka's and Prometheus's by those in `compose_stand_ins`. All
+containers share the network of one that does nothing else, with a loopback device alone: names of services are
+addresses of it.
 """
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -13,14 +15,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jvm.java import find_java
 from tests.kits.broker_kit import wait_until
 
 ROOT = Path(__file__).parents[2]
 STAND_INS = Path(__file__).parents[1] / "bundle" / "compose_stand_ins"
 TOOLS = ("podman", "runc", "debootstrap")
-BASE = "python:3.12.11-slim-bookworm"
+BASE = "python:3.13.7-slim-bookworm"
 _OF_THE_HOST = Path("/etc/ssl/certs/ca-certificates.crt")
 _PACKAGES = "ca-certificates,python3-pip,python3-venv,python-is-python3"
+_KAFKA_TOOLS_SHA256 = "62f3c5dd7aa3442d4c5bc6a95f86e2502178ea09de8e27f74d9563bf955e253c"
 _BUILD_S = 1200
 # Below the limits of a machine that may not raise its own.
 _LIMITS = ("--ulimit", "nofile=1024:16384", "--ulimit", "nproc=4096:4096")
@@ -60,8 +64,8 @@ class Podman:
         self.run("system", "reset", "--force")
 
 
-def make_base(podman: Podman, folder: Path, jars: Path) -> None:
-    """Import what stands in for Python's image; the packages are kept beside the jars for the next run."""
+def make_base(podman: Podman, folder: Path, jars: Path, kafka_version: str) -> None:
+    """Import what stands in for Python's image; what was fetched is kept beside the jars for the next run."""
     kept = jars.resolve() / "compose-base"
     if not (kept / ".complete").exists():
         shutil.rmtree(kept, ignore_errors=True)
@@ -78,8 +82,28 @@ def make_base(podman: Podman, folder: Path, jars: Path) -> None:
     fetched = [f"--transform=s,^{part},opt/pid-quota/jars/{part}," for part in parts]
     subprocess.run(["tar", "-C", kept, "--exclude=./.complete", "-cf", archive, "."], check=True)
     subprocess.run(["tar", "-C", jars, "-rf", archive, *fetched, *parts], check=True)
+    tools = _kafka_tools(jars / "compose-tools", kafka_version)
+    place = "--transform=s,^,opt/kafka/libs/,"
+    subprocess.run(["tar", "-C", tools.parent, "-rf", archive, place, tools.name], check=True)
     podman("import", archive, BASE)
     archive.unlink()
+
+
+def _kafka_tools(folder: Path, version: str) -> Path:
+    """Fetch the jar of Kafka's own tools once; what they need is among our jars."""
+    jar = folder / f"kafka-tools-{version}.jar"
+    if not jar.exists():
+        import pyspark
+
+        (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
+        settings = os.environ.get("PID_QUOTA_IVY_SETTINGS")
+        command = [find_java(), "-jar", str(ivy), *(["-settings", settings] if settings else []), "-notransitive"]
+        command += ["-dependency", "org.apache.kafka", "kafka-tools", version, "-cache", str(folder / ".ivy")]
+        command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]", "-types", "jar", "-confs", "default"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    found = hashlib.sha256(jar.read_bytes()).hexdigest()
+    assert found == _KAFKA_TOOLS_SHA256, f"{jar} has the SHA-256 {found}, not {_KAFKA_TOOLS_SHA256}"
+    return jar
 
 
 class Compose:
@@ -90,6 +114,9 @@ class Compose:
         self._names = podman.folder / "hosts"
         self._names.write_text(f"127.0.0.1 localhost {' '.join(services)}\n")
         self._started: list[str] = []
+        podman(
+            "run", "--detach", "--name=network", "--network=none", "--pull=never", *_LIMITS, BASE, "sleep", "infinity"
+        )
 
     def up(self, *names: str) -> None:
         """Start services, each after those it depends on are healthy or have ended well."""
@@ -104,6 +131,17 @@ class Compose:
     def healthy(self, name: str) -> None:
         """Wait until a service's health check passes."""
         self._wait(name, "service_healthy")
+
+    def done(self, name: str) -> None:
+        """Wait until a service has ended well."""
+        self._wait(name, "service_completed_successfully")
+
+    def replace(self, name: str) -> None:
+        """Put a new container in a service's place; its volumes stay."""
+        self._podman("rm", "--force", "--time=60", name)
+        self._started.remove(name)
+        self._start(name)
+        self.healthy(name)
 
     def exec(self, name: str, *command: str) -> str:
         """Run a command in a service's container and return what it prints."""
@@ -120,8 +158,6 @@ class Compose:
 
     def _start(self, name: str) -> None:
         service = self._services[name]
-        # One container holds the network: whoever comes first.
-        network = f"--network=container:{self._started[0]}" if self._started else "--network=none"
         variables = [f"--env={key}={value}" for key, value in service.get("environment", {}).items()]
         volumes = [f"--volume={_absolute(volume)}" for volume in service.get("volumes", [])]
         volumes.append(f"--volume={self._names}:/etc/hosts:ro")
@@ -131,7 +167,7 @@ class Compose:
             f"--hostname={name}",
             "--pull=never",
             *_LIMITS,
-            network,
+            "--network=container:network",
             *variables,
             *volumes,
         ]

@@ -255,7 +255,7 @@ def test_a_query_without_the_parser_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     assert run(["sql", "--tables", "prod.pid_quota", "SELECT 1"]) == 1
-    assert "pip install 'pid-quota[databricks]'" in capsys.readouterr().err
+    assert ".whl[databricks]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("reason", ["[SCHEMA_NOT_FOUND] no `x`", "[NO_SUCH_CATALOG_EXCEPTION] no `x`"])

@@ -180,4 +180,4 @@ def test_no_pyspark_is_one_line_for_the_stream(
 ) -> None:
     find_spec = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyspark" else find_spec(name))
-    assert "pid-quota[local]" in one_error(pid_quota(*stream_arguments(tmp_path)))
+    assert "whl[local]" in one_error(pid_quota(*stream_arguments(tmp_path)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import cli
+from jobs import __version__, cli
 from jobs.cli import OWN, require_own_packages
 from jobs.errors import JobError
 from jobs.output.terminal import missing_extra
@@ -52,7 +52,8 @@ def test_commands_on_spark_ask_for_spark_too_where_there_is_none(
     found = ModuleSpec("pyspark", None) if pyspark else None
     monkeypatch.setattr("jobs.output.terminal.importlib.util.find_spec", lambda _: found)
     error = ModuleNotFoundError(name="pyarrow.dataset")
-    message = f"this command needs pyarrow, which is not installed: pip install 'pid-quota[{extra}]'"
+    wheel = f"pid_quota-{__version__}-py3-none-any.whl"
+    message = f"this command needs pyarrow, which is not installed: pip install '{wheel}[{extra}]'"
     assert missing_extra(error, [command, "--tables", "./t"]) == message
 
 
