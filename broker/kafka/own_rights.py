@@ -23,6 +23,7 @@ _UNKNOWN = {
     "LEADER_NOT_AVAILABLE",
     "COORDINATOR_NOT_AVAILABLE",
     "COORDINATOR_LOAD_IN_PROGRESS",
+    "NOT_COORDINATOR",
     "GROUP_ID_NOT_FOUND",
     "_TIMED_OUT",
 }
@@ -97,7 +98,8 @@ class OwnRights:
                 return set()
             if name_of(error) in _UNKNOWN:
                 return set(AclOperation)
-            raise unreachable(self._settings["bootstrap.servers"], reason_of(error)) from error
+            reason = f"{name_of(error)}: {reason_of(error)}"
+            raise unreachable(self._settings["bootstrap.servers"], reason) from error
         return set(AclOperation) if found is None else {*found}
 
 

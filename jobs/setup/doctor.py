@@ -47,7 +47,10 @@ _MARKS = {Verdict.OK: "✓", Verdict.WARNING: "!", Verdict.WRONG: "✗"}
 _COLUMNS = ("", "check", "found", "remedy")
 _HEALTH = "SELECT silent_seconds, saturated_principals, learning_principals, quarantined_hour FROM stream_health"
 _STREAM_WARNINGS = {
-    "learning_principals": ("principal(s) learn: nothing is charged to them yet", "docs/tap.md#newly-watched-brokers"),
+    "learning_principals": (
+        "principal(s) learn: only PIDs that a tap knows to be new are charged",
+        "docs/tap.md#newly-watched-brokers",
+    ),
     "saturated_principals": ("principal(s) are saturated: nothing is enforced on them", "docs/limits.md"),
     "quarantined_hour": (
         "record(s) of the last hour were no produce events",

@@ -29,6 +29,8 @@ from tables.store.open import open_store
 IDENTITY_FILE = "pid-quota.json"
 DEFAULT_STATE_BUCKETS = 24
 """For a new checkpoint: few cost little, and Spark spreads these evenly over two and four state partitions."""
+CHECKPOINT_FORMAT = 1
+"""Number of the format of our files in a checkpoint, and of the state's rows. A release that changes it raises this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,7 @@ class StreamIdentity:
         state_buckets: See `streaming.operator.ledger_group`.
         starting_offsets: Where the stream starts reading, as Spark's option `startingOffsets`; empty until that is
             decided.
+        format: Of the checkpoint; a release refuses another before it writes anything there.
     """
 
     stream_id: str
@@ -59,6 +62,8 @@ class StreamIdentity:
     scope: Scope
     state_buckets: int
     starting_offsets: str = ""
+    # Checkpoints without this field have the first format.
+    format: int = 1
 
 
 @dataclass(frozen=True)
@@ -150,13 +155,22 @@ def load_or_create(options: CheckpointOptions) -> StreamIdentity:
         window_num=options.config.window_num,
         scope=options.scope,
         state_buckets=DEFAULT_STATE_BUCKETS if options.state_buckets is None else options.state_buckets,
+        format=CHECKPOINT_FORMAT,
     )
     write_json(Path(checkpoint) / IDENTITY_FILE, identity)
     return identity
 
 
 def _existing(checkpoint: str) -> StreamIdentity | None:
-    return read_json(Path(checkpoint) / IDENTITY_FILE, StreamIdentity, START_ANEW)
+    kept = read_json(Path(checkpoint) / IDENTITY_FILE, StreamIdentity, START_ANEW)
+    if kept is not None and kept.format != CHECKPOINT_FORMAT:
+        msg = (
+            f"checkpoint {checkpoint} has format {kept.format}, this release of pid-quota reads {CHECKPOINT_FORMAT}: "
+            "start the release that wrote it, or give an empty folder as --checkpoint and --new-checkpoint, to go on "
+            "from where its rows end"
+        )
+        raise CheckpointError(msg)
+    return kept
 
 
 def _require_same_settings(kept: StreamIdentity, options: CheckpointOptions) -> StreamIdentity:
