@@ -106,7 +106,7 @@ def operations_of(asked: "Future[Any]", servers: str) -> set[AclOperation]:
             return set()
         if name_of(error) in _UNKNOWN:
             return set(AclOperation)
-        raise unreachable(servers, reason_of(error)) from error
+        raise unreachable(servers, f"{name_of(error)}: {reason_of(error)}") from error
     return set(AclOperation) if found is None else {*found}
 
 

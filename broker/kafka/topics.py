@@ -81,7 +81,7 @@ def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFA
     if topic not in found:
         msg = (
             f"topic {topic!r} does not exist on {config['bootstrap.servers']}, or this user lacks DESCRIBE on it: "
-            f"start `pid-quota tap`, which creates it, or create it by hand"
+            "run `pid-quota topics create` if it is one of ours, or create it by hand"
         )
         raise TopicMissingError(msg)
     return found[topic]

@@ -48,7 +48,7 @@ _COLUMNS = ("", "check", "found", "remedy")
 _HEALTH = "SELECT silent_seconds, saturated_principals, learning_principals, quarantined_hour FROM stream_health"
 _STREAM_WARNINGS = {
     "learning_principals": (
-        "principal(s) are learning: their new PIDs are not charged yet",
+        "principal(s) are learning: only PIDs that a tap knows to be new are charged",
         "docs/tap.md#newly-watched-brokers",
     ),
     "saturated_principals": ("principal(s) are saturated, so they are not throttled", "docs/limits.md"),

@@ -29,6 +29,8 @@ from tables.store.open import open_store
 IDENTITY_FILE = "pid-quota.json"
 DEFAULT_STATE_BUCKETS = 24
 """State buckets of a new checkpoint: few buckets cost little. Spark spreads 24 evenly over two or four partitions."""
+CHECKPOINT_FORMAT = 1
+"""Format of our files in a checkpoint, and of the state's rows. A release that changes it raises this number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,7 @@ class StreamIdentity:
         scope: Setting that the state depends on.
         state_buckets: Number of states that all principals share; 0 for a state per principal.
         starting_offsets: Where the stream starts reading, as Spark's option `startingOffsets`; empty until known.
+        format: Format of the checkpoint. A release refuses any other before it writes there.
     """
 
     stream_id: str
@@ -58,6 +61,8 @@ class StreamIdentity:
     scope: Scope
     state_buckets: int
     starting_offsets: str = ""
+    # Checkpoints without this field have the first format.
+    format: int = 1
 
 
 @dataclass(frozen=True)
@@ -150,14 +155,27 @@ def load_or_create(options: CheckpointOptions) -> StreamIdentity:
         window_num=options.config.window_num,
         scope=options.scope,
         state_buckets=DEFAULT_STATE_BUCKETS if options.state_buckets is None else options.state_buckets,
+        format=CHECKPOINT_FORMAT,
     )
     write_json(Path(checkpoint) / IDENTITY_FILE, identity)
     return identity
 
 
 def stored_identity(checkpoint: str) -> StreamIdentity | None:
-    """Return the identity in a checkpoint, None before the first start."""
-    return read_json(Path(checkpoint) / IDENTITY_FILE, StreamIdentity, START_ANEW)
+    """Return the identity in a checkpoint, None before the first start.
+
+    Raises:
+        CheckpointError: If it has another format, or can't be read.
+    """
+    kept = read_json(Path(checkpoint) / IDENTITY_FILE, StreamIdentity, START_ANEW)
+    if kept is not None and kept.format != CHECKPOINT_FORMAT:
+        msg = (
+            f"checkpoint {checkpoint} has format {kept.format}, this release of pid-quota reads {CHECKPOINT_FORMAT}: "
+            "start the release that wrote it, or give an empty folder as --checkpoint and --new-checkpoint, to go on "
+            "from where its rows end"
+        )
+        raise CheckpointError(msg)
+    return kept
 
 
 def _require_same_settings(kept: StreamIdentity, options: CheckpointOptions) -> StreamIdentity:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tables.errors import QueryError, TableNotFoundError, first_line
+from tables.schema.ddl import deltalake_literal
 from tables.schema.specs import TABLES
 from tables.schema.views import SETTINGS, mentioned, needed_views, relations, views
 from tables.store.base import TableStore

@@ -34,7 +34,9 @@ def test_a_topic_that_is_there_tells_its_partitions(broker: LocalBroker) -> None
 
 
 def test_a_missing_topic_is_said_in_one_line(broker: LocalBroker) -> None:
-    with pytest.raises(TopicMissingError, match=r"'nothing' does not exist on .*start `pid-quota tap`") as caught:
+    with pytest.raises(
+        TopicMissingError, match=r"'nothing' does not exist on .*run `pid-quota topics create`"
+    ) as caught:
         require_topic(broker.admin_config(), "nothing")
     assert "\n" not in str(caught.value)
 

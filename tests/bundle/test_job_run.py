@@ -302,7 +302,12 @@ NOWHERE = {"--tables": "spark_catalog.nowhere"}
     ("job", "task", "changed", "said"),
     [
         ("stream", "stream", {"--kafka-secret": "pid-quota-prod/other"}, "secret pid-quota-prod/other .* put-secret"),
-        ("stream", "stream", {"--topic": "elsewhere"}, "topic 'elsewhere' does not exist on .* start `pid-quota tap`"),
+        (
+            "stream",
+            "stream",
+            {"--topic": "elsewhere"},
+            "topic 'elsewhere' does not exist on .* run `pid-quota topics create`",
+        ),
         ("stream", "stream", NOWHERE, "error: the catalog has no such schema: .* `databricks bundle deploy`"),
         ("maintenance", "tables", NOWHERE, "nowhere.*`databricks bundle deploy`"),
         ("maintenance", "maintain", NOWHERE, "nowhere.*`databricks bundle deploy`"),

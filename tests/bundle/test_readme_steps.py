@@ -1,8 +1,6 @@
 """README's setup, each command as it is written there, on a cluster with passwords and ACLs."""
 
 import json
-import re
-import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,17 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.kafka.roles import Role
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
 from tests.kits.broker_kit import new_topic, produce, wait_until
 from tests.kits.following_kit import Following
+from tests.kits.page_kit import README, USERS, commands_in, here, write_settings
 
 pytestmark = pytest.mark.slow
 
-README = Path(__file__).parents[2] / "README.md"
-ROLES = [Role.TAP, Role.STREAM, Role.ENFORCER, Role.OPERATOR]
-USERS = {name: f"{name}-secret" for name in ("admin", "mallory", *(role.value for role in ROLES))}
 LASTING = ("tap", "stream", "enforce")
 
 
@@ -32,38 +27,10 @@ def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
         yield running
 
 
-def commands() -> list[str]:
+def commands() -> list[list[str]]:
     """The commands of the section, in their order."""
     text = README.read_text(encoding="utf-8")
-    section = text[text.index("## Set up on your cluster") : text.index("## How a quota works")]
-    blocks = re.findall(r"^   ```\n(.*?)^   ```\n", section, re.MULTILINE | re.DOTALL)
-    return [line.strip() for block in blocks for line in block.splitlines() if line.strip().startswith("pid-quota ")]
-
-
-def settings_form() -> str:
-    """The settings file of step 2, which README shows for the tap."""
-    text = README.read_text(encoding="utf-8")
-    begin = text.index("\n", text.index("   # tap.properties"))
-    return text[begin : text.index("   ```", begin)]
-
-
-def settings_file(user: str, password: str) -> str:
-    form = settings_form().replace("SASL_SSL", "SASL_PLAINTEXT").replace("SCRAM-SHA-512", "PLAIN")
-    lines = form.replace("=tap", f"={user}").replace("=…", f"={password}").splitlines()
-    return "".join(f"{line.strip()}\n" for line in lines)
-
-
-def here(line: str, cluster: LocalBroker, folder: Path) -> list[str]:
-    """A command's words, with the addresses and places of this machine."""
-    places = {
-        "kafka:9092": cluster.bootstrap_servers,
-        "/var/log/kafka/pid-quota-broker.log": str(cluster.log_file),
-        "/var/lib/pid-quota": str(folder),
-        "/data": str(folder),
-    }
-    for theirs, ours in places.items():
-        line = line.replace(theirs, ours)
-    return shlex.split(line)[1:]
+    return list(commands_in(text[text.index("## Set up on your cluster") : text.index("## How a quota works")]))
 
 
 def test_each_command_works_as_it_is_written(
@@ -71,11 +38,10 @@ def test_each_command_works_as_it_is_written(
 ) -> None:
     monkeypatch.setenv("PID_QUOTA_JARS", str(jars))
     monkeypatch.chdir(tmp_path)
-    for user, password in USERS.items():
-        (tmp_path / f"{user}.properties").write_text(settings_file(user, password))
+    write_settings(tmp_path)
     with ExitStack() as stack:
-        for line in commands():
-            arguments = here(line, cluster, tmp_path)
+        for words in commands():
+            arguments = here(words, cluster, tmp_path)
             if arguments[0] in LASTING:
                 following = Following(*arguments)
                 stack.callback(following.close)
@@ -88,12 +54,12 @@ def test_each_command_works_as_it_is_written(
                 assert run(arguments) == 1
                 assert "let the stream run past its learning time first" in capfd.readouterr().err
             else:
-                assert run(arguments) == 0, (line, capfd.readouterr())
+                assert run(arguments) == 0, (words, capfd.readouterr())
             if arguments[0] == "stream":
                 # The next steps look at the events of a user.
                 produce(cluster.client_config("admin"), new_topic(cluster, "orders"), messages=3)
                 wait_until(lambda: rows("producer_id_metrics") > 0, "the stream writes metrics")
-    names = [shlex.split(line)[1] for line in commands()]
+    names = [words[0] for words in commands()]
     assert names == ["topics", "tap", "stream", "quotas", "quotas", "suggest-quotas", "enforce", "doctor"]
 
 

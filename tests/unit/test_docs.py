@@ -13,6 +13,7 @@ import typer
 from jobs.cli import application, load_command
 from jobs.stream.command import stream
 from tables.schema.specs import TABLES
+from tests.kits.page_kit import commands_in, parse
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -169,6 +170,30 @@ def test_every_option_that_a_page_shows_exists() -> None:
     shown = [(command, option) for command, option in named_options() if command in known]
     assert len(shown) > 50
     assert [(command, option) for command, option in shown if option not in known[command]] == []
+
+
+def test_the_command_line_takes_every_command_that_a_code_block_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PID_QUOTA_TABLES", "/data/pid-quota")
+    names = typer.main.get_group(application()).commands
+    shown = [(page.name, words) for page in PAGES for words in commands_in(page.read_text(encoding="utf-8"))]
+    # `--new-editor` asks for a password.
+    shown = [(page, words) for page, words in shown if words[0] in names and "--new-editor" not in words]
+    refused = []
+    for page, words in shown:
+        try:
+            parse(words)
+        except Exception as error:
+            refused.append((page, words, str(error)))
+    assert refused == []
+    assert len(shown) > 40
+
+
+def test_each_of_ten_questions_is_answered_in_five_lines_with_a_command() -> None:
+    _, *answers = re.split(r"^## .*\n", (DOCS / "faq.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert len(answers) == 10
+    lines = [[line for line in answer.splitlines() if line and line != "```"] for answer in answers]
+    assert [each for each in lines if len(each) > 5] == []
+    assert all(list(commands_in(answer)) for answer in answers)
 
 
 def test_the_reference_lists_every_column_of_the_metrics() -> None:

@@ -9,8 +9,13 @@ import pytest
 from quota.config import QuotaConfig
 from state.events import Deployment, Scope
 from streaming import pipeline
+from streaming.batch import batch_ends, tracked_principals
+from streaming.batch.batch_ends import BatchEnd
+from streaming.batch.event_times import EventTimes
+from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.checkpoint.data_loss import LOSS_FILE, LossRecord
 from streaming.checkpoint.identity import (
+    CHECKPOINT_FORMAT,
     DEFAULT_STATE_BUCKETS,
     IDENTITY_FILE,
     CheckpointOptions,
@@ -20,6 +25,7 @@ from streaming.checkpoint.identity import (
 from streaming.checkpoint.spark_files import newest_batch
 from streaming.commit.sinks import Commit
 from streaming.errors import CheckpointDamagedError, CheckpointError
+from streaming.operator.ledger_group import StoredLedger
 from streaming.pipeline import deployment_of, learning_requests
 from tests.kits.batch_kit import stream_options
 from wire.records import LearningRequest
@@ -173,3 +179,46 @@ def test_a_checkpoint_below_a_file_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(CheckpointError, match="give a folder that this user can write to"):
         identity_of(str(tmp_path / "file" / "checkpoint"), QuotaConfig(), "cluster", 0)
+
+
+@pytest.mark.parametrize("other", [CHECKPOINT_FORMAT - 1, CHECKPOINT_FORMAT + 1])
+def test_a_checkpoint_of_another_format_is_refused_with_both_numbers_and_left_alone(tmp_path: Path, other: int) -> None:
+    identity = identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
+    file = tmp_path / IDENTITY_FILE
+    file.write_bytes(msgspec.json.encode(replace(identity, format=other)))
+    before = file.read_bytes()
+    refused = rf"has format {other}, this release of pid-quota reads {CHECKPOINT_FORMAT}: .*--new-checkpoint"
+    with pytest.raises(CheckpointError, match=refused):
+        identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
+    assert (file.read_bytes(), [*tmp_path.iterdir()]) == (before, [file])
+
+
+def test_a_checkpoint_that_does_not_name_its_format_has_the_first(tmp_path: Path) -> None:
+    written = json.loads(msgspec.json.encode(identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)))
+    del written["format"]
+    (tmp_path / IDENTITY_FILE).write_text(json.dumps(written))
+    assert identity_of(str(tmp_path), QuotaConfig(), "cluster", 0).format == 1
+
+
+def test_whoever_changes_a_file_of_the_checkpoint_gives_it_another_format() -> None:
+    files = {
+        IDENTITY_FILE: StreamIdentity,
+        LOSS_FILE: LossRecord,
+        batch_ends.FOLDER: BatchEnd,
+        tracked_principals.FOLDER: TrackedPrincipals,
+        "event times": EventTimes,
+        "state": StoredLedger,
+    }
+    found = {name: " ".join(kind.__annotations__) for name, kind in files.items()}
+    assert (CHECKPOINT_FORMAT, found) == (
+        1,
+        {
+            "pid-quota.json": "stream_id salt learn_until_ms learn_from_ms window_seconds layer_count window_num scope "
+            "state_buckets starting_offsets format",
+            "pid-quota-losses.json": "topic_id learn_until_ms losses",
+            "pid-quota-batch-ends": "tracked event_times",
+            "pid-quota-principals": "codes overflowed_ms",
+            "event times": "max_event_time_ms",
+            "state": "forget_ms partition content throttled_until_ms",
+        },
+    )

@@ -100,6 +100,7 @@ def test_a_refused_right_is_missing(admin: Admin) -> None:
         ("topic", KafkaError.LEADER_NOT_AVAILABLE),
         ("group", KafkaError.COORDINATOR_NOT_AVAILABLE),
         ("group", KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+        ("group", KafkaError.NOT_COORDINATOR),
         ("group", TIMED_OUT),
     ],
 )

@@ -1,0 +1,56 @@
+"""The commands of docs/faq.md, on a cluster with passwords and ACLs and on tables of a day."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.local.local_broker import LocalBroker
+from jobs.cli import run
+from tests.kits.broker_kit import new_topic, produce
+from tests.kits.console_kit import demo_tables
+from tests.kits.following_kit import Following
+from tests.kits.page_kit import README, USERS, commands_in, here, parse, write_settings
+
+pytestmark = pytest.mark.slow
+
+FAQ = README.parent / "docs" / "faq.md"
+RELEASES = {"--release", "--release-all"}
+WOULD_CHANGE, SOMETHING_IS_WRONG = 3, 1
+
+
+@pytest.fixture
+def cluster(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
+    with LocalBroker(
+        tmp_path / "kafka", USERS, jars=jars, holds=True, allow_everyone_if_no_acl_found="false"
+    ) as broker:
+        yield broker
+
+
+def test_each_command_runs_as_it_is_written(
+    cluster: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_settings(tmp_path)
+    setup = next(commands_in(README.read_text(encoding="utf-8")))
+    assert run(here(setup, cluster, tmp_path)) == 0
+    demo_tables(tmp_path / "pid-quota")
+    produce(cluster.client_config("admin"), new_topic(cluster, "orders"), messages=3)
+    for words in commands_in(FAQ.read_text(encoding="utf-8")):
+        arguments = here(words, cluster, tmp_path)
+        is_following = "poll" in arguments or (arguments[0] == "enforce" and not RELEASES & {*arguments})
+        if arguments[0] == "stream":
+            # A test of README runs the stream.
+            parse(arguments)
+        elif arguments[0] == "suggest-quotas":
+            with Following(*arguments) as replaying:
+                assert replaying.wait()[0] == 0
+        elif is_following:
+            with Following(*arguments) as following:
+                following.wait_for(1)
+                assert following.end(signal.SIGINT)[0] == 0
+        else:
+            codes = {"--dry-run": WOULD_CHANGE, "doctor": SOMETHING_IS_WRONG}
+            expected = next((code for word, code in codes.items() if word in arguments), 0)
+            assert run(arguments) == expected, (words, capfd.readouterr())

@@ -1,0 +1,56 @@
+"""The commands that a page shows, and what runs them on a cluster with passwords on this machine."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from broker.kafka.roles import Role
+from broker.local.local_broker import LocalBroker
+from jobs.cli import load_command
+
+README = Path(__file__).parents[2] / "README.md"
+ROLES = [Role.TAP, Role.STREAM, Role.ENFORCER, Role.OPERATOR]
+USERS = {name: f"{name}-secret" for name in ("admin", "mallory", *(role.value for role in ROLES))}
+_COMMAND = re.compile(r"\s*(?:\$ )?pid-quota ([a-z-]+(?: .*)?)$")
+
+
+def commands_in(text: str) -> Iterator[list[str]]:
+    """Return the words of each whole command in code blocks, without comments and redirections."""
+    is_fenced = False
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+        if line.lstrip().startswith("```"):
+            is_fenced = not is_fenced
+        shown = _COMMAND.match(line) if is_fenced or line.startswith("    ") else None
+        if shown and not re.search(r"[…\[]", shown[1]):
+            yield shlex.split(re.split(r" +# | [<>|]", shown[1])[0])
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command without running it; raises what the command line reports to its user."""
+    command, rest = load_command(words[0]), words[1:]
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command, rest = command.commands[rest[0]], rest[1:]
+    command.make_context(words[0], rest)
+
+
+def write_settings(folder: Path, users: Mapping[str, str] = USERS) -> None:
+    """Write each user's settings file, in the form of README's step 2."""
+    text = README.read_text(encoding="utf-8")
+    begin = text.index("\n", text.index("   # tap.properties"))
+    form = text[begin : text.index("   ```", begin)].replace("SASL_SSL", "SASL_PLAINTEXT")
+    form = form.replace("SCRAM-SHA-512", "PLAIN")
+    for user, password in users.items():
+        lines = form.replace("=tap", f"={user}").replace("=…", f"={password}").splitlines()
+        (folder / f"{user}.properties").write_text("".join(f"{line.strip()}\n" for line in lines))
+
+
+def here(words: list[str], cluster: LocalBroker, folder: Path) -> list[str]:
+    """Return a command's words with the addresses and places of this machine."""
+    places = {
+        "kafka:9092": cluster.bootstrap_servers,
+        "/var/log/kafka/pid-quota-broker.log": str(cluster.log_file),
+        "/var/lib/pid-quota": str(folder),
+        "/data": str(folder),
+    }
+    return [re.sub("|".join(places), lambda found: places[found[0]], word) for word in words]
