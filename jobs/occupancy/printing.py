@@ -22,7 +22,7 @@ from tables.times import to_time
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 _METRICS = {
-    "seconds_to_limit": "Seconds until a broker holds more producer ids than its limit.",
+    "seconds_to_limit": "Seconds until a broker holds more producer ids than the limit.",
     "held_pids": "Producer ids that a broker holds, one for each partition.",
 }
 _MORE_UNANSWERED = 5

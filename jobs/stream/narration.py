@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from jobs.output.human import human, plural, time_of
 from jobs.output.terminal import one_line
@@ -30,6 +33,15 @@ _ONE_DAY_S = 86_400
 def print_line(text: str, at_s: float) -> None:
     """Print a line with its time to standard error, for a terminal and for a service's journal."""
     print(f"{time_of(_utc(at_s))} {one_line(text)}", file=sys.stderr, flush=True)
+
+
+class LineHandler(logging.Handler):
+    """Prints the stream's log records as lines."""
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        print_line(record.getMessage(), record.created)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from jobs.options import LOOPBACK
 from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
 from jobs.stream.learning_writer import write_request
-from jobs.stream.narration import Narrator, print_line
+from jobs.stream.narration import LineHandler, Narrator, print_line
 from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_watch import Watch
 from jvm.jar_sets import jars_folder, spark_jars
@@ -152,6 +152,8 @@ def open_session(tables: str, launch: Launch) -> SparkSession:
 
 
 def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str], watch: Watch) -> None:
+    # Databricks has handlers of its own, which stay.
+    logging.basicConfig(level=logging.WARNING, handlers=[LineHandler()])
     if not debug_wanted():
         # py4j logs a stack trace for each Java error, and also raises the error.
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)

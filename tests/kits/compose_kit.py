@@ -82,7 +82,7 @@ def make_base(podman: Podman, folder: Path, jars: Path, kafka_version: str) -> N
     fetched = [f"--transform=s,^{part},opt/pid-quota/jars/{part}," for part in parts]
     subprocess.run(["tar", "-C", kept, "--exclude=./.complete", "-cf", archive, "."], check=True)
     subprocess.run(["tar", "-C", jars, "-rf", archive, *fetched, *parts], check=True)
-    tools = _kafka_tools(jars / "compose-tools", kafka_version)
+    tools = _kafka_tools(jars / "built" / "compose-tools", kafka_version)
     place = "--transform=s,^,opt/kafka/libs/,"
     subprocess.run(["tar", "-C", tools.parent, "-rf", archive, place, tools.name], check=True)
     podman("import", archive, BASE)

@@ -14,7 +14,7 @@ from broker.tap.poll_placing import OwnerPatterns, OwnerRule, PollOwners
 from broker.tap.producer_poll import ProducerPoll
 from wire.event_record import events_of
 from wire.records import ProduceEvent
-from wire.topics import PRODUCE_EVENTS
+from wire.topics import PRODUCE_EVENTS, TAP_STATUS
 
 NO_RIGHT = 29
 START_S = 1_800_000_000.0
@@ -80,7 +80,13 @@ class Events(list[ProduceEvent]):
 
     records = 0
 
+    def list_topics(self, topic: str, _timeout_s: float) -> Any:
+        assert topic == TAP_STATUS
+        return SimpleNamespace(brokers={1: "kafka-1"})
+
     def produce(self, topic: str, *, value: bytes, key: bytes) -> None:
+        if topic == TAP_STATUS:
+            return
         assert topic == PRODUCE_EVENTS
         events = events_of(value)
         self += events
