@@ -19,6 +19,7 @@ from streaming.checkpoint.commit_metadata import EARLIEST
 from streaming.checkpoint.data_loss import Extent, LossDetector, load_loss_record
 from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity, open_identity
 from streaming.commit.deltalake_sink import DeltalakeSink
+from streaming.commit.older_tables import refuse_older_tables
 from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.databricks import is_local
 from streaming.decode.checks import Contract
@@ -113,6 +114,7 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
         CheckpointError: If the checkpoint can't be used with these settings.
     """
     identity = open_identity(spark, options.tables, options.of_checkpoint, new_checkpoint=options.new_checkpoint)
+    refuse_older_tables(spark, options.tables, options.checkpoint, identity.stream_id)
     options = replace(options, state_buckets=identity.state_buckets)
     deployment = deployment_of(identity, options)
     sink = open_sink(options.tables, identity.stream_id, options.sink)

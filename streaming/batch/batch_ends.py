@@ -12,6 +12,7 @@ import msgspec
 from streaming.batch.batch_files import BatchFiles
 from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.batch.tracked_principals import NOTES, TrackedPrincipals, apply_notes, tracked_files
+from streaming.checkpoint.commit_metadata import WRITE_ORDER
 
 FOLDER = "pid-quota-batch-ends"
 
@@ -22,10 +23,12 @@ class BatchEnd(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         tracked: Name of the file with the tracked principals; empty if there are none.
         event_times: Maximum event time of each partition.
+        written: Newest batch with rows, by table.
     """
 
     tracked: str = ""
     event_times: EventTimes = EventTimes()
+    written: dict[str, int] = {}
 
 
 def end_before(checkpoint: str, batch_id: int) -> BatchEnd:
@@ -55,6 +58,13 @@ def event_times_before(checkpoint: str, batch_id: int) -> EventTimes:
     return end_before(checkpoint, batch_id).event_times
 
 
+def written_batches(checkpoint: str, begun: int) -> dict[str, int]:
+    """Return the newest batch that wrote rows, by table, as of the newest end that is there; empty if it is not."""
+    # Of the batch that began last there is an end if it was about to be committed.
+    ends = (_files(checkpoint).glance(batch_id) for batch_id in (begun, begun - 1))
+    return next((end.written for end in ends if end is not None), {})
+
+
 def write_end(checkpoint: str, batch_id: int, reported: Mapping[str, Sequence[Any]]) -> None:
     """Write the end of a batch. A repeated batch writes the same file.
 
@@ -69,7 +79,8 @@ def write_end(checkpoint: str, batch_id: int, reported: Mapping[str, Sequence[An
         tracked = apply_notes(_tracked(checkpoint, before), batch_id, reported)
         name = tracked_files(checkpoint).write(tracked, before.tracked)
     times = before.event_times.after(reported.get(MAX_EVENT_TIME, ()))
-    _files(checkpoint).write(batch_id, BatchEnd(name, times))
+    written = before.written | {table: batch_id for table in WRITE_ORDER if reported.get(table)}
+    _files(checkpoint).write(batch_id, BatchEnd(name, times, written))
 
 
 def _tracked(checkpoint: str, end: BatchEnd) -> TrackedPrincipals:

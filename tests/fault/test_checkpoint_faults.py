@@ -77,6 +77,25 @@ def test_a_checkpoint_older_than_the_tables_is_refused(spark: SparkSession, stop
     assert "restore the newer checkpoint, or give an empty folder as --checkpoint and --new-checkpoint" in said
 
 
+def test_tables_older_than_the_checkpoint_are_refused(spark: SparkSession, broker: LocalBroker, tmp_path: Path) -> None:
+    topic = topic_of(broker, 600)
+    stopped = Stream(tmp_path, broker.admin_servers, topic).prepared()
+    stopped.run(spark)
+    shutil.copytree(stopped.tables, tmp_path / "older")
+    send(broker, topic, traffic(200, first=600))
+    stopped.run(spark)
+    shutil.rmtree(stopped.tables)
+    shutil.move(tmp_path / "older", stopped.tables)
+
+    said = refusal(spark, stopped)
+    assert "wrote rows to it, so the table is of an older backup: bring back the newer table, or give an empty" in said
+
+    shutil.rmtree(stopped.checkpoint)
+    stopped.run(spark, new_checkpoint=True)
+    bad = bad_offsets(stopped)
+    assert len(bad) == len(set(bad)) == sum(number % 97 == 0 for number in range(800))
+
+
 def test_a_checkpoint_without_its_batches_is_refused(spark: SparkSession, stopped: Stream) -> None:
     for folder in ("offsets", "commits", "state", "sources"):
         shutil.rmtree(stopped.checkpoint / folder, ignore_errors=True)

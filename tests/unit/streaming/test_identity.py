@@ -216,7 +216,7 @@ def test_whoever_changes_a_file_of_the_checkpoint_gives_it_another_format() -> N
             "pid-quota.json": "stream_id salt learn_until_ms learn_from_ms window_seconds layer_count window_num scope "
             "state_buckets starting_offsets format",
             "pid-quota-losses.json": "topic_id learn_until_ms losses",
-            "pid-quota-batch-ends": "tracked event_times",
+            "pid-quota-batch-ends": "tracked event_times written",
             "pid-quota-principals": "codes overflowed_ms",
             "event times": "max_event_time_ms",
             "state": "forget_ms partition content throttled_until_ms",
