@@ -46,7 +46,7 @@ MEANINGS = {
 
 
 def headline(parts: Parts) -> dict[str, float | None]:
-    """Return the top-level numbers; None for a part that was not measured."""
+    """Return the headline's numbers; None for each that was not measured."""
     of_main = [each for each in loads(parts, "throughput") if each["principals"] == PRINCIPALS]
     main = next((each for each in of_main if each["version"] > 1 and "dedup" in each["variants"]), {})
     ratios = {name: found["median"] for name, found in main.get("ratios", {}).items()}
