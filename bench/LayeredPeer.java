@@ -12,9 +12,9 @@ import org.apache.commons.collections4.bloomfilter.SimpleBloomFilter;
 import org.apache.commons.collections4.bloomfilter.WrappedBloomFilter;
 
 /**
- * The cache of KIP-936 as its text has it: a layered Bloom filter per principal, whose layers carry a time.
+ * The cache of KIP-936 as its text describes it: a layered Bloom filter per principal, whose layers have a time.
  *
- * <p>Arguments: rounds, false positive rate, then pairs of PIDs and layers. A line of JSON per pair comes out, with the
+ * <p>Arguments: rounds, false positive rate, then pairs of PIDs and layers. For each pair it prints a line of JSON with the
  * median nanoseconds of a look-up and of an admission after warm-up. It counts no rate and takes no token.
  */
 public final class LayeredPeer {
@@ -35,7 +35,7 @@ public final class LayeredPeer {
         this.quantumMs = WINDOW_MS / layers;
     }
 
-    /** A layer: when it was begun, and how many PIDs were written to it. */
+    /** A layer, with the time when it was begun and the number of PIDs written to it. */
     private static final class TimestampedFilter extends WrappedBloomFilter<TimestampedFilter, SimpleBloomFilter> {
         final long begunMs;
         int entries;
@@ -52,7 +52,7 @@ public final class LayeredPeer {
         }
     }
 
-    /** Builder, cleanup and extendCheck as the KIP says: by time, and when the newest layer is full. */
+    /** Create a filter whose layers expire and extend as the KIP says: by time, and when the newest layer is full. */
     private LayeredBloomFilter<TimestampedFilter> newFilter(String principal) {
         LayerManager<TimestampedFilter> manager = LayerManager.<TimestampedFilter>builder()
                 .setSupplier(() -> new TimestampedFilter(new SimpleBloomFilter(shape), nowMs, 0))
@@ -69,16 +69,16 @@ public final class LayeredPeer {
         return new LayeredBloomFilter<>(shape, manager);
     }
 
-    /** Say whether a PID is known, and remember it. */
+    /** Return whether a PID is known, and remember it. */
     private boolean track(String principal, long pid) {
         LayeredBloomFilter<TimestampedFilter> filter = cache.computeIfAbsent(principal, this::newFilter);
         IndexExtractor bits = new EnhancedDoubleHasher(mixed(pid), mixed(pid + 0x9E3779B97F4A7C15L)).indices(shape);
-        // `LayeredBloomFilter.contains` makes a whole filter of the PID first, which costs up to 200 times as much.
+        // `LayeredBloomFilter.contains` would first make a whole filter of the PID, which takes up to 200 times as long.
         if (!filter.processBloomFilters(layer -> !layer.contains(bits))) {
             return true;
         }
         filter.merge(bits);
-        // A merge may have begun a new layer: the newest is where it went.
+        // A merge may have begun a new layer. The PID is in the newest layer.
         filter.get(filter.getDepth() - 1).entries++;
         return false;
     }
@@ -125,7 +125,7 @@ public final class LayeredPeer {
     }
 
     private static double admission(int size, int layers, double falsePositiveRate) {
-        // Room for all that comes: a filter that is extended again and again would be slower.
+        // Make room for all PIDs, because a filter that is extended again and again would be slower.
         LayeredPeer peer = new LayeredPeer(Math.max(1, size / layers) + FRESH, layers, falsePositiveRate);
         peer.fill(size, layers);
         return peer.nanoseconds(LongStream.range(1_000_000_000L, 1_000_000_000L + FRESH).toArray(), 1, false);

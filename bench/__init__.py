@@ -1,1 +1,1 @@
-"""Benchmarks: scripts whose last line is JSON, and what they share."""
+"""Benchmarks: scripts whose last line of output is JSON, and the modules that they share."""

@@ -1,9 +1,9 @@
-"""What does the job cost per event, per active principal and per batch?
+"""Measures what the job costs per event, per active principal and per batch.
 
     .venv/bin/python bench/cost.py
 
-Runs the job over loads that differ in their principals and sizes of batches, and fits a batch's wall time and CPU time
-to these three by least squares of relative errors. The last line is JSON.
+This runs the job over loads with different numbers of principals and sizes of batches. It then fits these three costs
+to the wall time and CPU time of batches, by least squares of relative errors. The last line is JSON.
 """
 
 import argparse
@@ -24,7 +24,7 @@ EVENTS_PER_RECORD = 20
 
 @dataclass(frozen=True)
 class Cost:
-    """The mean batch of a run: its events, the principals with events, and its time."""
+    """The mean batch of a run: its number of events, its number of principals with events, and its time."""
 
     events: float
     principals: float
@@ -59,19 +59,19 @@ def main() -> None:
 
 
 def active_principals(principals: int, events: float) -> float:
-    """Return the expected number of a load's principals among so many events."""
+    """Return how many of a load's principals are expected in this many events."""
     return float((1 - (1 - zipf_shares(principals)) ** events).sum())
 
 
 def fit(costs: Sequence[Cost]) -> dict[str, float]:
-    """Return the seconds per batch, per principal and per event that explain some batches best.
+    """Return the seconds per batch, per principal and per event that fit the batches best.
 
-    Errors are relative to what a batch took; otherwise only the largest would count. A part that would be negative is
-    set to 0, and the others are fitted without it.
+    Errors are relative to a batch's time, because otherwise only the largest batches would count. A part that would be
+    negative is set to 0, and the others are fitted without it.
     """
     taken = np.array([each.seconds for each in costs])
     columns = np.array([[1.0, each.principals, each.events] for each in costs]) / taken[:, None]
-    # Columns of similar size, so that none vanishes beside another.
+    # Scale the columns to similar size, so that none vanishes beside another.
     scales, kept, found = columns.max(axis=0), [0, 1, 2], np.zeros(3)
     while kept:
         found = np.zeros(3)

@@ -1,10 +1,10 @@
-"""How soon does enforcement act, and how soon does it end?
+"""Measures how soon enforcement acts, and how soon it ends.
 
-    .venv/bin/python bench/enforce.py                               # a minute and a half
+    .venv/bin/python bench/enforce.py                               # takes a minute and a half
     .venv/bin/python bench/enforce.py --parts whole --lever hold    # from a produce to the hold, with tap and stream
 
-Everything runs on the embedded broker on this machine. The part `latency` writes decisions by hand. The last line is
-JSON.
+Everything runs on this machine, with the embedded broker. The part `latency` writes decisions itself; the part `whole`
+also runs tap and stream. The last line is JSON.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--parts", default="latency", help="latency, whole or both, separated by a comma")
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--trigger", default="1 second", help="trigger of the stream in the part whole")
-    parser.add_argument("--warm-up", type=float, default=60.0, help="first seconds of the part whole, kept apart")
+    parser.add_argument("--warm-up", type=float, default=60.0, help="first seconds of the part whole, reported apart")
     parser.add_argument("--lever", default="request_percentage", choices=LEVERS, help="lever of the part whole")
     asked = parser.parse_args()
     found: dict[str, dict[str, float]] = {}
@@ -70,7 +70,7 @@ def latency(trials: int) -> dict[str, list[float]]:
     with broker_and_tables({}) as (broker, tables), enforcer(broker, tables), lever_of(broker) as lever:
         for trial in range(trials):
             entity = QuotaEntity(f"user-{trial}")
-            # The enforcer reads the table at its own interval.
+            # Vary the time within the interval at which the enforcer reads the table.
             time.sleep(0.137 * (trial % 7))
             decided_s = decide(tables, f"User:{entity.user}")
             wait_until(partial(is_live, lever, entity))
@@ -103,10 +103,10 @@ def decide(tables: Path, principal: str) -> float:
 def whole(asked: argparse.Namespace) -> dict[str, list[float]]:
     """Return seconds of each stage from a produce over the quota to the lever.
 
-    Each trial is another user, who makes a producer per message until the broker has a quota or hold for this user.
-    Trials of the warm-up, in which a new JVM compiles, are kept apart.
+    In each trial, a new user makes a producer per message until the broker has a quota or hold for this user. Trials of
+    the warm-up, in which a new JVM compiles, are reported separately.
     """
-    # A trial takes two seconds or more.
+    # A trial takes at least two seconds.
     users = {f"m{trial}": "secret" for trial in range(asked.trials + round(asked.warm_up / 2))}
     cold: list[float] = []
     decided: list[float] = []
@@ -114,7 +114,7 @@ def whole(asked: argparse.Namespace) -> dict[str, list[float]]:
     with broker_and_tables(users, asked.lever) as (broker, tables), lever_of(broker, asked.lever) as lever:
         for name in users:
             set_quota(str(tables), QuotaEntry(name, 3, datetime.now(timezone.utc), "bench"))
-        # The stream needs the topics at its start, maybe before the tap has created them.
+        # The stream needs the topics at its start, perhaps before the tap has created them.
         ensure_topics(broker.admin_config())
         folder, servers = tables.parent, ["--bootstrap-servers", broker.admin_servers, "--learn-seconds", "0"]
         tap = ["-m", "jobs", "tap", *servers, "--log-file", str(broker.log_file), "--broker-id", "1"]
@@ -154,7 +154,7 @@ def provoke(broker: LocalBroker, lever: ClientQuotas | HoldBindings, user: str) 
 
     def watch() -> None:
         try:
-            # More frequent requests would take a core from what is measured.
+            # More frequent requests would take CPU from the measured processes.
             wait_until(partial(is_live, lever, QuotaEntity(user, f"{user}-app")), pause_s=0.02)
             live_at[0] = time.time()
         finally:
@@ -165,7 +165,7 @@ def provoke(broker: LocalBroker, lever: ClientQuotas | HoldBindings, user: str) 
     while not live.is_set():
         producer = Producer(settings)
         producer.produce(TOPIC, b"one order")
-        # Under a hold the producer waits for its producer id.
+        # During a hold the producer waits for its producer id.
         while producer.flush(0.5) and not live.is_set():
             pass
         made += 1
@@ -179,7 +179,7 @@ def provoke(broker: LocalBroker, lever: ClientQuotas | HoldBindings, user: str) 
 
 
 def first_decision(tables: Path, user: str) -> float:
-    """Return when this user's first decision was written: the modification time of its file."""
+    """Return when this user's first decision was written, from the modification time of the table's file."""
     times = []
     for uri in DeltaTable(table_path(str(tables), DECISIONS)).file_uris():
         path = Path(uri.removeprefix("file://"))
@@ -204,7 +204,7 @@ def broker_and_tables(users: Mapping[str, str], lever: str = "") -> Iterator[tup
 
 @contextmanager
 def enforcer(broker: LocalBroker, tables: Path, *more: str) -> Iterator[None]:
-    """Run the enforcer, which holds its lock by now."""
+    """Run the enforcer; enter the block once it holds its lock."""
     arguments = ["-m", "jobs", "enforce", "--apply", "--bootstrap-servers", broker.admin_servers]
     log = tables.parent / "enforce.log"
     with Child("enforcer", [*arguments, "--tables", str(tables), *more], log):

@@ -1,11 +1,11 @@
-"""Is the job still as fast as when its figures were committed? Takes about 3 minutes; fails if it lost too much.
+"""Checks that the job is still as fast as when its figures were committed. Takes about 3 minutes.
 
     .venv/bin/python bench/guard.py              # compares with the newest file of bench/results
     .venv/bin/python bench/guard.py --measure    # only measures, for `bench/report.py`
 
-The figure is the job's rate as a multiple of `dropDuplicatesWithinWatermark`'s, on a small load on which both take
-turns, since a ratio differs less between machines than seconds do. The median of this run's rounds is compared with
-that of several runs. The last line is JSON.
+The figure is the job's rate as a multiple of `dropDuplicatesWithinWatermark`'s. Both take turns on the same small load,
+because a ratio differs less between machines than seconds do. The script compares the median of its rounds with the
+committed figure, and fails if the figure has fallen by more than `TOLERANCE`. The last line is JSON.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from bench.rounds import MIN_ROUNDS, interleaved, ratios
 
 FIGURE = "guard_vs_dedup"
 TOLERANCE = 0.25
-"""Share that may be lost: medians of five rounds on a shared 2-core machine differ by less."""
+"""Share of the figure that may be lost. Medians of five rounds on a shared 2-core machine differ by less."""
 EVENTS = 2_000_000
 BATCHES = 4
 
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def measured(load: Load, batch: int, rounds: int) -> dict[str, float]:
-    """Return how many times as fast the job is as the peer."""
+    """Return the job's rate as a multiple of the peer's: median, least and most."""
     spark = kit.session()
     with (
         tempfile.TemporaryDirectory(prefix="pid-quota-guard-") as root,
@@ -64,7 +64,7 @@ def committed_figure(results: Path) -> float:
     """Return the figure of the newest results that have one.
 
     Raises:
-        BenchError: If there are none.
+        BenchError: If no results have the figure.
     """
     for file in sorted(results.glob("*.json"), reverse=True):
         figure = json.loads(file.read_text(encoding="utf-8")).get(FIGURE)

@@ -1,13 +1,13 @@
-"""The headline: the numbers that stand for all results, and their targets."""
+"""The headline: the most important numbers of all results, and their targets."""
 
 import statistics
 from collections.abc import Callable, Iterable
 from typing import Any
 
 Parts = dict[str, list[dict[str, Any]]]
-"""Runs by part: each has its `command`, and the `result` of its last line."""
+"""Runs by part. Each run has its `command`, and the `result` from its last line."""
 PRINCIPALS = 2000
-"""Principals of the load of the headline's ratios; up to so many, the target against dedup is higher."""
+"""Principals in the load of the headline's ratios. Up to this number, the target against dedup is higher."""
 
 TARGETS: dict[str, tuple[str, float]] = {
     "events_per_second": (">=", 1_000_000),
@@ -24,7 +24,7 @@ TARGETS: dict[str, tuple[str, float]] = {
     "bloom_overhead": ("<=", 1.6),
     "scaleout_speedup": (">=", 1.6),
 }
-"""Comparison and target by number; a number without a target only informs."""
+"""Comparison and target by name of a number. Numbers without a target are only shown."""
 
 MEANINGS = {
     "events_per_second": "rate of the whole job, 2,000 principals",
@@ -46,7 +46,7 @@ MEANINGS = {
 
 
 def headline(parts: Parts) -> dict[str, float | None]:
-    """Return the top-level numbers; None for a part that was not measured."""
+    """Return the headline's numbers; None for each that was not measured."""
     of_main = [each for each in loads(parts, "throughput") if each["principals"] == PRINCIPALS]
     main = next((each for each in of_main if each["version"] > 1 and "dedup" in each["variants"]), {})
     ratios = {name: found["median"] for name, found in main.get("ratios", {}).items()}
@@ -78,7 +78,7 @@ def headline(parts: Parts) -> dict[str, float | None]:
 
 
 def target_of(base: str, principals: int) -> float | None:
-    """Return the target for the job's rate as a multiple of a base's, if it has one."""
+    """Return the target for the job's rate as a multiple of a base's; None if there is no target."""
     if base == "dedup":
         return 1.5 if principals <= PRINCIPALS else 1.2
     return {"set": 1.2, "tws": 1.2}.get(base)

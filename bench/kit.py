@@ -1,4 +1,4 @@
-"""What the benchmarks share: a Spark session, a stream's options, and how its query is measured."""
+"""Shared by the benchmarks: a Spark session, a stream's options, and the measurement of its query."""
 
 import gc
 import json
@@ -43,13 +43,13 @@ JOB_VARIANTS: dict[str, dict[str, Any]] = {
     "job-each": {"state_buckets": 0},
     "job-delta-spark": {"sink": "delta-spark"},
 }
-"""The job under other options: with a state for each principal, and with the other writer of tables."""
+"""Variants of the job: with a state for each principal, and with the other writer of tables."""
 
 
 def stream_options(
     broker: LocalBroker, load: Load, content: Content, folder: Path, batch_events: int, variant: str
 ) -> StreamOptions:
-    """Return the options of a stream that reads a load; creates its tables, with a default quota."""
+    """Create tables with a default quota, and return the options of a stream that reads a load."""
     tables = tables_with_quota(folder)
     return StreamOptions(
         topic=load.topic,
@@ -72,22 +72,22 @@ def tables_with_quota(folder: Path) -> str:
 
 
 def session() -> SparkSession:
-    """Return the job's own session."""
+    """Return a session like the job's."""
     os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.ui.showConsoleProgress=false pyspark-shell"
     spark = stream_session(spark_jars(jars_folder()))
-    # `transformWithStateInPandas` logs a warning per new key and batch, which would be measured too.
+    # `transformWithStateInPandas` logs a warning per new key and batch, which would distort the measurement.
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
 def collect_garbage(spark: SparkSession) -> None:
-    """Collect what earlier runs left in this process and in the JVM."""
+    """Collect the garbage of earlier runs in this process and in the JVM."""
     gc.collect()
     spark.sql("SELECT java_method('java.lang.System', 'gc')").collect()
 
 
 def measure(query: StreamingQuery, checkpoint: Path, content: Content) -> Run:
-    """Wait until a query has read everything, and return how fast its batches were.
+    """Wait until a query has read all events, and return the rate and cost of its batches.
 
     Raises:
         BenchError: If there was only one batch.
@@ -114,20 +114,20 @@ def measure(query: StreamingQuery, checkpoint: Path, content: Content) -> Run:
 
 
 def events_of(progress: StreamingQueryProgress, content: Content) -> int:
-    """Return the events of a batch; Spark counts its records."""
+    """Return the number of events in a batch. Spark itself counts only records."""
     source = progress.sources[0]
     begin, end = (sum(map(content.events_to, _offsets(each))) for each in (source.startOffset, source.endOffset))
     return end - begin
 
 
 def _offsets(content: str | None) -> Iterable[dict[str, int]]:
-    """Return offsets by partition; the first batch has no start."""
+    """Return offsets by partition. The first batch has no start offsets."""
     by_topic: dict[str, dict[str, int]] = json.loads(content or "null") or {}
     return by_topic.values()
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the bytes of a folder's files; a running stream may delete some meanwhile."""
+    """Return the size of a folder's files in bytes, while a running stream may delete some."""
     total = 0
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):
@@ -136,7 +136,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """Return the median, the 99th percentile (interpolated) and the maximum of some seconds."""
+    """Return the median, the interpolated 99th percentile and the maximum of times in seconds."""
     cut = statistics.quantiles(values, n=100, method="inclusive")
     return {"p50_s": round(cut[49], 2), "p99_s": round(cut[98], 2), "max_s": round(max(values), 2)}
 

@@ -1,11 +1,11 @@
-"""How long from a produce over the quota to its decision in Delta?
+"""Measures the time from a produce over the quota to its decision in Delta.
 
     .venv/bin/python bench/latency.py                        # 5,000 events/s, 200 principals, a trigger of 1 s
     .venv/bin/python bench/latency.py --rate 20000 --sink delta-spark
 
-The stream is the job, as a child process. Events reach Kafka at a steady rate, as from a tap. For each trial a new
-principal sends more PIDs than its quota; its time ends when a reader of the table finds the decision. The parts of a
-time are the wait for a batch, the batch until Delta's commit, and the reading. The last line is JSON.
+The job runs as a child process. Events reach Kafka at a steady rate, as from a tap. In each trial, a new principal
+sends more PIDs than its quota, and the time ends when a reader of the table finds the decision. A time has three parts:
+the wait for a batch, the batch until Delta's commit, and the reading. The last line is JSON.
 """
 
 import argparse
@@ -32,11 +32,11 @@ from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 
 PIDS_SENT = int(kit.QUOTA) + 10
-"""Ten above the quota: one principal in a thousand has a false positive, which takes no token."""
+"""Ten PIDs above the quota, because a false positive takes no token. One principal in a thousand has one."""
 PIDS_EACH = 5
 LIMIT_S = 300.0
 WARM_UPS = 10
-"""Decisions that don't count: a new JVM's first ones take several times as long as later ones."""
+"""First decisions, which don't count because in a new JVM they take several times as long as later ones."""
 
 
 def main() -> None:
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def measured(place: Place, asked: argparse.Namespace) -> dict[str, object]:
-    """Run the stream under load; return latencies, and how far behind it was at the end."""
+    """Run the stream under load; return latencies, and the number of unread records at the end."""
     config = place.broker.admin_config()
     ensure_topics(config)
     progress = StreamProgress(place.checkpoint, config, PRODUCE_EVENTS)
@@ -89,7 +89,7 @@ class Taken:
 
 
 def provoke(place: Place, principal: str) -> Taken:
-    """Send a principal's quota and some more at a random moment, and wait until its decision is found."""
+    """Send more PIDs than the quota at a random moment, and wait until a reader finds the decision."""
     time.sleep(float(np.random.default_rng().uniform(0, 2)))
     producer = Producer({**place.broker.admin_config(), "linger.ms": 0})
     first, now_ms = time.time_ns() // 1000, time.time_ns() // 1_000_000
@@ -97,7 +97,7 @@ def provoke(place: Place, principal: str) -> Taken:
     for value, _ in values_of(principal, "c", pids, times, EVENTS_VERSION):
         producer.produce(PRODUCE_EVENTS, value, principal)
     producer.flush(30)
-    # The batch's times are by the file system's clock, too.
+    # Use the wall clock, as for the times of the batch's files.
     sent_s = time.time()
     decisions = table_path(str(place.folder / "tables"), "throttle_decisions")
     while time.time() - sent_s < LIMIT_S:

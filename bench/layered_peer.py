@@ -1,11 +1,12 @@
-"""What does the core cost against the filter that KIP-936 names, commons-collections' `LayeredBloomFilter`?
+"""Compares the cost of the core with the filter that KIP-936 names, commons-collections' `LayeredBloomFilter`.
 
     .venv/bin/python bench/layered_peer.py              # 5 rounds
     .venv/bin/python bench/layered_peer.py --rounds 1   # a quick look
 
-`bench/LayeredPeer.java` uses it as the KIP says, in a warm JVM; the two take turns. Theirs only looks PIDs up and
-stores them. Ours is a whole ledger with tokens and rate, in Python; each figure is the least of several repeats, since
-other load only adds to it. Ivy, which pyspark brings, fetches the jar once into `bench/.jars`. The last line is JSON.
+`bench/LayeredPeer.java` uses the filter as the KIP says, in a warm JVM. It only looks PIDs up and stores them. The core
+is a whole ledger with tokens and rate, in Python. Each figure of the core is the least of several repeats, because
+other load only increases it. The two take turns. Ivy, which comes with pyspark, fetches the jar once into
+`bench/.jars`. The last line is JSON.
 """
 
 import argparse
@@ -34,10 +35,10 @@ LIMIT_S = 600
 BEGIN_MS = 1_790_000_000_000 // 900_000 * 900_000
 AMPLE = Limit(1e9, "user")
 Case = tuple[int, int]
-"""PIDs that a ledger remembers, and in how many layers."""
+"""Number of PIDs that a ledger remembers, and number of layers."""
 CASES: list[Case] = [(size, layers) for size in (100, 100_000) for layers in (1, 4)]
 SHOWN = (100, 4)
-"""The case of the headline: a usual principal, with the default number of layers."""
+"""The case in the headline: a typical principal, with the default number of layers."""
 Timed = dict[Case, tuple[float, float]]
 """Nanoseconds of a look-up and of an admission, by case."""
 
@@ -113,7 +114,7 @@ def theirs() -> Timed:
 
 
 def compared(rounds: list[tuple[Timed, Timed]], case: Case) -> dict[str, dict[str, float]]:
-    """Return ours, theirs and their ratio for one case; a ratio is of one round."""
+    """Return both times and their ratio for one case. A ratio is from the same round."""
     figures = {}
     for place, name in enumerate(("lookup", "admit")):
         pairs = [(mine[case][place], other[case][place]) for mine, other in rounds]
@@ -124,7 +125,7 @@ def compared(rounds: list[tuple[Timed, Timed]], case: Case) -> dict[str, dict[st
 
 
 def collections_jar() -> Path:
-    """Return the jar that `bench/ivy.xml` pins; fetches it if it's missing."""
+    """Return the jar that `bench/ivy.xml` pins. Fetch it if it's missing."""
     name = "commons-collections4-*.jar"
     if not (found := sorted(JARS.glob(name))):
         (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")

@@ -1,4 +1,4 @@
-"""Loads: events of principals by Zipf's law, as the records that a tap would send, in a topic."""
+"""Loads: records in a topic, as a tap would send them, with events of principals by Zipf's law."""
 
 import time
 import zlib
@@ -25,16 +25,16 @@ ZIPF = 1.1
 PIDS_EACH = 20
 HOUR_MS = 3_600_000
 MAX_ROUND = 100_000
-"""Most events of a tap's round."""
+"""Maximum number of events in a tap's round."""
 FLOOD = -1
-"""Owner of a flood's PIDs."""
+"""Number that stands for the owner of a flood's PIDs."""
 BROKER, ORDERS, ORDERS_PARTITIONS = 1, "orders", 12
-"""Where all events were appended."""
+"""Broker, topic and partitions of all events."""
 Ints = npt.NDArray[np.int64]
 
 
 class BenchError(Exception):
-    """A measurement without meaning, and what to change."""
+    """Raised when a measurement is meaningless. The message says what to change."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Load:
     Attributes:
         events: Number of events.
         principals: Number of principals.
-        flood_pids: So many of the events belong to one more principal, each with a new PID.
-        per_record: 1 for an event a record, in version 1. Above, rounds are so long that a record has so many events on
-            average, as far as `MAX_ROUND` allows.
+        flood_pids: Number of events, each with a new PID, that belong to one more principal.
+        per_record: Average number of events per record. With 1, records have version 1. Otherwise the length of rounds
+            gives this average, as far as `MAX_ROUND` allows.
     """
 
     events: int
@@ -67,28 +67,28 @@ class Load:
 
 @dataclass(frozen=True)
 class Content:
-    """What a topic holds.
+    """The content of a topic.
 
     Attributes:
-        events_before: For each partition, the events before each offset, up to the end.
-        value_bytes: Bytes of all records' values.
+        events_before: For each partition, the number of events before each offset, up to the end offset.
+        value_bytes: Size of all records' values in bytes.
     """
 
     events_before: tuple[Ints, ...]
     value_bytes: int
 
     def events_to(self, offsets: Mapping[str, int]) -> int:
-        """Return the events before offsets by partition."""
+        """Return the number of events before these offsets, given by partition."""
         return sum(int(self.events_before[int(partition)][offset]) for partition, offset in offsets.items())
 
     @property
     def events_per_record(self) -> float:
-        """Mean events of a record."""
+        """Mean number of events per record."""
         return self._events / sum(len(each) - 1 for each in self.events_before)
 
     @property
     def bytes_per_event(self) -> float:
-        """Mean bytes of an event in the records' values, uncompressed."""
+        """Mean uncompressed size of an event in the records' values, in bytes."""
         return self.value_bytes / self._events
 
     @property
@@ -98,22 +98,22 @@ class Content:
 
 @contextmanager
 def loaded_broker(folder: Path, load: Load) -> Iterator[tuple[LocalBroker, Content]]:
-    """Run a broker that holds the events of a load."""
+    """Run a broker that has the events of a load."""
     with LocalBroker(folder / "kafka") as broker:
         yield broker, fill(broker, load)
 
 
 def fill(broker: LocalBroker, load: Load) -> Content:
-    """Write a load's events, and return what the topic holds."""
+    """Write a load's events, and return the content of the topic."""
     admin = AdminClient({**broker.admin_config()})
     admin.create_topics([NewTopic(load.topic, PARTITIONS, 1)])[load.topic].result()
     settings = {"linger.ms": 50, "queue.buffering.max.messages": 2_000_000, "compression.type": "lz4"}
-    # One request at a time keeps the order, so an offset tells how many events are before it.
+    # One request at a time keeps the order of records, so an offset tells how many events are before it.
     producer = Producer(broker.admin_config() | settings | {"max.in.flight": 1})
     sizes: list[list[int]] = [[0] for _ in range(PARTITIONS)]
     value_bytes = 0
     for number, (name, value, size) in enumerate(records_of(load)):
-        # The partition that librdkafka would choose.
+        # Choose the partition that librdkafka would choose.
         partition = zlib.crc32(name.encode()) % PARTITIONS
         producer.produce(load.topic, value, name, partition)
         sizes[partition].append(size)
@@ -150,7 +150,7 @@ def zipf_shares(principals: int) -> npt.NDArray[np.float64]:
 
 
 def round_size(owners: Ints, per_record: int) -> int:
-    """Return the events of a round in which an owner has so many of them on average."""
+    """Return the number of events in a round in which each owner has `per_record` events on average."""
     size = MAX_ROUND if per_record == 1 else per_record
     while size < min(MAX_ROUND, len(owners)) and size / len(np.unique(owners[:size])) < per_record:
         size = min(size * 5 // 4 + 1, MAX_ROUND)
@@ -158,7 +158,7 @@ def round_size(owners: Ints, per_record: int) -> int:
 
 
 def round_records(owners: Ints, pids: Ints, times: Ints, version: int) -> Iterator[tuple[str, bytes, int]]:
-    """Yield the records that a tap writes of a round: principal, value and number of events."""
+    """Yield the records that a tap writes for a round: principal, value and number of events."""
     order = np.arange(len(owners)) if version == 1 else np.argsort(owners, kind="stable")
     cuts = order[1:] if version == 1 else np.flatnonzero(np.diff(owners[order])) + 1
     for group in sorted(filter(len, np.split(order, cuts)), key=lambda each: int(each[0])):
@@ -171,7 +171,7 @@ def round_records(owners: Ints, pids: Ints, times: Ints, version: int) -> Iterat
 def values_of(
     principal: str, client_id: str, pids: list[int], times: list[int], version: int
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield the values of a principal's records, with the number of events of each."""
+    """Yield each value of a principal's records, and its number of events."""
     most = 1 if version == 1 else MAX_EVENTS
     for begin in range(0, len(pids), most):
         part, at_ms = pids[begin : begin + most], times[begin : begin + most]

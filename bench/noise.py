@@ -1,4 +1,4 @@
-"""CPU time of this process's tree, of other programs and of the hypervisor during a measurement."""
+"""Measures the CPU time of this process's tree, of other programs and of the hypervisor."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SAMPLE_S = 0.5
 MAX_STEAL = 0.02
 MAX_OTHERS = 0.10
-"""Shares of all cores beyond which a measurement is disturbed."""
+"""Share of all cores. If others take more, a measurement is disturbed."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Noise:
     """Shares of the time of all cores.
 
     Attributes:
-        steal: What the hypervisor gave to other machines.
-        others: What programs used that this process did not start.
-        load: The machine's load average at the end, ours included.
+        steal: Share that the hypervisor gave to other machines.
+        others: Share of programs that this process did not start.
+        load: The machine's load average at the end, which includes the measurement's own.
     """
 
     steal: float = 0.0
@@ -30,7 +30,7 @@ class Noise:
 
     @property
     def disturbance(self) -> float:
-        """The larger share as a multiple of its bound: above 1 the measurement is disturbed."""
+        """The larger share as a multiple of its bound. Above 1, the measurement is disturbed."""
         return max(self.steal / MAX_STEAL, self.others / MAX_OTHERS)
 
 
@@ -39,7 +39,7 @@ QUIET = Noise()
 
 @dataclass
 class Process:
-    """CPU time of a process in ticks, when first and last seen, and its group."""
+    """A process: its CPU time in ticks when first and last seen, and its group."""
 
     first: int
     last: int
@@ -50,12 +50,13 @@ class Process:
 class Meter:
     """Measures the CPU time of this process and its descendants, until the context ends.
 
-    It samples running processes: Spark's Python daemon ignores SIGCHLD, so the time of an ended worker is lost to its
-    parent.
+    It samples running processes. Spark's Python daemon ignores SIGCHLD, so it never gets the CPU time of a worker that
+    has ended.
 
     Attributes:
-        groups: For each group, a text in the command lines of its processes; their descendants belong to it, too.
-        seen: CPU time of each process, by its id and start.
+        groups: For each group, a text in the command lines of its processes. Their descendants also belong to the
+            group.
+        seen: CPU time of each process, by process id and start.
         noise: Noise of the machine.
     """
 
@@ -80,7 +81,7 @@ class Meter:
         self.noise = Noise(*shares, round(os.getloadavg()[0], 2))
 
     def seconds(self, group: str | None = None) -> float:
-        """Return the CPU time of a group, or of all processes, this one included."""
+        """Return the CPU time of a group, or of all processes including this one."""
         found = (each for each in self.seen.values() if group in (None, each.group))
         return sum(each.last - each.first for each in found) / TICKS_PER_S
 
@@ -94,12 +95,12 @@ class Meter:
         for pid, group in groups.items():
             _, born, ticks = stats[pid]
             known = self.seen.setdefault((pid, born), Process(ticks if begin else 0, ticks, group))
-            # A process that was just forked still had its parent's command line.
+            # When first seen, a process that was just forked may have had its parent's command line.
             known.last, known.group = ticks, group
 
 
 def process_stats() -> dict[int, tuple[int, str, int]]:
-    """Return each process's parent, its start, and its own CPU time in ticks."""
+    """Return the parent, the start and the own CPU time in ticks of each process."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -111,7 +112,7 @@ def process_stats() -> dict[int, tuple[int, str, int]]:
 
 
 def command(pid: int) -> str:
-    """Return a process's command line, empty if it has ended."""
+    """Return a process's command line; empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except OSError:
@@ -124,7 +125,7 @@ def grouped(
     groups: Mapping[str, str],
     command_of: Callable[[int], str] = command,
 ) -> dict[int, str]:
-    """Return the groups of a process and its descendants: a process without one has its parent's.
+    """Return the groups of a process and its descendants. A process without its own group has its parent's.
 
     Args:
         root: The process.
@@ -143,7 +144,7 @@ def grouped(
 
 
 def machine_ticks() -> tuple[int, int, int]:
-    """Return the machine's CPU time in ticks since its start: busy, stolen, all."""
+    """Return the machine's CPU time in ticks since its start: busy, stolen and total."""
     user, nice, system, idle, iowait, irq, softirq, steal = map(
         int, Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]
     )

@@ -25,7 +25,7 @@ _LATENCY = "The trigger is 1 s. The three parts are medians of their own; `behin
 
 
 def page(result: dict[str, Any], source: str) -> str:
-    """Return the page of results, of which `source` is the file's name."""
+    """Return the page of results. `source` is the name of their file."""
     facts = {name: round(value, 2) if isinstance(value, float) else value for name, value in result["machine"].items()}
     machine = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in facts.items())
     sections = [
@@ -149,7 +149,7 @@ def _sustained(parts: Parts) -> Iterable[str]:
 def _state(parts: Parts) -> Iterable[str]:
     found = results(parts, "state")
     names = ["ledger_bytes", "filter_bytes", "active_pids", "optimum_bytes", "filter_overhead"]
-    # Every run has the same filters.
+    # The filters are the same in every run.
     filters = [
         [f"{int(quota):,}", *(f"{each[name]:,}" for name in names)] for quota, each in found[0]["filters"].items()
     ]

@@ -1,4 +1,4 @@
-"""A peer as a child process of `bench/sustained.py`, with options of `pid-quota stream`."""
+"""Runs a peer as a child process of `bench/sustained.py`, with options like those of `pid-quota stream`."""
 
 import argparse
 

@@ -1,7 +1,7 @@
-"""Other ways to find who makes too many producer ids, on the same events and into the same two tables.
+"""Peers: other ways to find principals with too many producer ids, with the same events and the same two tables.
 
-All but `tws` decide less than KIP-936 asks for: they count new PIDs per batch and window, without tokens, refusals or
-releases. What they leave out is in their favour.
+All peers but `tws` decide less than KIP-936 asks for: they count new PIDs per batch and window, without tokens,
+refusals or releases. This makes them faster.
 """
 
 from collections.abc import Iterator
@@ -45,26 +45,26 @@ RECORDS = {
     1: "timestamp_ms BIGINT, principal STRING, producer_id BIGINT",
     2: "timestamp_ms BIGINT, principal STRING, after_ms ARRAY<BIGINT>, producer_ids ARRAY<BIGINT>",
 }
-"""Fields that peers read of a record, by its version."""
+"""Fields that peers read from a record, by version."""
 _decoder = msgspec.msgpack.Decoder(dict[int, int])
 KAFKA_DEFAULTS = {"kafka.max.poll.records": "500", "kafka.fetch.max.wait.ms": "500"}
 _COUNTED = "principal STRING, new_pids BIGINT, newest_ms BIGINT"
 
 
 def source(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """Start reading Kafka's records to nowhere, with the job's consumer settings."""
+    """Start a query that reads the records and discards them, with the job's consumer settings."""
     records = read_records(spark, options)
     writer = records.writeStream.format("noop").option("checkpointLocation", options.checkpoint)
     return writer.trigger(availableNow=True).start()
 
 
 def source_default(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """Start reading Kafka's records to nowhere, with Spark's default consumer settings."""
+    """Start a query that reads the records and discards them, with Spark's default consumer settings."""
     return source(spark, replace(options, kafka_options=options.kafka_options | KAFKA_DEFAULTS))
 
 
 def dedup(spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
-    """Start Spark's own exact deduplication of (principal, PID) within the window, and a count per window."""
+    """Start Spark's own exact deduplication of (principal, PID) within the window, which counts per window."""
     window = f"{options.config.window_seconds} seconds"
     unseen = (
         decoded(spark, options, version)
@@ -73,7 +73,7 @@ def dedup(spark: SparkSession, options: StreamOptions, version: int) -> Streamin
     )
 
     def commit(batch: DataFrame, batch_id: int) -> None:
-        # A second stateful operator would report a window's count an hour late; this counts what each batch adds.
+        # A second stateful operator would report a window's count an hour late, so count what each batch adds.
         counted = batch.groupBy("principal", fn.window("at", window)).agg(
             fn.count("*").alias("new_pids"), fn.unix_millis(fn.max("at")).alias("newest_ms")
         )
@@ -84,7 +84,7 @@ def dedup(spark: SparkSession, options: StreamOptions, version: int) -> Streamin
 
 
 def approximate(spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
-    """Start HyperLogLog in the JVM: distinct PIDs per principal and window, without knowing any PID."""
+    """Start HyperLogLog in the JVM, which counts distinct PIDs per principal and window without storing them."""
     window = f"{options.config.window_seconds} seconds"
     counted = (
         decoded(spark, options, version)
@@ -106,7 +106,7 @@ def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 
 class LedgerProcessor(StatefulProcessor):
-    """Gives the events of a principal to its ledger, as the job's operator does; it never evicts a ledger."""
+    """Passes the events of a principal to its ledger, as the job's operator does. It never evicts a ledger."""
 
     def __init__(self, deployment: Deployment, batch: TaskBatch) -> None:
         self.deployment, self.batch = deployment, batch
@@ -133,7 +133,7 @@ class LedgerProcessor(StatefulProcessor):
 
 
 def exact_set(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """Start an exact Python set per principal behind the job's pre-aggregation."""
+    """Start a query with an exact Python set per principal after the job's pre-aggregation."""
     counted = (
         pre_aggregate_records(read_records(spark, options), options)
         .groupBy("principal")
@@ -143,7 +143,7 @@ def exact_set(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 
 def remember(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    """Count the producer ids that a principal's set does not hold; `applyInPandasWithState` calls it."""
+    """Count the producer ids that are new to a principal's set. `applyInPandasWithState` calls this."""
     seen: dict[int, int] = _decoder.decode(state.get[0]) if state.exists else {}
     before, newest = len(seen), 0
     for frame in frames:
@@ -156,14 +156,14 @@ def remember(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState)
 
 
 def pre_aggregates_of(frame: pd.DataFrame) -> list[PackedEvents]:
-    """Return the pre-aggregates in the input of an operator; a load has no bad records."""
+    """Return the pre-aggregates in the input of an operator. A load has no bad records."""
     return [each for each in map(unpack, frame["packed"].tolist()) if isinstance(each, PackedEvents)]
 
 
 def decoded(spark: SparkSession, options: StreamOptions, version: int) -> DataFrame:
     """Return the events of a topic whose records all have one version: principal, producer id, and time.
 
-    It parses only the fields that peers use.
+    This parses only the fields that peers use.
     """
     value = fn.col("value").cast("STRING")
     records = read_records(spark, options).select(fn.from_json(value, RECORDS[version]).alias("event"))
@@ -190,7 +190,7 @@ def _started(frame: DataFrame, options: StreamOptions, commit: Any, mode: str = 
 
 @dataclass(frozen=True)
 class WriteCounts:
-    """Writes a metrics row per count, and a decision for each above the quota, in `foreachBatch`."""
+    """Writes a metrics row for each count, and a decision for each count above the quota, in `foreachBatch`."""
 
     sink: TableSink
     quotas: BatchQuotas
@@ -198,7 +198,7 @@ class WriteCounts:
     def __call__(self, counted: DataFrame, batch_id: int) -> None:
         """Write a batch of rows with `principal`, `new_pids` and `newest_ms`."""
         spark = counted.sparkSession
-        # The pre-aggregation reads the quotas, and what the batch before wrote at its end.
+        # The pre-aggregation reads the quotas, and what the previous batch wrote at its end.
         self.quotas.publish(spark, batch_id)
         rows = counted.toArrow().to_pylist()
         decisions = [_decision(row) for row in rows if row["new_pids"] > QUOTA]

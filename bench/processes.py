@@ -1,4 +1,4 @@
-"""Streams as child processes, as an operator runs them: arguments, traffic, and finished batches."""
+"""Runs streams as child processes, as an operator does: their arguments, traffic, and finished batches."""
 
 import json
 import threading
@@ -18,13 +18,13 @@ from jobs.stream.stream_progress import StreamProgress
 from wire.event_record import EVENTS_VERSION
 
 ROUND_S = 0.1
-"""A tap's round: it writes a principal's events of a round as one record."""
+"""Length of a tap's round. A tap writes a principal's events of a round as one record."""
 FLUSH_S = 60
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stream reads and writes: a broker, its topic, and a folder for tables, checkpoint and log."""
+    """Where a stream reads and writes: a broker, a topic, and a folder for tables, checkpoint and log."""
 
     broker: LocalBroker
     topic: str
@@ -39,7 +39,7 @@ class Place:
         return self.folder / "stream.log"
 
     def arguments(self, variant: str, trigger: str, *more: str) -> list[str]:
-        """Return Python's arguments for the job or a peer; creates the tables, with a default quota."""
+        """Create tables with a default quota, and return Python's arguments for the job or a peer."""
         tables = kit.tables_with_quota(self.folder)
         common = ["--bootstrap-servers", self.broker.admin_servers, "--topic", self.topic, "--tables", tables]
         common += ["--checkpoint", str(self.checkpoint), "--trigger", trigger, *more]
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Batch:
-    """A finished micro-batch: when its offsets were written, when it was committed, and the sum of its end offsets."""
+    """A finished micro-batch: the times of its offsets and its commit, and the sum of its end offsets."""
 
     number: int
     begin_s: float
@@ -68,13 +68,13 @@ def finished_batches(checkpoint: Path, topic: str) -> list[Batch]:
             end_s = (checkpoint / "commits" / str(number)).stat().st_mtime
             found.append(Batch(number, offsets.stat().st_mtime, end_s, end_offset))
         except FileNotFoundError:
-            # Spark deletes files that it no longer needs.
+            # Spark has deleted the file, which it no longer needs.
             continue
     return found
 
 
 def run_of(batches: Sequence[Batch], events_per_record: float) -> Run:
-    """Return how fast the batches after the first were."""
+    """Return the run of all batches after the first one."""
     if len(batches) < 2:
         msg = f"only {len(batches)} batches ran, and the first one warms up and doesn't count: give more events"
         raise BenchError(msg)
@@ -93,8 +93,8 @@ class Traffic:
 
     Attributes:
         rate: Events per second.
-        written: Events so far.
-        records: Records that hold them.
+        written: Number of events so far.
+        records: Number of records so far.
     """
 
     def __init__(self, place: Place, principals: int, pids_each: int, rate: float) -> None:
@@ -126,7 +126,7 @@ class Traffic:
                 try:
                     producer.produce(self._place.topic, value, name)
                 except BufferError:
-                    # The broker is too far behind for this rate; the caller sees that it wasn't reached.
+                    # The broker is too slow for this rate. The caller sees that the rate was not reached.
                     producer.poll(1)
                 else:
                     self.written += events

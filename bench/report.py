@@ -1,12 +1,12 @@
-"""Runs the benchmarks, keeps results in `bench/results/<date>.json`, and writes `docs/performance.md` from them.
+"""Runs the benchmarks, writes their results to `bench/results/<date>.json`, and makes `docs/performance.md`.
 
     .venv/bin/python bench/report.py --full                     # `make bench-full`, within 2 hours
     .venv/bin/python bench/report.py                            # `make bench`, within 20 minutes, into dist/bench
     .venv/bin/python bench/report.py --full --parts latency,core    # some parts; the others keep their results
     .venv/bin/python bench/report.py --render-only              # only the page, from the newest results
 
-Each part runs scripts of this folder as child processes, and ends them when its time is up. If a script fails, earlier
-results stay. Results are the commands, the day, and the JSON of their last lines.
+Each part runs scripts of this folder as child processes, and ends them when its time is up. If a script fails, its
+earlier results stay. Results consist of the commands, the day, and the JSON of the commands' last lines.
 """
 
 import argparse
@@ -30,12 +30,12 @@ from jvm.process import reading
 RESULTS = kit.BENCH / "results"
 DOCS = kit.BENCH.parent / "docs"
 QUICK = kit.BENCH.parent / "dist" / "bench"
-"""Output of a quick run; the page in `docs/` stays that of the last full run."""
+"""Folder for the output of a quick run. The page in `docs/` is always from the last full run."""
 CLEAN_UP_S = 60
 
 Command = tuple[str, ...]
 _MAIN = "source,job,dedup,set,tws"
-"""Variants with a target."""
+"""The source alone, the job, and the peers against which it has a target."""
 _OTHERS = "job,job-each,job-delta-spark,approximate"
 _FLOOD = ("--events", "1250000", "--principals", "20", "--flood", "1000000", "--variants", "job,dedup")
 
@@ -45,7 +45,7 @@ class Part:
     """Commands of a section of the page.
 
     Attributes:
-        quick: Commands of `make bench`; empty if it leaves the part out.
+        quick: Commands of `make bench`; empty if `make bench` leaves the part out.
         full: Commands of `make bench-full`.
         quick_minutes: Time limit of `make bench`.
         full_minutes: Time limit of `make bench-full`.
@@ -58,7 +58,7 @@ class Part:
 
 
 def _throughput(principals: str, events: int, variants: str = _MAIN, *more: str) -> Command:
-    """Return a run of four large batches, whose fixed time counts little; the first one only warms up."""
+    """Return a command with four large batches, so that fixed time counts little. The first one only warms up."""
     sizes = ("--principals", principals, "--events", str(events), "--batch", str(events // 4))
     return ("throughput.py", *sizes, "--variants", variants, *more)
 
@@ -140,7 +140,7 @@ def main() -> int:
         msg = f"{results} has no results: {failures or 'nothing was measured'}"
         raise BenchError(msg)
     found = read(file)
-    # The results may be older than the headline's definitions.
+    # Compute the headline again, because its definition may be newer than the results.
     render(found | headline(found["parts"]), docs, file.name)
     for command, reason in failures.items():
         print(f"{command} failed: {reason}", file=sys.stderr)
@@ -162,9 +162,9 @@ def plan(names: Iterable[str], *, full: bool) -> list[str]:
 
 
 def measure(names: Iterable[str], file: Path, before: Mapping[str, Any], today: str, *, full: bool) -> dict[str, str]:
-    """Run some parts, and return the commands that failed, and why; their earlier results stay.
+    """Run some parts, and return the commands that failed, and why. Their earlier results stay.
 
-    The file is written after each part.
+    This writes the file after each part.
     """
     result, failures = dict(before), {}
     for name in names:
@@ -199,7 +199,7 @@ def measured(command: Command, date: str, limit_s: float) -> dict[str, Any]:
     """Run one script, print its output, and return the JSON of its last line.
 
     Raises:
-        BenchError: If it fails, or takes longer.
+        BenchError: If the script fails, or takes longer than `limit_s`.
     """
     if limit_s <= 0:
         msg = "the time of its part was up"
@@ -207,7 +207,7 @@ def measured(command: Command, date: str, limit_s: float) -> dict[str, Any]:
     print(f"== {shown(command)}", flush=True)
     begin, last = time.monotonic(), ""
     with reading([sys.executable, str(kit.BENCH / command[0]), *command[1:]]) as process:
-        # SIGINT ends brokers and removes folders.
+        # On SIGINT, a script ends its brokers and removes its folders.
         timers = [threading.Timer(limit_s, process.send_signal, [signal.SIGINT])]
         timers.append(threading.Timer(limit_s + CLEAN_UP_S, process.kill))
         for timer in timers:
@@ -230,14 +230,14 @@ def measured(command: Command, date: str, limit_s: float) -> dict[str, Any]:
 def merged(
     before: Mapping[str, Any], name: str, runs: Sequence[dict[str, Any]], machine: dict[str, Any], date: str
 ) -> dict[str, Any]:
-    """Return results with one part replaced, and the headline of all parts."""
+    """Return the results with one part replaced, and with a new headline."""
     known = before.get("parts", {})
     parts = {each: list(runs) if each == name else known[each] for each in PARTS if each in known or each == name}
     return {"date": date, **headline(parts), "machine": machine, "parts": parts}
 
 
 def write(file: Path, result: dict[str, Any]) -> None:
-    """Write results, all or nothing."""
+    """Write results atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(".new")
     new.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Runs variants in turn, and compares them."""
+"""Runs variants in turns, and compares them."""
 
 import math
 import shutil
@@ -13,9 +13,9 @@ from bench.noise import QUIET, Noise
 MIN_ROUNDS = 5
 MAX_WARM_UPS = 3
 STABLE = 1.05
-"""A round that is more than this faster than the one before, at the median of the variants, still warms up."""
+"""A round is still a warm-up if it is faster than the previous one by more than this factor (median of variants)."""
 MORE_ROUNDS = 0.5
-"""Most rounds that replace disturbed ones, as a share of those asked for."""
+"""Maximum number of extra rounds in place of disturbed ones, as a share of the requested rounds."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Run:
     """One query over a load, without its first batch, which warms up, and without a small remainder at the end.
 
     Attributes:
-        events: Events of the other batches.
-        seconds: Time they took.
-        state_bytes: State on disk at the end, with the versions that Spark keeps.
+        events: Events of the batches that count.
+        seconds: Time of these batches.
+        state_bytes: State on disk at the end, including old versions that Spark keeps.
         batches: Number of these batches.
         cpu_seconds: CPU time of Spark's JVM and its Python workers.
         state_rows: Rows of the state at the end.
-        noise: Other load on the machine.
+        noise: Other load on the machine during the run.
     """
 
     events: int
@@ -48,13 +48,13 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """A run of each variant, in the order in which they ran."""
+    """One run of each variant, in the order of the runs."""
 
     runs: dict[str, Run]
 
     @property
     def disturbance(self) -> float:
-        """The highest disturbance of its runs; above 1 the round is disturbed."""
+        """The highest disturbance of its runs. Above 1, the round is disturbed."""
         return max(each.noise.disturbance for each in self.runs.values())
 
 
@@ -64,8 +64,8 @@ class Rounds:
 
     Attributes:
         warm_ups: Rounds that don't count.
-        measured: All others.
-        asked: How many of them are to count.
+        measured: All other rounds.
+        asked: How many of the measured rounds are to count.
     """
 
     warm_ups: Sequence[Round]
@@ -74,7 +74,7 @@ class Rounds:
 
     @property
     def counted(self) -> list[Round]:
-        """The quiet rounds, and as many of the least disturbed ones as are missing."""
+        """The rounds that count: undisturbed ones and, if these are too few, the least disturbed ones."""
         best = sorted(self.measured, key=lambda each: max(each.disturbance, 1.0))[: self.asked]
         return [each for each in self.measured if each in best]
 
@@ -104,11 +104,11 @@ def interleaved(
     folder: Path,
     settle: Callable[[], None] = lambda: None,
 ) -> Rounds:
-    """Run all variants in turn, several times, so that a noisy machine affects all alike.
+    """Run all variants in turns, several times, so that other load on the machine affects all of them alike.
 
-    The first rounds only warm up the JVM, until a round is no faster than the one before. Each round begins with
-    another variant, and every second one runs backwards, so that no variant always follows the same one. Some disturbed
-    rounds are repeated.
+    The first rounds only warm up the JVM, until a round is no faster than the previous one. Each round begins with
+    another variant, and every second round has the reverse order, so that no variant always follows the same one. Some
+    disturbed rounds are repeated.
 
     Args:
         variants: Functions by name; each runs in a folder of its own.
@@ -156,12 +156,12 @@ def _speed_up(now: Round, before: Round) -> float:
 
 
 def ratios(runs: Mapping[str, Sequence[Run]], name: str, base: str) -> dict[str, float]:
-    """Return the ratios of two variants' rates, each within a round: median, least and most."""
+    """Return the ratio of two variants' rates within each round: median, least and most."""
     return spread(one.rate / other.rate for one, other in zip(runs[name], runs[base], strict=True))
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
-    """Return median, least and most of some figures, to four digits."""
+    """Return median, least and most of figures, to four digits."""
     found = sorted(values)
     return {
         name: float(f"{value:.4g}")

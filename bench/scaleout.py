@@ -1,10 +1,10 @@
-"""What does the job gain by a second worker? A standalone Spark cluster of single-core workers.
+"""Measures what the job gains from a second worker, on a standalone Spark cluster of single-core workers.
 
     .venv/bin/python bench/scaleout.py
 
-Runs with one and two workers take turns on the same load. A worker runs one task at a time; all its processes share one
-core, and each worker has another one. Driver and broker run on the same machine: with two cores, the second worker
-shares its core with both, so compare CPU time per event rather than rates. The last line is JSON.
+Runs with one and two workers take turns on the same load. A worker runs one task at a time. Each worker has its own
+core, which all its processes share. Driver and broker run on the same machine. With two cores, they share the second
+worker's core, so compare CPU time per event rather than rates. The last line is JSON.
 """
 
 import argparse
@@ -34,10 +34,10 @@ DEPLOY = "org.apache.spark.deploy"
 START_S = 300.0
 STOP_S = 20.0
 GROUPS = {"workers": "deploy.worker.Worker", "driver": "jobs.stream"}
-"""Groups of processes whose CPU time is measured; executors belong to the worker that starts them."""
+"""Groups of processes whose CPU time is measured. Executors belong to the worker that starts them."""
 POLL_S = 0.05
 RUN_S = 1800
-"""A job that takes longer is stuck."""
+"""Time limit of a job. A job that takes longer is stuck."""
 AT_LOOPBACK = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
 EVENTS_PER_RECORD = 20
 
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def cpu(run: Run, meter: Meter) -> dict[str, float]:
-    """Return the CPU time of workers and driver in us per event, and the cores that all used, broker included."""
+    """Return the CPU time of workers and driver in us per event, and the cores in use, including the broker's."""
     us = {group: round(meter.seconds(group) / run.events * 1e6, 2) for group in GROUPS}
     return us | {"cores": round(meter.seconds() / run.seconds, 2)}
 
@@ -88,7 +88,7 @@ def used_of(runs: Sequence[Run], meters: Sequence[Meter]) -> dict[str, dict[str,
 
 
 def run(place: Place, content: Content, workers: int, batch: int) -> tuple[Run, Meter]:
-    """Run the job over the load on a new cluster; the first batch doesn't count."""
+    """Run the job over the load on a new cluster. The first batch doesn't count."""
     output = deque[str](maxlen=20)
     with cluster(place.folder, workers) as master:
         more = ("--master", master, "--max-offsets-per-trigger", str(round(batch / content.events_per_record)))
@@ -112,7 +112,7 @@ def run(place: Place, content: Content, workers: int, batch: int) -> tuple[Run, 
 
 @contextmanager
 def cluster(folder: Path, workers: int) -> Iterator[str]:
-    """Start a master and so many workers with a core each; yield the master's address."""
+    """Start a master, and workers with one core each; yield the master's address."""
     with ExitStack() as stack:
         log = folder / "master.log"
         stack.enter_context(spark_process(log, f"{DEPLOY}.master.Master", *AT_LOOPBACK))
@@ -127,12 +127,12 @@ def cluster(folder: Path, workers: int) -> Iterator[str]:
 
 @contextmanager
 def spark_process(log: Path, *arguments: str, core: int | None = None) -> Iterator[None]:
-    """Run a part of the cluster until the block ends; executors end with their worker.
+    """Run a process of the cluster until the block ends. Executors end with their worker.
 
     Args:
-        log: File for its output.
-        arguments: Its class and options.
-        core: The only core that it and its children may use, if util-linux is installed; None for all.
+        log: File for the output.
+        arguments: Class and options of the process.
+        core: The only core for the process and its children, if util-linux is installed; None for all cores.
     """
     log.touch()
     cores = sorted(os.sched_getaffinity(0))

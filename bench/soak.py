@@ -1,11 +1,11 @@
-"""Does the stream grow? Memory, open files, state, small files and batch time over two hours of steady load.
+"""Measures whether memory, open files, state, small files and batch time grow in two hours of steady load.
 
-    .venv/bin/python bench/soak.py                # two hours at 5,000 events/s and a batch a second
-    .venv/bin/python bench/soak.py --minutes 3    # a quick check that it runs
+    .venv/bin/python bench/soak.py                # two hours at 5,000 events/s and a batch per second
+    .venv/bin/python bench/soak.py --minutes 3    # a quick check that the script works
 
 A broker and `pid-quota stream` run on this machine, and maintenance compacts and vacuums the tables. Slopes are linear
-fits per day without the first third, in which memories warm up and the window of remembered PIDs fills. `in_30_days`
-extends them from the mean. The last line is JSON.
+fits per day. They leave out the first third, in which caches warm up and the window of remembered PIDs fills.
+`in_30_days` extrapolates from the mean. The last line is JSON.
 """
 
 import argparse
@@ -49,7 +49,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 ATTEMPTS = 20
 JCMD_S = 60.0
 SAMPLES_PER_HEAP = 6
-"""Samples per look into the heap, which stops the driver for a full collection."""
+"""Only one in this many samples reads the heap, because this stops the driver for a full collection."""
 GROUPS = {"driver": "jobs.stream", "jvm": "SparkSubmit", "workers": "pyspark.daemon"}
 MIB = 1024 * 1024
 
@@ -90,7 +90,7 @@ def soak(folder: Path, broker: LocalBroker, options: argparse.Namespace) -> list
 
 
 def load(broker: LocalBroker, rate: int, stop: threading.Event) -> None:
-    """Write events at a steady rate: long-lived PIDs, and a principal that makes a PID per event."""
+    """Write events at a steady rate: most with long-lived PIDs, and those of one principal with a new PID each."""
     producer = Producer({**broker.admin_config(), "linger.ms": 50, "queue.buffering.max.messages": 1_000_000})
     random, begin, written, fresh = np.random.default_rng(1), time.monotonic(), 0, 10_000_000
     while not stop.is_set():
@@ -162,7 +162,7 @@ def processes() -> dict[str, list[int]]:
     stats = process_stats()
     groups = grouped(os.getpid(), stats, GROUPS)
     found = {name: [pid for pid, group in groups.items() if group == name] for name in GROUPS}
-    # A JVM that starts a program appears twice for a moment.
+    # A JVM that is starting a program appears twice for a moment.
     found["jvm"] = [pid for pid in found["jvm"] if stats[pid][0] not in found["jvm"]]
     return found
 
@@ -182,7 +182,7 @@ def open_files(pid: int) -> int:
 
 
 def live_heap_bytes(jvm: list[int]) -> float:
-    """Return the driver's heap after a full collection, which grows only by a leak, unlike the RSS."""
+    """Return the driver's heap after a full collection. Unlike the RSS, it grows only by a leak."""
     jcmd = shutil.which("jcmd")
     if not jvm or jcmd is None:
         return 0.0
@@ -192,7 +192,7 @@ def live_heap_bytes(jvm: list[int]) -> float:
 
 
 def unread(progress: StreamProgress) -> float:
-    """Return how many records the stream has not read yet; waits until a new topic has leaders."""
+    """Return how many records the stream has not read yet. This waits until a new topic has leaders."""
     for _ in range(ATTEMPTS):
         with suppress(KafkaException):
             return behind(progress)

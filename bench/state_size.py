@@ -1,10 +1,10 @@
-"""How large is the state: against the least a Bloom filter needs, per batch, and after many batches?
+"""Measures the state's size: against the minimum of a Bloom filter, per batch, and after many batches.
 
     .venv/bin/python bench/state_size.py                  # 1,000 batches
     .venv/bin/python bench/state_size.py --batches 100
 
-Filters: a principal that makes twice its quota for two hours. Batches: the job over a topic, in small batches, with
-state buckets and with a state per principal. The last line is JSON.
+For filters, a principal makes twice its quota of PIDs for two hours. For batches, the job reads a topic in small
+batches, with state buckets and with a state per principal. The last line is JSON.
 """
 
 import argparse
@@ -31,13 +31,13 @@ from streaming import pipeline
 
 QUOTAS = (10, 100, 1_000, 100_000)
 MIN_QUOTA = 100
-"""Least quota of the headline: below it a filter has fewer PIDs than its five layers have room for."""
+"""Minimum quota in the headline. With a lower quota, five layers have more room than there are PIDs."""
 HOURS = 2
 TIMES_QUOTA = 2
 BEGIN_MS = 1_790_000_000_000 // 900_000 * 900_000
 MINUTE_MS = 60_000
 MARKS = (10, 100, 300, 1_000, 3_000)
-"""Batches after which the checkpoint's size is kept."""
+"""Numbers of batches after which the checkpoint's size is measured."""
 POLL_S = 0.2
 _VERSION = re.compile(r"(\d+)(?:_\S+)?\.changelog$")
 
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def filter_size(quota: int) -> dict[str, float]:
-    """Return the bytes stored of a principal after two hours at twice its quota, against the optimum."""
+    """Return the bytes stored for a principal after two hours at twice its quota, and the optimum."""
     config, size = QuotaConfig(), TIMES_QUOTA * HOURS * quota
     ledger, limit = Ledger("User:a", Deployment(config, salt=7)), Limit(float(quota), "user")
     times = [BEGIN_MS + number * HOURS * 3_600_000 // size for number in range(size)]
@@ -81,7 +81,7 @@ def filter_size(quota: int) -> dict[str, float]:
 
 
 def bloom_optimum_bytes(pids: int, false_positive_rate: float) -> float:
-    """Return the bytes of one Bloom filter, without time, that is just large enough for so many PIDs."""
+    """Return the size of one Bloom filter, without times, that is just large enough for this many PIDs."""
     return pids * math.log2(1 / false_positive_rate) / math.log(2) / 8
 
 
@@ -101,7 +101,7 @@ def stream_sizes(asked: argparse.Namespace) -> dict[str, Any]:
 
 
 def stream_size(spark: SparkSession, options: pipeline.StreamOptions) -> dict[str, Any]:
-    """Run one stream to its end, and measure its checkpoint at some marks."""
+    """Run one stream to its end, and measure its checkpoint at `MARKS`."""
     checkpoint, marks, grown = Path(options.checkpoint), list(MARKS), {}
     query = pipeline.start(spark, options)
     done = 0
@@ -122,7 +122,7 @@ def stream_size(spark: SparkSession, options: pipeline.StreamOptions) -> dict[st
 
 
 def written_by_version(state: Path) -> list[int]:
-    """Return the changelogs' bytes for each version of the state that is kept: the last batches."""
+    """Return the size of the changelogs of each version of the state that Spark still keeps."""
     found: dict[int, int] = defaultdict(int)
     for file in state.rglob("*.changelog"):
         if matched := _VERSION.search(file.name):

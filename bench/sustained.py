@@ -1,10 +1,10 @@
-"""What is the highest steady rate at which batches keep up, of the job and of a peer at the same trigger?
+"""Finds the highest steady rate at which batches keep up, for the job and for a peer with the same trigger.
 
     .venv/bin/python bench/sustained.py --confirm-seconds 300                       # 1 s, 200 principals, against dedup
     .venv/bin/python bench/sustained.py --trigger-seconds 5 --principals 2000
 
-A stream keeps up if it begins a batch per trigger and its unread events do not grow. The rate is doubled until the
-stream no longer keeps up, then bisected. The result, less a twentieth, is confirmed by a longer run, and lowered until
+A stream keeps up if it begins a batch per trigger and its unread events do not grow. The script doubles the rate until
+the stream no longer keeps up, then bisects. It lowers the result by a twentieth and confirms it by a longer run, until
 the stream keeps up. Streams are child processes, one at a time, on one broker. The last line is JSON.
 """
 
@@ -33,14 +33,14 @@ SAMPLE_S = 1.0
 SETTLE_SHARE = 1 / 3
 LAG_TRIGGERS = 3
 LAG_SLACK_S = 5.0
-"""Added to the triggers, for a batch that meets a collection of garbage or an upload of state."""
+"""Time to be behind in addition to the triggers, because of a garbage collection or an upload of state."""
 HOPELESS_SAMPLES = 20
-"""A trial ends early after so many samples that are too far behind: more than a single slow batch."""
+"""A trial ends early after this many samples that are too far behind, which is more than one slow batch."""
 HOPELESS_S = 60.0
-"""A trial ends early after so long without a batch per trigger."""
+"""A trial ends early after this time without a batch per trigger."""
 SETTLE_S = 10.0
 LATE = 1.05
-"""Batches may begin so many triggers apart, at the median."""
+"""Maximum median time between the begins of batches, in triggers."""
 GROWTH = 1.25
 GROWTH_SLACK_S = 0.5
 SHORTFALL = 0.97
@@ -92,7 +92,7 @@ def sustained(place: Place, name: str, asked: argparse.Namespace) -> dict[str, A
         found = highest(
             lambda rate: watched.keeps_up(rate, asked.trial_seconds), asked.first_rate, asked.highest_rate, asked.steps
         )
-        # A short trial overestimates.
+        # A short trial overestimates the rate.
         rate = found * CONFIRM_STEP
         while rate >= MIN_RATE and not watched.keeps_up(rate, asked.confirm_seconds):
             rate *= CONFIRM_STEP
@@ -139,7 +139,7 @@ class Watched:
         return finished_batches(self._place.checkpoint, self._place.topic)
 
     def _behind(self, batches: Sequence[Batch]) -> int:
-        """Return the unread events, from the unread records and their mean size."""
+        """Return the number of unread events, from the number of unread records and the mean events per record."""
         behind = self._traffic.records - (batches[-1].end_offset if batches else 0)
         return round(behind * self._traffic.written / max(self._traffic.records, 1))
 
@@ -163,21 +163,21 @@ class Trial:
         self._begins_s: dict[int, float] = {}
 
     def add(self, lag_s: float, batches: Sequence[Batch]) -> None:
-        """Add a sample: the unread events as seconds of traffic, and the batches in the checkpoint."""
+        """Add a sample: the unread events in seconds of traffic, and the batches in the checkpoint."""
         self._lags_s.append(lag_s)
         self._begins_s |= {each.number: each.begin_s for each in batches if each.begin_s >= self._settled_s}
 
     def lag_s(self) -> float:
-        """Return how far behind the stream was in the second half."""
+        """Return how far behind the stream was in the second half of the trial."""
         return round(statistics.median(self._lags_s[len(self._lags_s) // 2 :]), 2)
 
     def interval_s(self) -> float | None:
-        """Return the median time from one batch's begin to the next's; None for fewer than two batches."""
+        """Return the median time between the begins of batches; None for fewer than two batches."""
         begins = [begin for _, begin in sorted(self._begins_s.items())]
         return round(statistics.median(map(operator.sub, begins[1:], begins)), 2) if len(begins) > 1 else None
 
     def is_kept_up_with(self) -> bool:
-        """Return whether there was a batch per trigger, and the backlog stayed bounded and did not grow."""
+        """Return whether there was a batch per trigger, and the backlog was bounded and did not grow."""
         settled = self._lags_s[int(len(self._lags_s) * SETTLE_SHARE) :]
         half = len(settled) // 2
         if not half or not self._has_a_batch_per_trigger():
@@ -186,7 +186,7 @@ class Trial:
         return last <= most_lag_s(self._trigger_s) and last <= first * GROWTH + GROWTH_SLACK_S + self._trigger_s / 2
 
     def is_hopeless(self, elapsed_s: float) -> bool:
-        """Return whether a stream has been too slow for too long for the rest of a trial to matter."""
+        """Return whether the stream has been too slow for so long that the trial can't succeed."""
         last = self._lags_s[-HOPELESS_SAMPLES:]
         if len(last) == HOPELESS_SAMPLES and min(last) > most_lag_s(self._trigger_s):
             return True
@@ -198,17 +198,17 @@ class Trial:
 
 
 def most_lag_s(trigger_s: float) -> float:
-    """Return how many seconds of traffic a stream may be behind."""
+    """Return how far behind a stream may be, in seconds of traffic."""
     return LAG_TRIGGERS * trigger_s + LAG_SLACK_S
 
 
 def highest(keeps_up: Callable[[float], bool], first: float, limit: float, steps: int) -> float:
-    """Return about the highest rate at which a stream keeps up, 0 if there is none.
+    """Return about the highest rate at which a stream keeps up; 0 if there is none.
 
     Args:
-        keeps_up: Called with a rate.
-        first: First rate; halved until the stream keeps up, or doubled until it does not.
-        limit: Highest rate that is tried.
+        keeps_up: Returns whether a stream keeps up at a rate.
+        first: First rate. It is halved until the stream keeps up, or doubled until it does not.
+        limit: Highest rate to try.
         steps: Bisections between the highest rate that passed and the lowest that failed.
     """
     rate = min(first, limit)

@@ -1,12 +1,13 @@
-"""What does the class cost a broker?
+"""Measures what the class costs a broker.
 
     .venv/bin/python bench/tap_cost.py --brokers 5 --rounds 6
 
-Brokers without the class ("off") and with it ("on") run at the same time, and take turns at the same load, in both
-orders, so that other load affects all alike. A broker's figures are medians of its rounds, a form's are means of its
-brokers. Ratios are to the brokers without the class; `..._spread` is the least and the most of a form's brokers, since
-each JVM compiles differently. The broker's own CPU time per record is the steadiest figure, since clients share the
-cores. Compiler threads do not count, and each broker warms up first. The last line is JSON.
+Brokers in two forms run at the same time: without the class ("off") and with it ("on"). They take turns at the same
+load, in both orders, so that other load affects all of them alike. A broker's figures are medians of its rounds, and a
+form's figures are means of its brokers. Ratios are relative to the brokers without the class. `..._spread` is the least
+and the most of a form's brokers, because each JVM compiles differently. The broker's own CPU time per record varies
+least, because clients share the cores. Compiler threads do not count, and each broker warms up first. The last line is
+JSON.
 """
 
 import argparse
@@ -33,7 +34,7 @@ TOPIC = "orders"
 PARTITIONS = 4
 
 LOADS = {
-    # Each record is a request of its own.
+    # Each record makes its own request.
     "one-record requests": {"linger.ms": 0, "batch.num.messages": 1, "outstanding": 200},
     "batches (linger 5 ms, 100 B)": {"linger.ms": 5, "batch.num.messages": 10_000, "outstanding": 20_000},
 }
@@ -59,7 +60,7 @@ def start(folder: Path, form: str, ports: Ports) -> ServerProcess:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a JVM's threads, without its compilers'."""
+    """Return the CPU time of a JVM's threads, except its compiler threads."""
     ticks = 0
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -121,9 +122,7 @@ def summary(runs: dict[str, list[list[dict[str, float]]]]) -> dict[str, dict[str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=2.0, help="seconds of load per broker, kind of load and round")
-    parser.add_argument(
-        "--warm-up", type=float, default=16.0, help="seconds of load per broker and kind of load before"
-    )
+    parser.add_argument("--warm-up", type=float, default=16.0, help="seconds of warm-up per broker and kind of load")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--brokers", type=int, default=1, help="brokers per form")
     chosen = parser.parse_args()

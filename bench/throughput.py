@@ -1,12 +1,12 @@
-"""How fast is the whole job, against its own source and against other ways to do it?
+"""Compares the rate of the whole job with its source alone and with other solutions.
 
     .venv/bin/python bench/throughput.py                                  # 1 M events, 2,000 principals, 5 rounds
     .venv/bin/python bench/throughput.py --events 2000000 --batch 500000 --principals 20,200,2000,20000
-    .venv/bin/python bench/throughput.py --per-record 1                   # version 1: an event a record
+    .venv/bin/python bench/throughput.py --per-record 1                   # version 1: one event per record
     .venv/bin/python bench/throughput.py --events 1250000 --principals 20 --flood 1000000 --variants job,dedup
 
-Ratios are of one run, whose variants take turns. Variants are the job, the job under other options (`bench/kit.py`) and
-its peers (`bench/peers.py`). The last line is JSON.
+All variants take turns in one run, so their ratios are comparable. Variants are the job, the job with other options
+(`bench/kit.py`) and its peers (`bench/peers.py`). The last line is JSON.
 """
 
 import argparse
@@ -33,8 +33,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--principals", default="2000", help="one or several, separated by commas")
-    parser.add_argument("--flood", type=int, default=0, help="PIDs of one more principal, each of which comes once")
-    parser.add_argument("--per-record", type=int, default=20, help="events, on average; 1: version 1 of the records")
+    parser.add_argument("--flood", type=int, default=0, help="PIDs of one more principal, one event each")
+    parser.add_argument("--per-record", type=int, default=20, help="average events per record; 1 writes version 1")
     parser.add_argument("--batch", type=int, default=250_000, help="in events")
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS, help="rounds that count")
     parser.add_argument("--variants", default=",".join(VARIANTS))
@@ -81,7 +81,7 @@ def run(
     """Run one variant over a load in a new folder.
 
     Raises:
-        BenchError: If it could not read the records.
+        BenchError: If the variant could not read the records.
     """
     options = kit.stream_options(broker, load, content, folder, batch, name)
     start = pipeline.start if name in kit.JOB_VARIANTS else partial(peers.start, name, version=load.version)

@@ -9,7 +9,7 @@ class BrokerError(Exception):
 
 
 class LocalBrokerError(BrokerError):
-    """Raised when the embedded broker can't do what it is asked."""
+    """Raised when the embedded broker can't carry out a request."""
 
 
 class BrokerStartError(LocalBrokerError):
@@ -77,7 +77,7 @@ class EnforcerLockError(BrokerError):
 
 
 class EnforceError(BrokerError):
-    """Raised when `pid-quota enforce` can't do what it is asked."""
+    """Raised when `pid-quota enforce` can't carry out a command."""
 
 
 class WebhookError(BrokerError):

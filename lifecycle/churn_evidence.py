@@ -154,7 +154,7 @@ class ChurnEvidence:
 
     @property
     def is_in_waves(self) -> bool:
-        """Whether ids came in a few groups, as those of a roll-out in several regions do."""
+        """Whether ids came in a few groups, as in a roll-out over several regions."""
         return self.is_in_steps and self.steps < MIN_STEPS_OF_LEAK
 
     @property

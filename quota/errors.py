@@ -10,7 +10,7 @@ class InvalidConfigError(QuotaError):
 
 
 class InvalidQuotaError(QuotaError):
-    """Raised when a `producer_ids_rate` is not a positive, finite number below the limit."""
+    """Raised when a quota has no rate, or a number that is not positive, finite and below the limit."""
 
 
 class InvalidPrincipalError(QuotaError):

@@ -1,4 +1,4 @@
-"""KafkaPrincipals: their form, the quota entity they map to, and those that are never enforced."""
+"""KafkaPrincipals: their form, the quota entity that they map to, and principals that are never throttled."""
 
 from quota.errors import InvalidPrincipalError
 

@@ -41,7 +41,7 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
         position: as in the tap's position file; None if the tap has read nothing yet.
         behind_bytes: bytes of the file that the tap has not read yet; None for other sources.
         lag_records: records of the topic that the tap has not read yet; None for other sources.
-        newest_line_ms: time of the broker's newest line, of which one comes every 10 s; None before the first.
+        newest_line_ms: time of the broker's newest line; None before the first. The class writes a line every 10 s.
         stopped: whether the tap shut down cleanly.
         cluster_brokers: ids of all brokers of the cluster, with or without a tap.
         problem: why a running tap does not see the broker's producers; None if it sees them.

@@ -23,7 +23,7 @@ class EnforcedTime:
 class Escalation:
     """Compares the refused producer ids of decisions that were made while leases were in force.
 
-    A refused producer that goes on sending adds no refused producer id. If two such decisions come in a row, and the
+    A refused producer that keeps sending adds no refused producer id. If two such decisions come in a row, and the
     second has more refused ids than the first, new ids get through, and the next lever is added.
     """
 

@@ -154,7 +154,7 @@ def _narrowed(records: Iterable[LeaseRecord]) -> dict[str, set[str]]:
 
 
 def _ended(records: Iterable[LeaseRecord]) -> frozenset[tuple[str, Target]]:
-    """Return leases that must not be taken again. A lease that ended early because the enforcer stopped is not one."""
+    """Return leases that must not be taken again, which excludes leases that ended because the enforcer stopped."""
     return frozenset(
         (record.lease.decision_id, record.lease.target)
         for record in records

@@ -1,4 +1,4 @@
-"""A lock that makes only one enforcer active: the consumer that a group assigns its only partition to.
+"""A lock that lets only one enforcer be active: a consumer group assigns its only partition to the lock's holder.
 
 If the holder is killed, a standby takes over after the session timeout. Two active enforcers would restore wrong
 values: the second would take a quota that the first has set for the original one.
@@ -91,7 +91,7 @@ class EnforcerLock:
         return False
 
     def _check_topic(self) -> None:
-        # When the group notices that the topic is gone, no enforcer holds the lock any more, and no lease ends.
+        # When the group notices that the topic was deleted, no enforcer holds the lock any more, and no lease ends.
         if time.monotonic() < self._next_check_s:
             return
         self._next_check_s = time.monotonic() + _CHECK_INTERVAL_S

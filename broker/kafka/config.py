@@ -104,7 +104,7 @@ class KafkaConfig:
         return {f"kafka.{name}": value for name, value in java.items()}
 
     def kafka_python(self) -> dict[str, object]:
-        """Return the settings for kafka-python, except those that only tune a client.
+        """Return the settings for kafka-python, without settings that only tune a client.
 
         It raises KafkaConfigError for a security setting that kafka-python lacks.
         """

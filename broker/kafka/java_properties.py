@@ -66,7 +66,7 @@ def read_properties(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def librdkafka_settings(lines: Iterable[str], origin: str) -> dict[str, str]:
-    """Translate a Java client's settings to librdkafka's, except those that only tune a client.
+    """Translate a Java client's settings to librdkafka's, without settings that only tune a client.
 
     It raises KafkaConfigError for a security setting without a counterpart. The message shows no secret.
     """

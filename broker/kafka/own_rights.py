@@ -59,7 +59,7 @@ class OwnRights:
         return self._cluster
 
     def missing(self, rights: Iterable[KafkaRight]) -> list[KafkaRight]:
-        """Return those of the rights that this user lacks."""
+        """Return the rights that this user lacks."""
         return [right for right in rights if not self._has(right)]
 
     def _has(self, right: KafkaRight) -> bool:

@@ -36,7 +36,7 @@ class Admin(AdminClient):
         """Return the cluster's brokers and topics.
 
         Raises:
-            LoginRefusedError: If the brokers refuse the user name or the password. It comes within seconds.
+            LoginRefusedError: If the brokers refuse the user name or the password. This error comes within seconds.
             BrokerUnreachableError: If no broker answers in time.
         """
         for each_s in (min(_LOGIN_S, timeout_s), timeout_s):

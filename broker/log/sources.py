@@ -38,7 +38,7 @@ class LineBatch:
 
 
 class Source(Protocol):
-    """A source of lines. Not thread-safe."""
+    """A source of lines. It is not thread-safe."""
 
     kind: str
     """`file` or `topic`, for the heartbeat."""

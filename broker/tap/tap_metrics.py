@@ -24,7 +24,7 @@ MAX_BYTES, MAX_RECORDS = 10_000_000, 10_000
 
 
 class TapMetrics(Collector):
-    """Exposes the newest heartbeats. Thread-safe."""
+    """Exposes the newest heartbeats. It is thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -77,7 +77,7 @@ class TapMetrics(Collector):
         lines = {each.broker_id: each.newest_line_ms / 1000 for each in heartbeats if each.newest_line_ms is not None}
         text = "Unix time of the newest line of the class in a broker, which writes one every 10 s."
         yield _gauge("tap_newest_line_timestamp_seconds", text, lines)
-        text = "1 if the class in a broker is not loaded or can't see the batches, 0 if it tells of them."
+        text = "1 if the class in a broker is not loaded or can't see the batches, 0 if it reports them."
         yield _gauge("tap_class_problem", text, {each.broker_id: int(bool(each.problem)) for each in heartbeats})
         heard = {each.broker_id: each.timestamp_ms / 1000 for each in heartbeats}
         yield _gauge("tap_heartbeat_timestamp_seconds", "Unix time of the tap's last heartbeat for a broker.", heard)

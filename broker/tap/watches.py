@@ -16,7 +16,7 @@ _BAD_SAMPLE_BYTES = 200
 
 
 class Watches:
-    """All brokers that a tap reads."""
+    """The watches over all brokers that a tap reads."""
 
     def __init__(self, *, learn_ms: int, own_topic: str, warn: Callable[[str], None] = lambda _: None) -> None:
         self.by_name: dict[str, BrokerWatch] = {}

@@ -70,7 +70,7 @@ def _target(user: str | None, client_id: str | None = None) -> Target:
 
 
 def _heaviest(client_ids: Mapping[str, int]) -> tuple[list[str], int, int]:
-    """Return the fewest client ids with nearly all refused producer ids, the number of these, and the total number."""
+    """Return the fewest client ids with nearly all refused producer ids, how many they have, and how many there are."""
     total, covered = sum(client_ids.values()), 0
     chosen: list[str] = []
     for client_id, refused in sorted(client_ids.items(), key=lambda item: (-item[1], item[0])):
