@@ -1,9 +1,10 @@
 """Checks of brokers, rights, topics and client quotas."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from broker.doctor.findings import Finding, ok, warning, wrong
+from broker.doctor.findings import Finding, guarded, ok, warning, wrong
 from broker.kafka.acls import AUTHORIZER
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.own_rights import OwnRights
@@ -11,7 +12,7 @@ from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.kafka.reporters import SETTING
 from broker.kafka.roles import HOLDS, RIGHTS, Role
-from broker.kafka.topic_setup import TopicSetup, plan_topics
+from broker.kafka.topic_setup import TopicPlan, TopicSetup, plan_topics
 from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
 
@@ -79,22 +80,28 @@ def check_rights(own: OwnRights, role: Role, who: str, *, with_holds: bool) -> I
 
 
 def check_topics(setup: TopicSetup) -> Iterator[Finding]:
-    """Check that our topics exist and have the planned settings."""
-    found = setup.describe(plan_topics())
-    missing = [each.name for each in found if each.action == "missing"]
+    """Check that our topics exist, with their settings."""
+    plans, missing = plan_topics(), list[str]()
+    # One topic at a time: settings that are hidden from this user must not hide those of other topics.
+    found = [each for plan in plans for each in guarded(f"topic {plan.name}", partial(_of_topic, setup, plan, missing))]
     if missing:
         yield wrong("topics", f"missing, or hidden from this user: {', '.join(missing)}", "pid-quota topics create")
-    wrong_ones = 0
-    for each in found:
-        retention = next((each.found for each in each.differences if each.setting == _RETENTION), None)
-        for difference in each.differences:
-            # Only settings that make results wrong count. An operator may want another retention.
-            if difference.setting != _RETENTION:
-                wrong_ones += 1
-                text = f"{difference.setting} is {difference.found}, not {difference.wanted}"
-                yield wrong(f"topic {each.name}", text, _topic_remedy(difference.setting, retention))
-    if not missing and not wrong_ones:
-        yield ok("topics", f"{len(found)} topics with their settings")
+    yield from found
+    if not missing and not found:
+        yield ok("topics", f"{len(plans)} topics with their settings")
+
+
+def _of_topic(setup: TopicSetup, plan: TopicPlan, missing: list[str]) -> Iterator[Finding]:
+    """Yield the settings of a topic that make results wrong; add the topic's name to `missing` if there is none."""
+    (found,) = setup.describe([plan])
+    if found.action == "missing":
+        missing.append(plan.name)
+    retention = next((each.found for each in found.differences if each.setting == _RETENTION), None)
+    for difference in found.differences:
+        # Somebody may want another retention.
+        if difference.setting != _RETENTION:
+            text = f"{difference.setting} is {difference.found}, not {difference.wanted}"
+            yield wrong(f"topic {plan.name}", text, _topic_remedy(difference.setting, retention))
 
 
 def _topic_remedy(setting: str, retention_ms: str | None) -> str:

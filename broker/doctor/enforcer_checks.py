@@ -45,7 +45,7 @@ def check_enforcer(hosts: Sequence[str], leases: Sequence[Lease], now_ms: int) -
     if hosts:
         yield ok("enforcer", f"running on {', '.join(hosts)}")
     elif leases:
-        text = f"none runs to end the {len(leases)} leases in force"
+        text = f"none runs to end the leases in force: {len(leases)}"
         yield wrong("enforcer", text, f"{_START}, or {_RELEASE}")
     else:
         yield warning("enforcer", "none runs, and no lease is open: nobody is throttled", _START)

@@ -279,7 +279,7 @@ def test_uninstall_ends_open_leases_once_and_leaves_what_others_set(
 
         findings_before = findings(command("admin", "doctor", "--json")[1])
         assert findings_before["enforcer"][0][0] == "wrong"
-        assert "none runs to end the 2 leases in force" in findings_before["enforcer"][0][1]
+        assert "none runs to end the leases in force: 2" in findings_before["enforcer"][0][1]
 
         code, out, _ = command("admin", "uninstall", "--apply")
         assert code == 0

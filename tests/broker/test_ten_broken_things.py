@@ -1,0 +1,132 @@
+"""A cluster with eleven things broken at once: the doctor finds each, and names what mends it."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+
+from broker.enforcement.model import Lease, LeaseRecord, Target
+from broker.enforcement.store.lease_topic import LeaseTopic
+from broker.kafka.config import KafkaConfig
+from broker.kafka.grants import Grant, Grants
+from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
+from broker.kafka.quotas import ClientQuotas
+from broker.kafka.roles import RIGHTS, Role
+from broker.kafka.topics import admin_client
+from broker.local.local_broker import LocalBroker
+from jobs.cli import run
+from tables.store.path_tables import create_missing
+from tests.kits.broker_kit import LIMIT_S, wait_until
+from wire.heartbeat import TapHeartbeat, TopicPosition
+from wire.topics import PRODUCER_INITS, TAP_STATUS
+
+USERS = {"admin": "admin-secret", "operator": "operator-secret"}
+NO_CLASS = "org.apache.kafka.common.metrics.JmxReporter"
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def broken(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
+    """A broker without the class and without holds, with our topics and an operator."""
+    with LocalBroker(
+        tmp_path / "broken", USERS, jars=jars, metric_reporters=NO_CLASS, allow_everyone_if_no_acl_found="false"
+    ) as broker:
+        arguments = ["--bootstrap-server", broker.admin_servers, "--operator-principal", "User:operator"]
+        assert run(["topics", "create", "--deny-by-default", *arguments]) == 0
+        yield broker
+
+
+def take_a_right(broker: LocalBroker) -> None:
+    grants = Grants(broker.admin_config(), denies_by_default=True, with_holds=False)
+    taken = next(right for right in RIGHTS[Role.OPERATOR] if right.words == "DESCRIBE_CONFIGS on topic broker-logs")
+    grants.remove([Grant("User:operator", taken, "exists")])
+
+
+def break_topics(broker: LocalBroker) -> None:
+    admin = admin_client(broker.admin_config())
+    admin.delete_topics([PRODUCER_INITS])[PRODUCER_INITS].result()
+    entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource("topic", TAP_STATUS, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result()
+
+
+def report_as_a_blind_tap_on_a_host_whose_clock_is_ahead(broker: LocalBroker) -> None:
+    beat = TapHeartbeat(
+        timestamp_ms=round(time.time() * 1000) + MINUTE_MS,
+        broker_id=1,
+        host="kafka-1",
+        tap_id="t",
+        source="topic",
+        counters={},
+        position=TopicPosition("broker-logs", {}),
+        behind_bytes=None,
+        lag_records=0,
+        newest_line_ms=None,
+        stopped=False,
+        problem="no line of the class has come",
+    )
+    producer = Producer(broker.admin_config())
+    producer.produce(TAP_STATUS, msgspec.json.encode(beat), beat.key())
+    assert producer.flush(LIMIT_S) == 0
+
+
+def leave_a_lease(broker: LocalBroker) -> None:
+    now_ms = round(time.time() * 1000)
+    target = Target(REQUEST_PERCENTAGE, QuotaEntity("mallory"))
+    lease = Lease("a", "User:mallory", target, now_ms - MINUTE_MS, "d", value=0.01).to("in_force")
+    with LeaseTopic(broker.admin_config()) as topic:
+        topic.append([LeaseRecord(now_ms - 2 * MINUTE_MS, lease, "over quota")])
+
+
+def set_a_quota_of_ones_own(broker: LocalBroker) -> None:
+    entity = QuotaEntity("mallory", "batch")
+    with ClientQuotas(KafkaConfig(broker.admin_config()).kafka_python()) as quotas:
+        quotas.alter([QuotaChange(entity, REQUEST_PERCENTAGE, 5.0)])
+        wait_until(lambda: quotas.describe(entity) != {}, "somebody's quota")
+
+
+def test_each_of_eleven_broken_things_is_found_with_its_remedy(
+    broken: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    take_a_right(broken)
+    report_as_a_blind_tap_on_a_host_whose_clock_is_ahead(broken)
+    break_topics(broken)
+    leave_a_lease(broken)
+    set_a_quota_of_ones_own(broken)
+    # The stream has never written.
+    create_missing(str(tmp_path / "tables"))
+    file = tmp_path / "operator.properties"
+    settings = broken.client_config("operator")
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items() if "bootstrap" not in name))
+    servers = ["--bootstrap-server", broken.bootstrap_servers, "--kafka-config", str(file)]
+
+    def found() -> dict[str, tuple[str, str]]:
+        capsys.readouterr()
+        assert run(["doctor", *servers, "--tables", str(tmp_path / "tables"), "--json"]) == 1
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        # The first finding on a subject is the worst one.
+        return {line["subject"]: (line["verdict"], line["remedy"]) for line in reversed(lines)}
+
+    wait_until(lambda: "topic tap-status" in found(), "the broker knows the settings of its topics")
+    assert {subject: finding for subject, finding in found().items() if finding[0] != "ok"} == {
+        "class": ("wrong", "pid-quota tap load-class --broker-ids 1 (docs/broker.md)"),
+        "holds": (
+            "warning",
+            "authorizer.class.name=pidquota.HoldAuthorizer in server.properties of broker 1 (docs/authorizer.md)",
+        ),
+        "rights, operator": ("wrong", "pid-quota topics create --operator-principal User:operator"),
+        "topics": ("wrong", "pid-quota topics create"),
+        "topic tap-status": ("wrong", "pid-quota topics create --alter"),
+        "topic broker-logs": ("wrong", "DESCRIBE_CONFIGS on it is needed"),
+        "tap, broker 1": ("wrong", "start `pid-quota tap` on its host (docs/tap.md)"),
+        "clock of kafka-1": ("wrong", "synchronise the clock of kafka-1 (chronyc makestep)"),
+        "client quotas": ("warning", "docs/enforcement.md: another lever, or no such quota"),
+        "leases": ("wrong", "pid-quota enforce --apply --tables …, or pid-quota enforce --release-all --tables …"),
+        "enforcer": ("wrong", "pid-quota enforce --apply --tables …, or pid-quota enforce --release-all --tables …"),
+        "stream": ("wrong", "pid-quota stream (docs/reference.md)"),
+    }
