@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin._resource import ResourceType
 
 from broker.doctor.enforcer_checks import enforcers
 from broker.enforcement.lock import EnforcerLock
@@ -85,6 +86,13 @@ def findings(output: str) -> dict[str, list[tuple[str, str, str]]]:
     for line in map(json.loads, output.splitlines()):
         found.setdefault(line["subject"], []).append((line["verdict"], line["found"], line["remedy"]))
     return found
+
+
+def test_the_first_question_about_groups_of_a_new_cluster_is_no_failure(jars: Path, tmp_path: Path) -> None:
+    of_groups = [right for right in RIGHTS[Role.STREAM] if right.kind is ResourceType.GROUP]
+    with LocalBroker(tmp_path, USERS, jars=jars) as new:
+        # It answers NOT_COORDINATOR while the topic of the groups is made.
+        assert OwnRights(new.client_config("stream")).missing(of_groups) == []
 
 
 @pytest.mark.parametrize(
