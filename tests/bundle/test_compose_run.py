@@ -106,6 +106,10 @@ def test_the_doctor_finds_nothing_wrong(compose: Compose) -> None:
     compose.done("doctor")
 
 
+def test_a_stopped_enforcer_has_ended_the_hold(compose: Compose) -> None:
+    assert "restored" in compose.stop("enforcer")
+
+
 def test_kafka_and_prometheus_keep_their_data_in_new_containers(compose: Compose) -> None:
     earlier = f"http://localhost:9090/api/v1/query?query=up&time={time.time()}"
     for name in ("kafka", "prometheus"):
@@ -113,7 +117,3 @@ def test_kafka_and_prometheus_keep_their_data_in_new_containers(compose: Compose
     tool = ("/opt/kafka/bin/kafka-topics.sh", "--bootstrap-server", "localhost:9094", "--list")
     assert {"orders", "produce-events"} <= set(compose.exec("kafka", *tool).split())
     assert asked(compose, earlier)["data"]["result"]
-
-
-def test_a_stopped_enforcer_has_ended_the_hold(compose: Compose) -> None:
-    assert "restored" in compose.stop("enforcer")
