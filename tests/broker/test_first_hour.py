@@ -4,20 +4,15 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin._resource import ResourceType
 
 from broker.doctor.enforcer_checks import enforcers
 from broker.enforcement.lock import EnforcerLock
 from broker.enforcement.model import Lease, LeaseRecord, Target
 from broker.enforcement.store.lease_topic import LeaseTopic
-from broker.kafka import own_rights
 from broker.kafka.acls import Acls
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
@@ -92,17 +87,6 @@ def findings(output: str) -> dict[str, list[tuple[str, str, str]]]:
     for line in map(json.loads, output.splitlines()):
         found.setdefault(line["subject"], []).append((line["verdict"], line["found"], line["remedy"]))
     return found
-
-
-def test_a_group_whose_coordinator_is_only_beginning_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What a new cluster answers while the topic of the groups is made.
-    answer: Future[None] = Future()
-    answer.set_exception(KafkaException(KafkaError(KafkaError.NOT_COORDINATOR)))
-    young = SimpleNamespace(describe_consumer_groups=lambda names, **_: dict.fromkeys(names, answer))
-    monkeypatch.setattr(own_rights, "admin_client", lambda _: young)
-
-    of_groups = [right for right in RIGHTS[Role.STREAM] if right.kind is ResourceType.GROUP]
-    assert OwnRights({"bootstrap.servers": "kafka:9092"}).missing(of_groups) == []
 
 
 @pytest.mark.parametrize(
