@@ -65,18 +65,19 @@ def check_authorizer(found: BrokerSettings) -> Iterator[Finding]:
         yield warning("holds", "no broker has holds: a lease slows known producers, too", remedy)
 
 
-def check_rights(own: OwnRights, role: Role, who: str, *, with_holds: bool) -> Iterator[Finding]:
+def check_rights(own: OwnRights, role: Role, who: str | None, *, with_holds: bool) -> Iterator[Finding]:
     """Check each right that this user needs for a role."""
     subject = f"rights, {role.value}"
     needed = [right for right in RIGHTS[role] if with_holds or right is not HOLDS]
     missing = own.missing(needed)
-    remedy = f"pid-quota topics create --{role.value}-principal {who}"
+    remedy = f"pid-quota topics create --{role.value}-principal {who or 'PRINCIPAL'}"
     for right in missing:
-        # Without this option, `topics create` skips shared rights if brokers hide whether they deny by default.
-        more = " --deny-by-default (docs/doctor.md)" if right.is_shared else ""
-        yield wrong(subject, f"{who} lacks {right.words}: {right.without}", remedy + more)
+        # `topics create` may skip a shared right. Granting it where brokers allow by default locks other users out, and
+        # brokers hide which they do.
+        more = ". If it is skipped, read docs/doctor.md, Skipped rights" if right.is_shared else ""
+        yield wrong(subject, f"{who or 'this user'} lacks {right.words}: {right.without}", remedy + more)
     if not missing:
-        yield ok(subject, f"{who} has all {len(needed)}")
+        yield ok(subject, f"{who or 'this user'} has all {len(needed)}")
 
 
 def check_topics(setup: TopicSetup) -> Iterator[Finding]:

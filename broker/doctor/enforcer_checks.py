@@ -32,14 +32,19 @@ def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S)
         raise unreachable(settings["bootstrap.servers"], reason_of(error)) from error
 
 
-def check_enforcer(hosts: Sequence[str], leases: Sequence[Lease], now_ms: int) -> Iterator[Finding]:
-    """Check that an enforcer runs, and that it ends leases."""
+def check_enforcer(
+    hosts: Sequence[str], leases: Sequence[Lease], now_ms: int, *, has_topic: bool = True
+) -> Iterator[Finding]:
+    """Check that an enforcer runs, and that it ends leases; without `has_topic`, the leases' topic is missing."""
     late = [lease for lease in leases if now_ms - lease.until_ms > LATE_MS]
     if late:
         named = ", ".join(f"{lease.principal} ({lease.target})" for lease in late[:5])
         yield wrong(
             "leases", f"{len(late)} should have ended: {named}", _RELEASE if hosts else f"{_START}, or {_RELEASE}"
         )
+    elif not has_topic:
+        text = f"unknown: topic {ENFORCER_TOPIC} is missing. If it was deleted, the tables have its leases"
+        yield wrong("leases", text, _RELEASE)
     else:
         yield ok("leases", f"{len(leases)} in force, none overdue")
     if hosts:
@@ -48,4 +53,4 @@ def check_enforcer(hosts: Sequence[str], leases: Sequence[Lease], now_ms: int) -
         text = f"none runs to end the leases in force: {len(leases)}"
         yield wrong("enforcer", text, f"{_START}, or {_RELEASE}")
     else:
-        yield warning("enforcer", "none runs, and no lease is open: nobody is throttled", _START)
+        yield warning("enforcer", "none runs, and no open lease is known", _START)

@@ -22,6 +22,7 @@ from broker.doctor.findings import Finding, Verdict, guarded, ok, warning, wrong
 from broker.doctor.tap_checks import check_clocks, check_taps
 from broker.enforcement.model import Lease, Target, open_leases
 from broker.enforcement.store.lease_topic import kept_leases
+from broker.enforcement.store.tables import ActionTable
 from broker.errors import BrokerError, TopicMissingError
 from broker.kafka.acls import AUTHORIZER
 from broker.kafka.client import KafkaAdmin
@@ -41,6 +42,8 @@ from jobs.output.text_tables import TextTable
 from tables.errors import TablesError
 from tables.query.freshness import read_freshness
 from tables.query.sql_query import query
+from tables.schema.specs import TABLES
+from tables.store.open import open_store
 from wire.holds import HOLD_AUTHORIZER
 
 _MARKS = {Verdict.OK: "✓", Verdict.WARNING: "!", Verdict.WRONG: "✗"}
@@ -106,15 +109,29 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
     yield from guarded("topics", lambda: check_topics(TopicSetup(settings)))
     yield from guarded("taps", lambda: _of_taps(settings, brokers))
     quotas = stack.enter_context(ClientQuotas(kafka.kafka_python()))
-    leases: dict[Target, Lease] = {}
-    with suppress(TopicMissingError):
-        # `check_topics` reports a missing topic. Without it, there is no lease.
-        leases = open_leases(kept_leases(settings))
+    leases, has_topic = _open_leases(settings, tables)
     leased = {target.entity for target in leases}
     yield from guarded("client quotas", lambda: check_client_quotas(quotas, leased))
-    yield from guarded("enforcer", lambda: check_enforcer(enforcers(settings), [*leases.values()], _now_ms()))
+    yield from guarded("enforcer", lambda: _of_enforcer(settings, leases, has_topic=has_topic))
     if tables is not None:
         yield from _of_tables(tables)
+
+
+def _open_leases(settings: dict[str, str], tables: str | None) -> tuple[dict[Target, Lease], bool]:
+    """Return the open leases, and whether their topic exists. A deleted topic loses them; the tables keep them."""
+    leases: dict[Target, Lease] = {}
+    if tables is not None:
+        # `_of_tables` reports tables that can't be read.
+        with suppress(TablesError), open_store(tables) as store:
+            leases = open_leases(ActionTable(store).read())
+    try:
+        return leases | open_leases(kept_leases(settings)), True
+    except TopicMissingError:
+        return leases, False
+
+
+def _of_enforcer(settings: dict[str, str], leases: Mapping[Target, Lease], *, has_topic: bool) -> Iterator[Finding]:
+    yield from check_enforcer(enforcers(settings), [*leases.values()], _now_ms(), has_topic=has_topic)
 
 
 def _with_holds(kafka: KafkaConfig) -> bool:
@@ -127,7 +144,7 @@ def _with_holds(kafka: KafkaConfig) -> bool:
 def _of_rights(settings: Mapping[str, str], roles: Sequence[Role], *, with_holds: bool) -> Iterator[Finding]:
     own, user = OwnRights(settings), settings.get("sasl.username")
     for role in roles:
-        yield from check_rights(own, role, f"User:{user}" if user else "PRINCIPAL", with_holds=with_holds)
+        yield from check_rights(own, role, f"User:{user}" if user else None, with_holds=with_holds)
 
 
 def _of_taps(settings: dict[str, str], brokers: Sequence[int]) -> Iterator[Finding]:
@@ -143,6 +160,9 @@ def _of_taps(settings: dict[str, str], brokers: Sequence[int]) -> Iterator[Findi
 def _of_tables(tables: str) -> Iterator[Finding]:
     now = datetime.now(timezone.utc)
     try:
+        with open_store(tables) as store:
+            for name in TABLES:
+                store.require_known_version(name)
         fresh = read_freshness(tables, now)
         (health,) = query(tables, _HEALTH, now).records()
     except TablesError as error:

@@ -100,14 +100,13 @@ class Narrator:
         if batch.quotas is not None:
             self.use(batch.quotas)
         decisions = batch.rows.get("throttle_decisions", [])
+        throttles = [each for each in decisions if each["action"] == "THROTTLE"]
         with self._lock:
             self._since.decisions += len(decisions)
-            is_first, self._has_decided = (
-                bool(decisions) and not self._has_decided,
-                self._has_decided or bool(decisions),
-            )
+            is_first = bool(throttles) and not self._has_decided
+            self._has_decided |= is_first
         if is_first:
-            self._tell(f"first decision: {_decision(decisions[0])}. See them all: pid-quota decisions --follow")
+            self._tell(f"first decision: {_throttle(throttles[0])}. See them all: pid-quota decisions --follow")
 
     def use(self, quotas: Quotas) -> None:
         """Print the quotas in force if they have changed."""
@@ -121,6 +120,9 @@ class Narrator:
             return
         with self._lock:
             since = self._since
+            if since.behind is None and not since.records:
+                # The time of Spark's start belongs to no rate.
+                since.at_s = max(since.at_s, self._clock_s() - progress.batch_seconds)
             since.records += progress.records
             since.longest_batch_s = max(since.longest_batch_s, progress.batch_seconds)
             if since.behind is None:
@@ -198,9 +200,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < _ONE_DAY_S else "more than a day"
 
 
-def _decision(row: Mapping[str, Any]) -> str:
-    if row["action"] != "THROTTLE":
-        return f"{row['principal']} is released"
+def _throttle(row: Mapping[str, Any]) -> str:
     until = time_of(_utc(row["throttled_until"] / 1000))
     return f"{row['principal']} is over its quota of {human(row['quota'])}, throttled until {until}"
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from tables.errors import TableError
+from tables.errors import TableError, first_line
 from tables.schema.ddl import MARKER, deltalake_literal, with_literals
 from tables.store.facts import column_facts, data_files, paths_since
 from tables.store.kept_files import SMALL_BYTES, KeptTables
@@ -77,7 +77,7 @@ def add_table(
         else:
             connection.register(name, table.to_pyarrow_dataset())
     except (DeltaError, OSError, duckdb.Error) as error:
-        msg = f"can't read table {name} in {tables}: {error}. Check the folder given by --tables"
+        msg = f"can't read table {name} in {tables}: {first_line(error)}. Check the folder given by --tables"
         raise TableError(msg) from error
 
 

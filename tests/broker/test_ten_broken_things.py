@@ -1,6 +1,7 @@
 """A cluster with eleven things broken at once: the doctor finds each, and names what mends it."""
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,18 +13,21 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 
 from broker.enforcement.model import Lease, LeaseRecord, Target
 from broker.enforcement.store.lease_topic import LeaseTopic
+from broker.enforcement.store.tables import ActionTable
 from broker.kafka.config import KafkaConfig
 from broker.kafka.grants import Grant, Grants
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.kafka.roles import RIGHTS, Role
+from broker.kafka.topic_setup import TopicSetup
 from broker.kafka.topics import admin_client
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
+from tables.store.open import open_store
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import LIMIT_S, wait_until
 from wire.heartbeat import TapHeartbeat, TopicPosition
-from wire.topics import PRODUCER_INITS, TAP_STATUS
+from wire.topics import ENFORCER_TOPIC, PRODUCER_INITS, TAP_STATUS
 
 USERS = {"admin": "admin-secret", "operator": "operator-secret"}
 NO_CLASS = "org.apache.kafka.common.metrics.JmxReporter"
@@ -75,12 +79,11 @@ def report_as_a_blind_tap_on_a_host_whose_clock_is_ahead(broker: LocalBroker) ->
     assert producer.flush(LIMIT_S) == 0
 
 
-def leave_a_lease(broker: LocalBroker) -> None:
+def lease_that_should_have_ended(user: str) -> LeaseRecord:
     now_ms = round(time.time() * 1000)
-    target = Target(REQUEST_PERCENTAGE, QuotaEntity("mallory"))
-    lease = Lease("a", "User:mallory", target, now_ms - MINUTE_MS, "d", value=0.01).to("in_force")
-    with LeaseTopic(broker.admin_config()) as topic:
-        topic.append([LeaseRecord(now_ms - 2 * MINUTE_MS, lease, "over quota")])
+    target = Target(REQUEST_PERCENTAGE, QuotaEntity(user))
+    lease = Lease(user, f"User:{user}", target, now_ms - MINUTE_MS, "d", value=0.01).to("in_force")
+    return LeaseRecord(now_ms - 2 * MINUTE_MS, lease, "over quota")
 
 
 def set_a_quota_of_ones_own(broker: LocalBroker) -> None:
@@ -96,7 +99,8 @@ def test_each_of_eleven_broken_things_is_found_with_its_remedy(
     take_a_right(broken)
     report_as_a_blind_tap_on_a_host_whose_clock_is_ahead(broken)
     break_topics(broken)
-    leave_a_lease(broken)
+    with LeaseTopic(broken.admin_config()) as topic:
+        topic.append([lease_that_should_have_ended("mallory")])
     set_a_quota_of_ones_own(broken)
     # The stream has never written.
     create_missing(str(tmp_path / "tables"))
@@ -130,3 +134,14 @@ def test_each_of_eleven_broken_things_is_found_with_its_remedy(
         "enforcer": ("wrong", "pid-quota enforce --apply --tables …, or pid-quota enforce --release-all --tables …"),
         "stream": ("wrong", "pid-quota stream (docs/reference.md)"),
     }
+
+    # Given that somebody deletes the topic of the leases, too, and that the tables have one.
+    TopicSetup(broken.admin_config()).delete(ENFORCER_TOPIC)
+    assert found()["leases"] == ("wrong", "pid-quota enforce --release-all --tables …")
+    with open_store(str(tmp_path / "tables")) as store:
+        ActionTable(store).append([lease_that_should_have_ended("trudy")])
+    assert found()["enforcer"][0] == "wrong"
+
+    # Given a table that the stream needs and that is gone.
+    shutil.rmtree(tmp_path / "tables" / "producer_id_quotas")
+    assert found()["stream"][0] == "wrong"

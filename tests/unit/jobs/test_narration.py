@@ -87,6 +87,16 @@ def test_a_stream_that_catches_up_says_how_long_it_takes(told: Told) -> None:
     ]
 
 
+def test_the_time_of_a_start_belongs_to_no_rate(told: Told) -> None:
+    told.now_s += 30
+    told.batch(50_000, behind=350_000, seconds=5)
+    told.now_s += 5
+    told.batch(50_000, behind=300_000, seconds=5)
+
+    # 100,000 records in the 10 s since the first batch began.
+    assert told.lines[0].startswith("10,000 records/s, catching up: 300,000 records behind, about 30 s left")
+
+
 def test_a_stream_that_is_too_slow_says_so(told: Told) -> None:
     told.batch(1000, behind=5000)
     told.now_s += 10
@@ -96,8 +106,9 @@ def test_a_stream_that_is_too_slow_says_so(told: Told) -> None:
 
 
 def test_only_the_first_decision_has_a_line_and_later_ones_are_counted(told: Told) -> None:
-    told.decide("THROTTLE")
-    told.decide("THROTTLE", "RELEASE")
+    told.decide("RELEASE")
+    told.decide("RELEASE", "THROTTLE")
+    told.batch(10)
     told.now_s += 60
     told.batch(10)
 

@@ -99,6 +99,7 @@ def test_leases_that_nobody_ends_are_wrong() -> None:
     assert [verdict for verdict, _ in told(check_enforcer([], [], NOW_MS))] == ["ok", "warning"]
     assert [verdict for verdict, _ in told(check_enforcer(["h"], [LEASE], NOW_MS))] == ["ok", "ok"]
     assert [verdict for verdict, _ in told(check_enforcer([], [LEASE], NOW_MS))] == ["ok", "wrong"]
+    assert told(check_enforcer([], [], NOW_MS, has_topic=False))[0][0] == "wrong"
     late = replace(LEASE, until_ms=NOW_MS - LATE_MS - 1)
     found = [*check_enforcer(["h"], [late], NOW_MS)]
     assert [each.verdict.value for each in found] == ["wrong", "ok"]
