@@ -105,8 +105,8 @@ def merged(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Merge adjacent and overlapping spans, sorted by their start.
 
     Examples:
-        >>> merged([(1, 3), (2, 5), (7, 8)])
-        [[1, 5], [7, 8]]
+        >>> merged([(1, 5), (2, 3), (4, 6), (7, 8)])
+        [[1, 6], [7, 8]]
     """
     merged: list[list[int]] = []
     for start, end in spans:

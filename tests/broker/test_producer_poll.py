@@ -148,12 +148,19 @@ def test_without_owners_the_producer_ids_are_only_counted(broker: LocalBroker, m
     orders = new_topic(broker, "orders", partitions=3)
     for _ in range(2):
         produce(broker.client_config("alice"), orders)
+    bills = new_topic(broker, "bills")
+    producer = transactional_producer(broker.client_config("alice"), "billing-2")
+    producer.begin_transaction()
+    producer.produce(bills, b"the first record of the partition", partition=0)
+    assert producer.flush(LIMIT_S) == 0
     rounds: list[Sequence[LedProducers]] = []
 
     with polling(poll_of(broker, report=rounds.append)) as poll:
         next_rounds(poll)
+    producer.abort_transaction(LIMIT_S)
 
     assert LedProducers(1, orders, 2, 0) in rounds[-1]
+    assert LedProducers(1, bills, 1, 1) in rounds[-1]
     assert poll.counters.events == 0
 
 

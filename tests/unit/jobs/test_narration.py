@@ -105,8 +105,30 @@ def test_a_stream_that_is_too_slow_says_so(told: Told) -> None:
     assert "falling behind: 7,000 records behind" in told.lines[0]
 
 
+def test_each_line_compares_with_the_line_before(told: Told) -> None:
+    told.batch(1000, behind=5000)
+    for behind in (5500, 6000):
+        told.now_s += 10
+        told.batch(1000, behind=behind)
+
+    # 1,500 records come in 10 s, and it reads 1,000.
+    assert [line.split(", ", 1)[1].split(" records")[0] for line in told.lines] == [
+        "catching up: 5,500",
+        "falling behind: 6,000",
+    ]
+
+
+def test_a_late_line_has_the_rate_of_its_whole_time(told: Told) -> None:
+    told.batch(0)
+    told.now_s += 300
+    told.batch(30_000)
+
+    assert told.lines[0].startswith("100 records/s, ")
+
+
 def test_only_the_first_decision_has_a_line_and_later_ones_are_counted(told: Told) -> None:
     told.decide("RELEASE")
+    told.decide()
     told.decide("RELEASE", "THROTTLE")
     told.batch(10)
     told.now_s += 60
@@ -127,12 +149,28 @@ def test_quotas_have_a_line_at_the_start_and_when_they_change(told: Told) -> Non
     told.decide(quotas=default)
     told.decide(quotas=default)
     told.decide(quotas=Quotas({"alice": Limit(10.0, "user", None, 600.0)}, default.default))
+    told.decide(quotas=Quotas({}, Limit(20.0, "default", None, 600.0)))
 
     assert told.lines == [
         NO_QUOTAS,
         "quotas in force: 20 new PIDs per 3,600 s by default",
         "quotas in force: 20 new PIDs per 3,600 s by default, 1 user with one of their own",
+        "quotas in force: 20 new PIDs per 3,600 s (burst 600) by default",
     ]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "how"),
+    [
+        ("available-now", "to its present end"),
+        ("asap", "batch after batch; Ctrl-C ends it"),
+        ("5 seconds", "a batch every 5 seconds; Ctrl-C ends it"),
+    ],
+)
+def test_the_first_line_says_what_is_read_and_written_and_when(told: Told, trigger: str, how: str) -> None:
+    told.narrator.begin("events", "/tables", trigger)
+
+    assert told.lines == [f"reads topic events, writes tables in /tables, {how}"]
 
 
 def test_it_says_until_when_it_learns_and_nothing_afterwards(told: Told) -> None:

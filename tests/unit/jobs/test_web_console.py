@@ -6,7 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from jobs.web import command as web_console
+from jobs.web.answers import QUERIES
 from jobs.web.command import application
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access, ForwardedUser, is_loopback, own_names
@@ -76,6 +78,30 @@ class TestReading:
         visitor = client(tmp_path, fresh_s=3600)
         for name in ("User:a", "User:b", "User:a"):
             assert visitor.get("/api/principal", params={"name": name}).json()["principal"] == name
+
+    def test_of_many_questions_the_newest_answers_are_kept(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+
+        def page(_data: ConsoleData, _now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
+            asked.append(query["name"])
+            return {}
+
+        monkeypatch.setitem(QUERIES, "headroom", page)
+        visitor = client(tmp_path, fresh_s=3600)
+        for number in (*range(65), 64, 1, 0):
+            assert visitor.get("/api/headroom", params={"name": str(number)}).status_code == 200
+        assert asked == [str(number) for number in (*range(65), 0)]
+
+    def test_a_page_has_its_own_hours(self, visitor: TestClient) -> None:
+        assert visitor.get("/api/activity").json()["hours"] == 6
+        assert visitor.get("/api/decisions").json()["hours"] == 24
+        assert visitor.get("/api/activity", params={"hours": "720"}).status_code == 400
+
+    @pytest.mark.parametrize("page", ["decisions", "leases"])
+    def test_a_history_can_be_of_one_principal(self, visitor: TestClient, page: str) -> None:
+        assert visitor.get(f"/api/{page}", params={"name": "User:a"}).json()["name"] == "User:a"
 
     def test_a_head_has_no_body(self, visitor: TestClient) -> None:
         answer = visitor.head("/api/headroom")

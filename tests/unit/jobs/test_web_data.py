@@ -11,6 +11,7 @@ import pytest
 from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
 from jobs.web.quota_pages import quotas
+from jobs.web.timelines import thinned
 from tables.store import duck, duck_tables
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
@@ -97,7 +98,9 @@ class TestOverview:
         long = decision("User:slow", NOON - timedelta(days=3), throttled_until=NOON + HOUR, client_ids=[("x", 2)])
         long |= {"addresses": [("10.0.0.7", 2)]}
         over = decision("User:over", NOON - HOUR)
-        append(data.tables, "throttle_decisions", long, over)
+        # In files of their own, of which a page skips those that are too old.
+        append(data.tables, "throttle_decisions", long)
+        append(data.tables, "throttle_decisions", over)
         (row,) = data.overview(NOON)["throttled"]
         assert (row["principal"], row["seconds_left"], row["client_ids"]) == ("User:slow", 3600, {"x": 2})
         assert row["addresses"] == {"10.0.0.7": 2}
@@ -131,6 +134,10 @@ class TestActivity:
         append(data.tables, "producer_id_metrics", *rows)
         found = {hours: data.activity(NOON + seconds(1), hours)["intervals"]["admitted_pids"] for hours in (1, 6, 168)}
         assert found == {1: [], 6: [5, 1], 168: [30, 5, 1]}
+
+    def test_a_step_holds_the_intervals_that_end_in_it_or_with_it(self) -> None:
+        rows = [{"at_ms": at_ms, "admitted_pids": 1, "refused_pids": 0} for at_ms in (999, 1000, 1001)]
+        assert {row["at_ms"]: row["admitted_pids"] for row in thinned(rows, 1000)} == {1000: 2, 2000: 1}
 
     def test_of_a_young_cluster_the_steps_are_its_intervals(self, data: ConsoleData) -> None:
         rows = [metrics("User:a", NOON - seconds(10 * n), admitted_pids=1) for n in range(60)]
@@ -190,6 +197,26 @@ def test_headroom_puts_the_nearest_first_and_marks_who_is_throttled(data: Consol
     assert names(page["principals"]) == ["User:over", "User:half", "User:free"]
     assert [row["throttled_now"] for row in page["principals"]] == [True, False, False]
     assert page["complete"]
+
+
+def test_with_a_budget_per_broker_only_the_brokers_that_throttle_are_marked(data: ConsoleData) -> None:
+    ledgers = [metrics("User:a", NOON, broker_id=broker_id, new_pids_window=5) for broker_id in (1, 2)]
+    append(data.tables, "producer_id_metrics", *ledgers)
+    append(data.tables, "throttle_decisions", decision("User:a", NOON, broker_id=2))
+    rows = data.headroom(NOON)["principals"]
+    assert [(row["broker_id"], row["throttled_now"]) for row in rows] == [(1, False), (2, True)]
+
+
+def test_a_page_that_leaves_rows_out_says_so(data: ConsoleData) -> None:
+    append(data.tables, "producer_id_metrics", *(metrics(f"User:{number}", NOON) for number in range(2000)))
+    assert not data.headroom(NOON)["complete"]
+    append(data.tables, "producer_occupancy", *(occupancy_row(1, f"t{number}", 1, 1) for number in range(201)))
+    page = data.occupancy(NOON)
+    assert (len(page["rows"]), page["more_rows"]) == (200, 1)
+    steps = [lease_step("l", "in_force", NOON - seconds(number), lease_revision=number) for number in range(1001)]
+    append(data.tables, "enforcement_actions", *steps)
+    page = data.leases(NOON, 24, "")
+    assert (len(page["leases"]), len(page["steps"]), page["complete"]) == (1, 1000, False)
 
 
 class TestPrincipal:
@@ -256,6 +283,24 @@ class TestPrincipal:
         spans = data.principal(NOON, "User:a")["throttles"]
         noon_ms = int(NOON.timestamp() * 1000)
         assert [[start - noon_ms, end - noon_ms] for start, end in spans] == [[-300_000, -210_000], [-100_000, -40_000]]
+
+    def test_a_release_ends_the_time_under_throttle_early(self, data: ConsoleData) -> None:
+        throttle = decision("User:a", NOON - seconds(100), throttled_until=NOON)
+        release = decision("User:a", NOON - seconds(60), action="RELEASE", throttled_until=NOON - seconds(60))
+        append(data.tables, "throttle_decisions", throttle, release)
+        ((start_ms, end_ms),) = data.principal(NOON, "User:a")["throttles"]
+        assert end_ms - start_ms == 40_000
+
+    def test_a_throttle_of_the_moment_of_a_release_is_the_later_one(self, data: ConsoleData) -> None:
+        release = decision("User:a", NOON - seconds(60), action="RELEASE", throttled_until=NOON - seconds(60))
+        append(data.tables, "throttle_decisions", release, decision("User:a", NOON - seconds(60)))
+        ((start_ms, end_ms),) = data.principal(NOON, "User:a")["throttles"]
+        assert end_ms - start_ms == 60_000
+
+    def test_a_throttle_from_before_the_time_that_lasts_into_it_is_shown(self, data: ConsoleData) -> None:
+        append(data.tables, "throttle_decisions", decision("User:a", NOON - 2 * HOUR, throttled_until=NOON + HOUR))
+        page = data.principal(NOON, "User:a", hours=1)
+        assert (len(page["decisions"]), len(page["throttles"])) == (1, 1)
 
     def test_with_a_budget_per_broker_the_nearest_to_its_quota_is_shown_or_the_one_asked_for(
         self, data: ConsoleData
@@ -375,7 +420,7 @@ class TestHistory:
         rows = [
             decision("User:a", NOON - HOUR),
             decision("User:b", NOON - seconds(60)),
-            decision("User:a", NOON - 30 * HOUR),
+            decision("User:a", NOON - 30 * HOUR, throttled_until=NOON - HOUR),
         ]
         append(data.tables, "throttle_decisions", *rows)
         page = data.decisions(NOON, 24, "")

@@ -106,6 +106,19 @@ def test_after_an_interruption_no_error_of_spark_is_reported() -> None:
         interrupted()
 
 
+def test_after_an_interruption_an_error_of_ours_is_reported() -> None:
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            with jvm_may_be_gone():
+                raise StreamFailedError
+
+    with pytest.raises((StreamFailedError, KeyboardInterrupt)) as raised:
+        interrupted()
+    assert raised.type is StreamFailedError
+
+
 # What Spark is told of a batch that failed
 
 

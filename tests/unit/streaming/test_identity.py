@@ -119,6 +119,8 @@ def test_two_checkpoints_have_names_and_salts_of_their_own(tmp_path: Path) -> No
     ("config", "scope", "said"),
     [
         (QuotaConfig(window_seconds=60), "cluster", "window_seconds=3600, but this start sets 60: keep 3600 or use"),
+        (QuotaConfig(layer_count=5), "cluster", "layer_count=4, but this start sets 5"),
+        (QuotaConfig(window_num=6), "cluster", "window_num=11, but this start sets 6"),
         (QuotaConfig(), "broker", "scope=cluster, but this start sets broker"),
     ],
 )

@@ -6,7 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 from duckdb import DuckDBPyConnection
 
 from tables.query.sql_query import opened
@@ -58,12 +59,24 @@ def test_each_file_is_read_once(tmp_path: Path, kept: KeptTables, files_read: li
     assert files_read == [2, 1]
 
 
-def test_each_reader_gets_the_rows_of_its_filter(tmp_path: Path, kept: KeptTables) -> None:
+def test_each_reader_gets_the_rows_of_its_filter_and_reads_what_no_other_has(
+    tmp_path: Path, kept: KeptTables, files_read: list[int]
+) -> None:
     add(tmp_path, "old", days_ago=3)
     add(tmp_path, "new")
     assert names(tmp_path, kept) == ["new"]
     assert names(tmp_path, kept, RowFilter()) == ["new", "old"]
     assert names(tmp_path, kept) == ["new"]
+    assert files_read == [1, 1]
+
+
+def test_a_column_that_the_table_gets_meanwhile_is_there_for_kept_rows(tmp_path: Path, kept: KeptTables) -> None:
+    add(tmp_path, "a")
+    assert names(tmp_path, kept) == ["a"]
+    table = DeltaTable(table_path(str(tmp_path), TABLE))
+    table.alter.add_columns(Field("later", PrimitiveType("string"), nullable=True))
+    with opened(str(tmp_path), NOON, {TABLE: LAST_DAY}, kept) as relations:
+        assert relations.ask("SELECT principal, later FROM producer_id_metrics").rows == (("a", None),)
 
 
 def test_rows_of_files_that_were_compacted_or_deleted_do_not_stay(

@@ -38,3 +38,10 @@ def test_a_broker_without_the_field_lacks_no_right() -> None:
     asked: Future[Any] = Future()
     asked.set_result(SimpleNamespace(authorized_operations=None))
     assert operations_of(asked, SERVERS) == set(AclOperation)
+
+
+def test_a_user_has_the_operations_of_the_answer_and_no_others() -> None:
+    for operations in ({AclOperation.READ, AclOperation.DESCRIBE}, set[AclOperation]()):
+        asked: Future[Any] = Future()
+        asked.set_result(SimpleNamespace(authorized_operations=[*operations]))
+        assert operations_of(asked, SERVERS) == operations

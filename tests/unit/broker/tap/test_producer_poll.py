@@ -4,15 +4,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from broker.errors import BrokerUnreachableError
+from broker.kafka import producers
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import ProducersAdmin
 from broker.tap import producer_poll, tap_output
+from broker.tap.poll_heartbeats import HEARTBEAT_S, PollHeartbeats
 from broker.tap.poll_placing import OwnerPatterns, OwnerRule, PollOwners
 from broker.tap.producer_poll import ProducerPoll
+from broker.tap.tap_output import TapOutput
 from wire.event_record import events_of
+from wire.heartbeat import TapHeartbeat
 from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS, TAP_STATUS
 
@@ -28,7 +33,7 @@ OWNERS = (
     OwnerRule("User:bank", topic=re.compile("bills")),
 )
 LEADERLESS: Mapping[int, int] = {-1: -1}
-Poll = Callable[..., list[ProduceEvent]]
+Poll = Callable[..., "Events"]
 
 
 class Cluster(ProducersAdmin):
@@ -76,16 +81,24 @@ class Cluster(ProducersAdmin):
 
 
 class Events(list[ProduceEvent]):
-    """A producer that keeps what it is given."""
+    """A producer that keeps what it is given, and stops the poll at a heartbeat."""
 
     records = 0
 
+    def __init__(self, stop: threading.Event) -> None:
+        super().__init__()
+        self.stop = stop
+        self.heartbeats: list[TapHeartbeat] = []
+
     def list_topics(self, topic: str, _timeout_s: float) -> Any:
         assert topic == TAP_STATUS
-        return SimpleNamespace(brokers={1: "kafka-1"})
+        return SimpleNamespace(brokers={1: "kafka-1", 2: "kafka-2"})
 
     def produce(self, topic: str, *, value: bytes, key: bytes) -> None:
         if topic == TAP_STATUS:
+            self.heartbeats.append(msgspec.json.decode(value, type=TapHeartbeat))
+            assert self.heartbeats[-1].key() == key
+            self.stop.set()
             return
         assert topic == PRODUCE_EVENTS
         events = events_of(value)
@@ -105,19 +118,26 @@ class Events(list[ProduceEvent]):
 
 @pytest.fixture
 def poll(monkeypatch: pytest.MonkeyPatch) -> Poll:
-    """Polls rounds that are `seconds` apart, and returns the events; `names` are transactional ids by round."""
+    """Polls rounds that are `seconds` apart, and returns the events; `names` are transactional ids by round.
+
+    The poll waits `interval_s` between two rounds, and sends heartbeats meanwhile.
+    """
 
     def run(
-        *rounds: Round | None, seconds: float = 60, names: dict[int, dict[int, str] | None] | None = None
-    ) -> list[ProduceEvent]:
-        cluster, events = Cluster(rounds, seconds), Events()
+        *rounds: Round | None,
+        seconds: float = 60,
+        names: dict[int, dict[int, str] | None] | None = None,
+        interval_s: float = 0,
+    ) -> Events:
+        cluster = Cluster(rounds, seconds)
+        events = Events(cluster.stop)
         cluster.names = names or {}
         monkeypatch.setattr(producer_poll, "ProducersAdmin", lambda _: cluster)
         monkeypatch.setattr(tap_output, "Producer", lambda *_, **__: events)
         monkeypatch.setattr(producer_poll, "require_topic", lambda *_: 1)
         owners = PollOwners(OwnerPatterns(OWNERS), from_acls=False)
         kafka = KafkaConfig({"bootstrap.servers": "nowhere:1"})
-        ProducerPoll(kafka, 0, owners=owners, clock=cluster.clock).run(cluster.stop)
+        ProducerPoll(kafka, interval_s, owners=owners, clock=cluster.clock).run(cluster.stop)
         return events
 
     return run
@@ -188,3 +208,49 @@ def test_ids_found_while_transactional_ids_are_unavailable_are_reported_with_the
 
 def test_our_own_topics_are_not_asked_for(poll: Poll) -> None:
     assert ids(poll({}, {(PRODUCE_EVENTS, 0): {1: 5}})) == []
+
+
+def test_at_the_end_each_broker_has_a_heartbeat_that_counts_the_whole_poll(poll: Poll) -> None:
+    beats = poll({}, {ORDERS: {1: 5}}, {("foreign", 0): {2: 5}, BILLS: None}).heartbeats
+
+    assert [(each.broker_id, each.cluster_brokers, each.stopped) for each in beats] == [
+        (1, [1, 2], True),
+        (2, [1, 2], True),
+    ]
+    counters = {"polls": 3, "requests": 5, "failed_partitions": 1, "events": 1, "unowned": 1}
+    assert [each.counters for each in beats] == [counters] * 2
+
+
+def test_a_broker_whose_partitions_answer_again_has_no_problem(poll: Poll) -> None:
+    assert [each.problem for each in poll({ORDERS: None}, {ORDERS: {}}).heartbeats] == [None, None]
+
+
+def test_a_heartbeat_says_how_many_partitions_did_not_answer_in_all_requests_of_a_round(
+    poll: Poll, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producers, "PARTITIONS_PER_REQUEST", 1)
+    held: Round = {ORDERS: None, BILLS: None, ("logs", 0): {1: 5}}
+
+    beats = poll(held, interval_s=5.0).heartbeats
+
+    problem = "2 of its partitions did not answer the last poll"
+    assert [(each.broker_id, each.problem, each.stopped) for each in beats] == [
+        (1, problem, False),
+        (2, None, False),
+        (1, problem, True),
+        (2, None, True),
+    ]
+
+
+def test_heartbeats_are_due_again_only_after_their_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, events = [0.0], Events(threading.Event())
+    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr(tap_output, "Producer", lambda *_, **__: events)
+    heartbeats, output = PollHeartbeats(lambda: START_S), TapOutput({"bootstrap.servers": "nowhere:1"}, PRODUCE_EVENTS)
+
+    due = [heartbeats.are_due()]
+    heartbeats.send(output, {}, {}, stopped=False)
+    for now_s[0] in (HEARTBEAT_S - 1, HEARTBEAT_S):
+        due.append(heartbeats.are_due())
+
+    assert due == [True, False, True]

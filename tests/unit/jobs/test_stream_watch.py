@@ -1,0 +1,101 @@
+"""A stream that starts again knows the throttles of its earlier run, from its tables."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from jobs.stream.narration import Narrator
+from jobs.stream.stream_metrics import STREAM_QUERY, StreamMetrics, Totals
+from jobs.stream.stream_watch import Watch
+from quota.config import QuotaConfig
+from streaming.commit.sinks import BatchSummary
+from streaming.listener import Progress
+from tables.store.open import open_store
+from tables.times import to_ms
+from tests.unit.jobs.table_rows import NOON, Row, append, decision
+
+HOUR = timedelta(hours=1)
+
+
+class Restarted:
+    """A watch with a clock of its own, and the lines that its narrator has printed."""
+
+    def __init__(self, tables: Path) -> None:
+        self.now, self.lines = NOON, list[str]()
+        self.metrics = StreamMetrics(QuotaConfig(), clock_ms=lambda: to_ms(self.now))
+        narrator = Narrator(
+            self.metrics.totals,
+            window_seconds=3600,
+            clock_s=lambda: to_ms(self.now) / 1000,
+            say=lambda text, _at_s: self.lines.append(text),
+        )
+        self.watch = Watch(self.metrics, narrator)
+        self._tables = tables
+
+    def restore(self, *decisions: Row) -> Totals:
+        append(self._tables, "throttle_decisions", *decisions)
+        with open_store(str(self._tables)) as store:
+            self.watch.restore(store, self.now)
+        return self.metrics.totals()
+
+    def value(self, name: str, **labels: str) -> float | None:
+        registry = CollectorRegistry()
+        registry.register(self.metrics)
+        return registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def restarted(tmp_path: Path) -> Restarted:
+    return Restarted(tmp_path)
+
+
+def throttle(principal: str, decided_at: datetime, until: datetime, broker_id: int | None = None) -> Row:
+    return decision(principal, decided_at, throttled_until=until, broker_id=broker_id)
+
+
+def test_the_throttles_in_force_are_restored_and_not_counted_as_new(restarted: Restarted) -> None:
+    in_force = throttle("User:a", NOON - 9 * 24 * HOUR, NOON + HOUR)
+    over = throttle("User:b", NOON - HOUR, NOON - timedelta(seconds=1))
+
+    assert restarted.restore(in_force, over) == Totals(principals=0, throttled=1)
+    assert restarted.value("pid_quota_throttles_in_force", user="a") == 1
+    assert restarted.value("pid_quota_decisions_total", action="THROTTLE") == 0
+
+
+def test_a_throttle_that_was_released_early_is_not_restored(restarted: Restarted) -> None:
+    released_at = NOON - timedelta(minutes=10)
+    release = decision("User:a", released_at, action="RELEASE", throttled_until=released_at)
+
+    assert restarted.restore(throttle("User:a", NOON - HOUR, NOON + HOUR), release) == Totals(0, 0)
+
+
+def test_a_restored_throttle_ends_by_its_time(restarted: Restarted) -> None:
+    restarted.restore(throttle("User:a", NOON - HOUR, NOON + HOUR))
+
+    restarted.now += HOUR
+
+    assert restarted.metrics.totals() == Totals(0, 0)
+
+
+def test_a_principal_that_is_throttled_on_two_brokers_is_one(restarted: Restarted) -> None:
+    throttles = [throttle("User:a", NOON - HOUR, NOON + HOUR, broker_id) for broker_id in (1, 2)]
+
+    assert restarted.restore(*throttles).throttled == 1
+
+
+def test_batches_and_idle_times_reach_the_metrics_and_the_lines(restarted: Restarted) -> None:
+    watch = restarted.watch
+    row = throttle("User:a", NOON, NOON + HOUR)
+    times = {name: to_ms(row[name]) for name in ("decided_at", "throttled_until")}
+    watch.observe(BatchSummary(7, {"throttle_decisions": [row | times]}, 0.1))
+    watch.report(Progress(STREAM_QUERY, 7, 0.5, 6000, 0, 24, 1000))
+    restarted.now += timedelta(minutes=1)
+    watch.idle(STREAM_QUERY)
+
+    assert restarted.value("pid_quota_stream_heard_timestamp_seconds", query=STREAM_QUERY) == restarted.now.timestamp()
+    assert [line.split(": ")[0] for line in restarted.lines] == [
+        "first decision",
+        "100 records/s, 0 records behind, longest batch 0.5 s, 0 active principals, 1 throttled, 1 new decision",
+    ]
