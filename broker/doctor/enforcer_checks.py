@@ -1,5 +1,6 @@
 """Checks of the enforcer: whether one runs, and whether leases end."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaException
@@ -17,19 +18,29 @@ LATE_MS = 30_000
 _START = "pid-quota enforce --apply --tables …"
 _RELEASE = "pid-quota enforce --release-all --tables …"
 
+_NO_COORDINATOR_YET = {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
+_RETRY_S = 0.2
+
 
 def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
-    """Return the hosts of the running enforcers, including standbys."""
-    asked = admin_client(settings).describe_consumer_groups([ENFORCER_TOPIC], request_timeout=timeout_s)
-    try:
-        return sorted(member.host.lstrip("/") for member in asked[ENFORCER_TOPIC].result().members)
-    except KafkaException as error:
-        if name_of(error) == "GROUP_ID_NOT_FOUND":
-            return []
-        if name_of(error) == "GROUP_AUTHORIZATION_FAILED":
-            msg = f"this user may not see group {ENFORCER_TOPIC}: grant READ on groups {OUR_GROUPS}*"
-            raise RequestNotAllowedError(msg) from error
-        raise unreachable(settings["bootstrap.servers"], reason_of(error)) from error
+    """Return the hosts of the running enforcers, including standbys.
+
+    A cluster without any consumer group creates the coordinator first: this asks again for `timeout_s`.
+    """
+    admin, give_up_at = admin_client(settings), time.monotonic() + timeout_s
+    while True:
+        asked = admin.describe_consumer_groups([ENFORCER_TOPIC], request_timeout=timeout_s)
+        try:
+            return sorted(member.host.lstrip("/") for member in asked[ENFORCER_TOPIC].result().members)
+        except KafkaException as error:
+            if name_of(error) == "GROUP_ID_NOT_FOUND":
+                return []
+            if name_of(error) == "GROUP_AUTHORIZATION_FAILED":
+                msg = f"this user may not see group {ENFORCER_TOPIC}: grant READ on groups {OUR_GROUPS}*"
+                raise RequestNotAllowedError(msg) from error
+            if name_of(error) not in _NO_COORDINATOR_YET or time.monotonic() > give_up_at:
+                raise unreachable(settings["bootstrap.servers"], f"{name_of(error)}: {reason_of(error)}") from error
+        time.sleep(_RETRY_S)
 
 
 def check_enforcer(
