@@ -3,7 +3,8 @@
 import os
 import re
 import signal
-from datetime import datetime, timedelta
+import urllib.request
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tables.store.open import open_store
 from tables.store.path_tables import create_missing
 from tests.kits.fault_kit import set_quota, topic_of
 from tests.kits.stream_command_kit import LIMIT_S, StreamCommand
+from tests.unit.jobs.table_rows import append, decision
 
 TIMED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ (.*)")
 
@@ -57,11 +59,18 @@ def test_a_stream_prints_where_it_reads_what_holds_and_its_first_decision(broker
 @pytest.mark.parametrize("to_all", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_stream_that_is_stopped_ends_without_an_error(broker: LocalBroker, tmp_path: Path, to_all: bool) -> None:
     stream = StreamCommand.on(broker, topic_of(broker, 100), tmp_path)
-    with stream.running("--trigger", "1 second") as process:
+    # Of an earlier stream, whose throttle still holds.
+    now = datetime.now(timezone.utc)
+    append(stream.tables, "throttle_decisions", decision("User:m", now, throttled_until=now + timedelta(hours=1)))
+    with stream.running("--trigger", "1 second", "--new-checkpoint", "--metrics-port", "0") as process:
         stream.wait_for_batches(1, process)
+        (port,) = re.findall(r"metrics at http://127\.0\.0\.1:(\d+)/metrics", "\n".join(stream.said()))
+        metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
+        assert 'pid_quota_throttles_in_force{user="m"} 1.0' in metrics
 
         # systemd sends the signal to the JVM and the workers, too.
         (os.killpg if to_all else os.kill)(process.pid, signal.SIGTERM)
 
         assert process.wait(LIMIT_S) == 0, stream.said()
-    assert [line for line in stream.said() if not TIMED.fullmatch(line) and "incubator" not in line] == []
+    rest = [line for line in stream.said() if not TIMED.fullmatch(line) and "incubator" not in line]
+    assert rest == [f"metrics at http://127.0.0.1:{port}/metrics"]
