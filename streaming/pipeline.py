@@ -13,13 +13,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from quota.config import QuotaConfig
 from state.events import Deployment, Scope
+from streaming.batch.batch_ends import written_batches
 from streaming.batch.batch_quotas import BatchQuotas
 from streaming.batch.tasks import TaskBatch
 from streaming.checkpoint.commit_metadata import EARLIEST
 from streaming.checkpoint.data_loss import Extent, LossDetector, load_loss_record
 from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity, open_identity
 from streaming.commit.deltalake_sink import DeltalakeSink
-from streaming.commit.older_tables import refuse_older_tables
 from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.databricks import is_local
 from streaming.decode.checks import Contract
@@ -113,8 +113,10 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     Raises:
         CheckpointError: If the checkpoint can't be used with these settings.
     """
-    identity = open_identity(spark, options.tables, options.of_checkpoint, new_checkpoint=options.new_checkpoint)
-    refuse_older_tables(spark, options.tables, options.checkpoint, identity.stream_id)
+    written = written_batches(options.checkpoint)
+    identity = open_identity(
+        spark, options.tables, options.of_checkpoint, written, new_checkpoint=options.new_checkpoint
+    )
     options = replace(options, state_buckets=identity.state_buckets)
     deployment = deployment_of(identity, options)
     sink = open_sink(options.tables, identity.stream_id, options.sink)

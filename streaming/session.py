@@ -30,7 +30,7 @@ _COLLECTOR = "-XX:+UseParallelGC -XX:GCTimeRatio=19"
 collections take more than 5 % of the time, instead of 1 %."""
 _LOCAL_WORKER_SETTINGS = {"spark.python.daemon.module": "streaming.worker_daemon"}
 _MALLOC_ARENAS = "2"
-"""glibc's default is eight for each core, and the JVM has hundreds of threads."""
+"""Maximum of memory arenas in glibc. The default is eight per core, and the JVM's hundreds of threads fill them all."""
 DEFAULT_MASTER = "local[*]"
 """One task at a time per processor that the JVM counts, limited by the process's affinity and its container."""
 _MIN_PARTITIONS, _MAX_PARTITIONS = 2, 8
@@ -54,7 +54,7 @@ STREAM_SETTINGS = STATE_STORE_SETTINGS | {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # An append takes 6-8 s with the default of 50, and about 1.3 s with 1.
     "spark.databricks.delta.snapshotPartitions": "1",
-    # With the trigger `asap`: how long to wait for records before the source is asked again.
+    # With the trigger `asap`, Spark waits for this long before it asks the source for records again.
     "spark.sql.streaming.pollingDelay": "50ms",
     # The Python worker buffers this many output rows before it returns any.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",

@@ -7,7 +7,7 @@ import re
 
 AVAILABLE_NOW = "available-now"
 ASAP = "asap"
-"""A batch follows the one before as soon as there are records."""
+"""A batch starts as soon as the previous batch has ended and there are records."""
 MIN_EVENTS = 500_000
 MAX_EVENTS = 2_000_000
 """Maximum events of a batch. The default memory suffices even if all are new PIDs of one principal."""

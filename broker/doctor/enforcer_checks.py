@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException
 from broker.doctor.findings import Finding, ok, warning, wrong
 from broker.enforcement.model import Lease
 from broker.errors import RequestNotAllowedError
-from broker.kafka.errors import name_of, reason_of, unreachable
+from broker.kafka.errors import NO_COORDINATOR_YET, name_of, reason_of, unreachable
 from broker.kafka.roles import OUR_GROUPS
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client
 from wire.topics import ENFORCER_TOPIC
@@ -18,14 +18,14 @@ LATE_MS = 30_000
 _START = "pid-quota enforce --apply --tables …"
 _RELEASE = "pid-quota enforce --release-all --tables …"
 
-_NO_COORDINATOR_YET = {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
 _RETRY_S = 0.2
 
 
 def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
     """Return the hosts of the running enforcers, including standbys.
 
-    A cluster without any consumer group creates the coordinator first: this asks again for `timeout_s`.
+    A cluster without any consumer group first has to create the coordinator. Until then, the function asks again, for
+    at most `timeout_s`.
     """
     admin, give_up_at = admin_client(settings), time.monotonic() + timeout_s
     while True:
@@ -38,7 +38,7 @@ def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S)
             if name_of(error) == "GROUP_AUTHORIZATION_FAILED":
                 msg = f"this user may not see group {ENFORCER_TOPIC}: grant READ on groups {OUR_GROUPS}*"
                 raise RequestNotAllowedError(msg) from error
-            if name_of(error) not in _NO_COORDINATOR_YET or time.monotonic() > give_up_at:
+            if name_of(error) not in NO_COORDINATOR_YET or time.monotonic() > give_up_at:
                 raise unreachable(settings["bootstrap.servers"], f"{name_of(error)}: {reason_of(error)}") from error
         time.sleep(_RETRY_S)
 
@@ -46,7 +46,7 @@ def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S)
 def check_enforcer(
     hosts: Sequence[str], leases: Sequence[Lease], now_ms: int, *, has_topic: bool = True
 ) -> Iterator[Finding]:
-    """Check that an enforcer runs, and that it ends leases; without `has_topic`, the leases' topic is missing."""
+    """Check that an enforcer runs and ends leases. `has_topic` tells whether their topic exists."""
     late = [lease for lease in leases if now_ms - lease.until_ms > LATE_MS]
     if late:
         named = ", ".join(f"{lease.principal} ({lease.target})" for lease in late[:5])

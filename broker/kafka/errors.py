@@ -13,6 +13,9 @@ from broker.errors import (
     RequestRefusedError,
 )
 
+NO_COORDINATOR_YET = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
+"""Errors of a group while the cluster creates or loads the topic of the groups; see `name_of`."""
+
 
 @dataclass(frozen=True)
 class Purpose:

@@ -9,7 +9,7 @@ from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
 from broker.errors import RequestNotAllowedError
-from broker.kafka.errors import name_of, reason_of, unreachable
+from broker.kafka.errors import NO_COORDINATOR_YET, name_of, reason_of, unreachable
 from broker.kafka.roles import EVERY_TOPIC, KafkaRight, Role
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client
 
@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
 _PROBE = "-of-pid-quota-doctor"
 """End of the name of a missing topic. Brokers deny access to it unless the user may read all topics."""
-_UNKNOWN = {
+_UNKNOWN = NO_COORDINATOR_YET | {
     "UNKNOWN_TOPIC_OR_PART",
     "LEADER_NOT_AVAILABLE",
-    "COORDINATOR_NOT_AVAILABLE",
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "NOT_COORDINATOR",
     "GROUP_ID_NOT_FOUND",
     "NOT_LEADER_FOR_PARTITION",
     "_TIMED_OUT",

@@ -11,6 +11,8 @@ from broker.tap.tap_output import TapOutput
 from broker.tap.watches import Watches
 from wire.heartbeat import TapHeartbeat
 
+HEARTBEAT_S = 10.0
+"""Interval of heartbeats."""
 SILENT_S = 60.0
 """If the class has written no line for this long, it is not loaded."""
 

@@ -5,10 +5,9 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 
+from broker.tap.heartbeats import HEARTBEAT_S
 from broker.tap.tap_output import TapOutput
 from wire.heartbeat import TapHeartbeat
-
-HEARTBEAT_S = 10.0
 
 
 class PollHeartbeats:
@@ -31,7 +30,7 @@ class PollHeartbeats:
 
         Args:
             output: The producer of the poll.
-            counters: Of the whole poll.
+            counters: Counters of the whole poll.
             unanswered: Number of partitions without an answer in the last round, by broker.
             stopped: Whether the poll ends.
         """

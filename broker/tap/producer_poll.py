@@ -22,7 +22,8 @@ from broker.kafka.producers import (
     ask_producers,
 )
 from broker.kafka.topics import require_topic
-from broker.tap.poll_heartbeats import HEARTBEAT_S, PollHeartbeats
+from broker.tap.heartbeats import HEARTBEAT_S
+from broker.tap.poll_heartbeats import PollHeartbeats
 from broker.tap.poll_placing import PollOwners, PollPlacement
 from broker.tap.tap_output import TapOutput
 from wire.records import ProduceEvent

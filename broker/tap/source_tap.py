@@ -18,15 +18,13 @@ from broker.log.sources import Source, SourceCounters
 from broker.tap.asking import AskBrokers, Asking
 from broker.tap.block_watch import BlockWatch
 from broker.tap.broker_watch import LineCounters
-from broker.tap.heartbeats import Heartbeats
+from broker.tap.heartbeats import HEARTBEAT_S, Heartbeats
 from broker.tap.learning_requests import LearningRequests
 from broker.tap.position_file import Checkpoint, load_checkpoint, save_checkpoint
 from broker.tap.tap_output import TapOutput
 from broker.tap.watches import Watches
 from wire.heartbeat import TapHeartbeat
 from wire.topics import PRODUCE_EVENTS, TAP_STATUS
-
-HEARTBEAT_S = 10.0
 
 _POLL_S = 0.1
 _SAVE_INTERVAL_S = 1.0

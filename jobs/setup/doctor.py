@@ -112,7 +112,10 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
     leases, has_topic = _open_leases(settings, tables)
     leased = {target.entity for target in leases}
     yield from guarded("client quotas", lambda: check_client_quotas(quotas, leased))
-    yield from guarded("enforcer", lambda: _of_enforcer(settings, leases, has_topic=has_topic))
+    yield from guarded(
+        "enforcer",
+        lambda: check_enforcer(enforcers(settings), [*leases.values()], _now_ms(), has_topic=has_topic),
+    )
     if tables is not None:
         yield from _of_tables(tables)
 
@@ -128,10 +131,6 @@ def _open_leases(settings: dict[str, str], tables: str | None) -> tuple[dict[Tar
         return leases | open_leases(kept_leases(settings)), True
     except TopicMissingError:
         return leases, False
-
-
-def _of_enforcer(settings: dict[str, str], leases: Mapping[Target, Lease], *, has_topic: bool) -> Iterator[Finding]:
-    yield from check_enforcer(enforcers(settings), [*leases.values()], _now_ms(), has_topic=has_topic)
 
 
 def _with_holds(kafka: KafkaConfig) -> bool:

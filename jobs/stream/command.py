@@ -40,7 +40,7 @@ def stream(
     trigger: Annotated[
         str,
         typer.Option(
-            help="Interval of micro-batches; asap for no pause between them; available-now to end at the end."
+            help="Interval of micro-batches; asap for no pause between them; available-now to read what exists and end."
         ),
     ] = "5 seconds",
     kafka_config: KafkaConfigFile = None,

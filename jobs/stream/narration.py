@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -16,6 +15,7 @@ from jobs.output.human import human, plural, time_of
 from jobs.output.terminal import one_line
 from jobs.stream.stream_metrics import STREAM_QUERY, Totals
 from streaming.triggers import ASAP, AVAILABLE_NOW
+from tables.times import to_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ _ONE_DAY_S = 86_400
 
 def print_line(text: str, at_s: float) -> None:
     """Print a line with its time to standard error, for a terminal and for a service's journal."""
-    print(f"{time_of(_utc(at_s))} {one_line(text)}", file=sys.stderr, flush=True)
+    print(f"{time_of(to_time(round(at_s * 1000)))} {one_line(text)}", file=sys.stderr, flush=True)
 
 
 class LineHandler(logging.Handler):
@@ -92,7 +92,7 @@ class Narrator:
     def learns_until(self, until_s: float) -> None:
         """If the stream learns, print until when."""
         if until_s > self._clock_s():
-            until = time_of(_utc(until_s))
+            until = time_of(to_time(round(until_s * 1000)))
             self._tell(f"learning until {until}: until then it charges only PIDs that a tap knows to be new")
 
     def observe(self, batch: BatchSummary) -> None:
@@ -120,13 +120,12 @@ class Narrator:
             return
         with self._lock:
             since = self._since
-            if since.behind is None and not since.records:
-                # The time of Spark's start belongs to no rate.
+            if since.behind is None:
+                # The first batch: the time of Spark's start belongs to no rate.
                 since.at_s = max(since.at_s, self._clock_s() - progress.batch_seconds)
+                since.behind = progress.records_behind + progress.records
             since.records += progress.records
             since.longest_batch_s = max(since.longest_batch_s, progress.batch_seconds)
-            if since.behind is None:
-                since.behind = progress.records_behind + progress.records
         self._line(progress.records_behind)
 
     def idle(self, query: str) -> None:
@@ -201,9 +200,5 @@ def _duration(seconds: float) -> str:
 
 
 def _throttle(row: Mapping[str, Any]) -> str:
-    until = time_of(_utc(row["throttled_until"] / 1000))
+    until = time_of(to_time(row["throttled_until"]))
     return f"{row['principal']} is over its quota of {human(row['quota'])}, throttled until {until}"
-
-
-def _utc(at_s: float) -> datetime:
-    return datetime.fromtimestamp(at_s, timezone.utc)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from tables.store.values import RowFilter
+from tables.times import to_ms
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from jobs.stream.narration import Narrator
     from jobs.stream.stream_metrics import StreamMetrics
     from streaming.commit.sinks import BatchSummary
@@ -50,10 +53,5 @@ class Watch:
         since = now - _LONGEST_THROTTLE
         recent = RowFilter("throttled_until > :since", {"since": since}, _COLUMNS, ("throttled_until", since))
         rows = store.read("throttle_decisions", recent)
-        self.metrics.restore(
-            {name: _ms(value) if isinstance(value, datetime) else value for name, value in row.items()} for row in rows
-        )
-
-
-def _ms(time: datetime) -> int:
-    return round(time.astimezone(timezone.utc).timestamp() * 1000)
+        times = ("decided_at", "throttled_until")
+        self.metrics.restore(row | {name: to_ms(row[name]) for name in times} for row in rows)

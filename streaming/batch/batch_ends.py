@@ -13,6 +13,7 @@ from streaming.batch.batch_files import BatchFiles
 from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.batch.tracked_principals import NOTES, TrackedPrincipals, apply_notes, tracked_files
 from streaming.checkpoint.commit_metadata import WRITE_ORDER
+from streaming.checkpoint.spark_files import newest_batch
 
 FOLDER = "pid-quota-batch-ends"
 
@@ -58,10 +59,11 @@ def event_times_before(checkpoint: str, batch_id: int) -> EventTimes:
     return end_before(checkpoint, batch_id).event_times
 
 
-def written_batches(checkpoint: str, begun: int) -> dict[str, int]:
-    """Return the newest batch that wrote rows, by table, as of the newest end that is there; empty if it is not."""
-    # Of the batch that began last there is an end if it was about to be committed.
-    ends = (_files(checkpoint).glance(batch_id) for batch_id in (begun, begun - 1))
+def written_batches(checkpoint: str) -> dict[str, int]:
+    """Return the newest batch that wrote rows, by table; empty if the checkpoint has no batch end."""
+    begun = newest_batch(checkpoint)
+    # The last batch has an end only if Spark was about to commit it.
+    ends = () if begun is None else (_files(checkpoint).glance(batch_id) for batch_id in (begun, begun - 1))
     return next((end.written for end in ends if end is not None), {})
 
 

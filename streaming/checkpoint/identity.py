@@ -6,6 +6,7 @@ new, old rows would be written again.
 """
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -87,7 +88,7 @@ class CheckpointOptions:
 
 
 def open_identity(
-    spark: SparkSession, tables: str, options: CheckpointOptions, *, new_checkpoint: bool
+    spark: SparkSession, tables: str, options: CheckpointOptions, written: Mapping[str, int], *, new_checkpoint: bool
 ) -> StreamIdentity:
     """Return the identity of a stream after checking that its checkpoint and tables match.
 
@@ -95,6 +96,7 @@ def open_identity(
         spark: Session that reads tables in a catalog.
         tables: Folder of path tables, or `catalog.schema`.
         options: Options of the checkpoint.
+        written: Newest batch with rows, by table, as the checkpoint knows it.
         new_checkpoint: Whether a stream may start on tables with rows of an earlier stream. It then resumes where those
             rows end.
 
@@ -107,6 +109,7 @@ def open_identity(
     identity = stored_identity(checkpoint)
     if identity is not None:
         _require_not_behind(identity, begun, commits, checkpoint)
+        _require_not_ahead(identity, written, commits, checkpoint)
     starting = EARLIEST
     if begun is None and not (identity and identity.starting_offsets):
         store = open_store(tables, SparkEngine(spark))
@@ -207,5 +210,20 @@ def _require_not_behind(
                 f"checkpoint {checkpoint} has {'no batch' if begun is None else f'batches up to {begun}'}, but "
                 f"{table} already holds batch {commit.batch_id} of this stream, so new rows would be dropped as "
                 f"repeats: restore the newer checkpoint, or give an empty folder as --checkpoint and --new-checkpoint"
+            )
+            raise CheckpointError(msg)
+
+
+def _require_not_ahead(
+    identity: StreamIdentity, written: Mapping[str, int], commits: dict[str, CommitMetadata | None], checkpoint: str
+) -> None:
+    for table, batch_id in written.items():
+        commit = commits[table]
+        # A new table has no commit of this stream (`--new-tables`).
+        if commit and commit.stream_id == identity.stream_id and commit.batch_id < batch_id:
+            msg = (
+                f"{table} ends with batch {commit.batch_id} of this stream, but checkpoint {checkpoint} knows that "
+                f"batch {batch_id} wrote rows to it, so the table is of an older backup: bring back the newer table, "
+                "or give an empty folder as --checkpoint and --new-checkpoint, to make the missing rows from the topic"
             )
             raise CheckpointError(msg)

@@ -1,4 +1,4 @@
-"""Gives a DuckDB connection path tables: local Parquet files directly, anything else through Arrow.
+"""Adds path tables to a DuckDB connection. DuckDB reads local Parquet files directly, and other tables through Arrow.
 
 Arrow data sets load pandas, which takes longer than most queries.
 """
@@ -46,18 +46,18 @@ def add_table(
     rows: RowFilter | None = None,
     kept: KeptTables | None = None,
 ) -> None:
-    """Give a connection a table's newest version.
+    """Add a table's newest version to a connection.
 
     Args:
-        connection: Of `connected`.
+        connection: Connection that `connected` returned.
         tables: Folder of the tables.
-        name: Of the table.
-        rows: Rows to read now, once; None for all, which each query reads, also once the connection is locked.
-        kept: Rows that earlier calls have read, with these; None to keep none.
+        name: Name of the table.
+        rows: Rows to read now, once. With None, each query reads all rows, even after the connection is locked.
+        kept: Rows that earlier calls have read; this call adds its own. None keeps no rows.
 
     Raises:
         TableNotFoundError: If there is no such table.
-        TableError: If it can't be read.
+        TableError: If the table can't be read.
     """
     import duckdb
     from deltalake import QueryBuilder
@@ -131,7 +131,7 @@ def select_files(connection: "DuckDBPyConnection", files: Sequence[str], kinds: 
 
 
 def _is_its_files(table: "DeltaTable", folder: str) -> bool:
-    """Return whether a table's local files hold just its rows, under paths that DuckDB takes as they are."""
+    """Return whether DuckDB can read a table from its local files alone."""
     partitioned = bool(table.metadata().partition_columns)
     has_features = table.protocol().min_reader_version > 1
     return not ("://" in folder or partitioned or has_features or _PATTERN_SIGNS & set(folder))

@@ -1,4 +1,4 @@
-"""Keeps the rows of small files: a stream writes one per batch, and opening a thousand takes most of a page's time."""
+"""Keeps the rows of small files. A stream writes one per batch, and opening a thousand takes most of a page's time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KeptFiles:
     def rows(
         self, wanted: Collection[str], present: Collection[str], read: Callable[[Sequence[str]], pa.Table]
     ) -> pa.Table:
-        """Return the rows of the wanted files, and perhaps of others that the table has.
+        """Return the rows of the wanted files. Rows of the table's other files may be among them.
 
         Args:
             wanted: Paths of small files.
@@ -54,4 +54,4 @@ class KeptFiles:
 
 
 KeptTables = defaultdict[tuple[str, str], KeptFiles]
-"""What a long-running reader keeps of path tables, by name and columns, for all of its threads."""
+"""Kept rows of path tables, by name and columns. All threads of a long-running reader share them."""

@@ -12,7 +12,8 @@ from broker.kafka import producers
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import ProducersAdmin
 from broker.tap import producer_poll, tap_output
-from broker.tap.poll_heartbeats import HEARTBEAT_S, PollHeartbeats
+from broker.tap.heartbeats import HEARTBEAT_S
+from broker.tap.poll_heartbeats import PollHeartbeats
 from broker.tap.poll_placing import OwnerPatterns, OwnerRule, PollOwners
 from broker.tap.producer_poll import ProducerPoll
 from broker.tap.tap_output import TapOutput
