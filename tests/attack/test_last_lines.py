@@ -37,7 +37,8 @@ def last_line(stream: StreamCommand, process: subprocess.Popen[bytes]) -> str:
 
 def kill_workers(pid: int) -> None:
     for child, command in processes_below(pid).items():
-        if "pyspark" in command and "worker" in command:
+        # The JVM's command names the workers' module, too.
+        if "worker_daemon" in command and "java" not in command.split(" ")[0]:
             # It may have ended meanwhile.
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)

@@ -4,6 +4,8 @@ The first run makes a Debian beside the jars; each fetches what the Dockerfile i
 """
 
 import json
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,8 +42,9 @@ FLOW = (
 
 
 @pytest.fixture(scope="module")
-def podman(tmp_path_factory: pytest.TempPathFactory, jars: Path) -> Iterator[Podman]:
-    folder = tmp_path_factory.mktemp("podman")
+def podman(jars: Path) -> Iterator[Podman]:
+    # Podman takes no run root of more than 50 characters, so pytest's folders are too long.
+    folder = Path(tempfile.mkdtemp(prefix="podman-"))
     running = Podman(folder)
     try:
         make_base(running, folder, jars, SERVICES["kafka"]["image"].rpartition(":")[2])
@@ -51,6 +54,7 @@ def podman(tmp_path_factory: pytest.TempPathFactory, jars: Path) -> Iterator[Pod
         yield running
     finally:
         running.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,13 @@ def cluster(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
 
 
 def test_each_command_runs_as_it_is_written(
-    cluster: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    cluster: LocalBroker,
+    jars: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("PID_QUOTA_JARS", str(jars.resolve()))
     monkeypatch.chdir(tmp_path)
     write_settings(tmp_path)
     setup = next(commands_in(README.read_text(encoding="utf-8")))
@@ -45,7 +50,8 @@ def test_each_command_runs_as_it_is_written(
             parse(arguments)
         elif arguments[0] == "suggest-quotas":
             with Following(*arguments) as replaying:
-                assert replaying.wait()[0] == 0
+                code, errors = replaying.wait()
+            assert code == 0, errors
         elif is_following:
             with Following(*arguments) as following:
                 following.wait_for(1)
