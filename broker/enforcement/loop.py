@@ -47,9 +47,12 @@ class Loop:
     def _reconcile_until(self, stop: threading.Event) -> None:
         pause_s, has_failed = self.poll_seconds, False
         next_s = time.monotonic() + pause_s
-        while not self._pause(stop, next_s):
+        while True:
+            has_news = self._pause(stop, next_s)
+            if stop.is_set():
+                return
             try:
-                if time.monotonic() < next_s and (has_failed or not self.enforcer.has_news()):
+                if time.monotonic() < next_s and (has_failed or not has_news):
                     self.enforcer.end_due()
                     continue
                 self.enforcer.reconcile()
@@ -63,11 +66,12 @@ class Loop:
                 self.notify(Notice(self.clocks.now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
 
     def _pause(self, stop: threading.Event, next_s: float) -> bool:
+        """Pause until there is something to do; return whether there are news, which are announced only once."""
         end_s = min(max(next_s, time.monotonic() + _NEWS_CHECK_S), time.monotonic() + _ENDS_CHECK_S)
-        while (left_s := end_s - time.monotonic()) > 0:
-            if stop.wait(min(left_s, _NEWS_CHECK_S)) or self.enforcer.has_news():
-                break
-        return stop.is_set()
+        while (left_s := end_s - time.monotonic()) > 0 and not stop.wait(min(left_s, _NEWS_CHECK_S)):
+            if self.enforcer.has_news():
+                return True
+        return False
 
     def _end_all(self, cause: str = "") -> None:
         left, reason = [], ""

@@ -210,7 +210,7 @@ class MemoryDecisions:
     def __init__(self) -> None:
         self.bad_rows = 0
         self.rows: list[dict[str, Any]] = []
-        self._seen = 0
+        self._seen = self._announced = 0
         self.broken: Exception | None = None
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
@@ -226,7 +226,8 @@ class MemoryDecisions:
         return newest_decisions(rows, now_ms)
 
     def has_news(self) -> bool:
-        return len(self.rows) != self._seen
+        before, self._announced = self._announced, len(self.rows)
+        return self._announced not in (self._seen, before)
 
 
 class MemoryLock:
