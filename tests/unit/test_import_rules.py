@@ -156,12 +156,12 @@ PURE = {
     "rbloom",
 }
 OF_EACH_SPARK = {
-    "pyspark": {"TaskContext", "accumulators"},
+    "pyspark": {"SparkContext", "TaskContext", "accumulators"},
     "pyspark.daemon": {"manager"},
     "pyspark.errors": {"PySparkException"},
     "pyspark.sql": {"DataFrame", "SparkSession", "functions"},
     "pyspark.sql.functions": {"expr"},
-    "pyspark.sql.streaming.listener": {"StreamingQueryListener"},
+    "pyspark.sql.streaming.listener": {"JStreamingQueryListener", "StreamingQueryListener"},
     "pyspark.sql.streaming.query": {"StreamingQuery"},
 }
 """Looked up in 4.0 (a Databricks runtime's) and in ours: a name that only ours has ends the job there at once."""
