@@ -16,10 +16,7 @@ from state.events import Events
 from state.hashing import hash_pids
 from wire.packed_events import PackedEvents
 
-NO_BROKER = -1
-"""Placeholder for the broker id, which scope `cluster` does not use."""
 _LONG_BYTES = 8
-_NO_BROKER_BYTES = NO_BROKER.to_bytes(_LONG_BYTES, "little", signed=True)
 
 
 class Arrived(NamedTuple):
@@ -53,7 +50,8 @@ def arrived(pre_aggregates: Sequence[tuple[str, PackedEvents]], salt: int) -> di
     timestamps_ms = _longs([part.timestamps_ms for part in parts])
     clients = _longs([part.clients for part in parts])
     kinds = _longs([part.kinds for part in parts])
-    brokers = _longs([part.brokers or _NO_BROKER_BYTES * _count(part) for part in parts])
+    # Empty in scope `cluster`.
+    brokers = _longs([part.brokers for part in parts])
     hashes = hash_pids(pids, salt)
     found: dict[str, Arrived] = {}
     begin = 0
@@ -81,7 +79,7 @@ def _in_order(parts: list[PackedEvents], columns: Sequence[list[Any]]) -> list[l
     partitions = np.repeat([part.partition for part in parts], [_count(part) for part in parts])
     offsets = np.frombuffer(b"".join(part.offsets for part in parts), np.int64)
     order = np.lexsort((offsets, partitions)).tolist()
-    return [[column[row] for row in order] for column in columns]
+    return [[column[row] for row in order] if column else [] for column in columns]
 
 
 def _longs(columns: list[bytes]) -> list[int]:
