@@ -28,6 +28,7 @@ from tables.query.churn_clients import DiagnosedClient, clients_of
 from tables.query.held_entries import held_entries
 from tables.query.open_leases import open_leases
 from tables.query.sql_query import query
+from tables.times import duration
 
 _FOR_ITS_OWNER = "docs/throttled.md"
 _IF_WANTED = "to let it pass: `pid-quota quotas --suggest-for {}` prints the command that sets such a quota"
@@ -102,13 +103,13 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     if row["new_pids"] >= MIN_NEW_PIDS:
         parts[0] += f" ({row['pids_per_hour']:,.0f} an hour while active)"
     life = row["median_life_seconds"]
-    parts.append("no second one from any address" if life is None else f"the next one after {_duration(life)} (median)")
+    parts.append("no second one from any address" if life is None else f"the next one after {duration(life)} (median)")
     if lives is not None:
-        last_wrote = f"in use when the client last wrote, {_duration(lives.silent_seconds)} ago"
+        last_wrote = f"in use when the client last wrote, {duration(lives.silent_seconds)} ago"
         is_recent = lives.silent_seconds < PAUSE_MS / 1000
         parts.append(f"{lives.kept_share:.0%} {'still in use' if is_recent else last_wrote}")
         if lives.kept_share < 1:
-            parts.append(f"the others were for {_duration(lives.used_seconds)} (median)")
+            parts.append(f"the others were for {duration(lives.used_seconds)} (median)")
     if row["steps"] > 1:
         parts.append(f"in {row['steps']:,} groups")
     if row["transactional_ids"]:
@@ -168,7 +169,7 @@ def _headline(name: str, row: Mapping[str, Any] | None) -> str:
 def _lease_text(lease: Mapping[str, Any]) -> str:
     names = {"user": lease["entity_user"], "client id": lease["entity_client_id"], "ip": lease["entity_ip"]}
     entity = ", ".join(f"{kind} {name}" for kind, name in names.items() if name is not None)
-    return f"  enforced: {lease['lever']} on {entity}, {_duration(lease['seconds_left'])} left: {lease['reason']}"
+    return f"  enforced: {lease['lever']} on {entity}, {duration(lease['seconds_left'])} left: {lease['reason']}"
 
 
 def _report(client: DiagnosedClient, addresses: Mapping[str, int]) -> Iterator[str]:
@@ -200,9 +201,3 @@ def _client_dict(client: DiagnosedClient) -> dict[str, Any]:
         "lives": None if client.lives is None else asdict(client.lives),
         "fix": asdict(FIXES[diagnosis.kind]),
     }
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -18,7 +18,7 @@ from jobs.output.text_tables import TextTable
 from lifecycle.failover import Failover
 from lifecycle.occupancy import Census
 from lifecycle.occupancy_rate import IDLE
-from tables.times import to_time
+from tables.times import duration, to_time
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 _METRICS = {
@@ -185,7 +185,7 @@ def _rates(census: Census, broker: BrokerOutlook, limit: int | None) -> Iterator
 
 
 def _rate(forecast: Forecast) -> str:
-    counted = f"{forecast.rate_pids:,} in {_rough_duration(forecast.rate_seconds)}"
+    counted = f"{forecast.rate_pids:,} in {duration(forecast.rate_seconds)}"
     sure = "" if forecast.rate_error is None else f", ± {forecast.rate_error:.0%}"
     return f"{forecast.pids_per_hour:,.0f} an hour by {forecast.rate_source} ({counted}{sure})"
 
@@ -235,18 +235,6 @@ def _moment(at: datetime | None) -> str:
 
 def _held(census: Census, entries: int) -> str:
     return f"{entries:,} ({size(census.bytes_of(entries))})"
-
-
-def _rough_duration(seconds: float) -> str:
-    """Return a rounded, human-readable duration.
-
-    Examples:
-        >>> _rough_duration(61.4), _rough_duration(3600), _rough_duration(86_400)
-        ('61 s', '60 min', '24 h')
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
 def _duration(ms: int) -> str:

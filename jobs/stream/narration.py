@@ -15,7 +15,7 @@ from jobs.output.human import human, plural, time_of
 from jobs.output.terminal import one_line
 from jobs.stream.stream_metrics import STREAM_QUERY, Totals
 from streaming.triggers import ASAP, AVAILABLE_NOW
-from tables.times import to_time
+from tables.times import duration, to_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 LINE_EVERY_S = 60.0
 CATCHING_UP_EVERY_S = 10.0
 """Interval of lines while the stream is behind."""
-_ONE_DAY_S = 86_400
 
 
 def print_line(text: str, at_s: float) -> None:
@@ -182,21 +181,7 @@ def _left(before: int, behind: int, elapsed_s: float) -> str:
     if behind >= before:
         return f"falling behind: {behind:,} records behind"
     left_s = behind * elapsed_s / (before - behind)
-    return f"catching up: {behind:,} records behind, about {_duration(left_s)} left"
-
-
-def _duration(seconds: float) -> str:
-    """Return an approximate duration.
-
-    Examples:
-        >>> _duration(30.2), _duration(600), _duration(9000), _duration(400_000)
-        ('30 s', '10 min', '2.5 h', 'more than a day')
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < _ONE_DAY_S else "more than a day"
+    return f"catching up: {behind:,} records behind, about {duration(left_s)} left"
 
 
 def _throttle(row: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from tables.store.base import TableStore
 from tables.store.kept_files import KeptTables
 from tables.store.open import open_store
 from tables.store.values import RowFilter
+from tables.times import duration
 
 STALE_AFTER_S = 180.0
 """A live stream writes a row a minute. A slow trigger or a restart may skip one or two minutes."""
@@ -79,7 +80,7 @@ class Freshness:
             return ""
         if self.silent_seconds is None:
             return "no rows yet: is the stream running?"
-        return f"no rows since {self.since}, {_duration(self.silent_seconds)}: is the stream running?"
+        return f"no rows since {self.since}, {duration(self.silent_seconds)}: is the stream running?"
 
 
 def read_freshness(
@@ -115,10 +116,3 @@ def _newest(
     with store.relations(now, rows, kept) as relations:
         found: datetime | None = relations.ask(_NEWEST).records()[0]["last_row_at"]
         return found
-
-
-def _duration(seconds: float) -> str:
-    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{seconds:.0f} s"
