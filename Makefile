@@ -90,10 +90,10 @@ $(VENV)/.bench: requirements/bench.txt pyproject.toml
 	$(call install,requirements/bench.txt,$@)
 	@touch $(VENV)/.local
 
-bench: $(VENV)/.bench $(JARS)/.complete ## Measure within 20 minutes: dist/bench
+bench: $(VENV)/.bench $(JARS)/.complete ## Measure what is felt within 8 minutes: dist/bench
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/report.py
 
-bench-full: $(VENV)/.bench $(JARS)/.complete ## Measure everything within 2 hours: bench/results, docs/performance.md
+bench-full: $(VENV)/.bench $(JARS)/.complete ## Measure everything within 75 minutes: bench/results, docs/performance.md
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/report.py --full
 
 bench-guard: $(VENV)/.local $(JARS)/.complete ## Fail if the job has become slower than committed

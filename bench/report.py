@@ -1,7 +1,7 @@
 """Runs the benchmarks, writes their results to `bench/results/<date>.json`, and makes `docs/performance.md`.
 
-    .venv/bin/python bench/report.py --full                     # `make bench-full`, within 2 hours
-    .venv/bin/python bench/report.py                            # `make bench`, within 20 minutes, into dist/bench
+    .venv/bin/python bench/report.py --full                     # `make bench-full`, within 75 minutes
+    .venv/bin/python bench/report.py                            # `make bench`, within 8 minutes, into dist/bench
     .venv/bin/python bench/report.py --full --parts latency,core    # some parts; the others keep their results
     .venv/bin/python bench/report.py --render-only              # only the page, from the newest results
 
@@ -34,9 +34,9 @@ QUICK = kit.BENCH.parent / "dist" / "bench"
 CLEAN_UP_S = 60
 
 Command = tuple[str, ...]
-_MAIN = "source,job,dedup,set,tws"
-"""The source alone, the job, and the peers against which it has a target."""
-_OTHERS = "job,job-each,job-delta-spark,approximate"
+_MAIN = "job,dedup,set,tws"
+"""The job, and the peers against which it has a target."""
+_OTHERS = "job,job-each,job-delta-spark"
 _FLOOD = ("--events", "1250000", "--principals", "20", "--flood", "1000000", "--variants", "job,dedup")
 
 
@@ -71,50 +71,48 @@ def _latency(rate: int, principals: int, sink: str, trials: int = 30) -> Command
 def _sustained(trigger_s: int, principals: int, first_rate: int) -> Command:
     of_stream = ("--trigger-seconds", str(trigger_s), "--principals", str(principals))
     search = ("--first-rate", str(first_rate), "--steps", "2", "--trial-seconds", str(20 + 2 * trigger_s))
-    return ("sustained.py", *of_stream, *search, "--confirm-seconds", "90")
+    return ("sustained.py", *of_stream, *search, "--confirm-seconds", "60")
+
+
+def _lever(trigger: str, trials: int, warm_up: int) -> Command:
+    of_trials = ("--trials", str(trials), "--warm-up", str(warm_up))
+    return ("enforce.py", "--parts", "whole", "--lever", "hold", "--trigger", trigger, *of_trials)
 
 
 PARTS = {
     "throughput": Part(
-        (_throughput("2000", 4_000_000, "source,job,dedup"),),
+        (),
         (
-            _throughput("2000", 8_000_000),
+            _throughput("2000", 4_000_000),
             _throughput("20,200", 4_000_000),
-            _throughput("20000", 1_000_000),
-            _throughput("2000", 2_000_000, "source,source-default,job,dedup", "--per-record", "1"),
+            _throughput("20000", 1_000_000, "job,dedup"),
+            _throughput("2000", 2_000_000, "job,dedup", "--per-record", "1"),
             _throughput("2000", 4_000_000, _OTHERS, "--rounds", "3"),
         ),
-        5,
-        47,
+        0,
+        22,
     ),
-    "flood": Part((("throughput.py", *_FLOOD, "--rounds", "3"),), (("throughput.py", *_FLOOD),), 4, 4),
+    "flood": Part((), (("throughput.py", *_FLOOD),), 0, 3),
     "latency": Part(
-        (_latency(5_000, 200, "deltalake", 20),),
+        (),
         (
             _latency(5_000, 200, "deltalake"),
             _latency(20_000, 200, "deltalake"),
-            _latency(5_000, 2_000, "deltalake"),
             _latency(5_000, 200, "delta-spark", 20),
         ),
-        3,
-        9,
-    ),
-    "sustained": Part(
-        (), tuple(_sustained(trigger_s, each, 200_000) for trigger_s in (1, 5) for each in (200, 2000)), 0, 34
-    ),
-    "state": Part(
-        (("state_size.py", "--batches", "50", "--variants", "job"),),
-        (
-            ("state_size.py", "--batches", "400", "--variants", "job"),
-            ("state_size.py", "--batches", "50", "--variants", "job-each"),
-        ),
-        2,
+        0,
         6,
     ),
-    "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py", "--rounds", "3"),), 2, 2),
-    "scaleout": Part((), (("scaleout.py", "--rounds", "2"),), 0, 6),
-    "cost": Part((), (("cost.py", "--batches", "25000,250000"),), 0, 3),
-    "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),) * 3, 3, 7),
+    "lever": Part((_lever("1 second", 15, 20),), (_lever("1 second", 30, 40), _lever("asap", 30, 40)), 2.5, 6.5),
+    "idle": Part((("idle.py", "--warm-up", "40", "--seconds", "30"),), (("idle.py",),), 2, 3.5),
+    "principals": Part((("principals.py",),), (("principals.py",),), 0.5, 0.5),
+    "broker": Part((), (("tap_cost.py", "--brokers", "5", "--rounds", "5", "--warm-up", "10"),), 0, 8.5),
+    "sustained": Part((), (_sustained(1, 200, 200_000), _sustained(5, 2000, 200_000)), 0, 13.5),
+    "state": Part((), (("state_size.py", "--batches", "200", "--variants", "job"),), 0, 2),
+    "core": Part((), (("layered_peer.py", "--rounds", "3"),), 0, 1.5),
+    "scaleout": Part((), (("scaleout.py", "--rounds", "2"),), 0, 4),
+    "cost": Part((), (("cost.py", "--batches", "25000,250000"),), 0, 1.5),
+    "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),), 2.5, 2.5),
 }
 
 

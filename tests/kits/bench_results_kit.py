@@ -49,6 +49,19 @@ def latency(rate: int, principals: int, sink: str, p50_s: float, p99_s: float) -
     return run(**of_run, p50_s=p50_s, p99_s=p99_s, max_s=p99_s, wait_s=part, batch_s=part, read_s=part)
 
 
+def lever(trigger: str, p50_s: float, p99_s: float) -> list[dict[str, Any]]:
+    whole = {"n": 30, "p50_s": p50_s, "p99_s": p99_s, "max_s": p99_s}
+    decided = {name: value / 2 if isinstance(value, float) else value for name, value in whole.items()}
+    return run(trigger=trigger, found={"over quota -> lever live": whole, "over quota -> decision written": decided})
+
+
+def broker(rate: float, p99: float, cpu: float) -> list[dict[str, Any]]:
+    on: dict[str, Any] = {}
+    for name, ratio in (("records_per_second", rate), ("p99_ms", p99), ("broker_cpu_us_per_record", cpu)):
+        on |= {name: 100.0, f"{name}_ratio": ratio, f"{name}_spread": [ratio - 0.1, ratio + 0.1]}
+    return run(cores=2, results={"one-record requests": {"on": on}})
+
+
 def sustained(trigger_s: float, ratio: float | None) -> list[dict[str, Any]]:
     found = {"events_per_second": 20_000, "batch_median_s": 0.8, "trials": [], "load_was_the_limit": False}
     asked = {"trigger_seconds": trigger_s, "principals": 200, "confirm_seconds": 300}
@@ -64,12 +77,24 @@ def every_part() -> dict[str, list[dict[str, Any]]]:
     fitted = {"batch_s": 0.5, "principal_s": 0.001, "event_s": 2e-6, "worst_error": 0.1}
     cost = {"principals": 20, "events": 1000, "active_principals": 20.0, "wall_s": 0.6, "cpu_s": 0.9, "batches": 4}
     return {
-        "throughput": run(loads=[load(2000), load(20)]),
+        "throughput": run(loads=[load(2000), load(20), load(20_000)]),
         "flood": run(loads=[load(20, flood_pids=1)]),
         "latency": latency(5000, 200, "deltalake", 1.2, 2.5)
         + latency(20_000, 200, "deltalake", 1.1, 3.5)
         + latency(5000, 2000, "deltalake", 9.0, 9.0)
         + latency(5000, 200, "delta-spark", 8.0, 8.0),
+        "lever": lever("1 second", 0.91, 1.41) + lever("asap", 0.51, 0.61),
+        "idle": run(
+            trigger="1 second",
+            rate=200,
+            cpu_cores=0.25,
+            cpu_s_per_batch=0.26,
+            batches_per_second=1.0,
+            rss_mb=815,
+            driver_rss_mb=130,
+        ),
+        "principals": run(known_us=spread(18.5), other_us=spread(48.5)),
+        "broker": broker(0.97, 1.02, 1.04),
         "sustained": sustained(1, 2.5) + sustained(5, 2.1) + sustained(5, None),
         "state": run(
             bloom_overhead=1.5,
