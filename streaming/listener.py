@@ -7,7 +7,6 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
 from typing_extensions import override
 
@@ -58,6 +57,8 @@ class ProgressListener(StreamingQueryListener):
     @cached_property
     def _jlistener(self) -> Any:
         """The listener as Spark's JVM calls it. With Spark Connect, nothing asks for it."""
+        from pyspark import SparkContext
+
         return vars(SparkContext)["_jvm"].PythonStreamingQueryListenerWrapper(_JavaListener(self))
 
     @override
