@@ -35,7 +35,6 @@ _COMPILER = (
 """Twenty times the JVM's defaults. With the defaults, the optimizing compiler uses 0.3 of a core for minutes, mostly
 for code that runs once per batch."""
 _JAVA_OPTIONS = f"{_COLLECTOR} {_COMPILER}"
-_FILES_JAR = "hadoop-bare-naked-local-fs"
 _MALLOC_ARENAS = "2"
 """Maximum of memory arenas in glibc. The default is eight per core, and the JVM's hundreds of threads fill them all."""
 DEFAULT_MASTER = "local[*]"
@@ -114,9 +113,9 @@ def stream_session(
         # Workers must run the same Python with the same packages as the driver.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("MALLOC_ARENA_MAX", _MALLOC_ARENAS)
-        builder = builder.master(master).config("spark.jars", ",".join(jars))
-        of_one_process = _one_process_settings(jars) if master.startswith("local") else {}
-        for name, value in (LOCAL_SETTINGS | STREAM_SETTINGS | of_one_process).items():
+        builder = builder.master(master)
+        of_master = _one_process_settings(jars) if master.startswith("local") else {"spark.jars": ",".join(jars)}
+        for name, value in (LOCAL_SETTINGS | STREAM_SETTINGS | of_master).items():
             builder = builder.config(name, value)
         quiet = [] if debug else [f'"{_log_settings()}"']
         builder = builder.config("spark.driver.defaultJavaOptions", " ".join((_JAVA_OPTIONS, *java_options, *quiet)))
@@ -189,10 +188,10 @@ def _one_process_settings(jars: Sequence[str]) -> dict[str, str]:
     """Return settings for tasks that run in the driver's process."""
     return {
         "spark.python.daemon.module": "streaming.worker_daemon",
-        # Hadoop's own class starts a `chmod` for each file: eight processes per batch. The JVM needs this class before
-        # it adds `spark.jars`.
+        # Spark copies each of `spark.jars`, even for itself.
+        "spark.driver.extraClassPath": os.pathsep.join(jars),
+        # Hadoop's own class starts a `chmod` for each file: eight processes per batch.
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
-        "spark.driver.extraClassPath": next(jar for jar in jars if _FILES_JAR in jar),
     }
 
 

@@ -1,4 +1,4 @@
-"""What Spark's Python workers do between two tasks, which nobody sees but everybody waits for."""
+"""What nobody sees but everybody waits for: Spark's Python workers between two tasks, and processes for files."""
 
 import gc
 import os
@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
+from broker.local.local_broker import LocalBroker
 from streaming.batch.tasks import freeze_gc
+from tests.kits.fault_kit import topic_of
+from tests.kits.stream_command_kit import StreamCommand
 
 
 def test_a_worker_s_modules_are_kept_from_the_collector_and_what_comes_later_is_not(spark: SparkSession) -> None:
@@ -38,6 +42,23 @@ def test_workers_are_forked_from_a_process_that_has_loaded_their_modules(spark: 
 
     assert "streaming.worker_daemon" in row["command"]
     assert row["kept"] > 20_000
+
+
+def test_a_stream_starts_no_process_for_the_rights_of_a_file(
+    broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, chmod = tmp_path / "calls", tmp_path / "tools" / "chmod"
+    chmod.parent.mkdir()
+    chmod.write_text(f'#!/bin/sh\necho "$@" >> {calls}\nexec /bin/chmod "$@"\n', encoding="ascii")
+    chmod.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{chmod.parent}:{os.environ['PATH']}")
+    stream = StreamCommand.on(broker, topic_of(broker, 100), tmp_path)
+
+    assert stream.run()[0] == 0
+
+    assert not calls.exists()
+    # Owner and group may read a checkpoint, as with Hadoop's own class.
+    assert (stream.checkpoint / "offsets" / "0").stat().st_mode & 0o777 == 0o644
 
 
 def test_nothing_is_kept_outside_of_a_task() -> None:
