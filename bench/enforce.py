@@ -41,6 +41,8 @@ TOPIC = "orders"
 DECISIONS = "throttle_decisions"
 LIMIT_S = 120.0
 LEASE_S = 2.0
+SHORTEST_TRIAL_S = 0.4
+"""A client makes five producers, 0.1 s apart, before it is over its quota."""
 LEVERS = ("request_percentage", "hold")
 
 
@@ -106,8 +108,8 @@ def whole(asked: argparse.Namespace) -> dict[str, list[float]]:
     In each trial, a new user makes a producer per message until the broker has a quota or hold for this user. Trials of
     the warm-up, in which a new JVM compiles, are reported separately.
     """
-    # A trial takes at least two seconds.
-    users = {f"m{trial}": "secret" for trial in range(asked.trials + round(asked.warm_up / 2))}
+    # Trials of the warm-up, and the first one, in which the stream starts.
+    users = {f"m{trial}": "secret" for trial in range(asked.trials + 1 + round(asked.warm_up / SHORTEST_TRIAL_S))}
     cold: list[float] = []
     decided: list[float] = []
     enforced: list[float] = []

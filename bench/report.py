@@ -132,6 +132,8 @@ def main() -> int:
         today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
         file = results / f"{today}.json"
         names = asked.parts.split(",") if asked.parts else list(PARTS)
+        if asked.parts and (left_out := [each for each in names if not _commands(each, full=asked.full)]):
+            parser.error(f"parts only of --full: {', '.join(left_out)}")
         print("\n".join(plan(names, full=asked.full)), flush=True)
         failures = measure(names, file, {} if known is None else read(known), today, full=asked.full)
     if file is None or not file.exists():

@@ -73,7 +73,7 @@ def ensure_jars(folder: Path | None = None, console: Console | None = None) -> J
 
 
 def spark_jars(folder: Path | None = None) -> list[str]:
-    """Return the paths for `spark.jars`: Delta and the Kafka source; raises JarsError if one is missing or altered."""
+    """Return the paths of Delta and the Kafka source; raises JarsError if a jar is missing or altered."""
     return [str(jar) for jar in _complete_jars(folder, "spark")]
 
 

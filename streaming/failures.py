@@ -25,7 +25,10 @@ _REMEDIES = (
     ),
     (r"No space left on device", "a disk is full: free space below --tables and --checkpoint and start it again"),
     (r"Read-only file system", "a file system is read-only: mount it for writing and start it again"),
-    (r"Permission denied", "permission denied: let this user write to --tables and --checkpoint, and start it again"),
+    (
+        r"Permission denied|AccessDeniedException",
+        "permission denied: let this user write to --tables and --checkpoint, and start it again",
+    ),
     (
         r"UnknownTopicOrPartition|unknown topic or partition",
         "the topic does not exist: create it (`pid-quota tap` does) and start the stream again",

@@ -32,8 +32,8 @@ class Progress:
     state_bytes: int
 
 
-class _JavaListener(JStreamingQueryListener):
-    """Reads a batch's report as JSON, in one call to the JVM. Its base reads each field, in hundreds of calls."""
+class JavaListener(JStreamingQueryListener):
+    """Reads a batch's report as JSON, in two calls to the JVM. Its base reads each field, in hundreds of calls."""
 
     @override
     def onQueryProgress(self, jevent: Any) -> None:
@@ -59,7 +59,7 @@ class ProgressListener(StreamingQueryListener):
         """The listener as Spark's JVM calls it. With Spark Connect, nothing asks for it."""
         from pyspark import SparkContext
 
-        return vars(SparkContext)["_jvm"].PythonStreamingQueryListenerWrapper(_JavaListener(self))
+        return vars(SparkContext)["_jvm"].PythonStreamingQueryListenerWrapper(JavaListener(self))
 
     @override
     def onQueryStarted(self, event: Any) -> None:

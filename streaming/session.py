@@ -114,7 +114,7 @@ def stream_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("MALLOC_ARENA_MAX", _MALLOC_ARENAS)
         builder = builder.master(master)
-        of_master = _one_process_settings(jars) if master.startswith("local") else {"spark.jars": ",".join(jars)}
+        of_master = one_process_settings(jars) if _is_one_process(master) else {"spark.jars": ",".join(jars)}
         for name, value in (LOCAL_SETTINGS | STREAM_SETTINGS | of_master).items():
             builder = builder.config(name, value)
         quiet = [] if debug else [f'"{_log_settings()}"']
@@ -184,7 +184,17 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in record.pathname
 
 
-def _one_process_settings(jars: Sequence[str]) -> dict[str, str]:
+def _is_one_process(master: str) -> bool:
+    """Return whether tasks run in the driver's process.
+
+    Examples:
+        >>> [_is_one_process(master) for master in ("local", "local[2]", "local-cluster[2,1,1024]", "spark://h:7077")]
+        [True, True, False, False]
+    """
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def one_process_settings(jars: Sequence[str]) -> dict[str, str]:
     """Return settings for tasks that run in the driver's process."""
     return {
         "spark.python.daemon.module": "streaming.worker_daemon",
@@ -215,7 +225,7 @@ def _partitions(master: str, cores: Callable[[], int]) -> int:
         >>> _partitions("spark://127.0.0.1:7077", lambda: 2)
         4
     """
-    if not master.startswith("local"):
+    if not _is_one_process(master):
         return int(STREAM_SETTINGS[_PARTITIONS])
     least = _MIN_PARTITIONS if master == DEFAULT_MASTER else 1
     return min(max(cores(), least), _MAX_PARTITIONS)

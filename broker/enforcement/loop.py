@@ -66,7 +66,7 @@ class Loop:
                 self.notify(Notice(self.clocks.now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
 
     def _pause(self, stop: threading.Event, next_s: float) -> bool:
-        """Pause until there is something to do; return whether there are news, which are announced only once."""
+        """Pause until there is something to do. Return whether there is news: a table's version is news only once."""
         end_s = min(max(next_s, time.monotonic() + _NEWS_CHECK_S), time.monotonic() + _ENDS_CHECK_S)
         while (left_s := end_s - time.monotonic()) > 0 and not stop.wait(min(left_s, _NEWS_CHECK_S)):
             if self.enforcer.has_news():

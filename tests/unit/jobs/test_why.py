@@ -390,7 +390,7 @@ class TestCommand:
             (600, 5, 120, 600, ("client app: can't tell: leak, deploy or scale-out", "100% still in use")),
             # The others may be on topics without a right to read.
             (600, 5, 50, 600, ("client app: can't tell",)),
-            (40_000, 60, 120, -7200, ("100% in use when the client last wrote, 2.0 h ago",)),
+            (40_000, 60, 120, -7200, ("100% in use when the client last wrote, 2 h ago",)),
         ],
         ids=["they decide the diagnosis", "few decide nothing", "a client that pauses has kept its producers"],
     )

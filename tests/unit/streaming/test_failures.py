@@ -48,6 +48,10 @@ AT_ONCE = "An error occurred while calling o136.start.\n: [CONCURRENT_STREAM_LOG
             "a Spark worker was",
         ),
         (StreamingQueryException(OTHER), f"the stream ended with an error: {MOON}"),
+        (
+            StreamingQueryException(WORKER.replace(CRASHED, "java.nio.file.AccessDeniedException: /checkpoint/state")),
+            "permission denied: let this user write",
+        ),
     ],
 )
 def test_the_first_cause_that_somebody_can_do_something_about_is_told(error: Exception, words: str) -> None:

@@ -56,6 +56,12 @@ def test_a_handler_that_spark_sets_at_its_start_stays() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def test_tasks_of_the_driver_s_process_find_the_jars_on_its_class_path_so_that_spark_copies_none() -> None:
+    settings = session.one_process_settings(["/jars/a.jar", "/jars/b.jar"])
+    assert settings["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
+    assert "spark.jars" not in settings
+
+
 def test_a_session_may_be_started_in_any_thread() -> None:
     done = []
 

@@ -99,6 +99,24 @@ def test_pauses_after_failures_double_up_to_five_seconds_and_begin_anew_after_a_
     assert told == [(at_ms, f"in {pause_s} s: torn commit") for at_ms, pause_s in expected]
 
 
+def test_news_do_not_shorten_the_pause_after_a_failure() -> None:
+    world = World()
+    world.decisions.broken = TableError("torn commit")
+
+    class Deciding(Passing):
+        def wait(self, timeout: float | None = None) -> bool:
+            world.decide(f"User:u{len(self.waits)}")
+            return super().wait(timeout)
+
+    passing = Deciding(world, 6.5)
+    with patch.object(loop, "time", passing):
+        run_until(world, passing, 1.0)
+    told = [(passed_ms(notice), notice.why) for notice in world.notices_of("trying again")]
+    # The first news come at once.
+    assert [why for _, why in told] == [f"in {pause_s} s: torn commit" for pause_s in (2, 4, 5)]
+    assert [at_ms for at_ms, _ in told] == [0, 2000, 6000]
+
+
 def test_a_lease_that_falls_due_while_the_log_fails_ends_before_the_next_try() -> None:
     world = World()
     world.enforce(seconds=5)
