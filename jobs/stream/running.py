@@ -20,7 +20,7 @@ from jobs.services.metrics_server import serving
 from jobs.stream.learning_writer import write_request
 from jobs.stream.narration import LineHandler, Narrator, print_line
 from jobs.stream.stream_metrics import StreamMetrics
-from jobs.stream.stream_watch import Watch
+from jobs.stream.stream_watch import Observer, Watch
 from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
 from streaming.batch.batch_quotas import read_quotas
@@ -98,7 +98,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     metrics = StreamMetrics(options.config, top=launch.metrics_top)
     watch = Watch(metrics, Narrator(metrics.totals, window_seconds=options.config.window_seconds))
     watch.narrator.begin(options.topic, options.tables, options.trigger)
-    options = replace(options, observer=watch.observe)
+    options = replace(options, observer=Observer(watch))
     if launch.metrics_port is None:
         _run(options, launch, reports, watch)
         return

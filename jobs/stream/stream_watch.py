@@ -55,3 +55,25 @@ class Watch:
         rows = store.read("throttle_decisions", recent)
         times = ("decided_at", "throttled_until")
         self.metrics.restore(row | {name: to_ms(row[name]) for name in times} for row in rows)
+
+
+class _Nobody:
+    """An observer in another process."""
+
+    def __call__(self, batch: BatchSummary) -> None:
+        """Ignore a committed batch."""
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Passes committed batches to a watch. Its copy in the server of Spark Connect does nothing."""
+
+    watch: Watch
+
+    def __call__(self, batch: BatchSummary) -> None:
+        """Pass on a committed batch."""
+        self.watch.observe(batch)
+
+    def __reduce__(self) -> tuple[type[_Nobody], tuple[()]]:
+        """Return how to make the copy."""
+        return _Nobody, ()

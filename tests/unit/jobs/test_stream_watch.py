@@ -2,19 +2,24 @@
 
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry
+from pyspark import cloudpickle
 
 from jobs.stream.narration import Narrator
 from jobs.stream.stream_metrics import STREAM_QUERY, StreamMetrics, Totals
-from jobs.stream.stream_watch import Watch
+from jobs.stream.stream_watch import Observer, Watch
 from quota.config import QuotaConfig
 from streaming.commit.sinks import BatchSummary
 from streaming.listener import Progress
 from tables.store.open import open_store
 from tables.times import to_ms
 from tests.unit.jobs.table_rows import NOON, Row, append, decision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HOUR = timedelta(hours=1)
 
@@ -99,3 +104,13 @@ def test_batches_and_idle_times_reach_the_metrics_and_the_lines(restarted: Resta
         "first decision",
         "100 records/s, 0 records behind, longest batch 0.5 s, 0 active principals, 1 throttled, 1 new decision",
     ]
+
+
+def test_the_copy_in_the_server_of_spark_connect_tells_nobody(restarted: Restarted) -> None:
+    dumps: Callable[[object], bytes] = cloudpickle.dumps
+    row = throttle("User:a", NOON, NOON + HOUR)
+    batch = BatchSummary(0, {"throttle_decisions": [row | {"throttled_until": to_ms(row["throttled_until"])}]}, 0.1)
+
+    cloudpickle.loads(dumps(Observer(restarted.watch)))(batch)
+
+    assert restarted.lines == []
