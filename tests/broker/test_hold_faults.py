@@ -94,7 +94,7 @@ def test_a_broker_that_comes_back_without_the_class_brings_the_next_lever(cluste
             wait_until(
                 lambda: quotas_of(cluster) == {QuotaEntity("mallory"): {"request_percentage": 0.01}}, "the next lever"
             )
-            assert enforcer.notices_of("throttled", "no hold: not every broker has the authorizer (not 3)")
+            enforcer.wait_for("throttled", "no hold: not every broker has the authorizer (not 3)")
         finally:
             cluster.stop(3)
             cluster.start(3)
