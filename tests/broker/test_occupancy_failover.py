@@ -15,7 +15,7 @@ from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import LIMIT_S, wait_until
 from tests.kits.cluster_kit import addresses_of_the_living, replicated_topic
 from tests.kits.occupancy_kit import broker_counts, census_of, fill
-from tests.kits.process_kit import processes_naming
+from tests.kits.process_kit import left_of
 
 PARTITIONS = 6
 LEAST, MORE = 10, 7
@@ -26,7 +26,7 @@ def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
     folder = tmp_path_factory.mktemp("cluster")
     with LocalCluster(folder, jars=jars) as running:
         yield running
-    assert processes_naming(folder) == []
+    assert left_of(folder) == []
 
 
 def fill_all(cluster: LocalCluster, topic: str, first_pid: int) -> int:

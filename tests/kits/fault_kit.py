@@ -216,6 +216,6 @@ def said_losses(stream: Stream) -> list[tuple[int, int, str]]:
 
 
 def committed(stream: Stream) -> int:
-    """Number of batches that the checkpoint has as done."""
-    folder = stream.checkpoint / "commits"
-    return sum(file.name.isdecimal() for file in folder.iterdir()) if folder.is_dir() else 0
+    """Number of batches that are done. The checkpoint keeps the files of the last twenty only."""
+    files = (stream.checkpoint / "commits").glob("*")
+    return max((int(file.name) + 1 for file in files if file.name.isdecimal()), default=0)
