@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 JARS ?= .jars
 PYTHON ?= python3
 PYTEST ?= $(BIN)/pytest
-# One worker runs what needs Spark; the others share the rest. Half of the suite waits, so that there is one more of them
-# than cores.
-WORKERS ?= 3
-SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# One worker runs what needs Spark; the others share the rest. Half of the suite waits, so that there are more of them than
+# cores. Slow tests run whole clusters, which need more memory and time.
+WORKERS ?= 5
+SLOW_WORKERS ?= 4
+SPREAD = --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
 .PHONY: help demo test test-slow test-all nightly soak fuzz lint fmt jars lock pin-jars broker-jar wheel bench bench-full bench-guard clean
@@ -58,10 +59,10 @@ demo: $(VENV)/.local $(JARS)/.complete $(JARS)/.classes ## Real broker, real pro
 	$(BIN)/pid-quota demo $(if $(SECONDS_OF_TRAFFIC),--seconds $(SECONDS_OF_TRAFFIC))
 
 test: $(VENV)/.dev $(JARS)/.complete ## The whole suite but the slow tests
-	$(PYTEST) $(SPREAD) -m "not slow"
+	$(PYTEST) -n $(WORKERS) $(SPREAD) -m "not slow"
 
 test-slow: $(VENV)/.dev $(JARS)/.complete ## The slow tests
-	$(PYTEST) $(SPREAD) -m "slow and not alone"
+	$(PYTEST) -n $(SLOW_WORKERS) $(SPREAD) -m "slow and not alone"
 	$(PYTEST) -m alone
 
 test-all: test test-slow ## Every test

@@ -5,7 +5,7 @@ refusals or releases. This makes them faster.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,20 +47,7 @@ RECORDS = {
 }
 """Fields that peers read from a record, by version."""
 _decoder = msgspec.msgpack.Decoder(dict[int, int])
-KAFKA_DEFAULTS = {"kafka.max.poll.records": "500", "kafka.fetch.max.wait.ms": "500"}
 _COUNTED = "principal STRING, new_pids BIGINT, newest_ms BIGINT"
-
-
-def source(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """Start a query that reads the records and discards them, with the job's consumer settings."""
-    records = read_records(spark, options)
-    writer = records.writeStream.format("noop").option("checkpointLocation", options.checkpoint)
-    return writer.trigger(availableNow=True).start()
-
-
-def source_default(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """Start a query that reads the records and discards them, with Spark's default consumer settings."""
-    return source(spark, replace(options, kafka_options=options.kafka_options | KAFKA_DEFAULTS))
 
 
 def dedup(spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
@@ -81,19 +68,6 @@ def dedup(spark: SparkSession, options: StreamOptions, version: int) -> Streamin
 
     write = _writer(options, "dedup")
     return _started(unseen, options, commit)
-
-
-def approximate(spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
-    """Start HyperLogLog in the JVM, which counts distinct PIDs per principal and window without storing them."""
-    window = f"{options.config.window_seconds} seconds"
-    counted = (
-        decoded(spark, options, version)
-        .withWatermark("at", window)
-        .groupBy("principal", fn.window("at", window))
-        .agg(fn.approx_count_distinct("producer_id").alias("new_pids"), fn.max("at").alias("newest"))
-        .selectExpr("principal", "new_pids", "unix_millis(newest) AS newest_ms")
-    )
-    return _started(counted, options, _writer(options, "hll"), "update")
 
 
 def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -219,13 +193,11 @@ def _decision(row: dict[str, Any]) -> dict[str, Any]:
     return {"principal": row["principal"], "refused_pids": row["new_pids"], **times}
 
 
-DECODING = {"dedup": dedup, "approximate": approximate}
-OTHERS = {"source": source, "source-default": source_default, "set": exact_set, "tws": with_state}
-PEERS = (*DECODING, *OTHERS)
+PEERS = ("dedup", "set", "tws")
 
 
 def start(name: str, spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
     """Start a peer on a topic whose records all have one version."""
-    if name in DECODING:
-        return DECODING[name](spark, options, version)
-    return OTHERS[name](spark, options)
+    if name == "dedup":
+        return dedup(spark, options, version)
+    return {"set": exact_set, "tws": with_state}[name](spark, options)

@@ -183,13 +183,7 @@ def summary(rounds: Rounds, bases: Iterable[str]) -> dict[str, Any]:
         }
         for name, found in runs.items()
     }
-    pairs = [
-        (name, base)
-        for base in bases
-        if base in runs
-        for name in runs
-        if name != base and not name.startswith("source")
-    ]
+    pairs = [(name, base) for base in bases if base in runs for name in runs if name != base]
     return {
         "variants": variants,
         "ratios": {f"{name}/{base}": ratios(runs, name, base) for name, base in pairs},

@@ -1,4 +1,4 @@
-"""Compares the rate of the whole job with its source alone and with other solutions.
+"""Compares the rate of the whole job with other solutions.
 
     .venv/bin/python bench/throughput.py                                  # 1 M events, 2,000 principals, 5 rounds
     .venv/bin/python bench/throughput.py --events 2000000 --batch 500000 --principals 20,200,2000,20000
@@ -26,7 +26,6 @@ from streaming import pipeline
 from tables.store.path_tables import table_path
 
 VARIANTS = (*kit.JOB_VARIANTS, *peers.PEERS)
-BASES = ("source", "source-default", "dedup", "set", "tws")
 
 
 def main() -> None:
@@ -68,7 +67,7 @@ def measured(
     variants = {
         name: partial(run, spark, broker, load, content, asked.batch, name) for name in asked.variants.split(",")
     }
-    found = summary(interleaved(variants, asked.rounds, root, partial(kit.collect_garbage, spark)), BASES)
+    found = summary(interleaved(variants, asked.rounds, root, partial(kit.collect_garbage, spark)), peers.PEERS)
     for name, ratio in found["ratios"].items():
         if name.startswith("job"):
             print(f"  {name:28} {ratio['median']:>8.3f}  ({ratio['min']:.3f} to {ratio['max']:.3f})")

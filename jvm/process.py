@@ -1,4 +1,4 @@
-"""Starts other programs, always by argument list and never through a shell. No other module of the package starts any.
+"""Starts other programs, always by argument list and never through a shell. No other module of pid-quota does.
 
 Each program leads a process group. Its starter, or the program's watchdog, ends the group as a whole.
 """

@@ -89,7 +89,7 @@ class Outlook:
         return ~ended
 
     def _mean_in_use(self, begins_ms: Int64s, ends_ms: Int64s, goes_on: Bools, span_ms: int) -> float:
-        """Return the mean number of ids in use over a day if they come and go, else the number in use now."""
+        """Return the mean number of ids in use over `span_ms` if ids come and go, else the number in use now."""
         if goes_on.sum() > _MANY_TIMES * (~goes_on).sum():
             return float(goes_on.sum())
         since_ms = self._now_ms - span_ms

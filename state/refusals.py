@@ -88,7 +88,7 @@ class Refusals:
             self._end(episode, "throttle_ended")
 
     def shorten(self, now_ms: int, tick: int) -> None:
-        """Shorten the throttle in force to when the bucket recovers under a quota that was raised or removed."""
+        """End the throttle in force as soon as the bucket recovers, because its quota was raised or removed."""
         episode, recovers_ms = self._state.episode, self._budget.recovers_ms(tick)
         if episode is None:
             return

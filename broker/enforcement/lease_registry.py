@@ -50,7 +50,7 @@ class LeaseRegistry:
             self._orders, self._known = orders, None
 
     def refresh(self) -> list[Lease]:
-        """Flush pending records, then reread the table if others wrote to it. Return leases that only the table has."""
+        """Flush pending records, and reread a changed table. The first read returns leases that only the table has."""
         self.flush()
         if self._rows is not None and not self._log.has_changed():
             return []

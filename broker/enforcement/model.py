@@ -121,7 +121,7 @@ class Lease:
         return self.until_ms <= now_ms or now_ms < self.set_ms - CLOCK_SLACK_MS
 
     def ending(self, until_ms: int, now_ms: int, decision_id: str | None = None) -> "Lease":
-        """Return a copy with another end, later or earlier, set now."""
+        """Return a copy with an earlier or later end, set at `now_ms`. Without `decision_id`, keep the decision."""
         name = self.decision_id if decision_id is None else decision_id
         return replace(self, until_ms=until_ms, decision_id=name, set_ms=now_ms, revision=self.revision + 1)
 

@@ -28,7 +28,7 @@ class LeaseSteps:
         """Targets of leases that may differ from the brokers' settings."""
 
     def may_try(self, target: Target) -> bool:
-        """Whether to try a target now: it has no failure to back off from."""
+        """Return whether a target's pause after a failure, if any, is over."""
         return self._retry_at.get(target, 0) <= self._clocks.steady_ms()
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:

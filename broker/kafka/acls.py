@@ -60,7 +60,7 @@ class Acls:
         self._admin = admin
 
     def find(self, resource: AclResource, operation: str | None = None, principal: str | None = None) -> list[Acl]:
-        """Return all ACLs on resources of a type, with any pattern and host; none if brokers have no authorizer."""
+        """Return the matching ACLs, with any name, pattern and host; none if brokers have no authorizer."""
         answer = self._describe(resource, operation, principal)
         if answer.error_code == SecurityDisabledError.errno:
             return []

@@ -63,7 +63,7 @@ class LogFile:
         self.lost_files = 0
 
     def open_at(self, position: FilePosition | None, *, from_end: bool = False) -> None:
-        """Open the file at `position`, which may be in a rotated file. If that file is gone, open the oldest file left.
+        """Open the file at `position`, which may be in a rotated file. If that file is gone, open the next newer file.
 
         Without a position, start at the beginning, or with `from_end` at the end. The file may not exist yet.
         """

@@ -120,9 +120,9 @@ def _owners(kafka: KafkaConfig, swept: Sweep, now_ms: int) -> FoundOwners | None
 
 
 def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) -> FoundOwners:
-    """Return the owners of producer ids, if taps wrote them.
+    """Return the owners of producer ids, as far as the taps' topics name them.
 
-    The last principal that got an id owns it, unless another principal appended with it within `TAIL_MS`.
+    The principal that last appended with an id within `TAIL_MS` owns it, else the principal that last got it.
     """
     wanted = set(np.unique(producer_ids).tolist())
     asked, appended, first_ms = _Newest(), _Newest(), dict[int, int]()

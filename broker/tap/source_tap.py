@@ -26,7 +26,7 @@ from broker.tap.watches import Watches
 from wire.heartbeat import TapHeartbeat
 from wire.topics import PRODUCE_EVENTS, TAP_STATUS
 
-_POLL_S = 0.1
+_POLL_S = 0.05
 _SAVE_INTERVAL_S = 1.0
 _ROUND_FLUSH_TIMEOUT_S = 1.0
 _FLUSH_TIMEOUT_S = 15.0

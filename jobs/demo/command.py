@@ -48,9 +48,9 @@ def demo(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show everything on this machine: mallory creates a producer per message and is throttled; alice is not.
+    """Run all of pid-quota on this machine: it throttles mallory, who creates a producer per message, but not alice.
 
-    The first lines have the console's address, to watch the demo in a browser.
+    The first lines have the console's address, where a browser shows the demo.
     """
     begin = time.monotonic()
     # SIGTERM has to stop the child processes, as Ctrl-C does.

@@ -1,8 +1,9 @@
 """Tables for people, at any width. No value is truncated, and no column is left out.
 
-If all columns fit, a row is a line. In a narrower terminal, the first columns, which matter most, stay on the line, and
-the others follow below it with their names. If too many would follow, or hardly a column fits, each row is a block of
-lines `name value`. Columns without any value are listed once below the table. Lines below a row skip empty values.
+If all columns fit, a row is a line. In a narrower terminal, the text in the last column wraps. If that is not enough,
+the first columns, which matter most, stay on the line, and the others follow below it with their names. If too many
+would follow, or only one column fits, each row is a block of lines `name value`. Columns without any value are listed
+once below the table. Lines below a row skip empty values.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

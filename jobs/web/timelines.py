@@ -58,7 +58,7 @@ def thinned(intervals: Sequence[Mapping[str, Any]], step_ms: int) -> list[dict[s
 
 
 def lines_of(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
-    """Return a ledger's rows up to now, its silence filled in, with a start at 0 where its first window begins."""
+    """Return a ledger's rows up to now, with rows for silent times, and an empty first row if the ledger is new."""
     # The newest step is not over.
     times = [row | {"at_ms": min(row["at_ms"], to_ms(now))} for row in times]
     filled = _with_silence(times, now, window_ms, step_ms)

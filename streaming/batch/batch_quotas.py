@@ -80,7 +80,7 @@ def _log_once(fault: str) -> None:
 
 @dataclass(frozen=True)
 class BatchQuotas:
-    """Writes the quotas of each batch to the checkpoint, on the driver; tasks read them by `TaskBatch.quotas`.
+    """Writes each batch's quotas to the checkpoint, on the driver. Tasks read them with `TaskBatch.quotas`.
 
     Attributes:
         tables: Folder of path tables, or `catalog.schema`.

@@ -171,6 +171,6 @@ def _ills(rows: Iterable[Mapping[str, Any]]) -> dict[str, _Ill]:
 
 
 def _processes(row: Mapping[str, Any], diagnosis: Diagnosis) -> int:
-    """Estimate the number of a client's processes: one per address, or the number that a roll-out starts."""
+    """Estimate a client's processes: one per address, or as many as a roll-out starts if that is more."""
     new_pids, steps, hosts = int(row["new_pids"]), int(row["steps"]), int(row["hosts"])
     return max(1, hosts, -(-new_pids // max(1, steps)) if diagnosis.may_be_harmless else 0)

@@ -33,7 +33,7 @@ _SPARK_TYPES = {
 def row_schema(name: str) -> pa.Schema:
     """Return the schema for rows to append to a table.
 
-    The schema has no comments: deltalake rejects comments that differ from the table's, as another version's may.
+    The schema has no comments: deltalake rejects comments that differ from those of a table that another version made.
     """
     return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
 
