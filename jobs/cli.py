@@ -54,28 +54,28 @@ _COMMANDS = {
     ),
     "demo-clients": ("demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }
-"""Module below `jobs`, function or group, and help line by name."""
+"""For each command: its module below `jobs`, its function or group in that module, and its help line."""
 OWN = ("wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "sql", "jvm")
 _HOME = Path(__file__).resolve().parents[1]
 _HELP = "Producer id quotas (KIP-936) for unmodified Apache Kafka."
-# Help lines must not break within `--entity-name`. typer has no setting for this.
+# Help lines must not break at hyphens, as in `--entity-name`. typer has no setting for this.
 textwrap.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
 _STYLE: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}, "rich_markup_mode": None}
-"""Help without frames, because frames truncate long names of options."""
+"""Settings of each application. The help has no frames, because frames truncate long names of options."""
 
 
 _COMMENT = re.compile(r"--\s|--[^=\n]*\n")
 
 
 class LazyGroup(TyperGroup):
-    """A group that imports a command when you call it or complete its options. Before, it has only help lines."""
+    """A group that imports a command when you call it or complete its options. Until then, it knows the help line."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that is called."""
         if args[0] in _COMMANDS:
             self.commands[args[0]] = load_command(args[0])
         if args[0] == "sql":
-            # A query may begin with a comment (`--`). A line break before it keeps it from looking like an option.
+            # A query may begin with a comment (`--`). Without a line break in front, typer would take it for an option.
             args = [f"\n{each}" if _COMMENT.match(each) else each for each in args]
         return super().resolve_command(ctx, args)
 
@@ -108,7 +108,7 @@ def load_command(name: str) -> Any:
 def main() -> None:
     """Run `pid-quota` with the process's arguments; return on success.
 
-    Databricks calls this function in its own process, where any SystemExit counts as a failure.
+    Databricks calls this function in a process where any SystemExit, even with code 0, counts as a failure.
     """
     code = run(sys.argv[1:])
     if code:

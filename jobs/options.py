@@ -45,9 +45,10 @@ def full_name(principal: str) -> str:
 
 
 def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
-    """Return a secret from a value or from a file's first line; None without either. `ps` shows values to everybody.
+    """Return a secret, which is the value or the first line of the file; None if both are None.
 
-    `option` is the name of the value's option. The file's option has the suffix `-file`.
+    A file hides the secret from `ps`. `option` is the name of the value's option. The file's option has the suffix
+    `-file`.
     """
     if file is None:
         return value

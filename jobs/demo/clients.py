@@ -32,7 +32,7 @@ _TIMEOUT_MS = 15_000
 
 @dataclass
 class Traffic:
-    """Counts of a client so far."""
+    """Counts of a client's producers and messages."""
 
     producers: int = 0
     delivered: int = 0
@@ -56,7 +56,7 @@ class Clients:
         self.alice, self.mallory = Traffic(), Traffic()
         self._stop = threading.Event()
         run = ((run_steady, alice, self.alice), (run_careless, mallory, self.mallory))
-        # Daemon threads end with the process. Ctrl-C may arrive before the `with` block, whose end would stop them.
+        # If Ctrl-C arrives just before the `with` block, `__exit__` does not run. Daemon threads end with the process.
         self._threads = [
             threading.Thread(target=each, args=(config, topic, self._stop, traffic), daemon=True)
             for each, config, traffic in run
@@ -93,12 +93,12 @@ def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, tra
 
 
 def run_careless(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
-    """Create a new producer for every message, three at a time: the bug that quotas limit."""
+    """Create a new producer for every message, three at a time. This is the bug that quotas limit."""
     while not stop.wait(_MALLORY_PAUSE_S):
         producers = [_producer(config, "mallory-batch", traffic) for _ in range(_MALLORY_PRODUCERS)]
         for producer in producers:
             _send(producer, topic, traffic)
-        # Under a hold, producers wait for a producer id.
+        # Under a hold, messages stay in the producers, which wait for a producer id.
         while any(map(len, producers)) and not stop.is_set():
             for producer in producers:
                 producer.flush(_LOOK_S)

@@ -50,7 +50,7 @@ def demo(
 ) -> None:
     """Run all of pid-quota on this machine: it throttles mallory, who creates a producer per message, but not alice.
 
-    The first lines have the console's address, where a browser shows the demo.
+    The first lines show the console's address. Open it in a browser to watch the demo.
     """
     begin = time.monotonic()
     # SIGTERM has to stop the child processes, as Ctrl-C does.
@@ -80,7 +80,7 @@ def demo(
                 def open_console() -> None:
                     page.open()
                     view.stage(f"watch it in a browser: {page.address}")
-                    view.stage(f"mallory's line:        {page.page_of('User:mallory')}")
+                    view.stage(f"mallory's page:        {page.page_of('User:mallory')}")
 
                 result = run(view, folder, tables_text, seconds, stream=stream, open_console=open_console)
                 if as_json:

@@ -65,7 +65,7 @@ class DemoConsole:
         return f"http://{_HOST}:{self._port}/"
 
     def page_of(self, principal: str) -> str:
-        """Return the address of a principal's page over the last minutes.
+        """Return the address of a principal's page that shows the last six minutes.
 
         Examples:
             >>> DemoConsole("./demo-data").page_of("User:mallory")

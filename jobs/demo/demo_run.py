@@ -37,11 +37,11 @@ _DRAIN_PAUSE_S = 2.0
 
 @dataclass(frozen=True)
 class Result:
-    """Outcome of the demo; for `first_decision_s` and `slowing` see `Watching`.
+    """Outcome of the demo. `Watching` describes `first_decision_s` and `slowing`.
 
     Attributes:
         throttled: Principals with a THROTTLE decision.
-        seconds: Length of the traffic.
+        seconds: Time from the begin of the traffic until everything has stopped.
         drained: Whether the stream caught up with the traffic in time.
     """
 
@@ -79,11 +79,10 @@ def run(
             # The stream stops before the broker.
             stack.callback(stream.stop)
             _write_address(folder, broker.admin_servers)
-            # Step 3. Start the traffic. The stream's first batch has the events from while the stream started.
+            # Step 3. Start the traffic. The stream is still starting, and its first batch has the events until then.
             view.stage(
-                f"Kafka answers at {broker.admin_servers}: while this runs, `occupancy --bootstrap-servers "
-                f"{broker.admin_servers}` and other commands need no login there; users log in at "
-                f"{broker.bootstrap_servers}"
+                f"Kafka answers at {broker.admin_servers}, where commands need no login, such as "
+                f"`occupancy --bootstrap-servers {broker.admin_servers}`; users log in at {broker.bootstrap_servers}"
             )
             view.stage("alice keeps 3 producers, mallory creates one per message")
             progress = StreamProgress(folder / CHECKPOINT, broker.admin_config(), PRODUCE_EVENTS)

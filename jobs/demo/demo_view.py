@@ -15,7 +15,7 @@ from jobs.output.text_tables import TextTable
 from tables.query.sql_query import query
 
 _PLAIN_LINE_EVERY_S = 5.0
-"""Interval of plain lines without a terminal."""
+"""Interval of the plain lines that replace the live table where there is no terminal."""
 
 _PRINCIPALS = """
 SELECT counts.principal, latest.new_pids_window, latest.tokens, latest.throttle_time_ms, counts.admitted,

@@ -21,7 +21,7 @@ def early_stream(
     address_file: Path,
     trigger: str = "1 second",
     note_classes: Annotated[
-        Path | None, typer.Option(help="File to write the classes to that Spark's JVM loads.")
+        Path | None, typer.Option(help="File for an archive of the classes that Spark's JVM loads.")
     ] = None,
 ) -> None:
     """Start Spark, wait until `address_file` holds the broker's address, and run the stream."""

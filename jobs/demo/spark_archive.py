@@ -1,7 +1,7 @@
 """The class archive of the demo's Spark, which halves the CPU time of a start.
 
-When the jars are installed, `python -m jobs.demo.spark_archive` runs a broker and a stream that reads one event, and
-writes the archive.
+After `make demo` has fetched the jars, it calls `python -m jobs.demo.spark_archive`. This runs a broker, and a stream
+that reads one event, and keeps the archive that the stream's JVM writes.
 """
 
 import importlib.util
@@ -33,7 +33,7 @@ def spark_archive() -> ClassArchive:
 
 
 def make() -> None:
-    """Create the archives of Spark and the broker if they are missing."""
+    """If Spark's archive is missing, create it, and with it the broker's."""
     archive = spark_archive()
     if archive.own is None or archive.options(write=False):
         return
@@ -52,7 +52,7 @@ def make() -> None:
             (folder / "address").write_text(broker.admin_servers, encoding="ascii")
             places = [str(folder / each) for each in ("tables", "checkpoint", "address")]
             options = ["--trigger", "available-now", "--note-classes", str(archive.own)]
-            # The output ends when the JVM ends. The JVM writes the archive last.
+            # This waits for the end of the JVM's output. Before that end, the JVM writes the archive.
             code, printed = run_to_end([sys.executable, "-m", "jobs.demo.early_stream", *places, *options], _TIMEOUT_S)
     if code == 0:
         archive.keep()

@@ -19,7 +19,7 @@ _DAY_S = 86_400
 
 
 def story(result: "Result", quota: float) -> Iterator[str]:
-    """Yield the outcome in three sentences."""
+    """Yield the outcome in three lines."""
     alice, mallory, slowing = result.alice, result.mallory, result.slowing
     pace = mallory.producers / result.seconds if slowing is None else slowing.before()
     entries = pace * _DAY_S

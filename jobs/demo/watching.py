@@ -35,7 +35,7 @@ class Watching:
     """Observes the traffic. Create it when the traffic begins.
 
     Attributes:
-        first_decision_s: Seconds of traffic until the table had the first decision; None before that.
+        first_decision_s: Seconds of traffic until the table had the first THROTTLE decision; None before that.
         slowing: When the enforcer throttled mallory; None before that.
     """
 
@@ -50,7 +50,7 @@ class Watching:
 
     @property
     def seconds(self) -> float:
-        """Seconds of traffic."""
+        """Seconds since the traffic began."""
         return time.monotonic() - self._begin
 
     @property
@@ -85,7 +85,7 @@ class Watching:
         return frozenset(row[0] for row in query(self._tables, _THROTTLED, _now()).rows)
 
     def _has_new(self, table: str) -> bool:
-        """Whether the table has a new version. Looking into its folder costs less than a query."""
+        """Whether the table has a new version since the previous call (False at first). It costs less than a query."""
         version = sum(1 for _ in Path(self._tables, table, "_delta_log").glob("*.json"))
         before, self._versions[table] = self._versions.get(table), version
         return before is not None and version != before

@@ -35,7 +35,7 @@ from jobs.services.stopping import stopped_by_signals
 from tables.query.throttle_causes import looks_like
 
 _HOUR_S, _YEAR_S = 3_600, 31_536_000
-"""Upper bounds of options in seconds, because they become dates and waiting times."""
+"""Upper bounds of options in seconds. The command computes dates and waiting times from the options."""
 
 
 def enforce(
@@ -58,7 +58,7 @@ def enforce(
     max_entities: Annotated[int, typer.Option(min=1, help="Maximum number of leases in force at once.")] = 50,
     max_principals: Annotated[int, typer.Option(min=1, help="Maximum number of principals throttled at once.")] = 10,
     hands_off_seconds: Annotated[
-        float, typer.Option(min=0, max=_YEAR_S, help="Time to leave a value alone after somebody else changed it.")
+        float, typer.Option(min=0, max=_YEAR_S, help="Time to leave a setting alone after somebody else changed it.")
     ] = _HOUR_S,
     poll_seconds: Annotated[
         float | None,
@@ -90,7 +90,7 @@ def enforce(
     metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
 ) -> None:
-    """Carry out throttle decisions on the brokers, and end them in time. Without --apply: a dry run."""
+    """Carry out throttle decisions on the brokers, and end them in time. Without --apply, only report the effects."""
     wants_release = release_all or release_principal is not None
     dry_run = not (apply or wants_release)
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)

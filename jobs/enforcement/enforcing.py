@@ -37,7 +37,7 @@ from tables.store.open import open_store
 from wire.holds import HOLD_AUTHORIZER
 
 _SILENCE_MS = 300_000
-"""Time without rows after which an alert reports the stream."""
+"""After this time without new rows, an alert says that the stream writes nothing."""
 
 RIGHTS_TIMEOUT_S = 15.0
 """Timeout of the check of this user's rights."""
@@ -85,7 +85,7 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
         look_at_decisions(parts.ports.decisions, job.tables, job.notify, now_ms)
     enforcer = parts.enforcer(job)
     for name in job.options.ladder:
-        # Report which levers are available now, instead of with the first decision.
+        # This call makes the levers report now, instead of with the first decision, whether they are available.
         parts.ports.levers[name].unavailable_reason()
     watch = StreamWatch(follow_writes(parts.tables), parts.skew_ms, enforcer.alert, silence_ms=_SILENCE_MS)
     doing = "carrying out" if job.apply else "(dry run, without --apply) reporting the effect of"
@@ -105,19 +105,19 @@ def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, princi
 
 
 def _bring_up_to_date(job: EnforceJob) -> None:
-    """Create missing tables if the stream's tables exist. If they don't, they may only be unreachable: create none."""
+    """Create missing tables, but only if the table of decisions exists. Otherwise, all may only be unreachable."""
     try:
         with open_store(job.tables) as store:
             store.ensure_tables(having=DECISIONS)
     except TableVersionError:
         raise
     except TableError as error:
-        # Leases also end without tables, and every cycle retries.
+        # Leases end without tables, too, and each cycle of the enforcer reads the tables again.
         job.notify(Notice(wall_ms(), "trying again", str(error)))
 
 
 def _lock(stack: ExitStack, settings: Mapping[str, str]) -> EnforcerLock | EnforcerLockError:
-    """Join the lock, which creates its topic. Return an error, so that all missing rights are reported before it."""
+    """Join the lock, which creates its topic. Return an error instead of raising it, to report missing rights first."""
     try:
         lock = EnforcerLock(settings)
     except EnforcerLockError as error:
@@ -165,7 +165,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
         leases = stack.enter_context(LeaseTopic(settings))
         ports = EnforcerPorts(source, ActionTable(tables), leases, found, lock)
     else:
-        # A dry run writes no record, not even to read the brokers' clock.
+        # A dry run writes no record. So it doesn't measure the brokers' clock, which needs a probe record.
         others = partial(leases_of_others, partial(kept_leases, settings), ActionTable(tables).read)
         ports = EnforcerPorts(source, DiscardedRecords(), DiscardedRecords(), found, NoLock(), others)
     return _Parts(ports, clocks, tables, time_.skew_ms, holds, quotas)

@@ -52,7 +52,7 @@ def decisions(
 
 
 def _nothing(tables: str, principal: str | None, begin: datetime) -> str:
-    """Return the message for a lack of decisions. It mentions if the stream writes no rows."""
+    """Return the message for a lack of decisions. If the stream has written no rows since `begin`, it says so."""
     text = f"no decisions{'' if principal is None else f' on {principal}'} since {time_of(begin)}"
     try:
         ((newest,),) = query(tables, _NEWEST, datetime.now(timezone.utc)).rows

@@ -31,7 +31,7 @@ from tables.query.sql_query import query
 from tables.times import duration
 
 _FOR_ITS_OWNER = "docs/throttled.md"
-_IF_WANTED = "to let it pass: `pid-quota quotas --suggest-for {}` prints the command that sets such a quota"
+_IF_WANTED = "to admit its ids: `pid-quota quotas --suggest-for {}` prints the command that sets a sufficient quota"
 _MAX_SIMILAR = 5
 _KNOWN = "SELECT 1 FROM {} WHERE principal = :principal LIMIT 1"
 _NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"

@@ -23,10 +23,10 @@ from tables.times import duration, to_time
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 _METRICS = {
     "seconds_to_limit": "Seconds until a broker holds more producer ids than the limit.",
-    "held_pids": "Producer ids that a broker holds, one for each partition.",
+    "held_pids": "Producer ids that a broker holds, counted once per partition.",
 }
 _MORE_UNANSWERED = 5
-# Minimum swing that is printed, as a share of the number that a broker settles at.
+# A swing is printed if it is more than this share of the number that a broker settles at.
 _MUCH = 0.05
 
 
@@ -75,8 +75,8 @@ def occupancy_registry(seconds_to_limit: Mapping[int, float], held_pids: Mapping
 
 
 def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
-    """Write metrics for node_exporter's textfile collector. A census ends, so it can't serve metrics to scrape."""
-    # A broker that never reaches its limit has no such metric.
+    """Write metrics for node_exporter's textfile collector, because the command ends before Prometheus scrapes it."""
+    # A broker that never reaches the limit has no metric `seconds_to_limit`.
     reached = {each.broker_id: each.worst.limit_reached_at for each in report.brokers}
     seconds = {number: max(0.0, (at - now).total_seconds()) for number, at in reached.items() if at is not None}
     registry = occupancy_registry(seconds, {each.broker_id: each.held_pids for each in report.brokers})
@@ -88,7 +88,7 @@ def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
-    """Return a table whose counts have separators. Ids of brokers have none."""
+    """Return a table whose counts have thousands separators. Ids of brokers have none."""
     ids = ("broker", "if it dies")
     cells = (
         [
@@ -178,7 +178,7 @@ def _rates(census: Census, broker: BrokerOutlook, limit: int | None) -> Iterator
             f"{held[1]} in 24 h, settles at {held[2]}{reached}"
         )
     if worst.rate_source == IDLE:
-        yield f"broker {broker.broker_id}: idle times do not show floods of the last hour; keep sweeps with --tables"
+        yield f"broker {broker.broker_id}: idle times do not show floods of the last hour, but sweeps in --tables do"
     if worst.swing > _MUCH * worst.settles_at:
         low, high = (round(worst.settles_at + sign * worst.swing / 2) for sign in (-1, 1))
         yield f"broker {broker.broker_id}: goes up and down from check to check, {low:,} to {high:,}"

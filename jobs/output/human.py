@@ -10,10 +10,9 @@ NOTHING = "-"
 
 
 def human(value: Any) -> str:
-    """Return a value for people: times to the second, four digits of a fraction, lists and maps without brackets.
+    """Return a value for people: times to the second, fractions with four digits, lists and maps without brackets.
 
     Whole numbers stay exact, since producer ids are whole numbers.
-
 
     Examples:
         >>> human(datetime(2026, 1, 15, 12, 0, 0, 84040, tzinfo=timezone.utc)), human(datetime(2026, 1, 15))
@@ -48,7 +47,7 @@ def time_of(at: datetime) -> str:
 
 
 def size(size_bytes: int) -> str:
-    """Return a size.
+    """Return a size in kB, MB or GB.
 
     Examples:
         >>> size(0), size(900), size(2_500_000)

@@ -18,7 +18,7 @@ def print_json(value: Any, *, indent: int | None = None) -> None:
 def print_exactly(text: str, end: str = "\n") -> None:
     """Print a text for programs: unchanged, except on a terminal."""
     if sys.stdout.isatty():
-        # Control characters would control the terminal. A pipe gets the text unchanged.
+        # Control characters would control the terminal.
         text = "\n".join(printable(line).plain for line in text.split("\n"))
     # In a pipe, `typer.echo` would remove colour codes, which may be part of a name.
     print(text, end=end, flush=True)

@@ -17,7 +17,7 @@ def warn_if_stale(tables: str, now: datetime, stale_seconds: float = STALE_AFTER
 
 
 def warn_if_known_stale(tables: str, now: datetime) -> None:
-    """Warn as `warn_if_stale` does, but ignore tables that the user has no right to read."""
+    """Warn as `warn_if_stale` does, but do nothing if the tables can't be read."""
     try:
         warn_if_stale(tables, now)
     except TablesError:

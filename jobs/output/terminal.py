@@ -60,7 +60,7 @@ def output() -> Console:
 
 
 def printable(value: object) -> Text:
-    r"""Return a value as text without control characters, since clients choose client ids and principals freely.
+    r"""Return a value as text with escaped control characters, since clients choose client ids and principals freely.
 
     Examples:
         >>> printable("bob\x1b[2J[red]").plain
@@ -92,7 +92,7 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
     except OUR_ERRORS as error:
         return _fail(error, str(error), 1)
     except BrokenPipeError:
-        # `pid-quota sql … | head` closed the pipe. Also silence the interpreter's flush at exit.
+        # The reader closed the pipe, as in `pid-quota sql … | head`. Discard what the interpreter flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):
@@ -114,8 +114,8 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
 def _clear_interrupt() -> None:
     """Clear CPython's flag for a Ctrl-C that arrived during `exec` of a string, which `dataclass` uses.
 
-    While the flag is set, `python -m` ends by SIGINT and ignores its exit code. The next `exec` of a string clears the
-    flag. Creating a named tuple does this.
+    While the flag is set, `python -m` ends by SIGINT and ignores our exit code. The next evaluation of a string clears
+    the flag. Creating a named tuple evaluates one.
     """
     namedtuple("_Cleared", ())
 
@@ -128,7 +128,7 @@ def _fail(error: BaseException, message: str, code: int) -> int:
 
 
 def one_line(message: str) -> str:
-    r"""Return a message on one line, free of control characters.
+    r"""Return a message on one line, with escaped control characters.
 
     Examples:
         >>> one_line("a\n  b\x1b")

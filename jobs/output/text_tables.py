@@ -1,9 +1,9 @@
 """Tables for people, at any width. No value is truncated, and no column is left out.
 
-If all columns fit, a row is a line. In a narrower terminal, the text in the last column wraps. If that is not enough,
-the first columns, which matter most, stay on the line, and the others follow below it with their names. If too many
-would follow, or only one column fits, each row is a block of lines `name value`. Columns without any value are listed
-once below the table. Lines below a row skip empty values.
+If all columns fit, a row is a line. In a narrower terminal, columns without any value are only listed below the table,
+and text in the last column wraps. If that is not enough, the first columns, which matter most, stay on the line. The
+others follow below it with their names, without empty values. If too many columns would follow, if only one fits, or if
+there is only one row, each row is a block of lines `name value`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from jobs.output.terminal import printable
 _INDENT = 2
 _EMPTY = ("", NOTHING)
 _MIN_LEAD = 12
-"""Minimum width of the first column, if the others fit beside it. Longer values take their own line."""
+"""The first column is narrowed to no less than this if the others fit beside it. Longer values take their own line."""
 _MIN_PROSE = 24
 """Minimum width in which the last column's text is wrapped."""
 _MAX_FOLDED = 6
@@ -142,7 +142,7 @@ class _Layout:
         line.rstrip()
         return line
 
-    # Lines below it
+    # Lines below a row
 
     def _folded(self, first: int) -> Iterator[Text]:
         yield self._header(first)

@@ -75,7 +75,7 @@ def quotas(
         str | None, typer.Option(help="Name to record with the change. [default: the system's user name]")
     ] = None,
 ) -> None:
-    """Set, delete and describe the quotas of users and the default."""
+    """Set, delete and describe the quotas of users and the default quota."""
     chosen = [alter, describe, import_file is not None, export_file is not None, suggest_for is not None]
     if chosen.count(True) != 1:
         _fail("give one of --alter, --describe, --import, --export and --suggest-for")

@@ -38,7 +38,7 @@ def replay(
     of_stream: StreamSettings,
     learn_seconds: int | None,
 ) -> dict[str, RefusalCounts]:
-    """Replay the topic of produce events under some quotas; return the refused PIDs by principal.
+    """Replay the topic of produce events under some quotas; return counts of refusals by principal.
 
     The replay writes only to a temporary folder.
     """
@@ -82,7 +82,7 @@ def _report(progress: StreamProgress, report: ProgressReport, stop: threading.Ev
     try:
         extents = progress.extents()
     except BrokerError:
-        # The stream itself reports the error. The progress bar just stops.
+        # The stream itself reports the error. No progress is shown.
         return
     total = sum(end - begin for begin, end in extents.values())
     while not stop.wait(_LOOK_EVERY_S):

@@ -43,7 +43,7 @@ def suggest_quotas(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Suggest a quota per principal from its new producer ids per window, and count the ids it would have refused."""
+    """Suggest a quota per principal from its new producer ids per window. A replay counts the ids it refuses."""
     found = suggestions(tables, percentile=percentile, headroom=headroom, at_least=at_least)
     if not found:
         msg = f"{tables} has no window with new producer ids yet: let the stream run past its learning time first"

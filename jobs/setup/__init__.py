@@ -1,1 +1,1 @@
-"""`pid-quota topics` and `pid-quota broker-jar`."""
+"""`pid-quota topics`, `broker-jar`, `doctor` and `uninstall`."""

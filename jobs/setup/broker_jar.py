@@ -30,6 +30,6 @@ def write_broker_jar(
         written = {"jar": str(folder / JAR_NAME), "metric.reporters": reporters}
         print_json(written | {"authorizer.class.name": HOLD_AUTHORIZER})
         return
-    output().print(printable(f"wrote {folder / JAR_NAME}; in server.properties of each broker:"))
+    output().print(printable(f"wrote {folder / JAR_NAME}. Add to server.properties of each broker:"))
     output().print(f"  metric.reporters={reporters}", markup=False)
     output().print(f"  authorizer.class.name={HOLD_AUTHORIZER}   (only for the lever hold)", markup=False)

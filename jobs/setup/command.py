@@ -57,7 +57,7 @@ def create(
     deny_by_default: Annotated[
         bool,
         typer.Option(
-            "--deny-by-default", help="The brokers deny access that no ACL allows. Needed if they hide that setting."
+            "--deny-by-default", help="Declare that brokers deny access that no ACL allows, if they do not show it."
         ),
     ] = False,
     dry_run: Annotated[
@@ -72,7 +72,7 @@ def create(
     setup = TopicSetup(kafka.client())
     plans = plan_topics(partitions, retention_hours)
     grants = granting(kafka, deny_by_default=deny_by_default) if who else None
-    # Read the rights before creating topics, so that a missing right ends the command here.
+    # Read the ACLs before creating topics. If this user may not read ACLs, the command ends here.
     plan = grants.plan(who) if grants else []
     if grants and not deny_by_default:
         require_all_named(grants, plan, who, setup.describe(plans))
@@ -96,7 +96,7 @@ def describe(
     retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which topics of pid-quota exist and which settings differ. Changes nothing."""
+    """Show which topics of pid-quota exist and which settings differ. This command changes nothing."""
     setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
     _show(setup.describe(plan_topics(retention_hours=retention_hours)), as_json)
 
@@ -104,10 +104,12 @@ def describe(
 def require_all_named(
     grants: Grants, plan: Sequence[Grant], who: Mapping[Role, str], topics_found: Sequence[TopicOutcome]
 ) -> None:
-    """Check that a topic's first ACLs name all roles that use it, because the ACLs would lock out all others.
+    """Check that `who` has all roles if the plan has the first ACLs of a topic, which lock out everybody else.
+
+    A shipper may be missing. Call this only if brokers may allow access where no ACL matches.
 
     Raises:
-        TopicError: If a role is missing, and brokers may allow access where no ACL matches.
+        TopicError: If a role is missing.
     """
     absent = [role.value for role in (Role.TAP, Role.STREAM, Role.ENFORCER, Role.OPERATOR) if role not in who]
     in_use = {outcome.name for outcome in topics_found if outcome.action != "missing"}

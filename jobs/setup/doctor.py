@@ -70,7 +70,7 @@ def doctor(
     role: Annotated[RoleChoice, typer.Option(help="Role whose rights the user of --kafka-config needs.")] = "operator",
     as_json: JsonOption = False,
 ) -> None:
-    """Check brokers, rights, topics, taps, stream and enforcer; exit code 1 if something is wrong. Changes nothing."""
+    """Check brokers, rights, topics, taps, stream and enforcer, changing nothing; exit code 1 if something is wrong."""
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     roles = [*Role] if role == "all" else [Role(role)]
     findings = []
@@ -121,7 +121,7 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
 
 
 def _open_leases(settings: dict[str, str], tables: str | None) -> tuple[dict[Target, Lease], bool]:
-    """Return the open leases, and whether their topic exists. A deleted topic loses them; the tables keep them."""
+    """Return the open leases, and whether their topic exists. If it was deleted, only the tables have the leases."""
     leases: dict[Target, Lease] = {}
     if tables is not None:
         # `_of_tables` reports tables that can't be read.
@@ -148,7 +148,7 @@ def _of_rights(settings: Mapping[str, str], roles: Sequence[Role], *, with_holds
 
 def _of_taps(settings: dict[str, str], brokers: Sequence[int]) -> Iterator[Finding]:
     heartbeats: dict[int, DatedHeartbeat] = {}
-    # `check_topics` reports a missing topic. Without it, no tap has run.
+    # `check_topics` reports a missing topic. Without the topic, no tap has run.
     with suppress(TopicMissingError):
         heartbeats = read_dated_heartbeats(settings)
     newest = {number: each.heartbeat for number, each in heartbeats.items()}

@@ -68,7 +68,10 @@ def uninstall(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """End all throttles, and remove holds, rights and topics. Without --apply: a dry run. Tables stay."""
+    """End all throttles, and remove pid-quota's holds and rights from the cluster, but no tables.
+
+    Without --apply, the command only shows what it would remove.
+    """
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     who = principals(tap_principal, stream_principal, enforcer_principal, operator_principal, shipper_principal)
     settings = kafka.client()
@@ -103,7 +106,7 @@ class _Report:
         """Carry out all steps, even if one fails.
 
         Raises:
-            EnforceError: If a step failed. The rights and topics that it needs stay.
+            EnforceError: If a step failed. This ends the command, which keeps the rights and topics of later steps.
         """
         failures = []
         for step in steps:

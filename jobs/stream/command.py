@@ -85,7 +85,7 @@ def stream(
         int,
         typer.Option(
             min=1024,
-            help="Maximum bytes of a principal's filter with uncharged PIDs; beyond it, there is no throttle.",
+            help="Maximum bytes of a principal's filter with uncharged PIDs. A principal beyond it is not throttled.",
         ),
     ] = QuotaConfig.max_uncharged_bytes,
     new_checkpoint: Annotated[
@@ -167,7 +167,7 @@ def stream(
         metrics_host=metrics_host,
         metrics_top=metrics_top,
     )
-    # Stopping a service is no error. Databricks handles signals itself.
+    # A stream that a signal stops ends without an error. Databricks handles signals itself.
     with nullcontext() if in_databricks() else until_interrupted():
         run_stream(kafka, options, launch)
 

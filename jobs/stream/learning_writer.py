@@ -40,7 +40,7 @@ def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> 
         ensure_topic(config, LEARNING_REQUESTS, _TIMEOUT_S)
     except BrokerError as error:
         return str(error)
-    # Not idempotent, so that the stream itself uses no producer id.
+    # The producer is not idempotent, so that the stream itself uses no producer id.
     settings = {"enable.idempotence": "false", "acks": "all", "log_level": "0"}
     producer = Producer({**config, **settings, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
     producer.produce(LEARNING_REQUESTS, msgspec.json.encode(request), stream.encode(), on_delivery=note)

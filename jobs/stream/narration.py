@@ -71,7 +71,7 @@ class Narrator:
             totals: Returns how many principals are active and throttled.
             window_seconds: Window of the quotas.
             clock_s: Wall clock, in seconds since the epoch.
-            say: Prints a line, given with its time.
+            say: Called with a line to print and its time.
         """
         self._totals, self._window_seconds = totals, window_seconds
         self._clock_s, self._say = clock_s, say
@@ -120,7 +120,7 @@ class Narrator:
         with self._lock:
             since = self._since
             if since.behind is None:
-                # The first batch: the time of Spark's start belongs to no rate.
+                # This is the first batch. The time of Spark's start before it must not lower the rate.
                 since.at_s = max(since.at_s, self._clock_s() - progress.batch_seconds)
                 since.behind = progress.records_behind + progress.records
             since.records += progress.records

@@ -1,4 +1,4 @@
-"""Runs the queries of `pid-quota stream`: its tables, its Spark session, its metrics."""
+"""Runs the queries of `pid-quota stream`, and prepares its tables, Spark session and metrics."""
 
 from __future__ import annotations
 
@@ -123,10 +123,11 @@ def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
 
 
 def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> tuple[int, int]:
-    """Return when the learning time begins and ends, from the topic's oldest record, or from now if it has none.
+    """Return the begin and the end of the learning time in ms since the epoch; zeros without a learning time.
 
-    For a stream that resumes where another ended, it also begins now. If the topic still has all its records, the
-    stream missed nothing, and the learning time begins at 0.
+    It begins at the topic's oldest record. It begins now if the topic is empty, or if the stream resumes where another
+    ended. If it doesn't resume and the topic still has all its records, the stream missed nothing. The returned begin
+    is then 0, and the end stays the same.
     """
     if not learn_seconds:
         return 0, 0
@@ -152,7 +153,7 @@ def open_session(tables: str, launch: Launch) -> SparkSession:
 
 
 def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str], watch: Watch) -> None:
-    # Databricks has handlers of its own, which stay.
+    # In Databricks, there are handlers already, so this call changes nothing.
     logging.basicConfig(level=logging.WARNING, handlers=[LineHandler()])
     if not debug_wanted():
         # py4j logs a stack trace for each Java error, and also raises the error.
@@ -218,7 +219,7 @@ def _run_queries(
 
 
 def await_step_back(has_ended: Callable[[], bool]) -> float:
-    """Wait until the wall clock goes back, and return by how many seconds; 0 if the queries end first."""
+    """Wait until the wall clock goes back by a step, and return the step in seconds; 0 if the queries end first."""
     ahead_s = time.time() - time.monotonic()
     while not has_ended():
         before_s, ahead_s = ahead_s, time.time() - time.monotonic()

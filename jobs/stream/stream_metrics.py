@@ -26,7 +26,10 @@ OTHER = "other"
 """Label of all principals without their own series."""
 STREAM_QUERY = "pid-quota"
 SILENT_S = 300
-"""Maximum time without a micro-batch for a ready stream. The alert `PidQuotaStreamSilent` uses the same value."""
+"""A stream is ready for this time after it ended a batch or found no records.
+
+The alert `PidQuotaStreamSilent` uses the same value.
+"""
 MAX_LABEL_CHARS = 200
 
 
@@ -212,7 +215,7 @@ class StreamMetrics(Collector):
                 self._progress[query] = replace(known, records_behind=0)
 
     def unready(self) -> str:
-        """Return why the stream is not ready (no micro-batch has ended lately); empty if it is ready."""
+        """Return why the stream is not ready; empty if it is ready."""
         with self._lock:
             heard_ms = self._heard_ms.get(STREAM_QUERY)
         if heard_ms is None:
@@ -235,7 +238,7 @@ class StreamMetrics(Collector):
             self._throttles[decision.principal, decision.broker_id] = decision
 
     def _forget(self) -> None:
-        """Drop principals without rows for a window, and ended throttles."""
+        """Drop rows that are older than a window, and ended throttles."""
         now_ms = self._clock_ms()
         oldest_ms = now_ms - self._config.window_ms
         self._rows = {key: row for key, row in self._rows.items() if row.as_of > oldest_ms}
@@ -266,7 +269,7 @@ class StreamMetrics(Collector):
         return shown
 
     def _values(self, key: _Key, now_ms: int) -> _Values:
-        """Return a principal's values as of now. Its tokens refill although it writes no row without events."""
+        """Return a principal's values as of now. Tokens are extrapolated, because only events cause rows."""
         values = dict.fromkeys(_OF_A_USER) | dict.fromkeys((_RATE, _THROTTLE_S, _NEW, _ACTIVE), 0)
         values[_THROTTLES] = int(key in self._throttles)
         row = self._rows.get(key)
@@ -308,8 +311,7 @@ class StreamMetrics(Collector):
 def label_of(principal: str) -> str:
     r"""Return a principal's label. For a user, this is the bare name, as in Kafka's MBeans.
 
-    Clients choose names, so they are truncated and invalid Unicode is replaced.
-
+    Clients choose names, so names are truncated and invalid Unicode is replaced.
 
     Examples:
         >>> label_of("User:alice"), label_of("Role:a"), label_of("unknown"), label_of("User:\ud800")

@@ -16,7 +16,7 @@ class StreamProgress:
         self._checkpoint, self._config, self._topic = checkpoint, config, topic
 
     def committed(self) -> dict[int, int] | None:
-        """Return the next offset of each partition after the last committed batch, None before the first."""
+        """Return each partition's next offset after the last committed batch; None before the first batch."""
         offsets = committed_offsets(str(self._checkpoint))
         return None if offsets is None else offsets[self._topic]
 

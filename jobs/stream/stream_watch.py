@@ -58,7 +58,7 @@ class Watch:
 
 
 class _Nobody:
-    """An observer in another process."""
+    """Replaces an observer in another process."""
 
     def __call__(self, batch: BatchSummary) -> None:
         """Ignore a committed batch."""
@@ -75,5 +75,5 @@ class Observer:
         self.watch.observe(batch)
 
     def __reduce__(self) -> tuple[type[_Nobody], tuple[()]]:
-        """Return how to make the copy."""
+        """Return how to make a copy in another process."""
         return _Nobody, ()

@@ -1,4 +1,4 @@
-"""`pid-quota tap load-class` and `unload-class`: load and unload the class whose lines the tap reads, in brokers."""
+"""`pid-quota tap load-class` and `unload-class`: load the class whose lines taps read into brokers, or unload it."""
 
 from dataclasses import asdict
 from pathlib import Path

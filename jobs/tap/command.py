@@ -56,7 +56,7 @@ def tap(
     ] = None,
     metadata_log: Annotated[
         Path | None,
-        typer.Option(help="Folder of a metadata log, for blocks of producer ids. [default: as the class says]"),
+        typer.Option(help="Folder of a metadata log, for blocks of producer ids. [default: the class names it]"),
     ] = None,
     from_end: Annotated[
         bool, typer.Option("--from-end", help="Without a saved position, start at the end of the file.")

@@ -1,4 +1,4 @@
-"""Renders `pid-quota top` within 80 columns. It removes control characters from names."""
+"""Renders `pid-quota top` within 80 columns. It escapes control characters in names."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -140,7 +140,7 @@ def summary(rows: Sequence[TopRow], freshness: Freshness) -> str:
     """Return totals in one line."""
     now = freshness.now
     if freshness.is_stale:
-        # Without rows, the numbers are unknown, not zero.
+        # Without recent rows, the present numbers are unknown, not zero.
         return (
             f"{now:%H:%M:%S} UTC  {len(rows):,} principals as of {freshness.since}; it is unknown who is throttled now"
         )

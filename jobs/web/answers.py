@@ -1,4 +1,4 @@
-"""Answers the console's questions as JSON, with a cache that all browsers share."""
+"""Answers the requests of the console's pages with JSON, from a cache that all browsers share."""
 
 import json
 import threading
@@ -86,7 +86,7 @@ QUERIES: dict[str, _Page] = {
     "quotas": lambda data, now, _: quota_pages.quotas(data, now),
     "what-if": _what_if,
 }
-"""The pages by name."""
+"""The functions that make the pages, by name."""
 
 
 @dataclass

@@ -93,7 +93,7 @@ def console(
     ] = False,
     editors: Annotated[
         Path | None,
-        typer.Option(envvar=EDITORS, help="File of the editors of quotas, with a line of --new-editor for each."),
+        typer.Option(envvar=EDITORS, help="File with a line for each editor of quotas. --new-editor prints it."),
     ] = None,
     _new_editor: Annotated[
         str | None,
@@ -101,7 +101,7 @@ def console(
             "--new-editor",
             callback=_print_editor,
             is_eager=True,
-            help="Ask for a password, print NAME's line, and exit.",
+            help="Ask for this editor's password, print the line for --editors, and exit.",
         ),
     ] = None,
     cluster_name: Annotated[
@@ -109,7 +109,7 @@ def console(
     ] = "",
     stale_seconds: StaleSeconds = STALE_AFTER_S,
 ) -> None:
-    """Show the tables in the browser: who makes producer ids, who is throttled, and how near the others are."""
+    """Show in the browser who makes producer ids, who is throttled, and how near the others are to their quotas."""
     if databricks_app:
         require_app()
     token = one_secret(token, token_file, "--token")
@@ -129,7 +129,7 @@ def console(
             return
         made = None if token is not None or is_loopback(host) else secrets.token_urlsafe(32)
         access = Access(token or made, own_names(host, allow_host or ()), f"pid_quota_console_{bound}")
-        # Import them now: loading takes a second or two.
+        # Import these libraries before the first request. This takes a second or two.
         for library in ("deltalake", "duckdb", "pyarrow"):
             import_module(library)
         shown = f" with the token of {VARIABLE}" if token else "" if made is None else f"?token={made}"
@@ -210,7 +210,7 @@ def server(app: Guard, room: "Room | None" = None) -> "uvicorn.Server":
 
     from jobs.web.connections import PatientProtocol, Room
 
-    # uvicorn only calls it, once per connection.
+    # A partial is enough, because uvicorn only calls this argument, once per connection.
     protocol: Any = partial(PatientProtocol, room=room or Room())
     settings = uvicorn.Config(
         app,
@@ -225,6 +225,6 @@ def server(app: Guard, room: "Room | None" = None) -> "uvicorn.Server":
 
 
 def _serve(app: Guard, listener: socket.socket) -> None:
-    # The user ends it by Ctrl-C.
+    # Ctrl-C ends the console without an error.
     with suppress(KeyboardInterrupt):
         server(app).run(sockets=[listener])

@@ -1,6 +1,6 @@
 """Limits the console's connections, and evicts idle ones first.
 
-uvicorn alone waits for ever for a request's headers, and its connection limit refuses newcomers.
+uvicorn alone waits forever for a request's headers. At its own connection limit, it refuses new connections.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ class Room:
     Attributes:
         most: Limit in total.
         most_of_an_address: Limit per client address.
-        request_s: Timeout of a request, from the connection or the previous answer.
-        answer_s: Timeout of an answer, until the client has read it.
+        request_s: Maximum time until a request has arrived, since the connection or the previous answer.
+        answer_s: Maximum time until a request is answered.
     """
 
     most: int = 200
@@ -30,7 +30,11 @@ class Room:
     connections: "dict[PatientProtocol, str]" = field(default_factory=dict)
 
     def enter(self, connection: "PatientProtocol", address: str) -> None:
-        """Add a connection; at the limit, evict one of the address with most, preferably an idle one."""
+        """Add a connection, after evicting one if there is no room, preferably an idle one.
+
+        At an address's limit, this evicts a connection of that address. At the total limit, it evicts a connection of
+        the address with the most.
+        """
         counts = Counter(self.connections.values())
         if counts[address] >= self.most_of_an_address:
             self._put_out(address)
@@ -85,7 +89,7 @@ class PatientProtocol(H11Protocol):
 
     @override
     def on_response_complete(self) -> None:
-        # Before super(), which may start a pipelined request.
+        # This comes before super(), which may start a pipelined request.
         self._wait(self._room.request_s)
         super().on_response_complete()
         if self.is_asking:

@@ -1,4 +1,4 @@
-"""Edits quotas in the console: sign in and apply changes. Only with `--editors`."""
+"""Lets editors sign in to the console and change quotas. Only a console with `--editors` does this."""
 
 import json
 from collections.abc import Callable
@@ -37,8 +37,8 @@ class QuotaEdit:
 
     Attributes:
         entity_name: User name; None for the default.
-        then: None deletes the quota.
-        was: The quota that the editor saw; None for none.
+        then: The new quota; None deletes the quota.
+        was: The quota that the editor saw; None if there was no quota.
     """
 
     entity_name: str | None
@@ -48,7 +48,7 @@ class QuotaEdit:
 
 @dataclass
 class Editing:
-    """The routes of a console that writes."""
+    """The routes of a console that writes. It calls `changed` after each change."""
 
     data: ConsoleData
     editors: Editors
@@ -169,7 +169,7 @@ def _allowance(row: dict[str, Any], rate: str, burst: str) -> Allowance | None:
 
 
 def user_fault(name: object) -> str:
-    """Return what is wrong with the name of a quota's user; empty if nothing. None is the default."""
+    """Return what is wrong with the name of a quota's user; empty if it is valid. None, the default quota, is valid."""
     if name is None:
         return ""
     if not isinstance(name, str) or not name or name == "<default>":

@@ -15,7 +15,7 @@ import typer
 
 MIN_PASSWORD_LENGTH = 12
 IDLE_S, SESSION_S = 30 * 60.0, 8 * 3600.0
-"""A session ends after so long without a request, and after so long in any case."""
+"""A session ends after `IDLE_S` seconds without use, and at the latest after `SESSION_S` seconds."""
 
 _COST, _BLOCK, _PARALLEL = 2**15, 8, 1
 _MEMORY = 2 * 128 * _COST * _BLOCK
@@ -23,7 +23,7 @@ _MAX_SESSIONS = 100
 _MAX_ADDRESSES = 1_000
 _WITHIN_S = 300.0
 _OF_AN_ADDRESS, _OF_ALL = 10, 60
-"""Attempts within five minutes; each costs a tenth of a second of CPU time and 32 MB."""
+"""Maximum attempts in five minutes. Each attempt costs a tenth of a second of CPU time and 32 MB."""
 
 
 def editor_line(name: str, password: str) -> str:
@@ -68,7 +68,7 @@ class Editors:
 
     @classmethod
     def load(cls, file: Path) -> "Editors":
-        """Read a file of editors, a line each as `--new-editor` prints it."""
+        """Read a file of editors. Each line is one that `--new-editor` printed, or a comment."""
         try:
             mode, lines = file.stat().st_mode, file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
@@ -93,7 +93,7 @@ class Editors:
         return cls(hashes)
 
     def wait_s(self, address: str) -> float:
-        """Count an attempt from an address; if there were too many, return the seconds to wait, and do not count it."""
+        """Count an attempt and return 0. After too many attempts, count none, and return the seconds to wait."""
         now = self.clock()
         with self._lock:
             mine = self._attempts_by_address.setdefault(address, deque())
@@ -109,7 +109,7 @@ class Editors:
         return 0.0
 
     def sign_in(self, name: str, password: str) -> str | None:
-        """Return a new session's secret; None if the password is wrong. Takes as long for an unknown name."""
+        """Return a new session's secret; None if the password is wrong. An unknown name takes the same time."""
         salt, wanted = self.hashes.get(name, (b"-" * 16, b""))
         if not hmac.compare_digest(_hash(password, salt), wanted):
             return None
@@ -122,7 +122,7 @@ class Editors:
         return secret
 
     def user(self, secret: str) -> str | None:
-        """Return whose session this is, and keep it from idling out; None if there is none."""
+        """Return the editor of a session, and restart its idle time; None if there is no such session."""
         now = self.clock()
         with self._lock:
             self._drop_ended(now)
@@ -144,5 +144,5 @@ class Editors:
 
 
 def _key(secret: str) -> str:
-    # Look up by the hash, so that the time reveals nothing about the secret.
+    # The key is a hash, so that the time of a look-up reveals nothing about the secret.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -18,9 +18,9 @@ def sweeps_over_time(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def failover_bounds(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return sums per broker, and for each failing broker the most that each survivor could lead.
 
-    The table has no partition placement, so the next leader is unknown: of a topic a survivor takes over at most what
-    the dead broker led, and at most what it follows. `pid-quota occupancy` asks the brokers and is exact. Memory does
-    not move: followers already hold the producers of what they replicate.
+    The table has no placement of partitions, so the next leaders are unknown. For each topic, a survivor takes over at
+    most what the dead broker led, and at most what the survivor follows. `pid-quota occupancy` asks the brokers and is
+    exact. Memory use does not change, because followers already hold the producers of their replicas.
     """
     led: Counter[tuple[int, str]] = Counter()
     held: Counter[tuple[int, str]] = Counter()

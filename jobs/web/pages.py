@@ -1,4 +1,4 @@
-"""The web console's pages as JSON values: a method per page, which opens the tables once."""
+"""The web console's pages as JSON values, with a method per page."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -39,12 +39,12 @@ OVERVIEW_SPANS_HOURS = (1, 6, 24, 168)
 HISTORY_SPANS_HOURS = (24, 168, 720, 8760)
 """Time spans of the pages of all decisions and all leases."""
 _OVERVIEW_HOURS = 6
-"""How far the overview's figures look back."""
+"""Hours of metrics that the overview's figures cover."""
 _HISTORY_LISTED = 1_000
 
 _LISTED = 2_000
 _DAY_HOURS = 25
-"""A day, and the hour before that its first interval needs."""
+"""A day, and an hour more: a view leaves out a window whose first row is older than a day, so it needs that row."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ConsoleData:
 
     Attributes:
         tables: Folder of the path tables, or `catalog.schema`.
-        stale_after_s: Age in seconds of the newest row from which the tables are stale.
+        stale_after_s: The tables are stale if the newest row is older than this.
         cluster: Name of the cluster; if empty, the brokers that the stream was started with.
     """
 
@@ -124,7 +124,7 @@ class ConsoleData:
             return self.framed(now, relations, page)
 
     def offenders(self, now: datetime) -> dict[str, Any]:
-        """Return the principals with most refused, or else new, producer ids in the last 24 hours."""
+        """Return the principals with the most refused, then the most new, producer ids in the last 24 hours."""
         with self.opened(now, _last_day(now)) as relations:
             page = {"offenders": relations.ask(web_sql.OFFENDERS).records()}
             return self.framed(now, relations, page)
@@ -140,14 +140,17 @@ class ConsoleData:
             return self.framed(now, relations, page)
 
     def principal(self, now: datetime, name: str, hours: float = 24, broker_id: int | None = None) -> dict[str, Any]:
-        """Return one principal over time; in scope `broker`, on one broker: by default the nearest to its quota."""
+        """Return one principal over time; in scope `broker`, on one broker.
+
+        By default, this is the broker where the principal is nearest to its quota.
+        """
         since = now - timedelta(hours=hours)
         mine = {"principal": name}
         rows = {
             "producer_id_metrics": later_than("window_end", since, name),
             "throttle_decisions": later_than("throttled_until", since, name),
             "enforcement_actions": RowFilter("principal = :principal", mine),
-            # Two days suffice to distinguish nearly all new ids from first ones.
+            # A day before the last one shows for nearly all transactional ids whether they had a producer id already.
             "producer_inits": later_than("answered_at", now - timedelta(days=2), name),
         }
         with self.opened(now, rows) as relations:
@@ -181,7 +184,7 @@ class ConsoleData:
             return self.framed(now, relations, page)
 
     def occupancy(self, now: datetime) -> dict[str, Any]:
-        """Return what brokers hold of producers, and the effect of losing each broker."""
+        """Return the producer state that brokers hold, and the effect of losing each broker."""
         rows = {"producer_occupancy": later_than("swept_at", now - timedelta(days=7))}
         with self.opened(now, rows) as relations:
             held = relations.ask(web_sql.OCCUPANCY).records()
@@ -203,7 +206,7 @@ class ConsoleData:
             return self.framed(now, relations, {"name": name, "hours": hours, "decisions": shown, "complete": complete})
 
     def leases(self, now: datetime, hours: float, name: str) -> dict[str, Any]:
-        """Return the leases in force or changed in a time span, and each step of the enforcer."""
+        """Return the leases in force or changed in a time span, and each step of the enforcer in that span."""
         since = {"since_ms": to_ms(now - timedelta(hours=hours))}
         # A lease in force may be older than the span.
         rows = RowFilter("principal = :principal", {"principal": name}) if name else ALL_ROWS
@@ -220,7 +223,7 @@ class ConsoleData:
             return self.framed(now, relations, page)
 
     def framed(self, now: datetime, relations: Relations, page: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a page as JSON values, with what all pages have."""
+        """Return a page as JSON values, with the fields that all pages have."""
         settings = relations.settings()
         plain: dict[str, Any] = json_value(
             {
@@ -251,7 +254,7 @@ _COUNTS = ("admitted_pids", "refused_pids", "late_pids")
 
 def later_than(column: str, since: datetime, principal: str = "") -> RowFilter:
     """Select the rows after a time, of all principals or one."""
-    # The filters of a page share their parameters.
+    # The filters of a page share their parameters, so the name of this one contains the column.
     condition, values = f"{column} > :since_{column}", {f"since_{column}": since}
     if not principal:
         return RowFilter(condition, values, newer_than=(column, since))
@@ -262,7 +265,7 @@ def later_than(column: str, since: datetime, principal: str = "") -> RowFilter:
 def _recent_decisions(now: datetime) -> RowFilter:
     condition = "decided_at > :day OR throttled_until > :present"
     day = now - timedelta(hours=_DAY_HOURS)
-    # A throttle ends after it is decided.
+    # A throttle ends after it is decided, so all these rows have a later `throttled_until`.
     return RowFilter(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
 
 

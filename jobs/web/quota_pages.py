@@ -47,7 +47,7 @@ def quotas(data: ConsoleData, now: datetime) -> dict[str, Any]:
 
 
 def what_if(data: ConsoleData, now: datetime, name: str | None, allowance: Allowance | None) -> dict[str, Any]:
-    """Return what a quota would have refused in a week, and what the one in force would have."""
+    """Return what a quota would have refused in a week, and what the quota in force would have refused."""
     entries, _ = _in_force(data.tables)
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
     with data.opened(now, _week(now)) as relations:

@@ -18,9 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MIN_TOKEN_LENGTH = 16
 APP_FRESH_S, APP_REFRESH_S = 30.0, 60.0
-"""Longer than for path tables: every query costs warehouse time."""
+"""These are longer than for path tables, because every query costs warehouse time."""
 APP_PORT = "DATABRICKS_APP_PORT"
-"""Set by Databricks Apps."""
+"""Environment variable that Databricks Apps sets."""
 _APP_NAME = "DATABRICKS_APP_NAME"
 _USER = ("x-forwarded-email", "x-forwarded-user")
 
@@ -35,7 +35,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _OPEN = "/static/"
-"""Path of static files: public, since the sign-in page needs them."""
+"""Path of static files. They need no token, because the sign-in page uses them."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Access:
     """Access to the console: the token, and our host names.
 
     Attributes:
-        token: None requires no token, which only a loopback address may do.
+        token: None if no token is required. Only a console on a loopback address may run without one.
         names: Our host names, in lower case; IP addresses are always accepted.
         cookie: Name of the cookie; one per port, since browsers share cookies between ports.
     """
@@ -56,19 +56,19 @@ class Access:
         "a token is required",
         "Open / and give the token that `pid-quota console` printed.",
     )
-    """Error and remedy for a request without it."""
+    """Error and remedy for a request that `allows` rejects."""
 
     def is_ours(self, host: str) -> bool:
-        """Return whether a Host header names us.
+        """Return whether a Host header names this console.
 
-        Guards against DNS rebinding: a foreign page whose own name resolves to us could read us through the visitor's
-        browser. That takes a name, so addresses are accepted.
+        This guards against DNS rebinding: if the name of a foreign page resolved to our address, that page could read
+        the console through the visitor's browser. The attack needs a name, so addresses are accepted.
         """
         bare = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
         return bare.lower() in self.names or ip_of(bare) is not None
 
     def user(self, _headers: Headers) -> str:
-        """Return the user; empty, since a token names nobody."""
+        """Return an empty name, since a token names nobody."""
         return ""
 
     def allows(self, request: HTTPConnection) -> bool:
@@ -99,7 +99,7 @@ class ForwardedUser(Access):
     )
 
     def is_ours(self, _host: str) -> bool:
-        """Accept any host name: the platform assigns it, and DNS rebinding gets no user headers."""
+        """Accept any host name. The platform assigns it, and requests by DNS rebinding have no user headers."""
         return True
 
     def user(self, headers: Headers) -> str:
@@ -114,7 +114,7 @@ class ForwardedUser(Access):
 
 
 def require_app() -> None:
-    """Raise unless the proxy of Databricks Apps is in front: elsewhere anybody could forge the user header."""
+    """Raise unless the console runs behind the proxy of Databricks Apps. Elsewhere, anybody can forge user headers."""
     if not os.environ.get(_APP_NAME):
         msg = (
             "--databricks-app trusts a header that only the proxy of Databricks Apps may set, and "
@@ -138,10 +138,10 @@ def is_loopback(host: str) -> bool:
 
 
 def is_own_page(headers: Headers) -> bool:
-    """Return whether a request that writes comes from our own page: guards against forged requests of other sites.
+    """Return whether a request that writes comes from our own page, and not from a page of another site.
 
-    Browsers set `Origin` and `Sec-Fetch-Site` and let no page forge them. JSON makes them ask before a foreign page may
-    send it, and we never agree.
+    Browsers set `Origin` and `Sec-Fetch-Site`, and pages can't forge them. Before a browser sends JSON of a foreign
+    page, it asks this server for permission, which the server never gives.
     """
     origin = urlsplit(headers.get("origin", ""))
     return (
@@ -166,7 +166,7 @@ def refusal(status: int, error: str, remedy: str) -> Response:
 class Guard:
     """Admits only requests with the right host and token, and adds security headers to every answer.
 
-    They only read, except for POST on the paths of `writes`, from our own pages.
+    Requests can only read, except for POST from our own pages to the paths in `writes`.
     """
 
     def __init__(self, app: ASGIApp, access: Access, sign_in_page: str, writes: frozenset[str]) -> None:
@@ -178,7 +178,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         if scope["type"] != "http":
-            # No WebSockets: closing before accepting is a 403.
+            # The console has no WebSockets. A close before an accept makes the server answer 403.
             await send({"type": "websocket.close", "code": 1008})
             return
 

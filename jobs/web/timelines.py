@@ -1,4 +1,4 @@
-"""The console's plots: metrics intervals in steps, silence filled in, and the times under throttle."""
+"""Data of the console's plots: metrics intervals summed into steps, rows for silent times, and times under throttle."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from typing import Any
 from tables.times import to_ms
 
 _POINTS = 360
-"""Most points of a chart: two pixels each on a wide screen."""
+"""Maximum number of points in a chart. On a wide screen, each has two pixels."""
 _STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 240, 600, 1_800, 3_600)
 _LONGEST_STEP_S = 7_200
 _MINUTE_MS = 60_000
@@ -17,7 +17,7 @@ _MINUTE_MS = 60_000
 def per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
     """Return the new producer ids of the minute up to the end of the newest complete interval.
 
-    A longer interval gives its mean; shorter intervals are summed up to a minute.
+    If intervals are longer than a minute, the newest gives the mean. Shorter intervals are added up to a minute.
     """
     over = [row for row in intervals if row["at_ms"] <= to_ms(now)]
     if not over:
@@ -29,7 +29,7 @@ def per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float |
 
 
 def interval_ms(intervals: Sequence[Mapping[str, Any]]) -> int:
-    """Return the length of a metrics interval: the shortest distance of two, since no table holds it."""
+    """Return the length of a metrics interval, which no table has: the shortest distance between two rows."""
     ends = [row["at_ms"] for row in intervals]
     return min((later - earlier for earlier, later in pairwise(ends)), default=_MINUTE_MS)
 
@@ -37,7 +37,7 @@ def interval_ms(intervals: Sequence[Mapping[str, Any]]) -> int:
 def step_ms_of(shown_ms: float) -> int:
     """Return the length of a chart's steps in milliseconds.
 
-    It depends on the time since the first row, not on the time asked for: a young cluster gets fine steps.
+    `shown_ms` is the time since the first row, not the requested time span, so that a young cluster gets short steps.
 
     Examples:
         >>> step_ms_of(24 * 3_600_000), step_ms_of(12 * 60_000)
@@ -47,7 +47,7 @@ def step_ms_of(shown_ms: float) -> int:
 
 
 def thinned(intervals: Sequence[Mapping[str, Any]], step_ms: int) -> list[dict[str, Any]]:
-    """Sum intervals into steps; the last may be incomplete."""
+    """Add up intervals to steps. The last step may be incomplete."""
     sums: dict[int, dict[str, Any]] = {}
     for row in intervals:
         at_ms = -(-row["at_ms"] // step_ms) * step_ms
@@ -59,18 +59,18 @@ def thinned(intervals: Sequence[Mapping[str, Any]], step_ms: int) -> list[dict[s
 
 def lines_of(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
     """Return a ledger's rows up to now, with rows for silent times, and an empty first row if the ledger is new."""
-    # The newest step is not over.
+    # The newest step has not ended yet, so its row gets the present time.
     times = [row | {"at_ms": min(row["at_ms"], to_ms(now))} for row in times]
     filled = _with_silence(times, now, window_ms, step_ms)
     if times and times[0]["new_pids_window"] <= times[0]["admitted_pids"] + times[0]["refused_pids"]:
-        # Its whole window lies in its first interval, so its line starts at 0.
+        # All new PIDs of its window are from its first interval, so the ledger is new, and its line starts at 0.
         before_ms = times[0]["at_ms"] - max(step_ms, interval_ms(times))
         filled.insert(0, _empty(times[0]) | {"at_ms": before_ms})
     return filled
 
 
 def _empty(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with an empty window; what else a silent ledger has is unknown."""
+    """Return a row with an empty window and a full bucket. A silent ledger's other values are unknown."""
     known = {"at_ms": row["at_ms"], "quota": row["quota"], "new_pids_window": 0, "tokens": row["quota"]}
     return dict.fromkeys(row) | known
 
@@ -102,7 +102,7 @@ def spans_of(decisions: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
 
 
 def merged(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Merge adjacent and overlapping spans, sorted by their start.
+    """Merge adjacent and overlapping spans, which must be sorted by their start.
 
     Examples:
         >>> merged([(1, 5), (2, 3), (4, 6), (7, 8)])
