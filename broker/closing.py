@@ -1,4 +1,4 @@
-"""Base of classes that are closed by their `with` block."""
+"""Base of classes whose `with` block closes them."""
 
 from typing_extensions import Self
 

@@ -45,7 +45,7 @@ class KafkaConfigError(BrokerError):
 
 
 class MetadataLogError(BrokerError):
-    """Raised when the metadata log of a controller can't be read."""
+    """Raised when a metadata log can't be read."""
 
 
 class OwnersFileError(BrokerError):

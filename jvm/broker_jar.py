@@ -1,7 +1,7 @@
 """Builds the jar that brokers load, `pid-quota-broker.jar`: `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`.
 
-The pinned Eclipse compiler compiles `jvm/broker` for Java 11. It needs only a JRE, and the same source makes the same
-bytes. A wheel of pid-quota contains the jar.
+The pinned Eclipse compiler compiles `jvm/broker` for Java 11. The compiler needs only a JRE. Builds of the same source
+have the same bytes. A wheel of pid-quota contains the jar.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _MANIFEST = "META-INF/MANIFEST.MF"
 
 
 def broker_jar(jars: Path | None = None) -> Path:
-    """Return the jar for brokers: that of the wheel, else one built once per version of its source.
+    """Return the jar for brokers from the wheel. Without a current one, build the jar once per version of the source.
 
     Raises JavaError if there is no Java, or JarsError if jars can't be fetched or the source does not compile.
     """
@@ -87,7 +87,7 @@ def _sources() -> list[tuple[str, bytes]]:
 
 @lru_cache
 def _source_digest() -> str:
-    # A line of a manifest may have at most 70 bytes.
+    # A line of a manifest may have at most 72 bytes.
     content = b"".join(name.encode() + b"\0" + text for name, text in _sources())
     return hashlib.sha256(content).hexdigest()[:32]
 

@@ -1,4 +1,4 @@
-"""Class-data archives of the JVM (JEP 350): a Kafka broker starts in two thirds of the time, for half of the CPU.
+"""Class-data archives of the JVM (JEP 350). With one, a broker starts in two thirds of the time and half the CPU time.
 
 The first broker with a class path writes its archive when it stops cleanly. A JVM runs the code in an archive, so
 archives are in a folder that only this user can write.
@@ -21,9 +21,9 @@ _KEPT = 6
 
 @dataclass(frozen=True)
 class ClassArchive:
-    """The archive of a class path for one Java: `file`, which is None without a private folder.
+    """The archive of a class path for one Java. A JVM writes the archive to `own`, and `keep` moves it to `file`.
 
-    A JVM writes it to `own`, and `keep` moves it to `file`.
+    Without a private folder, both are None.
     """
 
     file: Path | None

@@ -22,4 +22,4 @@ class JarsError(JvmError):
 
 
 class PysparkMissingError(JarsError):
-    """Raised when pyspark, whose Ivy fetches the jars, is not installed, or not with its jars."""
+    """Raised when pyspark, whose Ivy fetches the jars, is not installed or lacks its jars."""

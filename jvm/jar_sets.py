@@ -1,8 +1,8 @@
 """Fetches the JVM dependencies that `jvm/ivy.xml` pins, once: `python -m jvm FOLDER`.
 
-`jvm/jars.sha256` pins their digests, which are verified before each use: anybody may have written a folder in the
-working directory. Ivy comes with pyspark. Behind a mirror, set `PID_QUOTA_IVY_SETTINGS` to your own `ivysettings.xml`.
-Set proxies with `JAVA_TOOL_OPTIONS`, as for any JVM.
+`jvm/jars.sha256` pins their digests. This module verifies them before each use, because anybody may have written the
+folder `.jars` in the working directory. Ivy comes with pyspark. To use a mirror, set `PID_QUOTA_IVY_SETTINGS` to your
+own `ivysettings.xml`. Set proxies with `JAVA_TOOL_OPTIONS`, as for any JVM.
 """
 
 import fcntl
@@ -66,7 +66,7 @@ def ensure_jars(folder: Path | None = None, console: Console | None = None) -> J
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # The previous holder of the lock may have fetched them.
+            # The previous holder of the lock may have fetched the jars.
             if not _is_complete(folder):
                 _fetch(folder, console)
     return JarSets(*(_checked(folder, name) for name in _SETS))

@@ -1,6 +1,6 @@
-"""Starts other programs, always by argument list and never through a shell. No other module of pid-quota does.
+"""Starts other programs, always by argument list and never through a shell. No other module of pid-quota starts any.
 
-Each program leads a process group. Its starter, or the program's watchdog, ends the group as a whole.
+Except in `run_to_end`, each program leads a process group. Its starter or its watchdog ends the group as a whole.
 """
 
 import os
@@ -22,7 +22,7 @@ _POLL_S = 0.05
 def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
     """Run a program; return its exit code and its output, stdout and stderr combined.
 
-    After a timeout it is killed and `subprocess.TimeoutExpired` is raised.
+    After a timeout, kill the program and raise `subprocess.TimeoutExpired`.
     """
     done = subprocess.run(
         list(command),
@@ -39,7 +39,7 @@ def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
 
 @contextmanager
 def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a program that ends with this process or the block at the latest. Its `stdout` includes its stderr."""
+    """Run a program that ends with the block or this process at the latest. Its `stdout` includes its stderr."""
     process = subprocess.Popen(
         [*_WATCHED, *command],
         stdin=subprocess.PIPE,
@@ -76,7 +76,7 @@ def end(process: subprocess.Popen[bytes], within_s: float) -> None:
 
 
 def _end_group(group: int) -> None:
-    """Terminate the members of a group whose leader has ended; return once they have, or after `_LEFT_S`."""
+    """Terminate the members of a group whose leader has ended; return once they have ended, or after `_LEFT_S`."""
     give_up_at = time.monotonic() + _LEFT_S
     number: int = signal.SIGTERM
     while time.monotonic() < give_up_at:
@@ -93,7 +93,7 @@ def _end_group(group: int) -> None:
 
 
 def start_watched(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
-    """Start a program that ends with this process, even on SIGKILL, as do all its children (see `jvm.watchdog`).
+    """Start a program. It and its children end with this process, even on SIGKILL (see `jvm.watchdog`).
 
     Ctrl-C in a terminal does not reach the program, so end it by `end`. Its stdout and stderr are appended to `output`.
     """

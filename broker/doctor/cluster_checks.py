@@ -20,16 +20,16 @@ _MAX_NAMED = 5
 _RETENTION = "retention.ms"
 _STOCK_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 BrokerSettings = Mapping[int, Mapping[str, Mapping[str, Any]]]
-"""The described settings of each broker."""
+"""The settings of each broker, by broker id and name, as kafka-python describes them."""
 
 
 def settings_of_brokers(admin: KafkaAdmin) -> BrokerSettings:
-    """Return the described settings of all brokers that are up."""
+    """Return the settings of all brokers that are up."""
     return {number: admin.broker_settings(number) for number in admin.brokers()}
 
 
 def check_class(found: BrokerSettings) -> Iterator[Finding]:
-    """Check that each broker loads the class."""
+    """Check that `metric.reporters` of each broker names the class."""
     shown = {number: settings[SETTING]["value"] or "" for number, settings in found.items() if SETTING in settings}
     hidden = sorted(found.keys() - shown.keys())
     if hidden:
@@ -44,7 +44,7 @@ def check_class(found: BrokerSettings) -> Iterator[Finding]:
 
 
 def check_authorizer(found: BrokerSettings) -> Iterator[Finding]:
-    """Check that either all brokers run the authorizer that supports holds, or none."""
+    """Check that all brokers run the authorizer that supports holds. If only some run it, no user can be held."""
     classes = {number: settings.get(AUTHORIZER, {}).get("value") or "" for number, settings in found.items()}
     without = sorted(number for number, each in classes.items() if each != HOLD_AUTHORIZER)
     if not classes or not any(SETTING in settings for settings in found.values()):
@@ -72,8 +72,8 @@ def check_rights(own: OwnRights, role: Role, who: str | None, *, with_holds: boo
     missing = own.missing(needed)
     remedy = f"pid-quota topics create --{role.value}-principal {who or 'PRINCIPAL'}"
     for right in missing:
-        # `topics create` may skip a shared right. Granting it where brokers allow by default locks other users out, and
-        # brokers hide which they do.
+        # `topics create` may skip a shared right: if brokers allow access without an ACL, the grant would lock other
+        # users out. Brokers may hide whether they allow it.
         more = ". If it is skipped, read docs/doctor.md, Skipped rights" if right.is_shared else ""
         yield wrong(subject, f"{who or 'this user'} lacks {right.words}: {right.without}", remedy + more)
     if not missing:
@@ -81,9 +81,9 @@ def check_rights(own: OwnRights, role: Role, who: str | None, *, with_holds: boo
 
 
 def check_topics(setup: TopicSetup) -> Iterator[Finding]:
-    """Check that our topics exist, with their settings."""
+    """Check that our topics exist and have the planned settings."""
     plans, missing = plan_topics(), list[str]()
-    # One topic at a time: settings that are hidden from this user must not hide those of other topics.
+    # Describe one topic at a time. Otherwise a topic whose settings are hidden from this user would hide all others.
     found = [each for plan in plans for each in guarded(f"topic {plan.name}", partial(_of_topic, setup, plan, missing))]
     if missing:
         yield wrong("topics", f"missing, or hidden from this user: {', '.join(missing)}", "pid-quota topics create")
@@ -93,20 +93,20 @@ def check_topics(setup: TopicSetup) -> Iterator[Finding]:
 
 
 def _of_topic(setup: TopicSetup, plan: TopicPlan, missing: list[str]) -> Iterator[Finding]:
-    """Yield the settings of a topic that make results wrong; add the topic's name to `missing` if there is none."""
+    """Yield a topic's differences from the plan, except its retention. Add the name of a missing topic to `missing`."""
     (found,) = setup.describe([plan])
     if found.action == "missing":
         missing.append(plan.name)
     retention = next((each.found for each in found.differences if each.setting == _RETENTION), None)
     for difference in found.differences:
-        # Somebody may want another retention.
+        # An operator may choose another retention.
         if difference.setting != _RETENTION:
             text = f"{difference.setting} is {difference.found}, not {difference.wanted}"
             yield wrong(f"topic {plan.name}", text, _topic_remedy(difference.setting, retention))
 
 
 def _topic_remedy(setting: str, retention_ms: str | None) -> str:
-    """Return the remedy of a difference. `--alter` also sets the retention, so the remedy names the current one."""
+    """Return the remedy. `--alter` also sets the retention, so the remedy passes the current retention."""
     if setting == "partitions":
         return "delete the topic while nobody uses it, then pid-quota topics create"
     hours = f" --retention-hours {int(retention_ms) // 3_600_000}" if retention_ms and retention_ms.isdigit() else ""
@@ -114,7 +114,7 @@ def _topic_remedy(setting: str, retention_ms: str | None) -> str:
 
 
 def check_client_quotas(quotas: ClientQuotas, leased: Collection[QuotaEntity]) -> Iterator[Finding]:
-    """Find client quotas, except our own on `leased` entities, that take precedence over a lease on a whole user."""
+    """Warn of client quotas that take precedence over a lease on a whole user. Skip our own, on `leased` entities."""
     found = [
         f"client id {entity.client_id} of User:{entity.user}"
         for entity, values in quotas.describe_all().items()

@@ -14,7 +14,7 @@ from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client
 from wire.topics import ENFORCER_TOPIC
 
 LATE_MS = 30_000
-"""A lease that is open for longer after its end is overdue. An enforcer ends leases within a second."""
+"""A lease that is still open this long after its end is overdue. An enforcer ends leases within a second."""
 _START = "pid-quota enforce --apply --tables …"
 _RELEASE = "pid-quota enforce --release-all --tables …"
 
@@ -24,8 +24,8 @@ _RETRY_S = 0.2
 def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
     """Return the hosts of the running enforcers, including standbys.
 
-    A cluster without any consumer group first has to create the coordinator. Until then, the function asks again, for
-    at most `timeout_s`.
+    A cluster that never had a consumer group first creates the topic of the groups. This function retries until then,
+    for about `timeout_s`.
     """
     admin, give_up_at = admin_client(settings), time.monotonic() + timeout_s
     while True:
@@ -46,7 +46,7 @@ def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S)
 def check_enforcer(
     hosts: Sequence[str], leases: Sequence[Lease], now_ms: int, *, has_topic: bool = True
 ) -> Iterator[Finding]:
-    """Check that an enforcer runs and ends leases. `has_topic` tells whether their topic exists."""
+    """Check that an enforcer runs and ends leases. `has_topic` tells whether the lease topic exists."""
     late = [lease for lease in leases if now_ms - lease.until_ms > LATE_MS]
     if late:
         named = ", ".join(f"{lease.principal} ({lease.target})" for lease in late[:5])

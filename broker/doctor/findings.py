@@ -18,7 +18,7 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found on one subject. `remedy` is the command that fixes it, empty if nothing is wrong."""
+    """What a check found on one subject. `remedy` tells how to fix it; it is empty if nothing is wrong."""
 
     subject: str
     verdict: Verdict
@@ -27,22 +27,22 @@ class Finding:
 
 
 def ok(subject: str, found: str) -> Finding:
-    """Return a passed check."""
+    """Return the finding of a passed check."""
     return Finding(subject, Verdict.OK, found)
 
 
 def warning(subject: str, found: str, remedy: str) -> Finding:
-    """Return a limit that the operator should know."""
+    """Return the finding of a limit that the operator should know."""
     return Finding(subject, Verdict.WARNING, found, remedy)
 
 
 def wrong(subject: str, found: str, remedy: str) -> Finding:
-    """Return a failed check."""
+    """Return the finding of a failed check."""
     return Finding(subject, Verdict.WRONG, found, remedy)
 
 
 def guarded(subject: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Run a check. If the brokers refuse a request, yield the error as a finding; its message ends with the remedy."""
+    """Run a check. Yield a BrokerError as a finding: the text after the last colon of its message is the remedy."""
     try:
         yield from check()
     except BrokerError as error:

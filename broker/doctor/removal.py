@@ -1,4 +1,4 @@
-"""Removes what pid-quota created on a cluster, in an order that leaves no principal throttled."""
+"""Steps that remove what pid-quota created on a cluster."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Step:
 
 
 def require_no_enforcer(hosts: Sequence[str]) -> None:
-    """Raise EnforceError if an enforcer runs, because it would throttle again."""
+    """Raise EnforceError if an enforcer runs, because an enforcer would throttle principals again."""
     if hosts:
         msg = f"an enforcer runs on {', '.join(hosts)}, and would throttle again: stop it first"
         raise EnforceError(msg)
@@ -38,7 +38,7 @@ def quota_steps(
     Args:
         quotas: The brokers' client quotas.
         leases: The open leases.
-        note: Called with each lease that has ended, so that no later run takes an operator's equal value for ours.
+        note: Called with each lease that has ended, so that no later run mistakes an operator's equal value for ours.
         left: Called with a description of each quota that stays.
     """
     for lease in leases:
@@ -57,7 +57,7 @@ def quota_steps(
 
 
 def hold_steps(holds: HoldBindings) -> Iterator[Step]:
-    """Yield the removal of each hold."""
+    """Yield a step for each hold."""
     for hold in holds.all():
         yield Step(f"hold on user {hold.user!r}", partial(holds.remove, [hold]))
 
@@ -65,7 +65,7 @@ def hold_steps(holds: HoldBindings) -> Iterator[Step]:
 def grant_steps(
     grants: Grants, plan: Sequence[Grant], left: Callable[[str], None], servers: str, *, shared: bool
 ) -> Iterator[Step]:
-    """Yield the removal of each right. Rights on shared resources may be older, so they stay unless `shared`."""
+    """Yield a step for each right. Rights on shared resources may be older than ours, so they stay unless `shared`."""
     for each in plan:
         if each.action == "exists" and (shared or not each.right.is_shared):
             yield Step(f"right {each.words}", partial(grants.remove, [each]))
@@ -74,7 +74,7 @@ def grant_steps(
 
 
 def topic_steps(setup: TopicSetup, left: Callable[[str], None]) -> Iterator[Step]:
-    """Yield the deletion of each of our topics. A topic with other settings may be someone else's, so it stays."""
+    """Yield a step for each of our topics. A topic with other settings may be someone else's, so it stays."""
     for outcome in setup.describe(plan_topics()):
         if outcome.action == "exists":
             yield Step(f"topic {outcome.name} and its records", partial(setup.delete, outcome.name))
@@ -85,7 +85,7 @@ def topic_steps(setup: TopicSetup, left: Callable[[str], None]) -> Iterator[Step
 def broker_lines(
     settings: Mapping[int, Mapping[str, Mapping[str, object]]], reporter: str, authorizer: str
 ) -> list[str]:
-    """Return what to remove from the brokers' configuration by hand."""
+    """Return instructions for what an operator has to change in the brokers' configuration by hand."""
     found = {
         name: sorted(number for number, each in settings.items() if value in str(each.get(name, {}).get("value")))
         for name, value in (("metric.reporters", reporter), ("authorizer.class.name", authorizer))

@@ -16,9 +16,9 @@ _FIRST_S = 5.0
 
 
 class BrokerClock(Closing):
-    """Sends a probe record every 30 s. Its delivery report has the time of the partition's leader (LogAppendTime).
+    """Sends a probe record every 30 s. The delivery report has the time of the partition's leader (LogAppendTime).
 
-    The producer is not idempotent, so it has no producer id and costs no quota.
+    The producer is not idempotent, so it needs no producer id.
     """
 
     def __init__(self, settings: Mapping[str, str], time_: BrokersTime) -> None:
@@ -41,7 +41,7 @@ class BrokerClock(Closing):
                     self._time.measured(now_ms, broker_ms, steady_ms())
                     self._is_measured = True
 
-            # Without WRITE there is no measurement. Leases can't be logged either, which raises an error elsewhere.
+            # Without the right WRITE, nothing is measured. Logging a lease then raises the error.
             with suppress(KafkaException):
                 self._producer.produce(
                     ENFORCER_TOPIC, key=b"clock", value=b"", partition=LOCK_PARTITION, on_delivery=learn

@@ -9,7 +9,10 @@ MAX_SKEW_MS = 5_000
 
 
 class BrokersTime:
-    """The brokers' time: the last measurement plus a monotonic clock. Until then, this host's time, read once."""
+    """The brokers' time: the last measurement, advanced by a monotonic clock.
+
+    Before the first measurement, it is this host's time at the start, advanced in the same way.
+    """
 
     def __init__(self, wall_ms: Clock, steady_ms: Clock) -> None:
         self._wall_ms, self._steady_ms = wall_ms, steady_ms
@@ -29,23 +32,26 @@ class BrokersTime:
 
 
 class Deadlines:
-    """Ends of decisions by the monotonic clock. The end of a decision never moves later."""
+    """Ends of decisions by the monotonic clock. The end of a decision may move earlier, but never later."""
 
     def __init__(self, steady_ms: Callable[[], int]) -> None:
         self._steady_ms = steady_ms
         self._ends_ms: dict[str, int] = {}
 
     def end_ms(self, decision_id: str, until_ms: int, now_ms: int) -> int:
-        """Return the end of a decision and its leases in the brokers' time, by the clock that reaches it first."""
+        """Return the end of a decision and its leases, in the brokers' time.
+
+        This is `until_ms`, or the end by the monotonic clock if that is clearly earlier.
+        """
         steady_ms = self._steady_ms()
         end_ms = steady_ms + min(until_ms - now_ms, MAX_LEASE_MS)
         end_ms = self._ends_ms[decision_id] = min(self._ends_ms.get(decision_id, end_ms), end_ms)
         if end_ms <= steady_ms:
             return min(until_ms, now_ms)
-        # The clocks are not read at the same instant, so only a large difference means that a clock was set.
+        # The clocks are not read at the same instant, so only a large difference means that someone set a clock.
         by_steady_ms = now_ms + end_ms - steady_ms
         return by_steady_ms if by_steady_ms < until_ms - MAX_SKEW_MS else until_ms
 
     def retain(self, decision_ids: Collection[str]) -> None:
-        """Forget all other decisions."""
+        """Forget the ends of all decisions except these."""
         self._ends_ms = {name: end_ms for name, end_ms in self._ends_ms.items() if name in decision_ids}

@@ -61,7 +61,7 @@ class DryRunHolds:
         self._added.add(hold)
 
     def remove(self, holds: Collection[HoldBinding]) -> None:
-        """Remember that holds are removed."""
+        """Remember that these holds are gone."""
         self._added.difference_update(holds)
         self._removed.update(holds)
 
@@ -73,7 +73,7 @@ class DiscardedRecords:
         """Discard the records."""
 
     def read(self, *, again: bool = False) -> list[Any]:
-        """Return nothing."""
+        """Return no records."""
         del again
         return []
 

@@ -11,7 +11,7 @@ _SETTLE_MS = 10_000
 
 @dataclass
 class EnforcedTime:
-    """A period in which a principal always had a lease in force."""
+    """A period in which a principal always had a lease in force. `refused` has the newest count of each broker."""
 
     since_ms: int
     until_ms: int
@@ -23,8 +23,8 @@ class EnforcedTime:
 class Escalation:
     """Compares the refused producer ids of decisions that were made while leases were in force.
 
-    A refused producer that keeps sending adds no refused producer id. If two such decisions come in a row, and the
-    second has more refused ids than the first, new ids get through, and the next lever is added.
+    A refused producer that keeps sending adds no refused producer id. If the second of two such decisions has more
+    refused ids than the first, new ids get through, and the next lever is added.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Escalation:
                 )
 
     def observe(self, leases: Iterable[Lease], pending: Collection[str]) -> None:
-        """Update the leases in force. Forget principals that are not `pending`: they have no decision in force."""
+        """Update the leases in force. Forget principals without a lease in force and without a `pending` decision."""
         in_force = [lease for lease in leases if lease.state == "in_force"]
         for lease in in_force:
             watched = self._watched.get(lease.principal)

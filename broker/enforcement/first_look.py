@@ -21,10 +21,9 @@ _CHANGES = (AclOperation.WRITE, AclOperation.ALTER_CONFIGS, AclOperation.ALTER)
 def require_rights(
     settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool, timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> None:
-    """Ask the brokers which operations this user may perform; change nothing.
+    """Check the rights of this user; change nothing. `with_holds` returns whether holds can be used.
 
-    Raises BrokerUnreachableError, or EnforceError with all missing rights. `with_holds` returns whether holds can be
-    used.
+    Raises EnforceError with all missing rights, or BrokerUnreachableError.
     """
     own = OwnRights(settings, timeout_s)
     missing = own.missing(_needed(own, with_holds=with_holds, apply=apply))
@@ -36,7 +35,7 @@ def _needed(own: OwnRights, *, with_holds: Callable[[], bool], apply: bool) -> l
     """Return the rights that the enforcer needs to start. A dry run changes nothing and takes no lock."""
     if AclOperation.DESCRIBE_CONFIGS in own.on_cluster():
         holds = with_holds()
-        # Only lists of ACLs need DESCRIBE. Without any right on the cluster, brokers also hide the other rights.
+        # Only listing ACLs needs DESCRIBE. Without any right on the cluster, brokers also hide the other rights.
         needs_describe = holds or not own.on_cluster()
     else:
         holds = needs_describe = True

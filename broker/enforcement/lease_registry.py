@@ -1,6 +1,6 @@
 """The enforcer's state: the leases, and their records in the table `enforcement_actions` and in the lease topic.
 
-A lease is taken or changed only after both table and topic have recorded it. It ends even if the table is unavailable.
+A lease is taken or extended only after both table and topic have recorded it. It ends even if neither can be written.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,10 @@ from broker.enforcement.steps import LeaseReason
 
 
 class LeaseRegistry:
-    """Keeps the table, the lease topic and the open leases consistent. Records contain this process's `name`."""
+    """Keeps the table, the lease topic and the open leases consistent. Records contain this process's `name`.
+
+    If someone else changes a lease's setting, the enforcer leaves the target alone for `hands_off_ms`.
+    """
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
         self.leases: dict[Target, Lease] = {}
@@ -84,7 +87,10 @@ class LeaseRegistry:
         return self._known.with_leases(self.leases.values())
 
     def write_ahead(self, leases: Sequence[LeaseReason], now_ms: int) -> None:
-        """Log leases to be taken or changed, with reasons, then register them. If this raises, don't change them."""
+        """Log leases to be taken or extended, with reasons, then register them.
+
+        If this raises an error, the caller must not change the brokers.
+        """
         records = self._records(leases, now_ms)
         if records:
             self._add(records)
@@ -154,7 +160,10 @@ def _narrowed(records: Iterable[LeaseRecord]) -> dict[str, set[str]]:
 
 
 def _ended(records: Iterable[LeaseRecord]) -> frozenset[tuple[str, Target]]:
-    """Return leases that must not be taken again, which excludes leases that ended because the enforcer stopped."""
+    """Return the decision and target of each lease that must not be taken again.
+
+    A lease that was restored before its end, for example because the enforcer stopped, may be taken again.
+    """
     return frozenset(
         (record.lease.decision_id, record.lease.target)
         for record in records

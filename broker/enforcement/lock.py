@@ -1,7 +1,7 @@
-"""A lock that lets only one enforcer be active: a consumer group assigns its only partition to the lock's holder.
+"""A lock that lets only one enforcer be active: the member of a consumer group that has the topic's only partition.
 
-If the holder is killed, a standby takes over after the session timeout. Two active enforcers would restore wrong
-values: the second would take a quota that the first has set for the original one.
+If this member is killed, a standby takes over after the session timeout. Two active enforcers would restore wrong
+values: one would take the other's client quota for the original value.
 """
 
 import time
@@ -58,7 +58,7 @@ class EnforcerLock:
         )
 
     def is_held(self) -> bool:
-        """Return whether we hold the lock, by the last message of the group. This blocks only if brokers do not answer.
+        """Return whether we hold the lock, as last known. This blocks only if brokers do not answer.
 
         Raises EnforcerLockError if Kafka refuses the lock, and LeaseStoreError if the topic was deleted and has been
         recreated.
@@ -72,7 +72,10 @@ class EnforcerLock:
         return self._held
 
     def confirm(self) -> bool:
-        """Ask the group coordinator whether we still hold the lock. A suspended process may have lost it unnoticed."""
+        """Ask the group coordinator whether we still hold the lock. A suspended process may have lost it unnoticed.
+
+        Raises the same errors as `is_held`.
+        """
         for _ in range(_TRIES):
             if not self.is_held():
                 return False
@@ -82,7 +85,8 @@ class EnforcerLock:
                 self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
             except KafkaException as error:
                 if name_of(error) == _GONE and not self._recreate_topic():
-                    # No other enforcer can get the lock now, so this one may end leases. It can't log new leases.
+                    # Without the topic, no other enforcer can get the lock, so this one may end leases. It can't log
+                    # new leases.
                     return self._held
                 # Retry. For example, the group rebalances because another enforcer joined or left.
                 self._consumer.poll(_PAUSE_S)
@@ -91,7 +95,7 @@ class EnforcerLock:
         return False
 
     def _check_topic(self) -> None:
-        # When the group notices that the topic was deleted, no enforcer holds the lock any more, and no lease ends.
+        # Find a deleted topic early: once the group notices, no enforcer holds the lock, and no lease ends.
         if time.monotonic() < self._next_check_s:
             return
         self._next_check_s = time.monotonic() + _CHECK_INTERVAL_S
@@ -103,7 +107,10 @@ class EnforcerLock:
             self._recreate_topic()
 
     def _recreate_topic(self) -> bool:
-        """Recreate the topic if it was deleted: no commit can confirm the lock without it. Return False on failure."""
+        """Recreate the deleted topic, without which no commit can confirm the lock. Return False on failure.
+
+        Raises LeaseStoreError if the topic was recreated.
+        """
         try:
             ensure_enforcer_topic(self._settings)
         except EnforcerLockError:
@@ -130,7 +137,7 @@ def _has_lock(partitions: list[TopicPartition]) -> bool:
 
 
 def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
-    """Create the topic of the lock if it is missing."""
+    """Create the topic of the lock if it is missing. Raises EnforcerLockError unless it has one partition."""
     try:
         ensure_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)
         count = require_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)

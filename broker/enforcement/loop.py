@@ -22,7 +22,7 @@ _ENDS_CHECK_S = 0.2
 
 @dataclass(frozen=True)
 class Loop:
-    """A control loop. `poll_seconds` is the longest pause between reads of the tables."""
+    """A control loop. `poll_seconds` is the longest pause between reads of the tables, unless reads fail."""
 
     enforcer: Enforcer
     watch: StreamWatch
@@ -66,7 +66,7 @@ class Loop:
                 self.notify(Notice(self.clocks.now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
 
     def _pause(self, stop: threading.Event, next_s: float) -> bool:
-        """Pause until there is something to do. Return whether there is news: a table's version is news only once."""
+        """Pause until something is due. Return whether there are new decisions; see `Enforcer.has_news`."""
         end_s = min(max(next_s, time.monotonic() + _NEWS_CHECK_S), time.monotonic() + _ENDS_CHECK_S)
         while (left_s := end_s - time.monotonic()) > 0 and not stop.wait(min(left_s, _NEWS_CHECK_S)):
             if self.enforcer.has_news():

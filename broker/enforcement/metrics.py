@@ -13,7 +13,7 @@ from broker.enforcement.model import Lease
 from broker.enforcement.notices import Notice, NoticeAction
 
 SILENT_S = 60
-"""A ready enforcer finished a reconciliation within this time, as in the alert `PidQuotaEnforcerSilent`."""
+"""An enforcer is ready only if it finished a reconciliation within this time (as for `PidQuotaEnforcerSilent`)."""
 
 
 class EnforcerMetrics(Collector):
@@ -43,7 +43,7 @@ class EnforcerMetrics(Collector):
             self._is_active, self._reconciled_ms = is_active, self._clock_ms()
 
     def unready(self) -> str:
-        """Return why the enforcer is not ready: it lacks the lock, or tables or Kafka do not answer; empty if it is."""
+        """Return why the enforcer is not ready; empty if it is ready."""
         with self._lock:
             is_active, reconciled_ms = self._is_active, self._reconciled_ms
         if reconciled_ms is None:

@@ -1,11 +1,10 @@
-"""Decisions, leases and release orders. This module uses no Kafka, I/O or clock.
+"""Decisions, leases and release orders. This module does no I/O and reads no clock.
 
-A lease is a setting that a lever makes on the brokers until a time. It is logged before the brokers change. Each change
-of its state is a separate record:
+A lease is logged before the brokers change. Each change of its state is a separate record:
 
     applying ──▶ in_force ──▶ restoring ──▶ restored
         │            │             │
-        └────────────┴─────────────┴──▶ relinquished   (someone else changed the value: it is theirs)
+        └────────────┴─────────────┴──▶ relinquished   (someone else changed the value, so it stays)
         └──▶ failed                              (Kafka refused it: nothing changed)
 
 All times are the brokers' (`broker.enforcement.clock`), in milliseconds since the epoch.
@@ -22,7 +21,7 @@ from quota.principals import NEVER_ENFORCED, UNKNOWN_PRINCIPAL, entity_name
 
 Clock: TypeAlias = Callable[[], int]
 LeverName = Literal["hold", "connection_creation_rate", "request_percentage"]
-"""The strongest first."""
+"""Names of the levers, strongest first."""
 LeaseState = Literal["applying", "in_force", "restoring", "restored", "relinquished", "failed"]
 
 LADDER: tuple[LeverName, ...] = get_args(LeverName)
@@ -39,10 +38,10 @@ OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
 MAX_LEASE_MS = 3_000_000
 """Maximum duration of a lease without a new decision. Brokers ignore a hold that ends more than an hour ahead."""
 CLOCK_SLACK_MS = 5_000
-"""Tolerated skew between hosts. If a clock is further behind the time when a lease was set, it was set back."""
+"""Tolerated skew between hosts. If a clock is further behind the time when a lease was set, the clock was set back."""
 MAX_AHEAD_MS = 300_000
 NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
-"""Bare names that are never throttled: unauthenticated clients, which may include brokers, everybody, and nobody."""
+"""Bare names that are never throttled: clients without a login (perhaps brokers), all users, and unknown principals."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class ThrottleDecision:
     broker_id: int | None = None
 
     def received(self, now_ms: int) -> "ThrottleDecision":
-        """Return the decision with the end of its leases, computed once when the decision arrives."""
+        """Return a copy whose `throttled_until_ms` is the end of its leases. Call this when the decision arrives."""
         lasts_ms = min(self.throttled_until_ms - self.decided_at_ms, MAX_LEASE_MS)
         end_ms = min(self.throttled_until_ms, now_ms + lasts_ms, self.decided_at_ms + MAX_LEASE_MS)
         return replace(self, throttled_until_ms=end_ms)
@@ -90,8 +89,8 @@ class Target:
 class Lease:
     """A setting that a lever makes on the brokers until `until_ms`. `set_ms` is when this end was set.
 
-    `value` is None for a hold, and `previous` if there was no client quota to restore. `revision` orders the records of
-    the lease: times do not, because an end may move both ways and clocks may be set.
+    `value` is None for a hold. `previous` is None if there was no client quota to restore. `revision` orders the
+    records of the lease. Times can't order them, because an end may move either way and someone may set a clock.
     """
 
     lease_id: str

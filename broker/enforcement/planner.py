@@ -37,8 +37,8 @@ class EnforcerOptions:
 class Known:
     """The state that planning depends on.
 
-    `hands_off` has targets that are left alone, and until when in ms since the epoch. `narrowed` has the client ids of
-    each user that ever had a lease. `ended` has the decision and target of each lease that must not be taken again.
+    `hands_off` has targets that are left alone until a time, in ms since the epoch. `narrowed` has, by user, the client
+    ids that ever had their own lease. `ended` has the decision and target of each lease that must not be taken again.
     """
 
     leases: Mapping[Target, Lease]
@@ -88,7 +88,7 @@ class Planner:
         self._newest.clear()
 
     def receive(self, decisions: Iterable[ThrottleDecision], now_ms: int) -> dict[str, int]:
-        """Store the newest decisions; return when the throttle of each of these principals ends."""
+        """Store the newest decisions; return the end of each principal's throttle."""
         decisions = list(decisions)
         self._escalation.receive(decisions)
         for decision in decisions:
@@ -106,7 +106,7 @@ class Planner:
         return ends_ms
 
     def in_force(self, now_ms: int, leases: Iterable[Lease]) -> list[ThrottleDecision]:
-        """Return the decisions in force, in order. Forget all others."""
+        """Return the decisions in force. Forget all others."""
         found: list[ThrottleDecision] = []
         for key, each in list(self._newest.items()):
             end_ms = self._deadlines.end_ms(each.decision_id, each.throttled_until_ms, now_ms)
@@ -121,7 +121,7 @@ class Planner:
         return found
 
     def plan(self, decision: ThrottleDecision, known: Known, now_ms: int) -> LeasePlan:
-        """Plan the leases of a decision in force. Notify if it is skipped."""
+        """Plan the leases of a decision in force. Notify if it is not enforced in full."""
         what = self._plan(decision, known, now_ms)
         if what.skipped:
             self.skip(decision, what.skipped, now_ms)
@@ -156,7 +156,7 @@ class Planner:
         return LeasePlan(extend, take, chosen.why, skipped)
 
     def _choose(self, decision: ThrottleDecision, known: Known) -> Targets:
-        """Choose levers, strongest first, until they suffice. Give the reason against each lever not chosen."""
+        """Choose levers, strongest first, until they suffice. Return why each lever was chosen or not."""
         limits = TargetLimits(
             narrow=self._options.narrow,
             shared_client_ids=self._options.shared_client_ids,

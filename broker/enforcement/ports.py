@@ -9,12 +9,12 @@ from broker.enforcement.model import EnforcementRecord, LeaseRecord, LeverName, 
 
 
 class DecisionSource(Protocol):
-    """A source of decisions. The last call skipped `bad_rows`, which are incomplete or dated far ahead."""
+    """A source of decisions. `bad_rows` counts rows that the last call skipped: incomplete, or dated far ahead."""
 
     bad_rows: int
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return the newest decision per principal (and broker), even if expired.
+        """Return the newest decision per principal (and broker), even if it has expired.
 
         Return none if nothing was written since the last call, unless `again` is set.
         """
@@ -55,7 +55,7 @@ class Lock(Protocol):
     times_taken: int
 
     def is_held(self) -> bool:
-        """Whether we hold the lock, as last known. This never blocks."""
+        """Whether we hold the lock, as last known. This blocks only if brokers do not answer."""
 
     def confirm(self) -> bool:
         """Ask whether we still hold the lock. This blocks."""
@@ -63,7 +63,7 @@ class Lock(Protocol):
 
 @dataclass(frozen=True)
 class EnforcerPorts:
-    """The connections of an enforcer. `others` returns the targets of other enforcers' leases, or None if unknown."""
+    """The connections of an enforcer. A dry run's `others` returns the targets of open leases; None if unknown."""
 
     decisions: DecisionSource
     log: ActionLog

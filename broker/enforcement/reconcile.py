@@ -1,8 +1,8 @@
 """Carries out decisions through levers, and ends each lease in time.
 
-The enforcer logs every change in the lease topic and in the table before it changes the brokers, and logs the outcome
-afterwards. If an enforcer is killed, the next one therefore finds its leases. If anything fails, the enforcer fails
-open: leases end, and it takes no new ones.
+The enforcer logs a new or extended lease in the table and in the lease topic before it changes the brokers, and logs
+the outcome afterwards. If an enforcer is killed, the next one therefore finds its leases. If anything fails, the
+enforcer fails open: it ends leases, and takes no new ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -83,14 +83,14 @@ class Enforcer:
             raise failure
 
     def has_news(self) -> bool:
-        """Whether new decisions may have come: true once per version of the table, even if the table can't be read."""
+        """Whether there may be new decisions: true once per version of the table, even if reading the table fails."""
         return self._ports.decisions.has_news()
 
     def end_due(self) -> None:
-        """End due leases without reading the tables, while `reconcile` backs off."""
+        """End due leases between two reconciliations, without reading the tables."""
         if not self._holds_lock():
             return
-        # A deleted topic must not delay the end of due leases.
+        # Advance first, because reading a deleted topic fails only after seconds.
         self._advance([])
         self._registry.read_orders()
         self._advance([])
@@ -132,7 +132,7 @@ class Enforcer:
 
     def _take_over(self) -> None:
         self._registry.load()
-        # The last holder of the lock may have died between two steps.
+        # The last holder of the lock may have died before it changed the brokers or before it logged the outcome.
         self._steps.unverified = set(self._registry.leases)
         self._active = self._is_new = True
         self._times_taken = self._ports.lock.times_taken
@@ -207,12 +207,12 @@ class Enforcer:
         return found
 
     def _clear_strays(self) -> None:
-        """Remove our settings that belong to no lease. Alert once of each such setting that may be an operator's."""
+        """Remove our settings that belong to no lease. Alert once about each such setting that may be an operator's."""
         others = self._ports.others()
         if others is None or not self._ports.lock.confirm():
             return
         found, _ = clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms())
-        # Settings of ours that could not be removed are tried again later.
+        # A later call tries again to remove those of our settings that remain.
         foreign = [each for each in found if each.remove is None and each.target not in others]
         for stray in [each for each in foreign if each.command not in self._alerted_strays][:_MAX_STRAY_ALERTS]:
             self._alerted_strays.add(stray.command)
@@ -248,7 +248,8 @@ class Enforcer:
         if self._registry.known().releases.covers(lease.principal, now_ms):
             return lease.to("restoring")
         if lease.is_due(now_ms) or self._deadlines.end_ms(lease.decision_id, lease.until_ms, now_ms) <= now_ms:
-            # The monotonic clock may reach the end before the brokers' clock does. The lease must not come back then.
+            # The monotonic clock may reach the end before the brokers' clock does. Move the end, so that the lease does
+            # not come back.
             return replace(lease.to("restoring"), until_ms=min(lease.until_ms, now_ms))
         return lease
 
@@ -257,7 +258,7 @@ class Enforcer:
         if not self._ports.lock.confirm():
             return
         now_ms = self._clock_ms()
-        # Step 1. Log intents to end. If the log can't be written, leases still end, and a later flush writes it.
+        # Step 1. Log intents to end leases. If the log can't be written, leases still end, and a later flush logs them.
         news = [
             (lease, order or ("its time is over" if lease.is_due(now_ms) else "released by order"))
             for lease in changed

@@ -22,7 +22,7 @@ _MAX_NAMED = 10
 
 @dataclass(frozen=True)
 class Release:
-    """Releases principals. `enforcer` gets no decisions. `report` gets the throttles ended and their total."""
+    """Releases principals. `enforcer` gets no decisions. `report` gets the number of ended leases and of all leases."""
 
     enforcer: Enforcer
     levers: Mapping[LeverName, Lever]
@@ -36,8 +36,8 @@ class Release:
         """End the throttle of a principal, or of all, and block new throttles for `pause_ms`.
 
         A running enforcer obeys the order at its next reconciliation. If no enforcer runs, this process gets the lock
-        and ends the leases itself. Neither needs the tables. Settings without a lease are removed if they are certainly
-        ours.
+        and ends the leases itself. Both work without the tables. Settings without a lease are removed if they are
+        certainly ours.
 
         Raises:
             LeaseStoreError: If the order can't be written to the lease topic.
@@ -88,8 +88,8 @@ class Release:
     def _require_free(self, principal: str | None) -> None:
 
         def counts(stray: Stray) -> bool:
-            # Leave a canary alone: it slows nobody, and a running enforcer that watches it would take us for a
-            # reconciler.
+            # Leave a canary alone: it slows nobody. A running enforcer that watches it would conclude that a reconciler
+            # removed it.
             user = stray.target.entity.user
             return user != CANARY if principal is None else user == user_of(principal)
 

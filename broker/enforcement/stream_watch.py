@@ -8,7 +8,7 @@ _EVERY_MS = 5_000
 
 
 class StreamWatch:
-    """Alerts once when a problem begins and once when it ends. Pauses of writes up to `silence_ms` are normal."""
+    """Alerts when a problem begins and when it ends. Pauses of up to `silence_ms` between writes are normal."""
 
     def __init__(
         self,

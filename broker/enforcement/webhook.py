@@ -1,6 +1,6 @@
-"""Posts notices to an HTTP endpoint from a background thread, so that enforcement never waits for it.
+"""Posts notices to an HTTP endpoint from a background thread, so that enforcement never waits for the endpoint.
 
-Each POST contains all notices since the last one, so many decisions make few requests.
+Each POST contains up to 100 notices, so many decisions make few requests.
 """
 
 import hashlib
@@ -37,10 +37,10 @@ EVENTS: Mapping[NoticeAction, str] = MappingProxyType(
         "alert": "ALERT",
     }
 )
-"""Event by action of a notice. FAIL_OPEN means that a decision is not enforced, so its principal is not throttled."""
+"""Event by action of a notice. FAIL_OPEN means that a decision is not enforced, or only in part."""
 
 LooksLike = Callable[[Collection[str]], Mapping[str, str]]
-"""Returns likely causes by principal, such as `likely deploy, else leak`, without principals of unknown cause."""
+"""Returns likely causes by principal, such as `likely deploy, else leak`. Principals of unknown cause are missing."""
 
 THROTTLED_PAGE = "docs/throttled.md"
 
@@ -53,7 +53,7 @@ _CLOSE_S = 10.0
 
 
 class Webhook:
-    """Sends notices in order and at least once. Notices that can't be sent are dropped, counted and reported."""
+    """Sends notices in order, some perhaps twice. Notices that can't be sent are dropped, counted and reported."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Webhook:
 
     def _run(self) -> None:
         while True:
-            # No other thread takes notices, so none of them vanishes meanwhile.
+            # No other thread takes notices, so all that `qsize` counts are still there.
             batch = [self._waiting.get_nowait() for _ in range(min(self._waiting.qsize(), _MAX_IN_A_POST))]
             if batch:
                 self._deliver(batch)
@@ -138,7 +138,7 @@ class Webhook:
             self._drop(len(batch), reason)
 
     def _post(self, body: bytes) -> tuple[str, bool]:
-        """POST once. Return the failure, empty if there is none, and whether retrying is pointless."""
+        """POST once. Return the failure (empty if there is none), and whether retrying is pointless."""
         # The signature of each attempt covers time and body, so that receivers can reject replays.
         timestamp = str(round(time.time()))
         signature = hmac.new(self._key, f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
@@ -163,7 +163,7 @@ class Webhook:
     def _drop(self, count: int, reason: str) -> None:
         with self._lock:
             before, self.dropped = self.dropped, self.dropped + count
-        # Warn only at each power of ten.
+        # Warn if several notices are lost at once. For single notices, warn only at each power of ten.
         if count > 1 or len(str(before)) != len(str(self.dropped)) or not before:
             self._warn(f"webhook {self._url.hostname}: {reason}; notices dropped so far: {self.dropped}")
 

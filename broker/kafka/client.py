@@ -27,7 +27,7 @@ _LOGIN_S = 5.0
 _ATTEMPTS = 6
 _RETRY_S = 1.0
 _THROTTLED_S = 3.0
-"""Longer than a broker throttles one request, which is a quota window: 1 s by default."""
+"""Longer than a broker throttles one request: at most a quota window, which is 1 s by default."""
 _PAUSE_S = 0.05
 _Answer = TypeVar("_Answer")
 
@@ -78,7 +78,7 @@ class KafkaAdmin(Closing):
         *,
         reconnects: bool = False,
     ) -> None:
-        # A broker that does not answer the first connection within this time never does.
+        # A broker that does not answer the first connection within TIMEOUT_MS does not answer later, either.
         limits = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": min(timeout_ms, TIMEOUT_MS)}
         self._settings: dict[str, Any] = {"client_id": "pid-quota", **settings, **limits}
         self._purpose, self._reconnects = purpose, reconnects
@@ -126,21 +126,21 @@ class KafkaAdmin(Closing):
             raise error
 
     def brokers(self, *, up_only: bool = True) -> dict[int, str]:
-        """Return the hosts of the brokers that are up, by id. A killed broker counts as up for about 9 s."""
+        """Return the hosts of all brokers, or with `up_only` of those up, by id. A killed one counts as up for 9 s."""
         cluster = self.call(lambda client: client.describe_cluster())
         up = [each for each in cluster["brokers"] if not (up_only and each.get("is_fenced"))]
         # Before Kafka 2.8, kafka-python answers from metadata, in which the id has another name.
         return dict(sorted((int(each.get("broker_id", each.get("node_id"))), str(each.get("host"))) for each in up))
 
     def broker_settings(self, broker_id: int) -> Mapping[str, Mapping[str, Any]]:
-        """Return the described settings of a broker; values of passwords and of a plugin's settings are None."""
+        """Return a broker's settings as kafka-python describes them. Passwords and plugins' values are None."""
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
         found = self.call(lambda client: client.describe_configs([resource], config_filter="all"))
         settings: Mapping[str, Mapping[str, Any]] = found["broker"][str(broker_id)]
         return settings
 
     def require_setting(self, broker_id: int, name: str) -> Mapping[str, Any]:
-        """Return a described setting; raise an error if this user may not see it."""
+        """Return a setting as kafka-python describes it; raise an error if this user may not see it."""
         found = self.broker_settings(broker_id)
         if name not in found:
             msg = f"broker {broker_id} does not show {name}: grant DESCRIBE_CONFIGS on the cluster"

@@ -1,4 +1,4 @@
-"""Kafka client settings: one file for librdkafka, kafka-python and Spark's Kafka source."""
+"""Kafka client settings from one file, for librdkafka, kafka-python and Spark's Kafka source."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -81,9 +81,9 @@ class KafkaConfig:
         return dict(self.settings)
 
     def spark_options(self, jaas_prefix: str = "") -> dict[str, str]:
-        """Return the settings as options of Spark's Kafka source, with a prefix of the login module's class.
+        """Return the settings as options of Spark's Kafka source. `jaas_prefix` precedes the login module's class.
 
-        It raises KafkaConfigError for a security setting without a counterpart in Java.
+        Raises KafkaConfigError for a security setting without a counterpart in Java.
         """
         self._refuse(_NOT_FOR_JAVA, "by Spark's Kafka source")
         java = {name: value for name, value in self.settings.items() if not name.startswith(("sasl.", "ssl."))}
@@ -106,7 +106,7 @@ class KafkaConfig:
     def kafka_python(self) -> dict[str, object]:
         """Return the settings for kafka-python, without settings that only tune a client.
 
-        It raises KafkaConfigError for a security setting that kafka-python lacks.
+        Raises KafkaConfigError for a security setting that kafka-python lacks.
         """
         self._refuse(_NOT_FOR_KAFKA_PYTHON, "with kafka-python: put certificates into files (such as ssl.ca.location)")
         mechanism = self.settings.get("sasl.mechanisms", self.settings.get("sasl.mechanism"))
@@ -120,7 +120,7 @@ class KafkaConfig:
             found["security_protocol"] = self.settings["security.protocol"].upper()
         if mechanism is not None:
             found["sasl_mechanism"] = mechanism
-        # librdkafka's default is also https.
+        # By default, both libraries check the host name.
         if self.settings.get("ssl.endpoint.identification.algorithm") == "none":
             found["ssl_check_hostname"] = False
         return found
@@ -136,7 +136,7 @@ class KafkaConfig:
             java["ssl.keystore.type"] = "PKCS12"
         chain, key = self._pem("ssl.certificate"), self._pem("ssl.key")
         if chain and key:
-            # Java reads certificate and key from one file, or inline.
+            # Java reads certificate and key from one file or from two settings.
             if not any(begin in key for begin in _JAVA_PEM_KEYS):
                 msg = (
                     "the key of ssl.key.location is not in PKCS#8, which Spark's Kafka source needs: "
@@ -174,7 +174,7 @@ def librdkafka_of(kafka_python: Mapping[str, object]) -> dict[str, str]:
 
 
 def _unsupported(mechanism: str) -> KafkaConfigError:
-    # With OAUTHBEARER or AWS_MSK_IAM, three clients would have to renew a token.
+    # With OAUTHBEARER or AWS_MSK_IAM, each of the three client libraries would have to renew a token.
     return KafkaConfigError(f"sasl.mechanisms={mechanism} is not supported: {_INSTEAD_OF_TOKENS}")
 
 

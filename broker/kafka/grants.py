@@ -38,7 +38,7 @@ class Grant:
     def command(self, servers: str, tool_option: str = "--add") -> str:
         """Return the command of Kafka's own tool that grants the right or, with `--remove`, revokes it.
 
-        The command lacks `--command-config FILE`, by which its user logs in.
+        The command lacks `--command-config FILE`, which has the login.
         """
         words = ["kafka-acls.sh", "--bootstrap-server", servers, tool_option]
         words += ["--force"] if tool_option == "--remove" else []
@@ -85,7 +85,7 @@ class Grants:
         return list(plan.values())
 
     def has_any(self, right: KafkaRight) -> bool:
-        """Whether any ACL matches the resource of a right. The first ACL denies the resource to everybody else."""
+        """Whether any ACL matches the resource of a right."""
         anybody: Any = None
         asked = AclBindingFilter(
             right.kind,

@@ -27,7 +27,7 @@ class HoldBindings(KafkaAdmin):
         """When we set each hold. A broker may not list a new hold yet."""
 
     def of_user(self, user: str) -> list[HoldBinding]:
-        """Return the holds of a user, including expired ones and those set within 3 s."""
+        """Return the holds of a user, including expired ones and those that we set in the last 3 s."""
         now_s = time.monotonic()
         self._made_s = {hold: made_s for hold, made_s in self._made_s.items() if now_s - made_s < _HEARD_S}
         return [*{*self._find(f"{USER}{user}"), *(hold for hold in self._made_s if hold.user == user)}]

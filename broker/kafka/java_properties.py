@@ -7,7 +7,7 @@ from broker.errors import KafkaConfigError
 
 _OF_JAVA = ("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.")
 _NOT_OF_JAVA = ("ssl.keystore.location", "ssl.keystore.password")
-"""librdkafka also has settings with these names. Java's come with `ssl.keystore.type`."""
+"""These names alone do not show a Java client, because librdkafka also has them."""
 _SAME = {
     "client.id": "client.id",
     "security.protocol": "security.protocol",
@@ -52,7 +52,7 @@ def read_properties(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         [('a', '1 2'), ('b:c', '3é')]
     """
     waiting = ""
-    # An empty line ends the last line, if it is continued.
+    # The added empty line ends a last line that has a backslash at its end.
     for line in (*lines, ""):
         text = waiting + line.lstrip()
         if not waiting and (not text or text[0] in "#!"):
@@ -68,7 +68,7 @@ def read_properties(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 def librdkafka_settings(lines: Iterable[str], origin: str) -> dict[str, str]:
     """Translate a Java client's settings to librdkafka's, without settings that only tune a client.
 
-    It raises KafkaConfigError for a security setting without a counterpart. The message shows no secret.
+    Raises KafkaConfigError for a security setting without a counterpart. The message shows no secret.
     """
     java = dict(read_properties(lines))
     for name, value in java.items():

@@ -24,7 +24,7 @@ _WAIT_S = 1.0
 
 @dataclass(frozen=True)
 class OldestRecord:
-    """The oldest record in a topic; None if it is empty. `is_first` tells whether no record was deleted before it."""
+    """The oldest record in a topic. `timestamp_ms` is None without records. `is_first` is false after deletions."""
 
     timestamp_ms: int | None
     is_first: bool
@@ -64,7 +64,7 @@ def events_per_record(config: Mapping[str, str], topic: str) -> float:
 def reading(
     config: Mapping[str, str], topic: str, which: str, timeout_s: float
 ) -> Iterator[tuple[Consumer, dict[int, tuple[int, int]]]]:
-    """Open a consumer for some records of a topic; yield it and each partition's first and next offset."""
+    """Open a consumer for some records of a topic; yield the consumer, and the first and next offset per partition."""
     quiet = {"log_level": 0, "group.id": f"pid-quota-{which}-record", "enable.auto.commit": "false"}
     consumer = Consumer({**config, **quiet})
     try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _PROBE = "-of-pid-quota-doctor"
-"""End of the name of a missing topic. Brokers deny access to it unless the user may read all topics."""
+"""End of the name of a topic that does not exist. Brokers refuse this topic unless the user may use all topics."""
 _UNKNOWN = NO_COORDINATOR_YET | {
     "UNKNOWN_TOPIC_OR_PART",
     "LEADER_NOT_AVAILABLE",
@@ -37,7 +37,7 @@ class OwnRights:
         self._cluster: set[AclOperation] | None = None
 
     def on_cluster(self) -> set[AclOperation]:
-        """Return the operations on the cluster; none without DESCRIBE.
+        """Return this user's operations on the cluster; none without DESCRIBE.
 
         Raises:
             BrokerUnreachableError: If no broker answers.
@@ -48,7 +48,7 @@ class OwnRights:
                 found = asked.result().authorized_operations
             except KafkaException as error:
                 if "AUTHORIZATION" not in name_of(error):
-                    # This reports a refused login, which librdkafka's error does not.
+                    # `metadata` reports a refused login. The error of `describe_cluster` does not.
                     self._admin.metadata(self._timeout_s)
                     raise unreachable(self._settings["bootstrap.servers"], reason_of(error)) from error
                 found = None

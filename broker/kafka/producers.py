@@ -29,7 +29,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True)
 class PartitionProducers:
-    """Entries of a partition's producer state. If the broker returns none, `problem` and `code` have Kafka's error."""
+    """Entries of a partition's producer state. After an error, `problem` and `code` describe it."""
 
     topic: str
     partition: int

@@ -33,9 +33,9 @@ class ClientQuotas(KafkaAdmin):
         return self._describe(components, strict=True).get(entity, {})
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """Return the value that applies to an entity without its own: its user's value, or a default.
+        """Return the value that applies if an entity has no value of its own: its user's value, or a default.
 
-        For a whole user, `client_ids` are its client ids, and the tightest of their values counts.
+        For a whole user, `client_ids` are the user's client ids, and the tightest of their values counts.
         """
         found: dict[tuple[_Component, ...], float | None] = {}
 
@@ -70,7 +70,7 @@ class ClientQuotas(KafkaAdmin):
         )
 
     def own_addresses(self) -> set[str]:
-        """Return the addresses of the brokers and of this host in Kafka's notation, refreshed every 30 s."""
+        """Return the addresses of the brokers and of this host, refreshed every 30 s."""
         if time.monotonic() >= self._addresses_until_s:
             hosts = {*self.brokers(up_only=False).values(), "localhost", socket.gethostname()}
             self._addresses = {address for host in hosts for address in _addresses(host)}

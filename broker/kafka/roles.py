@@ -34,7 +34,7 @@ class Role(str, Enum):
     OPERATOR = "operator"
     """Runs commands that ask the brokers: doctor, tap status, occupancy, why, blocks."""
     SHIPPER = "shipper"
-    """Writes lines to the topic broker-logs, if there is no tap on each host."""
+    """Writes lines to the topic broker-logs on hosts of brokers without a tap."""
 
 
 @dataclass(frozen=True)

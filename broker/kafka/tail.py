@@ -1,4 +1,4 @@
-"""Reads a compacted topic from the beginning, without joining a group, and follows it."""
+"""Reads a topic from the beginning, a time or the end, without joining a group, and follows it."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -30,7 +30,7 @@ _CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs"
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """Desired state of a topic. Other settings have the cluster's defaults. `partitions` of None accept any number."""
+    """Desired state of a topic. Other settings have the cluster's defaults. `partitions` is None for any number."""
 
     name: str
     settings: dict[str, str]
@@ -93,7 +93,8 @@ class TopicSetup:
     ) -> list[TopicOutcome]:
         """Create missing topics; alter differing topics only on request.
 
-        This never adds partitions, because principals would move to other partitions and their events lose the order.
+        This never adds partitions, because principals would move to other partitions, and their events would lose their
+        order.
         """
         planned = {plan.name: plan for plan in plans}
         outcomes = []

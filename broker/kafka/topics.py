@@ -17,7 +17,7 @@ DEFAULT_PARTITIONS = 4
 DEFAULT_TIMEOUT_S = 15.0
 
 _LOGIN_S = 2.0
-"""Time in which brokers refuse a login. If a large cluster takes longer for its topics, a second request waits."""
+"""Brokers refuse a login within this time. If a large cluster lists its topics more slowly, a second request waits."""
 _SEEN_POLL_S = 0.05
 _NEW_TOPIC_S = 5.0
 
@@ -53,7 +53,7 @@ class Admin(AdminClient):
     def _note(self, error: KafkaError) -> None:
         """Note that brokers refuse the login. librdkafka itself retries, and reports only that no broker answers."""
         if error.name() == "_AUTHENTICATION":
-            # Leave out the duration, which differs each time, because each text of a warning is shown once.
+            # Leave out the duration, which differs each time, so that the same warning is not shown again.
             self._refusals.append(str(error.str()).partition(": ")[2].partition(" (after")[0])
 
 
@@ -76,7 +76,7 @@ def ensure_topic(config: Mapping[str, str], name: str, timeout_s: float = DEFAUL
 
 
 def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
-    """Return the number of a topic's partitions."""
+    """Return the number of a topic's partitions. Raises TopicMissingError."""
     found = existing_topics(admin_client(config), timeout_s)
     if topic not in found:
         msg = (

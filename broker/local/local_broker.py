@@ -1,7 +1,7 @@
 """A real single-node Kafka broker on this machine, for the demo and the tests.
 
 One JVM runs broker and controller. It has a SASL/PLAIN listener for users, a plaintext listener for admin clients, and
-the class whose lines the tap reads. It ends with the `with` block or this process, even on SIGKILL (see
+the class whose lines the tap reads. The JVM ends with the `with` block or this process, even on SIGKILL (see
 `jvm.watchdog`).
 """
 

@@ -35,7 +35,7 @@ _DEFAULTS: dict[str, object] = {
     "share.coordinator.state.topic.min.isr": 1,
     "share.coordinator.state.topic.num.partitions": 1,
     "group.initial.rebalance.delay.ms": 0,
-    # After a crash the controller fences the broker for this long; the default is 9 s.
+    # The controller counts a crashed broker as up for this long; the default is 9 s.
     "broker.session.timeout.ms": 3000,
     "broker.heartbeat.interval.ms": 500,
     # The default takes 128 MB of the 512 MB heap.

@@ -39,7 +39,7 @@ _JVM_OPTIONS = (
 
 @dataclass(frozen=True)
 class Jvm:
-    """JVM settings of a server. `log_option` names the log configuration. `more_jars` follow those of the release."""
+    """JVM settings of a server. `log_option` names the log configuration. `more_jars` follow `classpath`."""
 
     classpath: str
     log_option: str
@@ -195,6 +195,6 @@ def _text_from(path: Path, start: int) -> str:
 
 
 def _last_lines(text: str) -> str:
-    # Drop stack frames, which displace the messages.
+    # Drop stack frames, which would displace the messages.
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return " | ".join(lines[-_QUOTED_LINES:]) or "none"

@@ -75,8 +75,8 @@ class LogFile:
         if found is not None and self._open(found):
             self._seek(position.offset)
             return
-        # The file was deleted while the tap was down, so all remaining lines are new. At offset 0 nothing was read, and
-        # an empty beginning does not identify a file. A file of the same time may therefore be the saved one,
+        # The file was deleted while the tap was down, so all remaining lines are new. At offset 0, the beginning may
+        # have been empty, which identifies no file. Include files of the same time then: one may be the saved file,
         # compressed since.
         self.lost_files += 1
         read_ns = position.written_ns - (position.offset == 0)

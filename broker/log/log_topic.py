@@ -49,7 +49,7 @@ def unwrap(value: bytes) -> bytes:
 
 
 class TopicSource:
-    """Reads all partitions of a topic of lines. The position file stores the offsets, not a group.
+    """Reads all partitions of a topic of lines. The position file, and not a group, stores the offsets.
 
     If `broker_id` is given, all lines must be from this broker. `from_end` starts at the end if no position is saved.
     """
@@ -85,7 +85,7 @@ class TopicSource:
         self._sent_up_to = dict(sent_up_to.offsets) if isinstance(sent_up_to, TopicPosition) else {}
         to_end = self._from_end and position is None
         for number in partitions:
-            # Look the offset up as a number, so that it can be saved before the first record.
+            # Look up the offset as a number, so that the tap can save it before the first record.
             self._offsets.setdefault(number, self._bound(self._consumer, number, to_end=to_end))
         self._consumer.assign([TopicPartition(self._topic, number, at) for number, at in self._offsets.items()])
 
@@ -147,7 +147,7 @@ class TopicSource:
         return [message for message in messages if message.error() is None]
 
     def _is_deleted(self, partition: int, offset: int) -> bool:
-        """Whether a record was deleted. Other gaps in offsets are transaction markers of the shipper."""
+        """Whether the record at an offset was deleted. Other gaps in offsets are transaction markers of the shipper."""
         if self._consumer is None:
             return True
         try:

@@ -1,6 +1,6 @@
 """Reads blocks of producer ids from a broker's or controller's metadata log, `__cluster_metadata-0`, or from a copy.
 
-Each block is a `ProducerIdsRecord`, which holds the start of the *next* block (KIP-730).
+A `ProducerIdsRecord` allocates each block. It contains the start of the *next* block (KIP-730).
 """
 
 import struct
@@ -22,7 +22,7 @@ _PRODUCER_IDS_RECORD = 15
 _FRAME_VERSION = 1
 _FIELDS = struct.Struct(">iqq")
 STEP_BYTES = 4 * 1024 * 1024
-"""Maximum to read at once. At the first read, a log may have hundreds of megabytes."""
+"""Maximum to read at once. A log may have hundreds of megabytes."""
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _LENGTH_END = 8, 12
@@ -33,7 +33,7 @@ _MAY_BE_BLOCK = bytes([1, 15])
 
 @dataclass(frozen=True)
 class MetadataHistory:
-    """Blocks in a metadata log. Ids below `complete_from` may be missing: they were allocated before the log begins."""
+    """Blocks in a metadata log. Blocks below the id `complete_from` may be missing, because they precede the log."""
 
     blocks: tuple[Block, ...]
     complete_from: int
@@ -68,11 +68,11 @@ def _segments_of(folder: Path) -> list[Path]:
 
 
 def _start_of(segment: Path) -> int | None:
-    """Return the first producer id that was free when a segment began; None if no snapshot has it."""
+    """Return the first producer id that was free when a segment began; None if no snapshot contains the id."""
     begins_at = int(segment.stem)
     if begins_at == 0:
         return 0
-    # Retention deletes old segments. A snapshot then has the next id.
+    # Kafka deletes old segments. A snapshot at their end then contains the next id.
     snapshots = sorted(segment.parent.glob("*.checkpoint"))
     for snapshot in reversed([path for path in snapshots if int(path.stem.split("-")[0]) <= begins_at]):
         reader = _BlockReader(None)
@@ -87,7 +87,7 @@ def _unreadable(folder: Path, error: Exception) -> MetadataLogError:
 
 
 class _BlockReader:
-    """Collects blocks from consecutive batches. `next_producer_id` is the first id that was free before; or None."""
+    """Collects blocks from consecutive batches. `next_producer_id` is the first free id; None while it is unknown."""
 
     def __init__(self, next_producer_id: int | None) -> None:
         self.next_producer_id = next_producer_id
@@ -178,10 +178,10 @@ class MetadataFollower:
                     chunk += file.read(size - len(chunk))
             done = _read_frames(reader, chunk)
         except (OSError, ValueError) as error:
-            # The segment may have been truncated and extended meanwhile.
+            # Kafka may have truncated the segment and appended to it since. Read it again from its beginning.
             self.position = None if self.position is None else MetadataPosition(self.position.segment)
             raise _unreadable(folder, error) from error
-        # The segment may have more blocks, or it is complete because there is a next one.
+        # There is more to read: the segment may have more blocks, or another segment follows.
         self.is_behind = done > 0 or segment != segments[-1]
         self.position = MetadataPosition(at.segment, at.byte + done, reader.next_producer_id)
         if not done and segment != segments[-1]:

@@ -11,7 +11,7 @@ from wire.heartbeat import FilePosition, Position
 
 @dataclass
 class SourceCounters:
-    """Counters since the start. `lost_files` counts files, or gaps in a topic, deleted before the tap read them."""
+    """Counters since the start. `lost_files` counts files, or ranges of a topic's records, that were deleted unread."""
 
     lines: int = 0
     rotations: int = 0
@@ -26,7 +26,7 @@ class LineBatch:
 
     Attributes:
         broker_id: The broker that must have written the lines; None if any broker may have.
-        repeated: Whether a crashed run may already have sent their events.
+        repeated: Whether a crashed run may already have sent the events of the lines.
         after_loss: Whether lines before these were lost.
     """
 
@@ -49,7 +49,7 @@ class Source(Protocol):
         """Resume at `position`. Lines before `sent_up_to` are marked as repeated."""
 
     def read(self) -> list[LineBatch]:
-        """Return new lines, if any. This may block for some 100 ms."""
+        """Return new lines, if any. This may block for about 100 ms."""
 
     @property
     def position(self) -> Position | None:
@@ -136,7 +136,8 @@ class FileSource:
             return 0
         now = self._file.position
         if now is None or begin is None or not now.inode == begin.inode == limit.inode:
-            # The lines are from an older file than `sent_up_to`, or that file was compressed, which ends the repeats.
+            # The lines are from an older file than `sent_up_to`, or that file was compressed. If it was, all lines
+            # count as repeated until `read` reaches the end of the log.
             return len(lines)
         at = begin.offset
         for index, line in enumerate(lines):

@@ -50,7 +50,7 @@ class TakenCensus:
 
     @property
     def missing(self) -> Mapping[int, int]:
-        """Replicas that are missing, by broker."""
+        """Number of replicas without an answer, by broker."""
         return Counter(each.broker_id for each in self.unanswered)
 
 
@@ -122,7 +122,7 @@ def _owners(kafka: KafkaConfig, swept: Sweep, now_ms: int) -> FoundOwners | None
 def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) -> FoundOwners:
     """Return the owners of producer ids, as far as the taps' topics name them.
 
-    The principal that last appended with an id within `TAIL_MS` owns it, else the principal that last got it.
+    An id belongs to the principal that last appended with it within `TAIL_MS`, else to the principal that last got it.
     """
     wanted = set(np.unique(producer_ids).tolist())
     asked, appended, first_ms = _Newest(), _Newest(), dict[int, int]()

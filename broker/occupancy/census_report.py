@@ -42,7 +42,7 @@ class Forecast:
 class BrokerOutlook:
     """One broker, now and later. `led_pids` are entries of partitions that it leads, `held_pids` of all its replicas.
 
-    The forecast with the highest rate comes first. Use it to plan.
+    The forecast with the likeliest rate comes first. Use it to plan.
     """
 
     broker_id: int
@@ -58,7 +58,7 @@ class BrokerOutlook:
 
     @property
     def worst(self) -> Forecast:
-        """The forecast with the highest rate."""
+        """The forecast to plan with."""
         return self.forecasts[0]
 
 

@@ -29,7 +29,7 @@ class OwnerReason(str, Enum):
 
 @dataclass(frozen=True)
 class Writers:
-    """A set of principals: `names` or, with `everybody`, all others. `doubt` tells why ACLs don't determine the set."""
+    """A set of principals: `names`, or with `everybody` all except `names`. `doubt` tells why the set is uncertain."""
 
     names: frozenset[str] = frozenset()
     everybody: bool = False
@@ -92,7 +92,7 @@ class AclRules:
 
 
 class AclHistory:
-    """The ACLs of the last rounds. Those of the round before may have held when a batch of this round was written."""
+    """The ACLs of the last rounds. A batch found in this round may have been written under an older round's ACLs."""
 
     def __init__(self, *, allows_without_acl: bool) -> None:
         self._allows_without_acl = allows_without_acl

@@ -29,7 +29,7 @@ _MAX_REQUESTED = 3
 _END_S = 5.0
 
 AskBrokers = Callable[[Mapping[str, Watched], threading.Event], KnownIds]
-"""Asks all brokers. Once the event is set, it ends early, with an answer that does not matter."""
+"""Asks all brokers. Once the event is set, it ends early, and the caller ignores the answer."""
 
 
 class _StoppedError(Exception):
@@ -63,8 +63,8 @@ class Asking:
     ) -> None:
         self._ask, self._learn_ms, self._file, self._warn_once = ask, learn_ms, file, Once(warn)
         self._wall_clock = wall_clock
-        # Answers by stream of lines. No later answer replaces one, because it contains ids that were charged or refused
-        # since.
+        # Answers by name of a watch. A later answer does not replace an earlier one, because the later one also has ids
+        # that were charged or refused since.
         self._known: dict[str, KnownIds] = {}
         # Newest first.
         self._requested: tuple[KnownIds, ...] = ()
@@ -82,7 +82,7 @@ class Asking:
     def step(
         self, brokers: Mapping[str, BrokerWatch], now_s: float, stop: threading.Event, requested_ms: int = 0
     ) -> None:
-        """Pass answers to watches, and ask for new watches and for a stream that learns since `requested_ms`."""
+        """Pass answers to watches. Ask for new watches, and for a stream that began to learn at `requested_ms`."""
         self._forget(brokers, requested_ms)
         if self._thread is not None and not self._thread.is_alive():
             self._thread.join()
@@ -100,7 +100,7 @@ class Asking:
     def _forget(self, brokers: Mapping[str, BrokerWatch], requested_ms: int) -> None:
         for stream, each in brokers.items():
             if stream in self._known and not self._covers(self._known[stream], stream, each):
-                # The watch ended or restarted, and ten million ids take 80 MB.
+                # The watch restarted or no longer learns. Free the answer: ten million ids take 80 MB.
                 del self._known[stream]
         if not requested_ms:
             self._requested = ()
@@ -162,7 +162,7 @@ class Asking:
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """An answer for the watches `streams`, without its ids. They follow the first line of the file."""
+    """An answer for the watches `streams`, without the ids, which follow the first line of the file."""
 
     streams: list[str]
     watched: dict[str, Watched]
@@ -193,7 +193,7 @@ def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequenc
 
 
 def load_answers(file: Path) -> tuple[dict[str, KnownIds], tuple[KnownIds, ...]]:
-    """Load the answers; none if the file is missing or damaged, because a wrong id would charge an old producer."""
+    """Load the answers; none if the file is missing or damaged, because wrong ids would charge old producers."""
     found: dict[str, KnownIds] = {}
     requested: list[KnownIds] = []
     try:

@@ -20,8 +20,8 @@ _PIECE = 50_000
 class Watched(NamedTuple):
     """How far a broker's lines had been read when the tap asked.
 
-    `asked_at_ms` is the time of the newest line, or when the requesting stream began to learn, but never ahead of this
-    host's clock.
+    `asked_at_ms` is the time of the newest line, or when the requesting stream began to learn if that is later, but
+    never ahead of this host's clock.
     """
 
     since_ms: int
@@ -34,8 +34,8 @@ class KnownIds:
     Args:
         watched: By watch, how far its lines had been read when the tap asked.
         ids: Distinct ids, sorted.
-        answered_at_ms: When the last broker had answered. The id of an earlier line may be missing, if its topic was
-            deleted.
+        answered_at_ms: When the last broker had answered. Ids of earlier lines may be missing, because brokers forget
+            the ids of a deleted topic.
         requested_ms: When the stream with the newest answered request began to learn; 0 without a request.
     """
 
@@ -48,7 +48,7 @@ class KnownIds:
         self.requested_ms = requested_ms
 
     def before(self, requested_ms: int) -> "KnownIds":
-        """Return the answer, dated before a later request: if a host's clock is ahead, an old answer looks newer."""
+        """Return the answer, dated before a later request: a host's clock that is ahead dates an answer too late."""
         if self.requested_ms >= requested_ms:
             return self
         watched = {

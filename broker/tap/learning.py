@@ -40,7 +40,7 @@ class LearningTime(msgspec.Struct):
             self.since_ms = self.newest_ms = timestamp_ms
             self.lost = False
         elif timestamp_ms < self.since_ms - _OUT_OF_ORDER_MS:
-            # When the watch began, the broker's clock was ahead.
+            # The broker's clock was ahead when the watch began, and has been set back.
             self.since_ms = self.newest_ms = timestamp_ms
         elif self.lasts(learn_ms) and timestamp_ms - self.newest_ms > learn_ms:
             # The tap did not watch during the time that the clock skipped.

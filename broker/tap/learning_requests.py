@@ -42,7 +42,7 @@ class LearningRequests(Closing):
         self._open_at = 0.0
 
     def newest_ms(self, now_s: float) -> int:
-        """Return when the last stream that is still learning began to learn, in whole seconds; 0 if no stream is."""
+        """Return when the last stream that still learns began to learn (ms, at a whole second); 0 if none does."""
         try:
             if self._topic is not None:
                 self._take(self._topic.poll())
@@ -84,7 +84,7 @@ class _Requests:
         """Requests from hosts whose clocks are ahead: when each is due, and when it ends."""
 
     def add(self, request: LearningRequest, now_ms: float) -> None:
-        # Streams count whole seconds. A request from a host whose clock is ahead waits until our clock gets there,
+        # Streams count whole seconds. A request from a host whose clock is ahead waits until our clock shows its time,
         # because an earlier answer must not count for ids that were lost later.
         due_ms = -(-request.learns_from_ms // 1000) * 1000
         if now_ms >= request.learns_until_ms:
@@ -94,7 +94,7 @@ class _Requests:
             return
         self._ahead.append((due_ms, request.learns_until_ms))
         if len(self._ahead) > _MAX_AHEAD:
-            # Keep those that are due first. Their answer also covers the others, from clocks that are further ahead.
+            # Keep those that are due first. Their answer also covers the others, whose hosts' clocks are further ahead.
             self._ahead = sorted(self._ahead)[:_MAX_AHEAD]
 
     def newest_ms(self, now_ms: float) -> int:

@@ -30,7 +30,7 @@ class OwnerRule:
 
 @dataclass(frozen=True)
 class OwnerPatterns:
-    """The entries of an owners file. The first match wins, and transactional ids come before topics.
+    """The entries of an owners file. The first match counts. Entries for transactional ids are tried before topics.
 
     A YAML file is a list of entries `transactional_id: billing-*` or `topic: orders.*`, each with `principal:
     User:billing`. A CSV file has these three columns. `*` matches any text, and `?` matches one character.
@@ -137,7 +137,7 @@ class PollOwners:
         """Read ACLs for the first time, if they are used."""
         if self._from_acls:
             found = acls.for_writers()
-            # If unknown, assume that resources without an ACL are open to all, so they have no certain owner.
+            # If the rule is unknown, assume that resources without an ACL are open to all and have no certain owner.
             self._history = AclHistory(allows_without_acl=acls.allows_without_acl() is not False)
             self._history.read(found, now)
 

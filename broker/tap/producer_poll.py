@@ -100,7 +100,7 @@ class ProducerPoll:
         self._requests_per_second = requests_per_second
         self._clock = clock
         self._seen: dict[int, _Sighting] = {}
-        # If a partition existed in an earlier round, the ids in its first answer are old.
+        # If a partition existed in an earlier round without an answer, the ids in its first answer may be old.
         self._answered: set[tuple[str, int]] = set()
         self._unanswered: set[tuple[str, int]] = set()
         self._answered_late: set[tuple[str, int]] = set()
@@ -159,8 +159,7 @@ class ProducerPoll:
         found, complete = answer
         # 2. Count the producer ids.
         self._report(_occupancy(found))
-        # 3. Send events for new ids and batches. If no broker answers the question for owners, do this in the next
-        # round.
+        # 3. Send events for new ids and batches. If no broker answers the request for owners, the next round does this.
         if output is not None and self._owners is not None:
             try:
                 named = self._read_owners(admin, self._owners)

@@ -40,7 +40,7 @@ class TapMetrics(Collector):
             self._cluster = set(heartbeat.cluster_brokers) or self._cluster
 
     def unready(self) -> str:
-        """Return why the tap lags behind a broker's lines; empty if it doesn't."""
+        """Return why the tap is not ready, such as its lag behind a broker's lines; empty if it is ready."""
         with self._lock:
             heartbeats = list(self._newest.values())
         if not heartbeats:

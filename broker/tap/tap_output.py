@@ -98,14 +98,14 @@ class TapOutput:
         return left
 
     def close(self) -> None:
-        """Close the producer. Undelivered records are dropped, but the next run resends them."""
+        """Close the producer, and drop undelivered records. The next run of a tap with a position resends them."""
         self._producer.purge()
-        # The producer's callback refers to this object. Without `del`, its threads run until the next garbage
-        # collection.
+        # The producer's callback refers to this object. Without `del`, the producer's threads run until the next
+        # garbage collection.
         del self._producer
 
     def check(self) -> None:
-        """Process delivery reports."""
+        """Process delivery reports. Raises TapDeliveryError if Kafka refused a record."""
         self._producer.poll(0)
         if self._error is not None:
             raise _refused(self._refused_by, self._error)

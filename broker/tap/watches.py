@@ -1,4 +1,4 @@
-"""The watches of a tap, one per broker. It decodes raw lines and passes each to the watch over its broker."""
+"""The watches of a tap, one per broker. This module decodes raw lines and passes each to the watch over its broker."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -45,7 +45,7 @@ class Watches:
             self._lose(batch.stream)
         for raw in batch.lines:
             if len(raw) > MAX_LINE_BYTES:
-                # The class writes no line of this size, and its record might be too large for Kafka.
+                # The class writes no line of this size. A record of such a line might be too large for Kafka.
                 self._bad(raw, batch.stream)
                 continue
             try:

@@ -1,4 +1,4 @@
-"""The protocol of levers. Each has its own module, and a line in `broker.enforcement.levers.registry`."""
+"""The protocol of levers. Each lever has its own module, and a line in `broker.enforcement.levers.registry`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ StepName = Literal["keep", "apply", "confirm", "restore", "close", "relinquish"]
 class NextStep:
     """The next step of an open lease.
 
-    `keep`: do nothing. `apply`: set the lease's setting. `confirm`: log that it is set. `restore`: remove it. `close`:
-    log that it is gone. `relinquish`: leave the setting alone, because someone else changed it or, with `vanished`,
+    `keep`: do nothing. `apply`: set the lease's setting. `confirm`: log that it is set. `restore`: undo it. `close`:
+    log that it is undone. `relinquish`: leave the setting alone, because someone else changed it or, with `vanished`,
     removed it. `why` is empty for the usual reasons.
     """
 

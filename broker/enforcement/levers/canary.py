@@ -1,8 +1,8 @@
-"""Tells a reconciler from an admin. Both may remove values that the enforcer sets.
+"""Finds out whether a reconciler removes values that the enforcer sets. An admin may remove them, too.
 
 Strimzi's User Operator, for example, is a reconciler: it removes quotas and ACLs of users without a KafkaUser. After a
-lease's value has vanished, the enforcer sets the same value for the canary, a user that does not exist. Only a
-reconciler also removes this value.
+lease's value has vanished, the enforcer sets a value of the same kind for the canary, a user that does not exist. Only
+a reconciler also removes this value.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from broker.errors import BrokerError
 CANARY = "pid-quota-canary"
 
 _WATCH_MS = 600_000
-"""How long to watch the value. Reconcilers act at shorter intervals (Strimzi: 2 minutes)."""
+"""How long to watch the canary's value. Reconcilers act at shorter intervals (Strimzi: 2 minutes)."""
 _KNOWN_MS = 3_600_000
 _LOOK_EVERY_MS = 1_000
 
 
 class CanaryWriter(Protocol):
-    """A lever that can also set its value for the user `CANARY`."""
+    """A lever that can also set a value for the user `CANARY`."""
 
     def has_canary(self) -> bool:
         """Whether the brokers have the canary's value."""

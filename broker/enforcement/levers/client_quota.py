@@ -25,7 +25,7 @@ class QuotaStore(Protocol):
         """Return the quotas of all named entities."""
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """Return the value that applies to an entity without its own."""
+        """Return the value that applies if an entity has no value of its own."""
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
         """Set or remove values."""
@@ -41,10 +41,10 @@ class ClientQuotaLever:
         self._quotas, self._value = quotas, value
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Look up the value to restore, and make a lease. If the quota is already as tight, no lease is needed."""
+        """Look up the value to restore, and make a lease, unless the effective quota is already as tight."""
         previous = self._quotas.describe(target.entity).get(self.name)
         wider = self._quotas.inherited(target.entity, self.name, decision.client_ids)
-        # A client id's quota overrides the user's, which overrides the default, so ours must not be looser than either.
+        # A client id's quota overrides the user's, which overrides the default. Ours must not loosen what it overrides.
         tightest = min((each for each in (previous, wider) if each is not None), default=None)
         if tightest is not None and tightest <= self._value:
             return f"the effective {target} is already {tightest:g}, not above {self._value:g}"

@@ -1,7 +1,7 @@
 """The lever `hold`: delays new producer ids of a user and nothing else. It needs an authorizer class in the brokers.
 
-A hold is stored as an ACL binding whose name contains its end and the id of its lease (`wire.holds`). Holds with the id
-of a lease are ours, whatever their end. All others were set by hand.
+A hold is stored as an ACL binding whose name contains the end and the id of the lease (`wire.holds`). All holds with
+the id of a lease are ours, even if their end differs from the lease's. All others were set by hand.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -66,14 +66,14 @@ class Hold:
         self._refused_until_ms: int | None = None
 
     def unavailable_reason(self) -> str:
-        """Return why holds can't be used: brokers lack the class, a right was missing, or a reconciler removes ACLs."""
+        """Return why holds can't be used; empty if they can."""
         if self._refused_until_ms is not None and self._clocks.steady_ms() < self._refused_until_ms:
             return "this user may not change ACLs"
         if self._pace.is_due():
             try:
                 self._learn(self._authorizers())
             except BrokerError as error:
-                # Keep the last answer, because the class changes only when a broker restarts.
+                # Keep the last answer, because a broker's authorizer changes only when the broker restarts.
                 if not self._known:
                     self._lacking = f"the brokers' authorizers can't be read ({error})"
         return self._lacking or self.canary.reconciler_reason()
@@ -90,7 +90,7 @@ class Hold:
         self._lacking = f"not every broker has the authorizer (not {numbers})" if lacking else ""
 
     def targets(self, decision: ThrottleDecision, _limits: TargetLimits) -> Targets:
-        """Choose the user. ACLs can't name principals of other types."""
+        """Choose the user. Principals of other types can't be held."""
         name = decision.principal.removeprefix(_USER)
         if name == decision.principal or name in ("", "*"):
             return Targets((), "a hold applies only to principals of type User")
@@ -164,7 +164,7 @@ class Hold:
 
 
 def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
-    """Return the next step of a hold's open lease. `found` has the ends of its bindings, including outdated ones.
+    """Return the next step of a hold's open lease. `found` has the ends of the lease's bindings, even outdated ones.
 
     Examples:
         >>> lease = Lease("1", "User:m", Target("hold", QuotaEntity("m")), 2000, "d")

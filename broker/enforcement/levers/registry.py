@@ -20,7 +20,7 @@ def levers(
     clocks: Clocks,
     notify: Callable[[Notice], None],
 ) -> dict[LeverName, Lever]:
-    """Return all levers. Even an unused lever still ends its leases. `authorizers` returns the brokers' classes."""
+    """Return all levers. Even an unused lever still ends its leases."""
     every: tuple[Lever, ...] = (
         Hold(holds, authorizers, clocks, notify),
         ConnectionRate(quotas, use, own_addresses),

@@ -16,7 +16,7 @@ from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEnti
 from quota.decision import OTHER_CLIENTS
 
 VALUE = 0.01
-"""Percent of a request handler thread, so low that practically every request exceeds it."""
+"""Percentage of a request handler thread's time. It is so low that practically every request exceeds it."""
 
 _CANARY = QuotaEntity(CANARY)
 _CANARY_VALUE = 100.0
@@ -70,7 +70,7 @@ def _target(user: str | None, client_id: str | None = None) -> Target:
 
 
 def _heaviest(client_ids: Mapping[str, int]) -> tuple[list[str], int, int]:
-    """Return the fewest client ids with nearly all refused producer ids, how many they have, and how many there are."""
+    """Return the fewest client ids with nearly all refused producer ids, their refused ids, and the total."""
     total, covered = sum(client_ids.values()), 0
     chosen: list[str] = []
     for client_id, refused in sorted(client_ids.items(), key=lambda item: (-item[1], item[0])):

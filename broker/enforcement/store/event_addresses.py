@@ -50,7 +50,7 @@ class AddressBook:
         self._pairs = sum(len(users) for users in self._seen_s.values())
 
     def unavailable_reason(self, since_s: float) -> str:
-        """Return why principals since a time may be missing; empty if the book is complete."""
+        """Return why the book may lack principals since a time; empty if the book is complete."""
         if self._unknown_s >= since_s:
             return "some events of the last hour have no address: their tap reads no class (docs/broker.md)"
         if self._full_s >= since_s:
@@ -63,7 +63,7 @@ class AddressBook:
 
 
 class EventAddresses(Closing):
-    """Follows the events of the last hour in its own thread, which starts at the first call."""
+    """Follows the events of the last hour in its own thread. The first call of `unavailable_reason` starts it."""
 
     def __init__(self, settings: Mapping[str, str], clock_s: Callable[[], float] = time.time) -> None:
         self._settings, self._clock_s = dict(settings), clock_s

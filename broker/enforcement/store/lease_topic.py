@@ -1,6 +1,6 @@
-"""The lease topic: open leases and release orders. It suffices to end every lease without the tables.
+"""The lease topic: open leases and release orders. An enforcer can end every lease from this topic, without the tables.
 
-A lease stays in the topic until the table has its last record. A user that can write this topic can loosen quotas.
+The record of a lease that ended stays here until the table has it. A user that can write this topic can loosen quotas.
 """
 
 import re
@@ -98,7 +98,7 @@ class LeaseTopic(Closing):
                     ENFORCER_TOPIC, key=key.encode(), value=value, partition=LOCK_PARTITION, on_delivery=note
                 )
         except KafkaException as error:
-            # The client has already learned that it may not write.
+            # librdkafka already knows that this user may not write.
             errors.append(error.args[0])
         waiting = self._producer.flush(2 * _TIMEOUT_S)
         if errors or waiting:
@@ -133,7 +133,7 @@ class LeaseTopic(Closing):
 
 
 def _can_be_ours(record: Kept) -> bool:
-    """Whether an enforcer can have written a record: its levers are known, and its times fit into timestamps."""
+    """Whether an enforcer can have written a record: lever, entity and value fit together, and times are possible."""
     if isinstance(record, ReleaseOrder):
         return _are_times(record.recorded_at_ms, record.until_ms)
     lease = record.lease
@@ -158,7 +158,7 @@ def _key(record: Kept) -> str:
 
 def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]:
     """Return the records of the lease topic, without creating it."""
-    # Check before creating a consumer, which would make brokers create their offsets topic.
+    # Check before creating a consumer, for which brokers would create the topic `__consumer_offsets`.
     require_topic(settings, ENFORCER_TOPIC)
     with LeaseTopic(settings) as kept:
         return kept.read(again=True)
@@ -167,7 +167,10 @@ def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]
 def leases_of_others(
     kept: Callable[[], Sequence[EnforcementRecord]], logged: Callable[[], Sequence[EnforcementRecord]]
 ) -> frozenset[Target] | None:
-    """Return the targets of open leases in the lease topic and the table; None if either can't be read."""
+    """Return the targets of open leases in the lease topic and the table; None if either can't be read.
+
+    A table that does not exist has no leases.
+    """
     try:
         found = frozenset(open_leases(kept()))
         return found | frozenset(open_leases(logged()))

@@ -1,4 +1,4 @@
-"""The enforcer's tables: it reads decisions and writes actions."""
+"""The enforcer's tables: it reads decisions, and reads and writes actions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
@@ -49,7 +49,7 @@ def follow_writes(store: TableStore) -> Callable[[], int]:
 
 
 class DecisionTable:
-    """Follows `throttle_decisions`. Each poll asks for the table's version, and reads rows only of a new version."""
+    """Follows `throttle_decisions`. Each poll asks for the version, and reads rows only if it is new."""
 
     def __init__(self, store: TableStore) -> None:
         self._followed = store.follow(DECISIONS, DECISION_COLUMNS)
@@ -67,7 +67,7 @@ class DecisionTable:
         # `newest_decisions` skips rows without times.
         times = [(row["decided_at"], row["throttled_until"]) for row in rows]
         first = min((decided for decided, until in times if decided and until and until > now), default=None)
-        # A newer row may shorten one of these decisions, and may already have expired.
+        # Read all newer rows, even expired ones: one may have shortened a decision that seems to be in force.
         rows = self._followed.since("decided_at", first) if first else []
         self._is_new = False
         self.bad_rows = sum(not is_credible(row, now_ms) for row in rows)
@@ -147,7 +147,10 @@ def _counts(found: Mapping[str, int | None] | Iterable[tuple[str, int | None]] |
 
 
 def newest_decisions(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
-    """Return the newest decision per principal and broker, even if expired. Rows begin with the earliest in force."""
+    """Return the newest decision per principal and broker, even if it has expired.
+
+    `rows` must begin with the earliest decision in force.
+    """
     newest = {}
     # If a RELEASE and the next THROTTLE have the same time, the THROTTLE is the later one.
     credible = [row for row in rows if is_credible(row, now_ms)]

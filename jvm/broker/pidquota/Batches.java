@@ -8,9 +8,10 @@ import org.apache.kafka.common.requests.ProduceRequest;
 import org.apache.kafka.common.requests.RequestContext;
 
 /**
- * Writes a line for an appended batch, once per principal, client id and producer id in a tick. It parses Kafka's message
- * {@code [ProducerStateManager partition=orders-0] Updated producer 5003 state to ProducerAppendInfo(producerId=5003,
- * producerEpoch=0, …)}. Topic names contain neither {@code ]} nor blanks, so no client can forge such a message.
+ * Writes a line for an appended batch, once per principal, client id and producer id in a tick. It parses Kafka's
+ * message {@code [ProducerStateManager partition=orders-0] Updated producer 5003 state to
+ * ProducerAppendInfo(producerId=5003, producerEpoch=0, …)}. Topic names contain neither {@code ]} nor blanks, so no
+ * client can forge such a message.
  */
 final class Batches {
     private static final String BEGIN = "[ProducerStateManager partition=";
@@ -33,8 +34,8 @@ final class Batches {
     }
 
     /**
-     * Whether the current request may append a producer id without a line in this tick. If it does not, Kafka need not build
-     * its messages. Only these messages tell what is appended.
+     * Whether the current request may append a producer id that has no line in this tick yet. If not, Kafka need not
+     * build its messages. If so, only these messages tell what is really appended.
      */
     boolean wants() throws Throwable {
         RequestContext context = requests.context(ApiKeys.PRODUCE);
@@ -109,7 +110,9 @@ final class Batches {
         return body instanceof ProduceRequest ? Text.cut(((ProduceRequest) body).transactionalId(), Text.MAX_ID) : null;
     }
 
-    /** The answer of {@link #wants} for a request. The reference to its context is weak, because requests may be large. */
+    /**
+     * The answer of {@link #wants} for a request. The reference to its context is weak, because requests may be large.
+     */
     private static final class Verdict {
         private final WeakReference<RequestContext> context;
         private final long tick;

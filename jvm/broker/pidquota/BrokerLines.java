@@ -155,7 +155,7 @@ final class BrokerLines implements LogListener {
         }
     }
 
-    /** Log a message to each logger, as Kafka's classes do; return whether all of them reach this class. */
+    /** Log a message as {@link Source#BATCHES} and {@link Source#REQUESTS} do; return whether both reach this class. */
     private boolean hears() {
         heard = 0;
         probing = Thread.currentThread();
@@ -172,8 +172,8 @@ final class BrokerLines implements LogListener {
     }
 
     /**
-     * Runs in the writer's thread. If a change of the log settings has removed the hook, install it again and report a loss of
-     * lines. At the end of the process, log4j drops its settings before Kafka has stopped; that does not count as a loss.
+     * Runs in the writer's thread. If a change of the log settings has removed the hook, install it again and report a
+     * loss of lines. At the end of the process, log4j drops its settings before Kafka has stopped. This is no loss.
      */
     private void everySecond() {
         try {

@@ -9,9 +9,9 @@ import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.RequestContext;
 
 /**
- * The request that the current thread works for, from {@code KafkaRequestHandler}. Kafka sets it for each request. For a
- * callback, such as after a transaction's verification, Kafka sets it to the original request. Whatever the thread appends
- * therefore belongs to this request. Fetchers of followers, log recovery and background threads have no request.
+ * The request that the current thread works for, from {@code KafkaRequestHandler}. Kafka sets it for each request. For
+ * a callback, such as after a transaction's verification, Kafka sets it to the original request. Whatever the thread
+ * appends therefore belongs to this request. Fetchers of followers, log recovery and background threads have none.
  */
 final class CurrentRequest {
     private static final String HANDLER = "kafka.server.KafkaRequestHandler$";

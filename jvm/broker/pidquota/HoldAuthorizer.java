@@ -29,11 +29,11 @@ import org.slf4j.MDC;
  * Kafka's own authorizer with one difference: while a principal is on hold, INIT_PRODUCER_ID without a transactional id
  * gets COORDINATOR_LOAD_IN_PROGRESS, which clients retry. Producers that have an id are not affected.
  *
- * <p>A hold is an ACL binding that by itself forbids nothing: it denies the principal Write, from one host or all hosts, on
- * a topic that can't exist. The topic's name is {@code pid-quota-hold:<until_ms>} or
- * {@code pid-quota-hold:<until_ms>:<id of a lease>}. The hold ends at that time without any further change. The class
- * ignores a hold that ends more than an hour ahead, and never holds {@code User:*} or super users. On any error it behaves
- * like Kafka's own authorizer.
+ * <p>A hold is an ACL binding that by itself forbids nothing: it denies the principal Write, from one host or all
+ * hosts, on a topic that can't exist. The topic's name is {@code pid-quota-hold:<until_ms>} or
+ * {@code pid-quota-hold:<until_ms>:<id of a lease>}. The hold ends at that time without any further change. This
+ * authorizer ignores a hold that ends more than an hour ahead, and never holds {@code User:*} or super users. On any
+ * error, it behaves like Kafka's own authorizer.
  */
 public class HoldAuthorizer extends StandardAuthorizer {
     static final String PREFIX = "pid-quota-hold:";
@@ -43,7 +43,7 @@ public class HoldAuthorizer extends StandardAuthorizer {
     static final String LOG_KEY = "pid-quota";
     static final String HELD = "held";
 
-    /** The name of a hold's topic ({@code wire/holds.py}). Its end has ASCII digits, no sign and no leading zero. */
+    /** The name of a hold's topic ({@code wire/holds.py}). The time has ASCII digits, no sign and no leading zero. */
     private static final Pattern NAME = Pattern.compile(PREFIX + "([1-9][0-9]{0,17})(?::[0-9a-z]{1,32})?");
 
     private final Map<Uuid, Hold> holds = new HashMap<>();
@@ -81,8 +81,8 @@ public class HoldAuthorizer extends StandardAuthorizer {
     }
 
     /**
-     * Whether a client requests an id without a transactional id. With one, the broker authorizes that id first, and a restarted
-     * producer keeps its producer id.
+     * Whether a client requests a producer id without a transactional id. For a request with a transactional id, the
+     * broker authorizes that id first. A restarted producer with a transactional id keeps its producer id.
      */
     private static boolean asksForNewId(List<Action> actions) {
         return actions.size() == 1
@@ -132,7 +132,7 @@ public class HoldAuthorizer extends StandardAuthorizer {
             try {
                 step.run();
             } catch (RuntimeException e) {
-                // If a hold can't be read, no hold applies. The ACLs themselves stay in force.
+                // If a hold can't be read, drop all holds. The ACLs themselves stay in force.
                 holds.clear();
                 holdsByPrincipal = new ConcurrentHashMap<>();
             }

@@ -17,13 +17,13 @@ import org.apache.kafka.common.requests.InitProducerIdRequest;
 import org.apache.kafka.common.requests.RequestContext;
 
 /**
- * Writes a line for each answer to INIT_PRODUCER_ID. Kafka logs most answers on the thread of the request. If transaction
- * state is replicated, the answer for a transactional id is a message of the coordinator on another thread. It belongs to
- * the open request for that id. If several different requests are open, the answer is not written.
+ * Writes a line for each answer to INIT_PRODUCER_ID. Kafka logs most answers on the thread of the request. If
+ * transaction state is replicated, the answer for a transactional id is a message of the coordinator on another thread.
+ * It belongs to the open request for that id. If several requests for that id are open and differ, no line is written.
  */
 final class Inits {
     private static final int MAX_OPEN = 5000;
-    /** After this time, which is longer than the longest transaction, no answer comes to a request that was not remembered. */
+    /** After this time, which exceeds the longest transaction, requests that were not remembered get no answer. */
     private static final long UNCERTAIN_MS = 20 * 60_000L;
 
     private static final String HANDLING = "] Handling request:";
@@ -104,7 +104,7 @@ final class Inits {
         opens -= before - from.size();
     }
 
-    /** Process an answer on the request's own thread. The message contains both ids, so no other request's answer matches. */
+    /** Process an answer on the request's own thread. The message must contain its transactional id and client id. */
     private void answered(RequestContext context, InitProducerIdRequestData data, String message, int at) {
         String id = String.valueOf(data.transactionalId());
         int result = at + id.length();

@@ -12,8 +12,8 @@ import java.util.Queue;
 import org.slf4j.Logger;
 
 /**
- * Writes numbered lines in its own thread, so that a slow disk never delays a request. The queue is bounded in bytes. A line
- * that does not fit into the queue or can't be written is counted as dropped, and its number is missing in the file.
+ * Writes numbered lines in its own thread, so that a slow disk never delays a request. The queue is bounded in bytes. A
+ * line that does not fit into the queue or can't be written counts as dropped, and its number is missing in the file.
  */
 final class LineWriter {
     private static final long QUEUE_BYTES = 8L << 20;

@@ -12,9 +12,9 @@ import org.apache.logging.log4j.core.filter.CompositeFilter;
 import org.apache.logging.log4j.message.Message;
 
 /**
- * The hook for log4j 2 (Kafka 4): a filter of the whole context. log4j calls it on the logging thread before anything else,
- * even with asynchronous appenders or loggers. The filter enables wanted messages and passes them to the listener. All other
- * messages are left to the log settings.
+ * The hook for log4j 2 (Kafka 4): a filter of the whole context. log4j calls it on the logging thread before anything
+ * else, even with asynchronous appenders or loggers. The filter enables wanted messages and passes them to the
+ * listener. All other messages are left to the log settings.
  */
 final class Log4j2Hook implements LogHook {
     private final Ears filter;

@@ -5,12 +5,12 @@ interface LogListener {
     /** Whether to build the next message even if the broker's log settings leave it out. */
     boolean wants(Source source);
 
-    /** Whether an error of {@link Source#REQUESTS} is caused by a hold. The log would get such an error for each retry. */
+    /** Whether a hold causes the error that {@link Source#REQUESTS} logs. The log would get one for each retry. */
     boolean hidesError();
 
     /**
-     * Called with each message of a source at its level, even if {@link #wants} was false. Returns whether to keep the message
-     * out of the broker's log.
+     * Called with each message of a source at its level, even if {@link #wants} was false. Returns whether to keep the
+     * message out of the broker's log.
      */
     boolean logged(Source source, String message);
 }

@@ -9,13 +9,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Loads pid-quota into a broker by {@code metric.reporters=…,pidquota.Reporter}, in {@code server.properties} or at run time
- * (KIP-226). It reports no metrics. It is a reporter because Kafka starts and stops its reporters.
+ * Loads pid-quota into a broker by {@code metric.reporters=…,pidquota.Reporter}, in {@code server.properties} or at run
+ * time (KIP-226). It reports no metrics. It is a reporter because Kafka starts and stops its reporters.
  */
 public class Reporter implements MetricsReporter {
     private static final Logger LOG = LoggerFactory.getLogger(Reporter.class);
 
-    /** One per process, although broker and controller of a combined node load a reporter each. Guarded by the class. */
+    /** One per process, although broker and controller of a combined node load two reporters. Guarded by the class. */
     private static BrokerLines running;
     private static int users;
 

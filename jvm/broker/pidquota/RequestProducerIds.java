@@ -9,7 +9,9 @@ import org.apache.kafka.common.message.ProduceRequestData;
 import org.apache.kafka.common.message.ProduceRequestData.PartitionProduceData;
 import org.apache.kafka.common.message.ProduceRequestData.TopicProduceData;
 
-/** Reads producer ids from the batches of a produce request, by method handles because Kafka 4.3 moved the record types. */
+/**
+ * Reads producer ids from the batches of a produce request, by method handles because Kafka 4.3 moved the record types.
+ */
 final class RequestProducerIds {
     // The handles are constants, so that the compiler can inline them.
     private static final MethodHandle RECORDS;

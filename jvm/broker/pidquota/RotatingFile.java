@@ -13,9 +13,9 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.BasicFileAttributes;
 
 /**
- * A file of whole lines, {@code name}, and its predecessors {@code name.1} to {@code name.<count>}. A write that fails leaves
- * no partial line. If a killed broker left a partial line, it gets a line end. Lines are appended at the current end, even
- * if another program has truncated the file. A lock file ensures that only one process writes.
+ * A file of whole lines, {@code name}, and its predecessors {@code name.1} to {@code name.<count>}. A write that fails
+ * leaves no partial line. A partial line that a killed broker left gets a line end. Lines are appended at the current
+ * end, even if another program has truncated the file. A lock file ensures that only one process writes.
  */
 final class RotatingFile implements AutoCloseable {
     private final Path path;

@@ -9,10 +9,10 @@ import java.util.Set;
 
 import org.slf4j.Logger;
 
-/** The properties {@code pid.quota.*} in {@code server.properties}, and the broker's own properties that the class needs. */
+/** The properties {@code pid.quota.*} in {@code server.properties}, and those of the broker that the class needs. */
 final class Settings {
     static final String PREFIX = "pid.quota.";
-    /** pid-quota's own topics. A test compares them with {@code wire/topics.py}. */
+    /** pid-quota's own topics that are written with producer ids. A test compares them with {@code wire/topics.py}. */
     private static final List<String> OWN_TOPICS = List.of(
         "produce-events", "producer-inits", "producer-id-blocks", "tap-status", "broker-logs");
 

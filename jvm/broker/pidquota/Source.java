@@ -6,7 +6,7 @@ enum Source {
     BATCHES("org.apache.kafka.storage.internals.log.ProducerStateManager"),
     /** Logs at TRACE a message when a request arrives, and one when INIT_PRODUCER_ID is answered. */
     REQUESTS("kafka.server.KafkaApis"),
-    /** Logs at INFO a message when a transactional id gets its producer id. */
+    /** Logs at INFO a message when a transactional id gets its producer id, or is refused one. */
     COORDINATOR("kafka.coordinator.transaction.TransactionCoordinator");
 
     final String logger;

@@ -6,9 +6,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Remembers which producer ids of which clients were written in the current tick. Its size is bounded. Entries are in two
- * halves: when the younger half is full, the older one is forgotten. A flood therefore causes repeated lines, but takes no
- * more memory.
+ * Remembers which producer ids of which clients were written in the current tick. Its size is bounded. Entries are in
+ * two halves: when the younger half is full, the older one is forgotten. A flood therefore causes repeated lines, but
+ * takes no more memory.
  */
 final class TickMemory {
     private static final int ENTRY_BYTES = 144;
