@@ -14,7 +14,7 @@ class BrokerBlocks:
     Attributes:
         pids_per_hour: Ids that the broker received per hour, over the last 24 hours or for as long as blocks are known.
         restarts: Number of the broker's epochs with known blocks, minus one.
-        lost_pids: Known number of ids lost at these restarts.
+        lost_pids: Estimated number of ids lost at these restarts.
         last_block_at_ms: When the broker received its last block; None if no block is known.
     """
 
@@ -29,7 +29,7 @@ class BrokerBlocks:
 
 @dataclass(frozen=True)
 class MadeUp:
-    """A producer id that a client used and no controller ever allocated.
+    """A producer id that a client used but no controller ever allocated.
 
     Attributes:
         decision_id: The decision in `throttle_decisions` that names it.
@@ -48,8 +48,8 @@ class History:
         blocks: Blocks, sorted by their first id.
         newest_issued: Highest id known to be handed out, by the first id of its block.
         now_ms: When the history was read.
-        complete_from: First id from which on no allocated id is missing in the blocks; None if unknown.
-        made_up: Producer ids that were used and never allocated.
+        complete_from: The blocks contain all allocated ids from this one on; None if unknown.
+        made_up: Producer ids that were used but never allocated.
     """
 
     blocks: tuple[Block, ...]
@@ -60,7 +60,7 @@ class History:
 
     @property
     def end(self) -> int:
-        """The id after the highest one known to be allocated."""
+        """The id after the highest id known to be allocated; 0 if no block is known."""
         return max((block.end for block in self.blocks), default=0)
 
     @property
@@ -96,6 +96,6 @@ class History:
 
 
 def holder(ordered: Sequence[Block], pid: int) -> Block | None:
-    """Return the block that holds a producer id; the blocks are sorted by their first ids."""
+    """Return the block that holds a producer id, or None. The blocks must be sorted by their first ids."""
     position = bisect_right(ordered, pid, key=lambda block: block.first) - 1
     return ordered[position] if position >= 0 and pid in ordered[position] else None

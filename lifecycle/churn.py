@@ -21,10 +21,11 @@ MIN_RETURNS = 3
 """If an instance takes its transactional id back this often from another one, the two may be rivals for it."""
 MANY_RETURNS = 10
 RETURN_SECONDS = 600.0
-"""Rivals take the id back within a transaction. Slower moves may be deploys that return to a host."""
+"""Rivals take the id over at shorter intervals than this. At longer intervals, deploys may return to a host."""
 MIN_INSTANCES = 5
 INSTANCE_SECONDS = 60.0
-"""An instance that takes over its own id `MIN_INSTANCES` times, faster than this, restarts in a loop or has a rival."""
+"""If an instance takes over its own id `MIN_INSTANCES` times at shorter intervals, it restarts in a loop or has a
+rival."""
 KEPT_SHARE = 0.8
 SURELY_KEPT_SHARE = 0.95
 SURELY_KEPT_SECONDS = 300.0
@@ -32,7 +33,7 @@ SESSION_SECONDS = 3600.0
 """A producer that is closed with its session, or with its process, may be in use for up to this long."""
 MIN_LEAKED_PIDS = 50
 ROLL_OUT_SECONDS = 3600.0
-"""Ids that come one by one and stay in use may be a roll-out if they are few, or come within this time."""
+"""If ids come one by one and stay in use, they may be a roll-out if they are few or come within this time."""
 ENDED_SHARE = 0.9
 BRIEF_SECONDS = 60.0
 """Ids of a deploy, and ids that leak, are in use for longer than this."""
@@ -75,7 +76,7 @@ class Diagnosis:
     """A kind of churn, and its alternatives.
 
     Attributes:
-        could_be: Other kinds that fit less well. If `kind` is CANT_TELL, all kinds that fit.
+        could_be: Other kinds, which fit less well. If `kind` is CANT_TELL, these are all kinds that fit.
         unlikely: Kinds that rarely leave this evidence.
     """
 
@@ -85,7 +86,7 @@ class Diagnosis:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether all likely kinds are harmless; less likely ones may need a fix."""
+        """Whether all likely kinds are harmless. Less likely kinds may still need a fix."""
         return HARMLESS.issuperset(self.fitting)
 
     @property
@@ -125,7 +126,7 @@ def _by_pattern(evidence: ChurnEvidence) -> Diagnosis:
 
 
 def _by_answers(evidence: ChurnEvidence) -> Diagnosis | None:
-    """Diagnose a client that has few new ids, or errors, or rivals."""
+    """Diagnose a client that has few new ids, or errors, or rivals; return None for other clients."""
     rivals = _of_rivals(evidence)
     if rivals is not None:
         return rivals
@@ -138,17 +139,17 @@ def _by_answers(evidence: ChurnEvidence) -> Diagnosis | None:
 
 
 def _of_rivals(evidence: ChurnEvidence) -> Diagnosis | None:
-    """Diagnose a transactional id that changes between instances, or that one instance takes over again and again."""
+    """Diagnose a transactional id that instances take from each other, or that one instance keeps taking over."""
     seconds = evidence.instance_seconds or 0.0
     fenced = evidence.fenced_answers >= 2 and evidence.instances >= MIN_RETURNS
     if fenced or (evidence.returns >= MANY_RETURNS and seconds < INSTANCE_SECONDS):
         return Diagnosis(Churn.FENCING_WAR)
     if evidence.returns >= MIN_RETURNS and seconds < RETURN_SECONDS:
-        # Or a task that fails on one worker restarts on another one.
+        # Alternatively, a task that fails on one worker restarts on another worker.
         return Diagnosis(Churn.FENCING_WAR, (Churn.RESTART_LOOP,))
     often = evidence.instances >= max(MIN_INSTANCES, evidence.new_pids)
     if often and evidence.instance_seconds is not None and seconds < INSTANCE_SECONDS:
-        # Rivals with one address and client id look like a restart loop. So does a pool of transactional ids.
+        # Rivals with one address and client id look like a restart loop. A pool of transactional ids does, too.
         both = (Churn.RESTART_LOOP, Churn.FENCING_WAR)
         few = evidence.new_pids < MIN_NEW_PIDS
         return Diagnosis(Churn.HEALTHY, both) if few else Diagnosis(Churn.CANT_TELL, (*both, Churn.HEALTHY))
@@ -167,7 +168,7 @@ def _unlikely(evidence: ChurnEvidence) -> AbstractSet[Churn]:
     if not (evidence.is_single_group or evidence.is_rare or evidence.is_pool):
         found.add(Churn.HEALTHY)
     if evidence.counts_up:
-        # Client ids of one process count up; a new process would begin at 1 again.
+        # The client ids of one process count up. A new process would start at 1 again.
         found |= {Churn.RESTART_LOOP, Churn.DEPLOY, Churn.SCALE_OUT}
     if evidence.is_crowded:
         found |= {Churn.DEPLOY, Churn.SCALE_OUT}
@@ -183,7 +184,7 @@ def _unlikely_by_lives(evidence: ChurnEvidence, lives: Lives) -> AbstractSet[Chu
             found.add(Churn.LEAK)
         return found
     if lives.used_seconds < BRIEF_SECONDS and lives.kept_share <= 1 - ENDED_SHARE:
-        # Deploys usually keep their ids in use. Those that hardly write come in groups, or from many addresses.
+        # A deploy's ids usually stay in use. If they hardly write, they come in groups or from many addresses.
         like_deploys = evidence.is_fleet or evidence.has_rare_steps or evidence.is_single_group
         deploys = set() if like_deploys else {Churn.DEPLOY, Churn.SCALE_OUT}
         return deploys | ({Churn.RESTART_LOOP, Churn.LEAK} if evidence.is_flood else set())
@@ -232,7 +233,7 @@ def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Churn:
 
 
 def _is_supervised(lives: Lives) -> bool:
-    """Whether processes end after random times, and a supervisor restarts them after equal waits."""
+    """Whether processes end after random times, and a supervisor restarts them after regular waits."""
     return lives.down_seconds > 0 and lives.down_spread <= REGULAR_SPREAD < lives.used_spread
 
 

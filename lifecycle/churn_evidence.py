@@ -9,22 +9,22 @@ MIN_NEW_PIDS = 5
 START_SECONDS = 30.0
 """A process that opens all its producers at startup opens them within this time."""
 START_OF_MANY_SECONDS = 600.0
-"""Processes that start one after the other start within this time."""
+"""If processes start one after the other, all of them start within this time."""
 MAX_PIDS_OF_A_START = 100
 MAX_PIDS_PER_ADDRESS = 1000
-"""At most this many processes share an address, such as a NAT gateway's."""
+"""Maximum number of processes that share an address, for example a NAT gateway's."""
 MAX_CALM_PIDS = 24
 MIN_FLEET_HOSTS = 3
 MAX_PIDS_PER_FLEET_HOST = 3
 RESTART_SECONDS = 2.0
 """No supervisor restarts a process faster for long: Docker and Kubernetes back off, systemd gives up."""
 FLOOD_PIDS_PER_HOUR = 100_000
-"""The supervisors behind one address, however many, don't restart processes this fast for long."""
+"""All supervisors behind one address together don't restart processes this fast for long."""
 REGULAR_SPREAD = 0.5
 GROWING_SHARE = 0.75
 GROWING_SHARE_OF_MANY = 0.65
 MIN_GROWING_TIMES = 16
-"""If two thirds of at least this many waits grow, this is hardly by chance."""
+"""With at least this many waits, `GROWING_SHARE_OF_MANY` of them hardly grow by chance."""
 JAVA_DEFAULT = "producer-#"
 """Java's default client id without its number, which counts the producers of a process: `producer-1`, `producer-2`."""
 MIN_COUNTED = 20
@@ -50,10 +50,10 @@ class ChurnEvidence:
         new_pids: Number of new producer ids.
         span_seconds: Time from the first new id to the last.
         silent_seconds: Time from the last new id to now.
-        median_life_seconds: Median time from a new id to the next one of the same address; None if there was none.
-        life_spread: Interquartile range of these times divided by their median; None if there were none.
-        growing_share: Share of these times that are at least a fifth longer than the previous one; None if fewer than
-            two.
+        median_life_seconds: Median time from a new id to the next id of the same address; None if there is no next id.
+        life_spread: Interquartile range of these times divided by their median; None if there are no such times.
+        growing_share: Share of these times that are at least a fifth longer than the previous time; None if there are
+            fewer than two.
         errors_before_share: Share of the new ids that follow an error.
         error_answers: Requests answered with an error, except retriable ones.
         client_ids: Distinct client ids that got new producer ids.
@@ -134,7 +134,7 @@ class ChurnEvidence:
 
     @property
     def is_flood(self) -> bool:
-        """Whether ids come faster than any number of supervisors restart processes."""
+        """Whether ids come faster than all supervisors of the client's addresses restart processes."""
         return self.pids_per_hour > FLOOD_PIDS_PER_HOUR * max(1, self.hosts)
 
     @property
@@ -169,7 +169,7 @@ class ChurnEvidence:
 
     @property
     def counts_up(self) -> bool:
-        """Whether Java's default client id counts up. If so, one process makes the ids: a new one would start at 1."""
+        """Whether Java's default client id counts up. Then an address has one process: a new one would start at 1."""
         enough = max(MIN_COUNTED * max(1, self.hosts), COUNTED_SHARE * self.new_pids)
         return self.client == JAVA_DEFAULT and self.counted_ids >= enough
 

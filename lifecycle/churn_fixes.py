@@ -7,7 +7,7 @@ from lifecycle.churn import Churn
 
 @dataclass(frozen=True)
 class Fix:
-    """A remedy in one sentence, and what it means for each client library.
+    """A remedy in one sentence, and its details for each client library.
 
     Attributes:
         java: Kafka's Java client.

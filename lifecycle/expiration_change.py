@@ -1,7 +1,8 @@
 """Effects of changing `producer.id.expiration.ms`: memory freed, and producers that would lose deduplication.
 
 A producer that a leader has expired may continue, but the leader no longer deduplicates retries of its last batches
-(KIP-854's warning). Brokers can't tell whether an idle producer is paused or gone, so known cases are counted apart.
+(KIP-854's warning). Brokers can't tell whether an idle producer is paused or gone. Producers that are known to be
+alive, or that were in use for long, are counted separately.
 """
 
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ class Freed:
 
     Attributes:
         held_pids: Entries that the broker holds now.
-        freed_pids: Entries idle for longer than the new expiration, but not longer than the current one.
-        kept_open: Entries idle for longer than the new expiration, but kept because of an open transaction.
+        freed_pids: Entries that are idle for longer than the new expiration, but not longer than the current one.
+        kept_open: Entries that are idle for longer than the new expiration, but stay because of an open transaction.
     """
 
     broker_id: int
@@ -69,7 +70,7 @@ def _would_go(census: Census, replica: ReplicaProducers, expiration_ms: int) -> 
 
 
 def lost_dedup(census: Census, expiration_ms: int) -> list[LostDedup]:
-    """Count by principal the producers that leaders would expire; largest first."""
+    """Count the producers that leaders would expire, by principal, the largest count first."""
     owners = census.owners
     losing, alive, lived = (np.zeros(len(owners.producer_ids), np.bool_) for _ in range(3))
     for replica in census.replicas:

@@ -1,14 +1,14 @@
 """The time that a broker remembers a producer (KIP-854).
 
-A broker expires a producer without an open transaction once its last batch is `producer.id.expiration.ms` old. It
-checks every ten minutes. It takes the batch's age from the batch's own timestamp, which the client may set.
+A broker expires a producer without an open transaction once its last batch is `producer.id.expiration.ms` old. By
+default, the broker checks every ten minutes. The age comes from the batch's own timestamp, which the client may set.
 """
 
 import numpy as np
 import numpy.typing as npt
 
 CHECK_INTERVAL_MS = 600_000
-"""Default interval of a broker's expiration checks; `server.properties` may change it, at a restart only."""
+"""Default interval of a broker's expiration checks. To change it, edit `server.properties` and restart the broker."""
 DEFAULT_DELIVERY_TIMEOUT_MS = 120_000
 """Default `delivery.timeout.ms`: a producer retries for this long, so brokers must remember it as long."""
 

@@ -1,7 +1,7 @@
 """Predicts which brokers lead and hold producers after a broker fails.
 
-Followers hold the producers of the partitions that they replicate, so a failure moves leadership but no memory:
-`led_pids` of the survivors grow, and `held_pids` grow only when partitions are reassigned. (KIP-936 assumes that
+Followers hold the producers of the partitions that they replicate. So a failure moves leadership, but no memory: the
+survivors' `led_pids` grow, and their `held_pids` grow only when partitions are reassigned. (KIP-936 assumes that
 producers move with leadership.)
 """
 
@@ -30,9 +30,9 @@ class Survivor:
 
     Attributes:
         led_partitions: Number of partitions that the broker leads after the failure.
-        led_before: Entries of the partitions that it leads before.
-        led_pids: Entries of the partitions that it leads afterwards.
-        held_pids: Entries that it holds, before and afterwards.
+        led_before: Entries of the partitions that the broker leads before the failure.
+        led_pids: Entries of the partitions that the broker leads after the failure.
+        held_pids: Entries that the broker holds, before and after the failure.
     """
 
     dead: int
@@ -49,7 +49,7 @@ class Failover:
 
     Attributes:
         survivors: All other brokers, sorted by id.
-        leaderless: Topic and number of each partition without a leader afterwards, even if it has none now.
+        leaderless: Topic and number of each partition without a leader after the failure. It may have none now.
     """
 
     dead: int

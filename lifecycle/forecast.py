@@ -1,6 +1,7 @@
 """Forecasts the entries of a broker: current entries, minus those that expire, plus new ones at a rate.
 
-The forecast knows when each current entry expires. It adds half a check interval, the average delay of removal.
+The forecast knows when each current entry expires, unless its transaction is open. It adds half a check interval, which
+is the average delay of removal.
 """
 
 from collections.abc import Iterator
@@ -14,9 +15,9 @@ from lifecycle.occupancy_rate import HAND_OUTS, Rate, longest_pause_ms
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 _SILENCE_MS = _HOUR_MS // 2
-"""An id younger than a day is no longer in use after this long without a batch."""
+"""If an id younger than a day has had no batch for this long, it is no longer in use."""
 _MANY_TIMES = 4
-"""If ids in use outnumber ended ids by more than this factor, ids only come and hardly end."""
+"""If there are more than this many ids in use per ended id, ids come and hardly end."""
 _STEP_MS = 60_000
 _MIN_STEPS = 100
 
@@ -32,7 +33,7 @@ class Outlook:
         self._kept_ms = expiration_ms + check_ms / 2
         self._pause_ms = longest_pause_ms(expiration_ms)
         self.swing = rate.pids_per_hour * check_ms / _HOUR_MS
-        """Entries by which the steady count rises and falls between expiration checks."""
+        """Number of entries by which the steady count rises and falls between expiration checks."""
         closed = [(each.last_timestamps_ms[~each.in_transaction], each) for each in census.of_broker(broker_id)]
         times = np.concatenate([times for times, _ in closed] or [np.empty(0, np.int64)])
         self._open = census.held(broker_id) - len(times)
@@ -80,7 +81,7 @@ class Outlook:
         unknown = begins_ms == NOT_KNOWN_MS
         silent_ms = self._now_ms - ends_ms
         used_ms = np.where(unknown, self._pause_ms, ends_ms - begins_ms)
-        # An id that was in use for a day may pause every night. A younger one without recent batches has ended.
+        # An id that was in use for a day may pause every night. A younger id without recent batches has ended.
         awake = (silent_ms <= min(_SILENCE_MS, self._pause_ms)) | unknown | (used_ms >= min(_DAY_MS, expiration_ms))
         # Ids of unknown age are older than the others.
         oldest_ms = int(begins_ms[~unknown].min(initial=self._now_ms)) - _DAY_MS

@@ -1,6 +1,6 @@
-"""Finds the producer ids that a deploy replaced: they have ended, however recently they were in use.
+"""Finds the producer ids that a deploy replaced. They have ended, even if they were in use recently.
 
-A generation is a group of ids that came together; a deploy ends one and begins the next.
+A generation is a group of ids that came together. A deploy ends one generation and begins the next.
 """
 
 from itertools import pairwise
@@ -20,7 +20,7 @@ REPLACED_SHARE = 0.5
 
 
 def replaced(begins_ms: Int64s, ends_ms: Int64s, now_ms: int) -> Bools:
-    """Return which ids ended as the next group began, with at least half of their own group: a deploy replaced them.
+    """Return which ids a deploy replaced: they ended with at least half of their group while the next group began.
 
     Args:
         begins_ms: When each id was handed out, in any order.

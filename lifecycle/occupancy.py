@@ -1,7 +1,7 @@
 """Census of the producer state that brokers hold in memory (KIP-854).
 
 An entry is one producer id on one replica of a partition. Entries take the memory, and the broker's metric
-`ProducerIdCount` counts them. Followers hold entries as leaders do, because they replicate the batches.
+`ProducerIdCount` counts them. Followers hold entries like leaders, because they replicate the batches.
 """
 
 from collections import defaultdict
@@ -19,11 +19,12 @@ Int32s = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 BYTES_PER_ENTRY = 306
-"""Heap of an entry with one batch, measured on Kafka 4.3. With the maximum of five, it is 446 (docs/kip-854.md)."""
+"""Heap of an entry with one batch, measured on Kafka 4.3. With five batches (the maximum), it is 446
+(docs/kip-854.md)."""
 NOT_KNOWN_MS = -1
 """Marks an unknown time."""
 MAX_IDLE_HOURS = 168
-"""Upper bound of idle times: clients may stamp batches with any time."""
+"""Upper bound of idle times, because clients may stamp batches with any time."""
 _HOUR_MS = 3_600_000
 
 
@@ -149,7 +150,8 @@ class Occupancy:
         led_pids: Entries of partitions that the broker leads.
         held_pids: Entries of all replicas on the broker.
         open_transactions: Held entries with an open transaction, during which they do not expire.
-        idle_hours: Held entries by whole hours since their last batch. The last element counts all longer times, too.
+        idle_hours: Held entries by whole hours since their last batch, without zeros at the end. The element
+            `MAX_IDLE_HOURS` also counts all longer times.
     """
 
     broker_id: int
@@ -162,7 +164,7 @@ class Occupancy:
 
 
 def count_occupancy(census: Census) -> list[Occupancy]:
-    """Count entries by broker, topic and principal; largest first."""
+    """Count entries by broker, topic and principal, the largest count first."""
     groups: dict[tuple[int, str], list[ReplicaProducers]] = defaultdict(list)
     for replica in census.replicas:
         groups[replica.broker_id, replica.topic].append(replica)

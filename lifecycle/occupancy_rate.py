@@ -1,8 +1,8 @@
 """Estimates the rate of new entries on a broker: today's rate, and the rate of a flood that has just begun.
 
-Today's rate comes from the best available source: hand-out times, an earlier census, or idle times. It is an average
-over at least an hour, so it hides a flood of two minutes. The recent rate shows such a flood if chance can't explain
-it.
+Today's rate comes from the best available source: hand-out times, an earlier census, or idle times. It is usually an
+average over at least an hour, so it hides a flood of two minutes. The recent rate shows such a flood if chance can't
+explain it.
 """
 
 import math
@@ -26,11 +26,11 @@ HAND_OUTS, SWEEP, IDLE = "hand-out times", "earlier sweep", "idle times"
 _HOUR_MS = 3_600_000
 _BOUND_SHARE = 0.9
 _YESTERDAY_HOURS = (18.0, 25.5)
-"""Yesterday at about this time, in hours ago, for `numpy.arange`. A flood that began earlier shows in today's rate."""
+"""Start and end of "about this time yesterday", in hours ago. Today's rate shows a flood that began then."""
 _PEAK_HOURS = 0.5
 _ONGOING_SHARE = 0.25
 """Hand-outs go on if the newest id's age is at most this share of the oldest id's age."""
-# In standard errors. Among many spans, some are more than two standard errors too high by chance alone.
+# Margin in standard errors. Among many spans, some are by chance more than two standard errors too high.
 _ERRORS = 3.0
 
 
@@ -41,7 +41,7 @@ class Rate:
     Attributes:
         source: `hand-out times`, `earlier sweep` or `idle times`.
         counted: Number of producer ids that the rate is based on.
-        span_ms: Time in which they came.
+        span_ms: Time in which these ids came.
     """
 
     pids_per_hour: float
@@ -71,7 +71,7 @@ class Rates:
 
     @property
     def likeliest_first(self) -> tuple[Rate, ...]:
-        """The known rates: the recent one first if it is unusual."""
+        """The known rates. The recent rate comes first if it is unusual."""
         if self.lately is None:
             return (self.today,)
         return (self.today, self.lately) if self.is_usual else (self.lately, self.today)
@@ -149,7 +149,7 @@ class _HandOuts:
     def rate(self, expiration_ms: int) -> Rate:
         # The broker still holds all ids handed out within the expiration, so the oldest one shows when hand-outs began.
         oldest_ms = max(_HOUR_MS, int(self.ages_ms[-1]))
-        # If older ids are known that have expired, hand-outs began before the oldest id that is held.
+        # If older ids are known, which have expired, hand-outs began before the oldest id that the broker holds.
         goes_on = self.ages_ms[0] <= _ONGOING_SHARE * oldest_ms and self.known_ms < RATE_HOURS * _HOUR_MS
         span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, oldest_ms if goes_on else math.inf)
         counted = int(np.searchsorted(self.ages_ms, span_ms, side="right"))
@@ -170,7 +170,7 @@ class _HandOuts:
         best = int(np.argmax(surely))
         if surely[best] * _HOUR_MS <= today.pids_per_hour:
             return None
-        # The best span is the best partly by chance. A longer span with about the same rate is more exact.
+        # The best span is best partly by chance. A longer span with about the same rate is more exact.
         alike = (counted >= MIN_PIDS) & (rates >= rates[best] * (1 - 1 / math.sqrt(best + 1)))
         best = int(np.flatnonzero(alike)[-1])
         return Rate(float(rates[best]) * _HOUR_MS, HAND_OUTS, best + 1, float(spans_ms[best]))
@@ -186,7 +186,7 @@ class _HandOuts:
 
 
 def _longest_age_ms(expiration_ms: int) -> float:
-    # In an older census, an unknown number of entries has expired and come back since.
+    # Since an older census, an unknown number of entries has expired and come back.
     return min(RATE_HOURS * _HOUR_MS, expiration_ms - _HOUR_MS)
 
 

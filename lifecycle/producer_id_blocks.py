@@ -11,7 +11,7 @@ MAX_PRODUCER_ID = 2**63 - 1
 PREFETCH_SHARE = 0.9
 """When this share of a block is used, a broker prefetches the next block."""
 CLOCK_TOLERANCE_MS = 10_000
-"""Maximum clock skew between controllers. Blocks whose times differ by less may be in either order."""
+"""Maximum clock skew between controllers. If the times of two blocks differ by less, either may be the older one."""
 
 _HOUR_MS = 3_600_000
 
@@ -58,7 +58,7 @@ class Violation:
 
 
 def find_violations(blocks: Iterable[Block]) -> list[Violation]:
-    """Check all known blocks, each once, against the promises of KIP-730."""
+    """Check all known blocks against the promises of KIP-730. `blocks` must contain each block only once."""
     known = list(blocks)
     found = [*_overlaps(known)]
     overlapping = {violation.block for violation in found}
@@ -126,7 +126,7 @@ class BlockLoss:
 
     Attributes:
         pids: Ids that will never be handed out.
-        is_exact: Whether an id of the block is known to be handed out; otherwise `pids` is an upper bound.
+        is_exact: Whether an id of the block is known to be handed out. If not, `pids` is an upper bound.
     """
 
     block: Block
@@ -139,7 +139,7 @@ def lost_at_restarts(blocks: Iterable[Block], newest_issued: Mapping[int, int]) 
 
     Args:
         blocks: All known blocks, each once.
-        newest_issued: Greatest id known to be handed out, by `first` of its block.
+        newest_issued: Highest id known to be handed out, by `first` of its block.
     """
     lives: dict[tuple[int, int], list[Block]] = defaultdict(list)
     for block in sorted(blocks):

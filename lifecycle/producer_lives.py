@@ -1,8 +1,8 @@
 """How long producer ids were in use: from the hand-out, which a tap saw, to the last batch, which brokers remember.
 
-Brokers can't tell which producers are open. An id counts as kept if its time in use exceeds the time since its last
-batch, unless a deploy replaced it (`lifecycle/generations.py`). If an id was used only once, its producer may have been
-closed or leaked: both look the same.
+Brokers can't tell which producers are open. An id counts as kept (still in use) if its time in use is at least the time
+since its last batch, unless a deploy replaced it (`lifecycle/generations.py`). If an id was used only once, you can't
+tell whether its producer was closed or leaked.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from lifecycle.occupancy import Int64s
 YOUNG_MS = 2000
 """Ids younger than this are not classified."""
 PAUSE_MS = 60_000
-"""A client without a batch for longer has paused. Its ids count as in use if they were in use at its last batch."""
+"""A client without a batch for longer has paused. Its ids count as kept if they were in use at its last batch."""
 MIN_BEATS = 9
 MAX_SLIP_MS = 8.0
 """Tolerated drift of a schedule per period. Starting a process takes longer."""
@@ -44,14 +44,13 @@ class Lives:
     """Statistics over the lives of a client's producer ids.
 
     Attributes:
-        kept_share: Share of kept ids: those in use when the client last wrote, since a client that pauses keeps its
-            producers.
+        kept_share: Share of kept ids. For a client that has paused, these are the ids in use at its last batch.
         kept_seconds: Median time in use of the kept ids so far.
         silent_seconds: Time since the client last wrote.
         used_seconds: Median time in use of the ended ids.
-        used_spread: Interquartile range of this time divided by its median.
+        used_spread: Interquartile range of the ended ids' times in use, divided by their median.
         down_seconds: Median time from the end of an id to the next id of its address; 0 if they overlap.
-        down_spread: Interquartile range of this time divided by its median.
+        down_spread: Interquartile range of these times, divided by their median.
         replaced_share: Share of the ended ids that ended as the next group began.
         on_schedule: Whether ids were handed out at a period of whole seconds, without drift.
     """
@@ -120,7 +119,8 @@ def _keep_step(lives: Sequence[Life]) -> bool:
     beats = np.concatenate([[0.0], np.cumsum(np.round(gaps_ms / gap_ms))])
     late_ms = times - beats * period_ms
     third = len(times) // 3
-    # A busy machine is sometimes late, but never early, so compare the earliest of the first and last thirds.
+    # A busy machine is sometimes late, but never early. So compare the smallest delay of the first third with that of
+    # the last third.
     slip_ms = abs(float(late_ms[-third:].min() - late_ms[:third].min()))
     return slip_ms <= MAX_SLIP_MS * float(beats[-1]) * 2 / 3
 

@@ -19,8 +19,8 @@ class Allowance:
 
     Attributes:
         producer_ids_rate: New PIDs per window.
-        producer_ids_burst: New PIDs that a full bucket allows at once. None stands for the stream's default, which is
-            the rate times `--burst-windows`.
+        producer_ids_burst: New PIDs that a full bucket allows at once. None means the stream's default: the rate times
+            `--burst-windows`.
 
     Raises:
         InvalidQuotaError: If a number is not above 0 and below `MAX_PRODUCER_IDS_RATE`.

@@ -1,8 +1,8 @@
 """The token bucket of KIP-599's strict quotas, in integers.
 
-Kafka's `TokenBucket` adds floating-point refills, so its content depends on how often it is read. Here a token is a
-whole number of units, chosen so that a quota refills a whole number of units per millisecond. One refill for a second
-and a thousand refills for a millisecond give the same content.
+Kafka's `TokenBucket` adds floating-point refills, so its content depends on how often it is read. Here the content is
+counted in units. A token is a whole number of units, and a bucket gains a whole number of units per millisecond. So one
+refill for a second and a thousand refills for a millisecond give the same content.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class BucketTerms:
     def of(
         cls, producer_ids_rate: float, config: QuotaConfig, producer_ids_burst: float | None = None
     ) -> "BucketTerms":
-        """Compute the terms of a rate in PIDs per window and a burst in PIDs; None stands for the configured burst."""
+        """Compute the terms of a rate in PIDs per window and a burst in PIDs; None means the configured burst."""
         return _terms(producer_ids_rate, config.window_ms, config.burst_windows, producer_ids_burst)
 
 
@@ -51,10 +51,10 @@ def _terms(
 
 @dataclass(slots=True)
 class TokenBucket:
-    """Tokens of one principal. The bucket starts full, and is exhausted below zero, as Kafka's `TokenBucket` is.
+    """Tokens of one principal. Like Kafka's `TokenBucket`, it starts full, and is exhausted below zero.
 
     Attributes:
-        units: Content in units, of which `BucketTerms.units_per_token` make a token.
+        units: Content in units. A token has `BucketTerms.units_per_token` units.
         tick: Tick of the last refill.
 
     Examples:
@@ -82,7 +82,7 @@ class TokenBucket:
         return cls((high << _PART_BITS) + low, tick)
 
     def to_parts(self) -> tuple[int, int, int]:
-        """Return the bucket as integers of at most 64 bits; the units of a large quota may need two of them."""
+        """Return the bucket as integers of at most 64 bits. The units of a large quota may need two integers."""
         return self.units >> _PART_BITS, self.units & ((1 << _PART_BITS) - 1), self.tick
 
     def refill(self, terms: BucketTerms, tick: int, timeline: Timeline) -> None:
@@ -100,7 +100,7 @@ class TokenBucket:
         return min(units, terms.burst_units)
 
     def grow(self, old: BucketTerms, new: BucketTerms) -> bool:
-        """If the burst grew, add the difference at once, instead of by refills over hours; return whether it grew."""
+        """If the burst grew, add the difference at once, not by refills over hours. Return whether the burst grew."""
         gained = max(0, new.burst_units - old.burst_units)
         self.units += gained
         return gained > 0

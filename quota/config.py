@@ -6,7 +6,7 @@ from functools import cached_property
 from quota.errors import InvalidConfigError
 
 TICKS_PER_QUANTUM = 90
-"""Tokens refill once per tick, which takes 10 s with the default window and layer count."""
+"""Tokens refill once per tick. A tick lasts 10 s with the default window and layer count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class QuotaConfig:
         window_seconds: Time that a quota's rate refers to (`producer.id.quota.window.size.seconds`).
         window_num: Samples of the `rate` metric, each one window long (`producer.id.quota.window.num`).
         layer_count: Layers per window (`producer.id.quota.cache.layer.count`).
-        false_positive_rate: Share of new PIDs mistaken for known ones, over all layers together
+        false_positive_rate: Share of new PIDs that all layers together mistake for known ones
             (`producer.id.quota.cache.false.positive.rate`).
         burst_windows: Content of a full token bucket, as a multiple of the rate. Kafka's own burst is `window_num`.
         min_throttle_seconds: Minimum duration of a throttle decision, and minimum time between two renewals.
@@ -25,7 +25,7 @@ class QuotaConfig:
             stored, but never charged.
         metrics_interval_seconds: A principal with traffic gets a metrics row at least this often.
         max_uncharged_bytes: Maximum filter size for PIDs that take no token (late, learning, renewed, without a quota).
-            Further ones are counted but not stored. The default holds 100,000 PIDs in constant use.
+            Further PIDs are counted but not stored. The default holds 100,000 PIDs in constant use.
 
     Raises:
         InvalidConfigError: If a value is out of range, or the window can't be cut into whole quanta.
@@ -70,7 +70,7 @@ class QuotaConfig:
 
     @cached_property
     def quantum_ms(self) -> int:
-        """Length of a quantum in milliseconds: the time in which PIDs go to the same layer."""
+        """Length of a quantum in milliseconds. PIDs seen in the same quantum go to the same layers."""
         return self.window_ms // self.layer_count
 
 

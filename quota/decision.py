@@ -24,7 +24,8 @@ class Evidence:
     """Refused PIDs of an episode so far.
 
     Attributes:
-        refused_pids: Distinct refused PIDs. A sketch counts them: exact for dozens, about 3 % off for thousands.
+        refused_pids: Number of distinct refused PIDs, estimated by a sketch. It is exact for dozens of PIDs, and about
+            3 % off for thousands.
         sample_pids: The first few refused PIDs.
         client_ids: Refused PIDs per client id, in at most `MAX_CLIENTS` entries. `OTHER_CLIENTS` counts the rest.
         addresses: Refused PIDs per address of the client, with the same limit. Unknown addresses are left out.
@@ -65,10 +66,10 @@ def decision_id(
     action: Action,
     quota_updated_at_ms: int | None = None,
 ) -> str:
-    """Return the id of a decision. It does not depend on batches, so a replay gives the same id.
+    """Return the id of a decision. The id does not depend on batches, so a replay gives the same id.
 
-    If a quota is removed and set again, a second episode may begin in the same millisecond, so the id depends on
-    `quota_updated_at_ms`.
+    The id depends on `quota_updated_at_ms`, because a second episode may begin in the same millisecond if a quota is
+    removed and set again.
 
     Examples:
         >>> decision_id("User:alice", None, 0, 0, "THROTTLE") == decision_id("User:alice", 1, 0, 0, "THROTTLE")

@@ -1,6 +1,6 @@
 """An episode: the time from the first refused PID to the release.
 
-The rules compare whole ticks only, so a PID that is refused twice in a tick changes nothing the second time.
+The rules compare only whole ticks. So if a PID is refused twice in a tick, the second refusal changes nothing.
 """
 
 import msgspec
@@ -20,7 +20,7 @@ class Episode(msgspec.Struct, array_like=True):
         throttled_until_ms: When the throttle ends if no PID is refused until then.
         throttle_time_ms: Time from the latest THROTTLE until the bucket is no longer exhausted.
         renewal: Number of renewals so far.
-        refused: Distinct PIDs refused so far (an estimate, hence a float).
+        refused: Estimated number of distinct PIDs refused so far.
         sample_pids: The first few refused PIDs.
         client_ids: Refused PIDs per client id.
         addresses: Refused PIDs per known address.
@@ -49,7 +49,7 @@ class Episode(msgspec.Struct, array_like=True):
         return timeline.tick_start_ms(tick) > self.throttled_until_ms
 
     def renewal_is_due(self, tick: int, config: QuotaConfig, timeline: Timeline) -> bool:
-        """Return whether a PID refused in this tick renews the throttle: at most once per `min_throttle_seconds`."""
+        """Return whether a refusal in this tick renews the throttle (at most once per `min_throttle_seconds`)."""
         return tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 1000)
 
     def renew(self, now_ms: int, tick: int, recovers_ms: int, min_throttle_seconds: float) -> None:
@@ -58,8 +58,8 @@ class Episode(msgspec.Struct, array_like=True):
         Args:
             now_ms: Time of the decision, in milliseconds since the epoch.
             tick: Tick of `now_ms`.
-            recovers_ms: When the bucket is no longer exhausted. This time does not depend on `now_ms`, so a renewal
-                never ends earlier than the throttle before it.
+            recovers_ms: When the bucket is no longer exhausted. Under the same quota, this time does not depend on
+                `now_ms`, so a renewal never ends earlier than the throttle before it.
             min_throttle_seconds: Minimum duration of the throttle.
         """
         self.renewal += 1
@@ -72,7 +72,7 @@ class Episode(msgspec.Struct, array_like=True):
         self.throttled_until_ms = self.decided_at_ms + held_ms
 
     def add_refused(self, pid: int, client: Client, weight: float) -> None:
-        """Count a newly refused PID. It stands for `weight` distinct PIDs, more than 1 if there are many."""
+        """Count a newly refused PID. It stands for `weight` distinct PIDs (more than 1 if many PIDs are refused)."""
         self.refused += weight
         if len(self.sample_pids) < MAX_SAMPLE_PIDS:
             self.sample_pids.append(pid)

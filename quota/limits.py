@@ -11,8 +11,8 @@ class Limit(msgspec.Struct, frozen=True, array_like=True):
     """A quota in force for a principal. Its numbers come from an `Allowance`, which validates them.
 
     Attributes:
-        producer_ids_rate: New PIDs per window; None without a limit.
-        source: Whether the quota is the user's own or the default, or there is none.
+        producer_ids_rate: New PIDs per window; None without a quota.
+        source: Whether the quota is the user's own, the default, or missing.
         updated_at_ms: When the quota was last changed, in milliseconds since the epoch.
         producer_ids_burst: New PIDs that a full bucket allows at once; None for the rate times `burst_windows`.
     """
@@ -28,7 +28,7 @@ class Limit(msgspec.Struct, frozen=True, array_like=True):
         return mine == (other.producer_ids_rate, other.producer_ids_burst)
 
     def allows_less_than(self, other: "Limit") -> bool:
-        """Return whether another limit has a higher rate, or is unlimited."""
+        """Return whether this limit has a lower rate than another one. A limit without a rate is above all rates."""
         mine, others = self.producer_ids_rate, other.producer_ids_rate
         return mine is not None and (others is None or others > mine)
 

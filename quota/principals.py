@@ -1,4 +1,4 @@
-"""KafkaPrincipals: their form, the quota entity that they map to, and principals that are never throttled."""
+"""The form of KafkaPrincipals, the quota entity of each, and the principals that are never throttled."""
 
 from quota.errors import InvalidPrincipalError
 
@@ -9,7 +9,7 @@ OVERFLOW_ENTRIES = 64
 OVERFLOW_PRINCIPALS = tuple(f"overflow-{number:02d}" for number in range(OVERFLOW_ENTRIES))
 """Shared entries of the principals that are not tracked. They are reported, and never throttled.
 
-No record can claim one of these names: a principal other than `unknown` contains a colon.
+No record can claim one of these names, because the principal of a record is `unknown` or contains a colon.
 """
 
 NEVER_ENFORCED = frozenset({UNKNOWN_PRINCIPAL, "User:ANONYMOUS", *OVERFLOW_PRINCIPALS})
@@ -24,7 +24,7 @@ def entity_name(principal: str) -> str:
     """Return the bare name that Kafka's quotas use for a principal.
 
     Raises:
-        InvalidPrincipalError: If the principal has no `Type:` in front or no name behind it.
+        InvalidPrincipalError: If the principal has no type before a colon, or no name after it.
 
     Examples:
         >>> entity_name("User:CN=a,O=b")

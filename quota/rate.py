@@ -22,8 +22,8 @@ class Sample(msgspec.Struct, array_like=True, gc=False):
 class SampledRate(msgspec.Struct, array_like=True):
     """The KIP's `rate` metric of one principal, in PIDs per window.
 
-    Like any Kafka rate, it is an average over its samples: over 10 to 11 windows by default. It reacts slowly, so use
-    `new_pids_window` to act on.
+    Like any Kafka rate, it is an average over its samples: over 10 to 11 windows by default. It reacts slowly. To act
+    on recent PIDs, use `new_pids_window`.
 
     Attributes:
         samples: At most `window_num + 1` samples, oldest first, as in Kafka's `SampledStat`.
@@ -62,7 +62,7 @@ class SampledRate(msgspec.Struct, array_like=True):
         if oldest is None:
             return 0.0
         elapsed_ms = now_ms - oldest.start_ms
-        # For a young sensor, Kafka assumes that all samples but one have elapsed.
+        # If fewer than `window_num - 1` windows have elapsed, Kafka computes as if so many had.
         missing = window_num - 1 - _quotient(elapsed_ms, window_ms)
         if missing > 0:
             elapsed_ms += missing * window_ms

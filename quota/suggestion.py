@@ -44,9 +44,9 @@ def suggested_rate(
 
 
 def windows_with_peaks_once(new_pids: Mapping[int, int]) -> list[int]:
-    """Return the new PIDs of each window. Of a peak that spans consecutive windows, return only the highest one.
+    """Return the new PIDs of each window. Of a peak that spans consecutive windows, return only the highest window.
 
-    Otherwise a weekly deploy that spans two windows would count twice, and `suggested_rate` might take it for usual.
+    Otherwise a weekly deploy that spans two windows would count twice, and `suggested_rate` might count it as usual.
 
     Args:
         new_pids: New PIDs of each past window that had any, by the window's number.
@@ -77,6 +77,7 @@ class Excess:
     """What a quota would have refused in past windows.
 
     Attributes:
+        windows: All windows with new PIDs.
         windows_over: Windows in which the quota would have refused PIDs.
         pids_over: PIDs that the quota would have refused.
     """
@@ -114,10 +115,10 @@ def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
 
 
 def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float = 1.2) -> float:
-    """Return the burst that lets recurring peaks pass with a rate. If no larger burst is needed, return the rate.
+    """Return the burst with which a quota of this rate lets recurring peaks pass. It is at least the rate.
 
-    Consecutive windows are one peak. The highest peak recurs if another one is at least half as high. It also counts as
-    recurring if the history spans at most a week, in which a weekly deploy comes only once.
+    Consecutive windows at least half as high as the highest window are one peak. The highest peak recurs if there is
+    another peak. It also counts as recurring if the history spans at most a week, in which a weekly deploy comes once.
 
     Args:
         new_pids: New PIDs of each past window that had any, by the window's number.

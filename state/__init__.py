@@ -1,8 +1,8 @@
-"""The state of one principal: the layered Bloom filter, the ledger, its byte codec.
+"""The state of one principal: the layered Bloom filter, the ledger, and the ledger's bytes.
 
 Words of this package: a quantum is a `layer_count`-th of the window, and a tick is a 90th of a quantum. An episode is a
 throttle from its first refusal to its release. A late event is older than the ledger's clock by more than the grace. A
-PID is renewed when it is copied to a later quantum. It is left out when the filter has no room for it.
+PID is renewed when it is copied to a later quantum. A PID is left out when the filter has no room for it.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ __all__ = ["ProducerIdQuotaManagerCache"]
 
 
 def __getattr__(name: str) -> object:
-    """Return the KIP's class, imported on first use: hosts without rbloom import only this package's errors."""
+    """Return the KIP's class. It is imported on first use, so hosts without rbloom can import this package's errors."""
     if name in __all__:
         from state import manager_cache
 

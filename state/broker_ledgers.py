@@ -1,4 +1,4 @@
-"""Scope `broker`, which is the KIP's: a principal has a budget, and so a ledger, on each broker."""
+"""Scope `broker`, the KIP's way: a principal has a budget, and therefore a ledger, on each broker."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -69,11 +69,11 @@ class BrokerLedgers:
         return self._joined(outcomes)
 
     def expires_ms(self) -> int:
-        """Return when the last of the ledgers expires."""
+        """Return when all ledgers have expired and the learning time has ended."""
         return max([self._learn_until_ms, *(ledger.expires_ms() for ledger in self._ledgers.values())])
 
     def expire(self) -> Outcome:
-        """Write the last rows of each broker; see `Ledger.expire`."""
+        """Return the last rows of each broker; see `Ledger.expire`."""
         return self._joined([self._ledgers[broker_id].expire() for broker_id in sorted(self._ledgers)])
 
     def throttled_until_ms(self) -> int:
@@ -81,15 +81,15 @@ class BrokerLedgers:
         return max((ledger.throttled_until_ms() for ledger in self._ledgers.values()), default=0)
 
     def change_quota(self, limit: Limit, at_ms: int) -> Outcome | None:
-        """Put a changed quota in force on the brokers with a throttle; None if nothing changes."""
+        """Put a changed quota in force on the brokers with a throttle. Return None if nothing changes."""
         batches = self._reached_by(limit, at_ms)
         return self._joined([batches[broker_id].end() for broker_id in sorted(batches)]) if batches else None
 
     def _reached_by(self, limit: Limit, at_ms: int) -> "dict[int, LedgerBatch]":
         """Open a batch on each ledger whose throttle a changed quota affects.
 
-        This happens at the principal's first event on any broker. A ledger doesn't wait for an event of its own broker:
-        whether a batch has one depends on where the batch ends.
+        A ledger doesn't wait for an event of its own broker, because whether a batch has such an event depends on where
+        the batch ends.
         """
         return {
             broker_id: ledger.batch(limit, at_ms)

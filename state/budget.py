@@ -7,7 +7,7 @@ from quota.timeline import Timeline
 
 
 class Budget:
-    """The tokens left. The bucket starts full when the first PID takes a token."""
+    """The tokens left. There is no bucket until a PID takes a token under a quota. The bucket then starts full."""
 
     def __init__(self, config: QuotaConfig, timeline: Timeline, parts: tuple[int, int, int] | None) -> None:
         """Open a budget.
@@ -15,7 +15,7 @@ class Budget:
         Args:
             config: Settings of the rules.
             timeline: The timeline of these settings.
-            parts: The result of `TokenBucket.to_parts`; None until a quota first applied.
+            parts: The result of `TokenBucket.to_parts`; None without a bucket.
         """
         self._config = config
         self._timeline = timeline
@@ -23,10 +23,11 @@ class Budget:
         self._terms: BucketTerms | None = None
 
     def apply(self, limit: Limit, tick: int = 0) -> bool:
-        """Put a quota in force from a tick on, after refilling under the one before.
+        """Put a quota in force from a tick on, after refilling the bucket under the previous quota.
 
-        Without a quota, the bucket keeps its tokens; the next quota refills them for the time between. If an entity's
-        own burst is raised, the difference is added at once. A raised rate alone adds nothing, as in Kafka.
+        Without a quota, the bucket keeps its tokens. The next quota then refills the bucket for the time in between. If
+        the quota has its own burst, and this is higher than the previous burst, the difference is added at once. A
+        raised rate alone adds nothing, as in Kafka.
 
         Returns:
             Whether a raised burst added tokens.
@@ -41,7 +42,7 @@ class Budget:
         return self._bucket.grow(before, self._terms)
 
     def reset(self) -> None:
-        """Forget the tokens: the bucket begins full again."""
+        """Forget the tokens. The next bucket starts full."""
         self._bucket = None
 
     @property
@@ -54,7 +55,7 @@ class Budget:
         return None if self._terms is None else self._terms.burst_units / self._terms.units_per_token
 
     def parts(self) -> tuple[int, int, int] | None:
-        """Return the bucket's stored form; None until a quota first applied."""
+        """Return the bucket's stored form; None without a bucket."""
         return self._bucket.to_parts() if self._bucket else None
 
     def take(self, tick: int) -> bool:
@@ -83,9 +84,9 @@ class Budget:
         return self._terms is not None and self._at(self._terms, tick).units < 0
 
     def recovers_ms(self, tick: int) -> int:
-        """Return when the bucket is no longer exhausted, in ms since the epoch; not before the start of a tick.
+        """Return when the bucket is no longer exhausted, in ms since the epoch; at the earliest the start of a tick.
 
-        While no token is taken and the quota stays, every earlier tick gives the same time.
+        While the bucket is exhausted under the same quota, all ticks give the same time.
         """
         return self._timeline.tick_start_ms(tick) + self.tokens_and_throttle_ms(tick)[1]
 
@@ -95,7 +96,7 @@ class Budget:
             return 0
         asked_ms = self._timeline.tick_start_ms(self._bucket.tick)
         if self._terms is None:
-            # Long enough for any later quota: the rate's samples have expired by then, too.
+            # Without a quota, nothing refills the bucket. Its tokens are kept until the rate's samples have expired.
             return asked_ms + self._config.window_num * self._config.window_ms
         missing = max(0, self._terms.burst_units - self._bucket.units)
         return asked_ms - -missing // self._terms.refill_per_ms

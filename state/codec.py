@@ -1,7 +1,7 @@
 """Ledgers as bytes: a magic word, a version, a checksum, then MessagePack.
 
-Spark can't evolve the schema of an `applyInPandasWithState` state. So the state is one binary column, and its bytes
-carry the version.
+Spark can't change the schema of a stored state (`applyInPandasWithState`). So the state is one binary column, and its
+bytes contain the version.
 """
 
 import zlib
@@ -28,10 +28,11 @@ class LedgerState(msgspec.Struct, array_like=True):
     """The stored state of one principal.
 
     Attributes:
-        clock_tick: Tick of the latest admission, refusal, refresh or quantum edge; -1 before the first event.
+        clock_tick: Tick of the latest event whose PID the current quantum did not hold, or of the latest advance to a
+            new quantum; -1 before the first event.
         interval: Counts of the metrics interval.
-        learn_until_ms: End of this ledger's own learning time, which starts when an earlier ledger was lost.
-        bucket: Result of `TokenBucket.to_parts`; None until a quota first applied.
+        learn_until_ms: End of this ledger's own learning time, which begins if an earlier ledger was lost.
+        bucket: Result of `TokenBucket.to_parts`; None until a PID takes a token under a quota.
         counts: Counts of the live quanta.
         episode: The throttle in force.
         limit: The quota of the last batch.
@@ -56,7 +57,7 @@ class BrokersState(msgspec.Struct, array_like=True):
 
     Attributes:
         ledgers: The encoded ledger of each broker, by broker id.
-        learn_until_ms: End of the learning time for brokers without a ledger, which starts when the ledgers were lost.
+        learn_until_ms: End of the learning time that begins if the ledgers were lost. New ledgers learn until then.
     """
 
     ledgers: dict[int, bytes] = msgspec.field(default_factory=dict)

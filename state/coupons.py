@@ -1,8 +1,8 @@
-"""Coupons: the part of a PID that a sketch of distinct PIDs keeps, so that a flood skips most updates of the sketch.
+"""Coupons: the part of a PID that a sketch of distinct PIDs keeps. Coupons let a flood skip most updates of the sketch.
 
-A sketch (Apache DataSketches, HLL) hashes an item by MurmurHash3. The hash's low bits select a register. The leading
-zeros of its other half are the item's value, and the register keeps the greatest value. Once the sketch has all
-registers, an item whose register already has its value, or a greater one, changes nothing.
+A sketch (Apache DataSketches, HLL) hashes an item by MurmurHash3. The low bits of the hash select a register. The
+number of leading zeros in the other half of the hash, plus 1, is the item's value. The register keeps the greatest
+value. Once the sketch has all registers, an item changes nothing if its register has the item's value or a greater one.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 LG_REGISTERS = 10
-"""1,024 registers of 4 bits: 616 bytes however many PIDs a client makes, about 3 % standard error."""
+"""Binary logarithm of the number of registers. 1,024 registers of 4 bits take at most 616 bytes, with a standard error
+of about 3 %."""
 NO_COUPON = 0
 """The coupon of a PID that has to be added to the sketch."""
 
@@ -23,7 +24,7 @@ _HALF = np.uint64(32)
 
 
 def coupons_of(pid_hashes: Sequence[int]) -> list[int]:
-    """Return the coupon of each PID (hash): its value, from 1 on, and its register, in one number; or `NO_COUPON`.
+    """Return the coupon of each PID's hash: its value (at least 1) and its register in one number; or `NO_COUPON`.
 
     Examples:
         >>> [(each >> LG_REGISTERS, each % 1024) for each in coupons_of([12345])]

@@ -29,7 +29,8 @@ def not_held_at(asked_at_ms: int) -> int:
     Such a PID is charged even during a learning time, if the learning time began before the tap asked.
 
     Args:
-        asked_at_ms: When the tap asked the brokers, in milliseconds since the epoch; more than `LEARNING` seconds.
+        asked_at_ms: When the tap asked the brokers, in milliseconds since the epoch; at least 3,000, so that the kind
+            differs from the constants above.
     """
     return asked_at_ms // 1000
 
@@ -43,7 +44,8 @@ class Deployment:
         salt: Secret that PIDs are hashed with (`state.hashing`), 0 to 2**63 - 1.
         learn_until_ms: End of the learning time, in event time. Until then, unseen PIDs are stored without charge: they
             may be old.
-        learn_from_ms: Start of the learning time. If no broker held a PID when a tap asked later, the PID is charged.
+        learn_from_ms: Start of the learning time. If a tap asked after this time and no broker held a PID, the PID is
+            charged.
     """
 
     config: QuotaConfig = field(default_factory=QuotaConfig)
@@ -65,14 +67,14 @@ class Deployment:
 
     @cached_property
     def late_grace_ms(self) -> int:
-        """Maximum age of a charged event, relative to the ledger's clock, in milliseconds."""
+        """Maximum time that a charged event may be older than the ledger's clock, in milliseconds."""
         return round(self.config.late_grace_seconds * 1000)
 
     def event_time_step(self, timestamp_ms: int) -> tuple[int, int]:
         """Return the start and the end of the step that an event time is in, in milliseconds since the epoch.
 
-        The driver rounds a partition's newest event time to steps, a minute each by default. A step is a small part of
-        the late grace, so no event newer than the rounded time is late. It consists of whole ticks, since repeats
+        The driver rounds a partition's newest event time down to a step, a minute by default. A step is a small part of
+        the late grace, so no event newer than the rounded time is late. A step consists of whole ticks, because repeats
         within a tick are dropped.
         """
         tick = self.timeline.tick(timestamp_ms)
@@ -112,7 +114,7 @@ class Events(msgspec.Struct, frozen=True):
 
 
 class Unsettled(NamedTuple):
-    """An event whose PID is not in the current quantum: the PID is known from an earlier one, admitted or refused.
+    """An event whose PID the current quantum does not hold. An earlier quantum may hold it.
 
     `now_ms` is the event's time, or the ledger's clock if that is later.
     """
@@ -125,10 +127,11 @@ class Unsettled(NamedTuple):
 
 
 class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):
-    """The state of a principal at `as_of_ms`; counts are those of the metrics interval that ends at `window_end_ms`.
+    """The state of a principal at `as_of_ms`.
 
-    Rates and counts are in PIDs, `rate`, `new_pids_window` and `quota` per window. The encoded struct has the columns
-    of `producer_id_metrics` (a struct takes a third of the time of a dataclass and a dict).
+    `admitted_pids` and `refused_pids` count the metrics interval that ends at `window_end_ms`. `rate`,
+    `new_pids_window` and `quota` are PIDs per window. The encoded struct has the columns of `producer_id_metrics`. (A
+    struct takes a third of the time of a dataclass and a dict.)
     """
 
     principal: str

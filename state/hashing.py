@@ -1,9 +1,9 @@
-"""From a PID to the 64 bits that a Bloom filter sees.
+"""Hashes PIDs to the 64 bits that a Bloom filter uses.
 
-PIDs are counters, and clients may make them up. A filter spreads them evenly only if every bit of a PID affects every
-bit of its hash. A secret in the hash keeps clients from choosing PIDs that collide. So a PID is XORed with the
-deployment's salt, then mixed by the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
-number generators", 2014). The mix is a bijection: distinct PIDs have distinct hashes.
+PIDs are counters, and clients may make them up. PIDs spread evenly over a filter only if every bit of a PID affects
+every bit of its hash. A secret in the hash prevents clients from choosing PIDs that collide. So a PID is XORed with the
+deployment's salt, and the result is mixed by the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable
+pseudorandom number generators", 2014). The mix is a bijection, so distinct PIDs have distinct hashes.
 """
 
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ class Journal:
     """The output of one batch so far.
 
     Attributes:
-        principal: KafkaPrincipal the ledger belongs to.
+        principal: KafkaPrincipal that the ledger belongs to.
         broker_id: Broker that the budget is for, None if it is for the cluster.
         memory: The ledger's state, which decisions and rows describe.
         decisions: The decisions, in the order they were taken.
@@ -30,7 +30,7 @@ class Journal:
     late_pids: int = 0
 
     def decide(self, action: Action, reason: Reason, episode: Episode) -> None:
-        """Add a decision about an episode, as of its `decided_at`; a RELEASE as of its `throttled_until`."""
+        """Add a decision about an episode, as of `decided_at_ms` for a THROTTLE, `throttled_until_ms` for a RELEASE."""
         self._settle(episode)
         memory, limit, release = self.memory, self.memory.limit, action == "RELEASE"
         decided_at_ms = episode.throttled_until_ms if release else episode.decided_at_ms

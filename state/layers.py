@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 MIN_FIRST_CAPACITY = 16
 """Minimum capacity of a quantum's first layer: most principals create a handful of PIDs."""
 MIN_EXTENSION = 32
-"""Minimum capacity of an extension: every look-up probes each layer, so a quantum should have few layers."""
+"""Minimum capacity of a quantum's further layers. Look-ups probe every layer, so a quantum should have few layers."""
 MAX_FIRST_CAPACITY = 1000
-"""Maximum capacity of a first layer that is sized by a quota: few principals use all of their quota."""
+"""Maximum of a capacity hint that comes from a quota: few principals use all of their quota."""
 
 FIRST_LAYER_SHARE = 0.8
 """The first layer's share of a quantum's false positive rate. Most quanta have no other layer."""
@@ -31,7 +31,7 @@ EXTENSION_SHARE = 0.3
 
 @lru_cache(maxsize=8)
 def _bytes_per_pid(layer_count: int, false_positive_rate: float) -> float:
-    """Return the bytes that a PID takes if each live quantum has a copy, in layers with this false positive rate."""
+    """Return the bytes that a PID takes in layers with this false positive rate, with a copy in each live quantum."""
     return (layer_count + 1) * layer_bytes(1000, false_positive_rate) / 1000
 
 
@@ -84,7 +84,7 @@ class LayeredBloomFilter:
 
     def holds_in_current(self, pid_hash: int) -> bool:
         """Return whether the current quantum holds the PID. If it does, an event with this PID changes nothing."""
-        # Called for every event: with several layers a generator would cost twice as much.
+        # This runs for every event. With several layers, a generator would take twice as long.
         held = False
         for bloom in self._current:
             held = held or pid_hash in bloom
@@ -114,7 +114,7 @@ class LayeredBloomFilter:
         """Write an unseen PID to the newest layer of a live quantum.
 
         Args:
-            pid_hash: Its hash.
+            pid_hash: Hash of the PID.
             quantum: The quantum.
             max_bytes: Maximum size of all layers together; None for no limit.
 
@@ -129,10 +129,11 @@ class LayeredBloomFilter:
         return True
 
     def may_renew(self, quantum: int) -> bool:
-        """Return whether a quantum may take another renewal: at most as many as earlier live quanta have entries.
+        """Return whether a quantum may take another renewal.
 
-        The counters are exact, and no PID is renewed twice in a quantum. So this limit only ever affects false
-        positives: a flood's false positives can't grow the state without bound.
+        A quantum takes at most as many renewals as the live quanta before it have entries. The counters are exact, and
+        no PID is renewed twice in a quantum, so this limit never affects PIDs that the filter really holds. It prevents
+        a flood's false positives from growing the state without bound.
         """
         renewals = entries_before = 0
         for each in self._quanta:
@@ -143,11 +144,11 @@ class LayeredBloomFilter:
         return renewals < entries_before
 
     def renew(self, pid_hash: int, source: Quantum, quantum: int, max_bytes: int | None = None) -> bool:
-        """Write a known PID to a later quantum again, so that it stays known while in use.
+        """Write a known PID to a later quantum, too, so that the PID stays known while it is in use.
 
         Args:
-            pid_hash: Its hash.
-            source: What `find` returned.
+            pid_hash: Hash of the PID.
+            source: The quantum that `find` returned.
             quantum: A live quantum later than the source. For the current quantum, `may_renew` must be true.
             max_bytes: Maximum size of all layers together; None for no limit.
 
@@ -190,7 +191,7 @@ class LayeredBloomFilter:
         return self._quanta
 
     def _open(self, number: int) -> Quantum:
-        """Return a quantum. A new quantum joins the filter only with its first layer."""
+        """Return the quantum of a number, or a new one. A new quantum joins the filter only with its first layer."""
         for quantum in reversed(self._quanta):
             if quantum.number == number:
                 return quantum
@@ -228,7 +229,7 @@ class LayeredBloomFilter:
         return self._rate_per_quantum * (1 - FIRST_LAYER_SHARE) * 6 / math.pi**2 / position**2
 
     def _reset_lookups(self) -> None:
-        """Open the layers of the current quantum; most batches need no other layers."""
+        """Open only the layers of the current quantum, because most batches need no others."""
         self._current: list[Bloom] = []
         self._before: list[tuple[Bloom, Quantum]] = []
         self._newest_first: list[tuple[Bloom, Quantum]] | None = None
@@ -239,7 +240,7 @@ class LayeredBloomFilter:
                 break
 
     def _open_all(self) -> "list[tuple[Bloom, Quantum]]":
-        # Newest layer first: a quantum's last layer is the largest, so it holds most PIDs.
+        # Newest quantum first, as `find` requires.
         found = [(layer.bloom, each) for each in reversed(self._quanta) for layer in reversed(each.layers)]
         self._newest_first = found
         self._before = [(bloom, each) for bloom, each in found if each.number < self._quantum]

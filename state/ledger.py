@@ -1,7 +1,7 @@
 """The ledger of one principal: applies the rules of KIP-936 to its produce events, in offset order.
 
 Changes are not tracked. A batch returns the ledger's bytes. If they differ from the stored bytes, the ledger is
-written; if they differ from the last metrics row's, a metrics row is due.
+written. If they differ from the bytes at the last metrics row, a metrics row is due.
 """
 
 from functools import cached_property
@@ -33,7 +33,7 @@ class Ledger:
         """Open a ledger.
 
         Args:
-            principal: KafkaPrincipal the ledger belongs to.
+            principal: KafkaPrincipal that the ledger belongs to.
             deployment: Settings that all ledgers share.
             content: The bytes of `to_bytes`, or None for a principal never seen before.
             broker_id: Broker that the budget is for, None if it is for the cluster.
@@ -105,7 +105,7 @@ class Ledger:
 
         Args:
             limit: The quota in force for the whole batch.
-            first_ms: Time of its first event, in milliseconds since the epoch.
+            first_ms: Time of the batch's first event, in milliseconds since the epoch.
         """
         memory = self._memory
         return LedgerBatch(memory, Journal(self._principal, self._broker_id, memory), limit, first_ms)
@@ -119,7 +119,7 @@ class Ledger:
         return newest.number >= quantum - deployment.config.layer_count
 
     def is_throttled_by_another(self, limit: Limit, at_ms: int) -> bool:
-        """Return whether a throttle is in force at a time (ms since the epoch), and was decided under another quota."""
+        """Return whether a throttle in force at a time (ms since the epoch) was decided under another quota."""
         episode = self._memory.state.episode
         holds = episode is not None and at_ms < episode.throttled_until_ms
         return holds and not limit.counts_as(self._memory.limit)

@@ -1,7 +1,7 @@
 """Applies one batch of a principal's events to its ledger.
 
-Tokens refill only between ticks. So within a tick an admitted PID is known, and a refused PID stays refused. A repeat
-of a PID within a tick changes nothing, and callers may leave repeats out.
+Tokens refill only between ticks. So within a tick, an admitted PID stays known, and a refused PID stays refused. A
+repeat of a PID within a tick changes nothing, so callers may leave repeats out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ class LedgerBatch:
             memory: The ledger's state.
             journal: Collects the batch's decisions and metrics rows.
             limit: The quota in force for the whole batch.
-            first_ms: Time of its first event, in milliseconds since the epoch.
+            first_ms: Time of the batch's first event, in milliseconds since the epoch.
         """
         self._memory, self._journal = memory, journal
         self._deployment, self._timeline = memory.deployment, memory.deployment.timeline
@@ -41,7 +41,8 @@ class LedgerBatch:
         self._uncharged = Uncharged(memory, self._refusals)
         self._tick = memory.state.clock_tick
         self._may_have_news = False
-        # Whatever ended before this batch ended under the previous quota, whether or not the ledger was evicted since.
+        # What ended before this batch ended under the previous quota. So it does not matter whether the ledger was
+        # evicted in between.
         first_tick = self._timeline.tick(first_ms)
         if first_tick > self._tick:
             self._advance(first_tick)
@@ -88,11 +89,12 @@ class LedgerBatch:
                 is_free = elsewhere is not None and elsewhere(pid_hash, now_ms)
                 event = Unsettled(pid, pid_hash, now_ms, client, CORRECTION if is_free else kind)
                 self._observe(event, now_tick)
-                # The event may have started a throttle that ends before later events of known PIDs.
+                # The event may have started a throttle, and known PIDs may have moved `_tick` beyond its end. So
+                # advance again at the next tick.
                 self._tick = state.clock_tick
 
     def _coupons(self, hashes: Sequence[int]) -> Iterator[list[int]]:
-        """Yield the coupons of some events, after the events before them were applied."""
+        """Yield the coupons of the events in parts, each after the events of earlier parts were applied."""
         begin, size = 0, FLOOD_PIDS
         while begin < len(hashes):
             part = hashes[begin : begin + size]
@@ -145,8 +147,8 @@ class LedgerBatch:
         self._tick, state = tick, self._state
         interval = tick // self._deployment.interval_ticks
         if interval > state.interval.number:
-            # Report before a new quantum drops layers: the row describes the interval's end. A ledger that was only
-            # just opened has nothing new to report.
+            # Report before a new quantum drops layers, because the row describes the interval's end. A ledger that has
+            # just been opened has nothing new to report.
             if self._may_have_news and state.interval.number >= 0:
                 self._report_news()
             state.interval = IntervalCounts(interval)
@@ -197,14 +199,14 @@ class LedgerBatch:
         self._state.interval.admitted += 1
 
     def _report_news(self) -> bytes:
-        """Return the ledger as bytes; add a metrics row if it has changed since the last one."""
+        """Return the ledger as bytes. Add a metrics row if the ledger has changed since the last row."""
         content = self._memory.to_bytes()
         if content != self._memory.reported or self._journal.late_pids:
             self._report(self._row_tick(), content)
         return content
 
     def _row_tick(self) -> int:
-        """Return when the ledger last changed in the current interval. It doesn't depend on where batches end."""
+        """Return the tick of the last change in the current interval, which does not depend on where batches end."""
         return max(self._state.clock_tick, self._state.interval.number * self._deployment.interval_ticks)
 
     def _report(self, tick: int, content: bytes) -> None:

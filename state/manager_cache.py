@@ -14,12 +14,12 @@ class ProducerIdQuotaManagerCache:
     """Tracks which PIDs each principal used in the last window (KIP-936, "New ProducerIdQuotaManagerCache").
 
     Thread-safe. Memory is bounded: a filter holds the PIDs admitted in a window and a quantum, and the cache forgets a
-    principal whose layers have all expired. The cache counts only forward steps of the clock. A clock that leaps ahead
-    and returns expires layers early, once. A clock that is set back never restores layers.
+    principal whose layers have all expired. The cache counts only forward steps of the clock. If the clock leaps ahead
+    and returns, layers expire early once. If the clock is set back, no layer returns.
 
     Args:
         false_positive_rate: Maximum share of unseen PIDs that are reported as found, over all layers together.
-        window_seconds: How long a PID is remembered after it was last seen, at least.
+        window_seconds: Minimum time that a PID is remembered after it was last seen.
         layer_count: Layers per window. A PID is remembered for at most a window plus `window / layer_count`.
         clock: Returns the time in seconds.
 
@@ -56,12 +56,12 @@ class ProducerIdQuotaManagerCache:
         """Record that a PID is in use now.
 
         Args:
-            principal: KafkaPrincipal the PID belongs to.
+            principal: KafkaPrincipal that the PID belongs to.
             producer_ids_rate: Expected PIDs per window of the principal. It is only a hint for the filter's size, as in
                 the KIP.
             pid: The producer id.
-            admit: The cache calls it, under its lock, before it stores an unseen PID. If it returns False, the PID
-                stays unseen.
+            admit: Called before an unseen PID is stored, while the cache holds its lock. If this function returns
+                False, the PID stays unseen.
 
         Returns:
             True if the PID was found.

@@ -36,7 +36,10 @@ class Memory:
         return self.state.limit
 
     def put_in_force(self, limit: Limit) -> None:
-        """Set the quota in force, with numbers as floats, as the codec reads them: equal ledgers have equal bytes."""
+        """Set the quota in force.
+
+        Its numbers become floats, as the codec reads them, so that equal ledgers have equal bytes.
+        """
         numbers = (limit.producer_ids_rate, limit.producer_ids_burst)
         rate, burst = (None if each is None else float(each) for each in numbers)
         self.state.limit = Limit(rate, limit.source, limit.updated_at_ms, burst)
@@ -50,8 +53,8 @@ class Memory:
     def expires_ms(self) -> int:
         """Return the event time after which this ledger affects no event, in milliseconds since the epoch.
 
-        By then, all layers and samples have expired, the bucket is full, and no throttle is in force (KIP-936 removes
-        such a user).
+        By then, all layers and samples have expired, the bucket is full, the learning time has ended, and no throttle
+        is in force. (KIP-936 removes such a user.)
         """
         state, config, timeline = self.state, self.deployment.config, self.deployment.timeline
         quantum = timeline.quantum(max(0, state.clock_tick))
@@ -76,6 +79,6 @@ class Memory:
         return at_ms < own_until_ms and asked_ms < own_until_ms - deployment.config.window_ms
 
     def reset(self) -> None:
-        """Drop what may outlive the layers: tokens, samples of the rate, the learning time, the last release."""
+        """Drop the values that may outlive the layers: tokens, samples of the rate, learning time, last release."""
         self.budget.reset()
         self.state.rate, self.state.learn_until_ms, self.state.ended_ms = SampledRate(), 0, 0

@@ -1,4 +1,4 @@
-"""The quick check that saves building a ledger: most principals keep sending the same PIDs, and nothing changes."""
+"""A quick check that avoids building a ledger. Most principals keep sending the same PIDs, which changes nothing."""
 
 from quota.config import TICKS_PER_QUANTUM
 from quota.limits import Limit
@@ -8,10 +8,10 @@ from state.hashing import hash_pids
 
 
 def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment: Deployment) -> bool:
-    """Return whether a batch certainly leaves a ledger as it is, without a decision or a row. False means "maybe".
+    """Return whether a batch certainly leaves a ledger as it is, without a decision or a row. False means "maybe not".
 
-    A batch changes nothing if its quota is the one in force, no throttle is in force, no event is late or beyond the
-    ledger's interval and quantum, and the current quantum holds all PIDs.
+    A batch changes nothing if all of this holds: its quota is in force already, no throttle is in force, no event is
+    late, no event is beyond the ledger's interval or quantum, and the current quantum holds all PIDs.
 
     Args:
         state: The stored ledger.

@@ -12,7 +12,7 @@ _HEADER_BYTES = 8
 
 
 def layer_bytes(capacity: int, false_positive_rate: float) -> int:
-    """Return the bytes of a layer: the optimal Bloom filter for this capacity and rate.
+    """Return the size in bytes of a layer, which is the optimal Bloom filter for this capacity and rate.
 
     Examples:
         >>> layer_bytes(1000, 1e-4)
@@ -65,8 +65,8 @@ class Quantum(msgspec.Struct, array_like=True):
     """The layers of one quantum.
 
     Attributes:
-        renewed: Number of its entries that were written to a later quantum again.
-        renewals: Number of its entries that were copied from an earlier quantum.
+        renewed: Number of entries that were copied to a later quantum.
+        renewals: Number of entries that were copied from an earlier quantum.
         layers: Oldest first.
     """
 

@@ -20,10 +20,10 @@ class Refusals:
     """Handles the PIDs of a batch that get no token.
 
     Attributes:
-        tick: The ledger's tick if this batch has refused a PID in it, else `NO_TICK`. Within this tick no token returns
-            and no decision changes, so `add_again` suffices for another unseen PID of the same kind.
+        tick: The ledger's tick if this batch has refused a PID in it, else `NO_TICK`. Within a tick the bucket does not
+            refill and no further decision is due, so `add_again` suffices for another unseen PID of the same kind.
         have_begun: Whether this batch has refused a PID.
-        kind: The kind (`Events.kinds`) of the refused event.
+        kind: The kind (`Events.kinds`) of the last event given to `add`.
         counted: Coupons (`state.coupons`) that no longer change the sketches of refused PIDs.
     """
 
@@ -46,7 +46,7 @@ class Refusals:
         self.have_begun, self.tick, self.kind = True, tick, event.kind
         episode, is_due = self._state.episode, True
         if episode is None and event.now_ms < self._state.ended_ms:
-            # The event is older than the last release but arrived after it. A throttle for it would already be over.
+            # The event is older than the last release but arrived after it. A throttle would already be over.
             self.add_again(event.pid, event.pid_hash, event.client)
             return
         if episode is None:
@@ -97,8 +97,8 @@ class Refusals:
         if max(now_ms, recovers_ms) >= episode.throttled_until_ms:
             return
         episode.renew(now_ms, tick, recovers_ms, 0)
-        # Under a huge quota the bucket recovers within this tick, but tokens refill only at the next one. Release the
-        # principal instead of throttling again.
+        # Under a huge quota, `recovers_ms` may be now, but the bucket stays exhausted until the next tick. So keep the
+        # episode until then. Otherwise, a refusal in this tick would start another throttle.
         if self._budget.is_exhausted(tick):
             self._journal.decide("THROTTLE", "quota_changed", episode)
         else:

@@ -1,4 +1,4 @@
-"""A fixed-size estimate of distinct PIDs that were seen but not stored."""
+"""An estimate, of bounded size, of the number of distinct PIDs that were seen but not stored."""
 
 from collections.abc import Iterable
 
@@ -56,7 +56,7 @@ class DistinctPids:
         return self._sketch().get_estimate() if self else 0.0
 
     def has_registers(self) -> bool:
-        """Whether the sketch certainly keeps only the coupons of PIDs (see `state.coupons`)."""
+        """Whether the sketch certainly has registers, which keep only the coupons of PIDs (see `state.coupons`)."""
         return self.estimate() > 2 * _MAX_LISTED
 
     def add_to(self, union: hll_union) -> None:

@@ -16,7 +16,7 @@ class QuantumCounts(msgspec.Struct, array_like=True):
         throttled_ticks: Ticks in which a PID was refused.
         throttle_ms_sum: Sum of the throttle times of these ticks, in milliseconds.
         last_throttled_tick: The latest of these ticks.
-        saturated: Whether PIDs were left out for lack of room. They must not be charged when they return.
+        saturated: Whether PIDs were left out for lack of room. An unseen PID may be one of them, so it is not charged.
         is_excusable: Whether the principal had no quota whenever a PID was left out.
         unstored: The unseen PIDs that were refused or left out.
         unrenewed: The known PIDs that could not be renewed for lack of room.
@@ -68,18 +68,18 @@ class WindowCounts:
         self._false_positive_rate = config.false_positive_rate
 
     def of(self, quantum: int) -> QuantumCounts:
-        """Return the counts of the current quantum, and create them if they don't exist."""
+        """Return the counts of a quantum, the current one. Create them if they don't exist."""
         if not self._counts or self._counts[-1].quantum < quantum:
             self._counts.append(QuantumCounts(quantum))
         return self._counts[-1]
 
     def live(self, quantum: int) -> list[QuantumCounts]:
-        """Return the counts that are live in a quantum."""
+        """Return the counts of the quanta that are live when `quantum` is the current one."""
         oldest = quantum - self._layer_count
         return [each for each in self._counts if each.quantum >= oldest]
 
     def advance(self, quantum: int) -> None:
-        """Make a later quantum the current one: drop expired counts."""
+        """Make a later quantum the current one. Drop expired counts, and mark the ended quantum as saturated if due."""
         if self._counts and self._leaves_gap(self._counts[-1]):
             self._counts[-1].saturated, self._counts[-1].is_excusable = True, False
         self._counts[:] = self.live(quantum)
@@ -87,9 +87,9 @@ class WindowCounts:
     def _leaves_gap(self, ended: QuantumCounts) -> bool:
         """Return whether an ended quantum left out PIDs that must not be charged.
 
-        It left out known PIDs if the unrenewed PIDs are too many to be false positives of unseen PIDs. A principal that
-        was already saturated stays so while most PIDs that are left out were left out before: a flood has different
-        PIDs in each quantum.
+        The quantum left out known PIDs if there are more unrenewed PIDs than false positives explain. A principal that
+        is already saturated stays saturated while at least half of the PIDs left out were left out before, too. A flood
+        has different PIDs in each quantum.
         """
         left_out = ended.unstored.estimate()
         if ended.unrenewed.estimate() > 10 * self._false_positive_rate * (left_out + ended.admitted):
@@ -105,13 +105,13 @@ class WindowCounts:
         return True in [each.saturated for each in self._counts]
 
     def excuse_nobody(self) -> None:
-        """Clear the saturation of quanta in which there was no quota: from now on, an unseen PID counts as new."""
+        """Clear the saturation of quanta that left out PIDs only without a quota. Unseen PIDs then count as new."""
         for each in self._counts:
             each.saturated = each.saturated and not each.is_excusable
 
 
 def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:
-    """Return the KIP's `throttle-time`: the mean over the ticks with a refused PID, or None without such a tick."""
+    """Return the KIP's `throttle-time`: the mean throttle time of ticks with a refused PID; None if there are none."""
     ticks = throttle_ms_sum = 0
     for each in counts:
         ticks += each.throttled_ticks
@@ -120,9 +120,9 @@ def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:
 
 
 def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: int, timeline: Timeline) -> int:
-    """Return admitted plus distinct unstored (refused or left-out) PIDs of the last window.
+    """Return the number of new PIDs in the last window: admitted PIDs, and distinct PIDs refused or left out.
 
-    The quantum in which the window begins counts in proportion to the part that the window covers.
+    If the window covers only a part of its first quantum, the same share of that quantum's PIDs counts.
     """
     start_ms = now_ms - window_ms
     inside, partial, share = [], [], 0.0

@@ -31,7 +31,7 @@ def is_local(tables: str) -> bool:
 
 
 def jaas_prefix() -> str:
-    """Return the prefix of a login module's class: a Databricks runtime shades the Kafka client."""
+    """Return the prefix of a login module's class. A Databricks runtime renames the classes of the Kafka client."""
     return "kafkashaded." if in_databricks() else ""
 
 
@@ -56,7 +56,7 @@ def secret_lines(name: str) -> list[str]:
 
     try:
         return dbutils.secrets.get(scope=scope, key=key).splitlines()
-    # py4j or the SDK raises it, depending on the cluster's access mode.
+    # The error is py4j's or the SDK's, depending on the cluster's access mode.
     except Exception as error:
         reason = first_line(error)
         msg = (

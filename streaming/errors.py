@@ -5,9 +5,6 @@ class StreamingError(Exception):
     """Root of every error raised by the streaming package."""
 
 
-# The running stream
-
-
 class CheckpointError(StreamingError):
     """Raised when a checkpoint folder can't be used, or belongs to a stream with other settings."""
 
@@ -17,11 +14,11 @@ class CheckpointDamagedError(CheckpointError):
 
 
 class StreamIdTakenError(CheckpointError):
-    """Raised when another stream writes with this stream's id: both run on copies of one checkpoint."""
+    """Raised when another stream writes with this stream's id, because both run on copies of one checkpoint."""
 
 
 class DataLossError(StreamingError):
-    """Raised when records were lost before they were read: the stream must restart in learning mode."""
+    """Raised when records were lost before they were read. The stream must restart in learning mode."""
 
 
 class StreamFailedError(StreamingError):
@@ -29,7 +26,7 @@ class StreamFailedError(StreamingError):
 
 
 class SparkCallError(StreamingError):
-    """Raised in a batch when a call to Spark fails. It has Spark's message without Java's stack trace."""
+    """Raised in a batch when a call to Spark fails. The error has Spark's message without Java's stack trace."""
 
 
 class SparkMissingError(StreamingError):

@@ -1,4 +1,4 @@
-"""Translates the errors that terminate a stream into the first cause that an operator can act on."""
+"""Translates the errors that terminate a stream into causes that an operator can act on."""
 
 import re
 import threading
@@ -65,7 +65,7 @@ def is_of_spark(error: Exception) -> bool:
 
 
 def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
-    """Return a function for `foreachBatch` whose errors carry neither Java's stack traces nor their causes.
+    """Return a function for `foreachBatch` whose errors have no Java stack traces and no causes.
 
     When a query is stopped during a batch, Spark 4 applies a regular expression (`StreamExecution.PROXY_ERROR`) to the
     error's text. If the text is longer than about a thousand characters, the thread's stack overflows and Spark prints
@@ -134,9 +134,9 @@ def _shortened(text: str) -> SparkCallError:
 
 @contextmanager
 def jvm_may_be_gone() -> Iterator[None]:
-    """Ignore errors of a JVM that does not answer: it can't be stopped, and another error is already reported.
+    """Ignore errors of a JVM that does not answer. It can't be stopped, and another error is already reported.
 
-    After Ctrl-C or SIGTERM, ignore all errors of Spark: the JVM may have got the signal, too.
+    After Ctrl-C or SIGTERM, ignore all errors of Spark, because the JVM may have received the signal, too.
     """
     try:
         yield

@@ -33,7 +33,7 @@ class Progress:
 
 
 class JavaListener(JStreamingQueryListener):
-    """Reads a batch's report as JSON, in two calls to the JVM. Its base reads each field, in hundreds of calls."""
+    """Reads a batch's report as JSON in two calls to the JVM. The base class reads each field, in hundreds of calls."""
 
     @override
     def onQueryProgress(self, jevent: Any) -> None:
@@ -56,14 +56,14 @@ class ProgressListener(StreamingQueryListener):
 
     @cached_property
     def _jlistener(self) -> Any:
-        """The listener as Spark's JVM calls it. With Spark Connect, nothing asks for it."""
+        """The listener that Spark's JVM calls. Spark Connect does not use it."""
         from pyspark import SparkContext
 
         return vars(SparkContext)["_jvm"].PythonStreamingQueryListenerWrapper(JavaListener(self))
 
     @override
     def onQueryStarted(self, event: Any) -> None:
-        """Remember the query's name: idle events have only its id."""
+        """Remember the query's name, because idle events have only its id."""
         self._names[str(event.id)] = event.name or ""
 
     @override
@@ -104,7 +104,7 @@ def progress_of(report: Mapping[str, Any]) -> Progress:
 
 
 def _behind(source: Mapping[str, Any]) -> int:
-    """Return the lag of a source; 0 for sources other than Kafka, which have no offsets to compare."""
+    """Return the lag of a source. It is 0 for sources other than Kafka, because they have no offsets to compare."""
     return max(0, _records(source.get("latestOffset")) - _records(source.get("endOffset")))
 
 

@@ -40,7 +40,7 @@ CONSUMER_SETTINGS = {
     # Those requests wait behind a fetch at the end of the log, which waits for records for 500 ms by default.
     "kafka.fetch.max.wait.ms": "20",
 }
-"""Settings of the Kafka consumer; `kafka_options` take precedence."""
+"""Settings of the Kafka consumer. `kafka_options` take precedence."""
 KAFKA_TIMEOUTS = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000"}
 """Spark retries three times, so it fails after a minute."""
 
@@ -63,7 +63,7 @@ class StreamOptions:
         max_offsets_per_trigger: Maximum records of a micro-batch; None to derive it from `trigger` and
             `events_per_record`.
         events_per_record: Mean number of events per record in the topic when the stream starts.
-        max_principals: Maximum number of tracked principals; others share entries that are never enforced.
+        max_principals: Maximum number of tracked principals. Others share entries that are never enforced.
         scope: Whether a principal has one budget for the cluster, or one per broker.
         config: The settings of the rules.
         new_checkpoint: Whether the stream may start on tables with rows of an earlier stream.
@@ -72,8 +72,7 @@ class StreamOptions:
         state_buckets: Number of states that all principals share, 0 for a state per principal; None for the
             checkpoint's number, or the default of a new checkpoint.
         observer: Called with each committed batch.
-        request_learning: Called with a key and a request to the taps, when the stream learns anew and to announce its
-            ticks.
+        request_learning: Called with the stream's id and a request to the taps, when the stream starts learning.
     """
 
     topic: str
@@ -142,10 +141,11 @@ def deployment_of(identity: StreamIdentity, options: StreamOptions) -> Deploymen
 def learning_requests(
     deployment: Deployment, identity: StreamIdentity, options: StreamOptions
 ) -> Callable[[int], None] | None:
-    """If the stream learns, ask the taps to ask the brokers which PIDs they hold.
+    """If the stream learns, request that the taps ask the brokers which PIDs they hold.
 
     Returns:
-        A function that does so later, given the event time since which PIDs are unknown.
+        A function that makes such a request later, given the event time from which the stream learns; None if the
+        options have no `request_learning`.
     """
     write = options.request_learning
     if write is None:
@@ -187,14 +187,14 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
     )
     rows = records.selectExpr("value", "partition", "offset", "unix_millis(timestamp) AS record_ms")
     if str(spark.conf.get("spark.master", "")).startswith("local"):
-        # Each task costs a round trip to a Python worker, so start no more tasks than there are cores (state
-        # partitions).
+        # Each task costs a round trip to a Python worker, so start no more tasks than there are state partitions (about
+        # one per core).
         rows = rows.coalesce(int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
     return rows
 
 
 def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFrame:
-    """Decode the records and pre-aggregate them: one row per principal and task."""
+    """Decode the records, and pre-aggregate them into a row per principal, partition and block of records."""
     contract = Contract(needs_broker=options.scope == "broker")
     pre_aggregate = PreAggregate(
         contract,

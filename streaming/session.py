@@ -26,8 +26,8 @@ from tables.errors import first_line
 _PARTITIONS = "spark.sql.shuffle.partitions"
 """The setting is also the number of state partitions, which a checkpoint fixes."""
 _COLLECTOR = "-XX:+UseParallelGC -XX:GCTimeRatio=19"
-"""This collector is far faster than the default for short-lived objects on a few cores. The heap grows only if
-collections take more than 5 % of the time, instead of 1 %."""
+"""On a few cores, this collector is far faster than the default for short-lived objects. The heap grows only if
+collections take more than 5 % of the time, not 1 %."""
 _COMPILER = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
     "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
@@ -36,21 +36,21 @@ _COMPILER = (
 for code that runs once per batch."""
 _JAVA_OPTIONS = f"{_COLLECTOR} {_COMPILER}"
 _MALLOC_ARENAS = "2"
-"""Maximum of memory arenas in glibc. The default is eight per core, and the JVM's hundreds of threads fill them all."""
+"""Maximum number of glibc's memory arenas. The default is eight per core, which the JVM's hundreds of threads fill."""
 DEFAULT_MASTER = "local[*]"
-"""One task at a time per processor that the JVM counts, limited by the process's affinity and its container."""
+"""Spark runs one task at a time per processor. The JVM counts the processors that the process and container may use."""
 _MIN_PARTITIONS, _MAX_PARTITIONS = 2, 8
-"""Limits of the number of state partitions, which otherwise equals the cores. Each partition costs about 70 ms of CPU
-per batch, even if idle. The maximum lets a small host run a large host's checkpoint. The minimum lets a small host's
-checkpoint use a second core later."""
+"""Limits of the number of state partitions, which is otherwise the number of cores. Each partition costs about 70 ms of
+CPU per batch, even if idle. The maximum lets a small host run a large host's checkpoint. The minimum lets a small
+host's checkpoint use a second core later."""
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 STATE_STORE_SETTINGS = {
     _PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-"""The state store. A checkpoint fixes it. A runtime whose default is its own RocksDB store keeps that (Databricks 17.3
-and newer: "Configure RocksDB state store")."""
+"""The state store, which a checkpoint fixes. If the default of a runtime is its own RocksDB store, the default stays
+(Databricks 17.3 and newer: "Configure RocksDB state store")."""
 
 STREAM_SETTINGS = STATE_STORE_SETTINGS | {
     _PARTITIONS: "4",
@@ -69,7 +69,7 @@ STREAM_SETTINGS = STATE_STORE_SETTINGS | {
 LOCAL_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # No streaming query uses it, and Spark warns about it for each query.
+    # No streaming query uses adaptive execution, and Spark would warn about it for each query.
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -78,8 +78,8 @@ LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
     "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
-    # Both of Spark's implementations write and rename in the same way. But the default one starts `readlink` and
-    # `chmod` for local files: ten processes per file, sixty per batch.
+    # Both of Spark's implementations write and rename in the same way. But for local files, the default implementation
+    # starts `readlink` and `chmod`: ten processes per file, sixty per batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -101,7 +101,7 @@ def stream_session(
     Args:
         jars: Paths of the Kafka source and Delta; empty to use the runtime's own session and jars.
         master: Spark master of a new session.
-        py_files: Comma-separated wheels or archives of this project's packages, for workers that lack them.
+        py_files: Comma-separated wheels or archives of this project's packages, for workers without these packages.
         debug: Whether the JVM shows stack traces.
         java_options: More options of a new JVM.
 
@@ -170,7 +170,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def silence_the_jvms_end() -> None:
-    """Keep Spark and py4j from printing a stack trace when the JVM ends: the command's last line says the same."""
+    """Keep Spark and py4j from printing a stack trace when the JVM ends. The command's last line reports the end."""
     # The classes' names differ between Spark 4.0 and 4.2.
     members = vars(accumulators).values()
     servers: list[Any] = [each for each in members if isinstance(each, type) and issubclass(each, BaseServer)]
@@ -198,9 +198,9 @@ def one_process_settings(jars: Sequence[str]) -> dict[str, str]:
     """Return settings for tasks that run in the driver's process."""
     return {
         "spark.python.daemon.module": "streaming.worker_daemon",
-        # Spark copies each of `spark.jars`, even for itself.
+        # With `spark.jars`, Spark would copy each jar, even for its own process.
         "spark.driver.extraClassPath": os.pathsep.join(jars),
-        # Hadoop's own class starts a `chmod` for each file: eight processes per batch.
+        # Hadoop's own class starts a `chmod` process for each file: eight per batch.
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     }
 
@@ -210,14 +210,14 @@ def _log_settings() -> str:
 
 
 def _cores(session: SparkSession) -> int:
-    """Return how many tasks Spark runs at a time: Spark splits a range into this many parts."""
+    """Return how many tasks Spark runs at a time. Spark splits a range into this many parts."""
     (plan,) = session.sql("EXPLAIN SELECT * FROM range(1)").collect()
     splits = re.search(r"splits=(\d+)", plan[0])
     return int(splits[1]) if splits else _MIN_PARTITIONS
 
 
 def _partitions(master: str, cores: Callable[[], int]) -> int:
-    """Return the number of state partitions of a new checkpoint: one per core if tasks run in this process.
+    """Return the number of state partitions of a new checkpoint. If tasks run in one process, it is about one per core.
 
     Examples:
         >>> [_partitions("local[*]", lambda: cores) for cores in (1, 6, 64)], _partitions("local[1]", lambda: 1)
@@ -232,7 +232,7 @@ def _partitions(master: str, cores: Callable[[], int]) -> int:
 
 
 def _importable(archive: str) -> str:
-    """Return an archive that Spark's workers can import from. They require a .zip, so a wheel is copied to one."""
+    """Return an archive from which Spark's workers can import. They require a `.zip`, so copy a wheel to one."""
     path = Path(archive)
     if path.suffix != ".whl":
         return archive

@@ -10,9 +10,9 @@ ASAP = "asap"
 """A batch starts as soon as the previous batch has ended and there are records."""
 MIN_EVENTS = 500_000
 MAX_EVENTS = 2_000_000
-"""Maximum events of a batch. The default memory suffices even if all are new PIDs of one principal."""
+"""Maximum events of a batch. The default memory suffices even if all events have new PIDs of one principal."""
 EVENTS_PER_SECOND = 400_000
-"""Above the rate that two cores sustain with one event per record."""
+"""A rate above what two cores sustain with one event per record."""
 _FASTEST = 3.0
 """With several events per record, the maximum number of events rises by at most this factor."""
 _SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600}
@@ -51,6 +51,6 @@ def interval(trigger: str) -> str:
 
 
 def _seconds(trigger: str) -> float:
-    """Return the length of an interval in seconds; 0 for forms that Spark accepts other than a number and a unit."""
+    """Return the length of an interval in seconds. It is 0 for forms other than a number and a unit."""
     found = re.fullmatch(r"\s*(?:interval\s+)?(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", trigger.lower())
     return float(found[1]) * _SECONDS.get(found[2], 0) if found else 0

@@ -43,5 +43,5 @@ def first_line(error: BaseException) -> str:
 
 
 def install_command(extra: str) -> str:
-    """Return what adds an extra: it names our wheel's file, since anybody may take the name `pid-quota` on an index."""
+    """Return the command that installs an extra from our wheel: anybody may take the name `pid-quota` on an index."""
     return f"pip install 'pid_quota-{metadata.version('pid-quota')}-py3-none-any.whl[{extra}]'"

@@ -1,7 +1,8 @@
-"""The lines that `pidquota.Reporter`, "the class", writes to a file in each broker (`jvm/broker`), a JSON object each.
+"""The lines that the class `pidquota.Reporter` (`jvm/broker`) writes to a file on each broker. A line is a JSON object.
 
 The class writes one line per principal, client id and producer id in each tick (10 s by default). It numbers the lines
-of a run from 1, so a missing number is a lost line. A run lasts from when a broker loads the class until it unloads it.
+of a run from 1, so a missing number is a lost line. A run begins when a broker loads the class, and ends when the
+broker unloads it.
 """
 
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 MAX_LINE_BYTES = 64 * 1024
-"""A longer line is not from the class, whose lines take at most half of this."""
+"""A longer line is not from the class. The class's lines have at most half of this size."""
 
 LINE_FORMAT = 1
 
@@ -34,10 +35,10 @@ class BrokerLine(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
 
 
 class BatchLine(BrokerLine, frozen=True, gc=False, tag="batch"):
-    """A batch of an idempotent or transactional producer that a PRODUCE request appended, with fields of the request.
+    """A batch that a PRODUCE request of an idempotent or transactional producer appended, with fields of the request.
 
-    Client ids and transactional ids are free text of the client. The class cuts them to 256 characters, and principals
-    (such as `User:alice`) to 4,096. It appends a digest of the whole text to each text that it cuts.
+    The client chooses its client id and transactional id. The class cuts them to 256 characters, and principals (such
+    as `User:alice`) to 4,096. It appends a digest of the whole text to each text that it cuts.
     """
 
     principal: str
@@ -78,15 +79,15 @@ class ClassState(BrokerLine, frozen=True, gc=False):
     Attributes:
         run: id of the run.
         format: version of the lines, `LINE_FORMAT`.
-        tick_ms: length of a tick, in which the class writes a producer id once.
+        tick_ms: length of a tick.
         metadata_log: folder of the broker's copy of the metadata log.
         problem: why the class can't see any batch, such as an unknown version of Kafka; None if it can.
         dropped_lines: lines that the class lost because its queue or the disk was full.
         dropped_inits: answers to INIT_PRODUCER_ID that the class left out because of its limit per second.
         ambiguous_inits: answers to INIT_PRODUCER_ID that the class left out because it could not tell their request.
         errors: exceptions in the class.
-        forgotten_ticks: how often the class's memory of a tick was full, so that it forgot ids and may have repeated
-            them.
+        forgotten_ticks: how often the class forgot ids because its memory of a tick was full. It may have written
+            them again.
     """
 
     run: str
@@ -115,7 +116,7 @@ class StopLine(ClassState, frozen=True, gc=False, tag="stop"):
     """The last line of a run that ended cleanly.
 
     Attributes:
-        shutdown: whether the broker shut down; otherwise someone unloaded the class from a running broker.
+        shutdown: whether the broker shut down. If not, someone unloaded the class from a running broker.
     """
 
     shutdown: bool = False

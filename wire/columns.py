@@ -1,6 +1,6 @@
 """Spark schemas of the fields that the stream reads from the taps' records.
 
-The classes of the records define these fields; a test compares names and types.
+The record classes (`wire.records`, `wire.heartbeat`) define these fields. A test compares names and types.
 """
 
 HEARTBEAT_COLUMNS = (

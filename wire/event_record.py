@@ -1,6 +1,6 @@
 """Version 2 of a record of `produce-events`: several events of one principal on one broker, in order.
 
-`docs/events.md` is the contract. A record of version 1 is a `ProduceEvent`; a topic may hold both.
+`docs/events.md` defines both versions. A record of version 1 is a `ProduceEvent`. A topic may hold both versions.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ import msgspec
 from wire.records import ProduceEvent
 
 EVENTS_VERSION = 2
-"""The version with several events per record. Programs other than the tap may write version 1, an event per record."""
+"""The version with several events per record. A record of version 1 has one event."""
 MAX_EVENTS = 1000
 MAX_RECORD_BYTES = 100_000
 """Approximate maximum size; a record of one event may be larger."""
@@ -41,7 +41,7 @@ _shared_of = attrgetter(*EventGroup.__struct_fields__)
 
 
 class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A record of version 2, keyed by principal. Its offset, then an event's index in it, give the order of events.
+    """A record of version 2, keyed by principal. Events are ordered by their record's offset, then by their index.
 
     Attributes:
         timestamp_ms: broker time of the first event, ms since the epoch.
@@ -71,7 +71,7 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         """Yield the events in order.
 
         Raises:
-            msgspec.ValidationError: If lists differ in length, or an index is out of range.
+            msgspec.ValidationError: If there are no events, lists differ in length, or an index is out of range.
         """
         size = len(self.producer_ids)
         columns = (self.after_ms, self.group, self.producer_epochs, self.partitions)
@@ -132,7 +132,7 @@ _version_2 = msgspec.json.Decoder(EventRecord)
 
 
 def events_of(value: bytes) -> list[ProduceEvent]:
-    """Return the events of a record of either version; missing fields are 0, empty or, for a partition, -1.
+    """Return the events of a record of either version. Missing fields have their defaults; a missing partition is -1.
 
     Raises:
         msgspec.MsgspecError: If the value is not such a record.
@@ -155,7 +155,7 @@ def count_events(value: bytes) -> int:
 
 
 def addresses_of(value: bytes) -> tuple[str, set[str | None]]:
-    """Return the principal of a record of either version, and the addresses of its events; None is an unknown address.
+    """Return the principal of a record of either version, and the addresses of its events. None is an unknown address.
 
     Raises:
         msgspec.MsgspecError: If the value is not such a record.
@@ -171,8 +171,9 @@ def addresses_of(value: bytes) -> tuple[str, set[str | None]]:
 def pack_events(events: Iterable[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:
     """Pack events of one principal and broker into few records, in order.
 
-    A single event makes a record of version 1, which is shorter. If a number of any event does not fit into int64, each
-    event makes a record of its own, because readers reject a record with such a number as a whole.
+    Up to `MAX_EVENTS` events make a record. A single event makes a record of version 1, which is shorter. If one of the
+    events has a huge time or id (beyond 2**62), each makes its own record, because readers reject a whole record for a
+    number beyond int64.
     """
     every = list(events)
     for begin in range(0, len(every), MAX_EVENTS):

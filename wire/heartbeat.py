@@ -6,12 +6,12 @@ import msgspec
 
 
 class FilePosition(msgspec.Struct, frozen=True, tag="file"):
-    """A position in a file that may since have been renamed, compressed, or copied and truncated.
+    """A position in a file. The file may since have been renamed, compressed, or copied and truncated.
 
     Attributes:
         offset: byte offset in the uncompressed file.
         head: hash of the first `head_bytes`, which identifies the file.
-        written_ns: time of the last write to the file. If the file is gone, the tap has read all files older than this.
+        written_ns: time of the last write to the file. If the file is gone, the tap goes on with newer files.
     """
 
     inode: int
@@ -22,7 +22,7 @@ class FilePosition(msgspec.Struct, frozen=True, tag="file"):
 
 
 class TopicPosition(msgspec.Struct, frozen=True, tag="topic"):
-    """A position in a topic: the offset of the next record by partition."""
+    """A position in a topic: the offset of each partition's next record."""
 
     topic: str
     offsets: dict[int, int]
@@ -38,7 +38,7 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
         tap_id: id of this run of the tap.
         source: `file`, `topic` or `poll`.
         counters: see `broker.tap.source_tap.TapCounters`; `bad_lines` and the source's counters cover the whole tap.
-        position: as in the tap's position file; None if the tap has read nothing yet.
+        position: the position in the tap's position file; None if the tap has read nothing yet.
         behind_bytes: bytes of the file that the tap has not read yet; None for other sources.
         lag_records: records of the topic that the tap has not read yet; None for other sources.
         newest_line_ms: time of the broker's newest line; None before the first. The class writes a line every 10 s.

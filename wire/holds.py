@@ -1,4 +1,4 @@
-"""Holds: each keeps a user from new producer ids until a time.
+"""Holds. Until its end, a hold prevents a user from getting new producer ids.
 
 A hold is stored as an ACL that the enforcer creates and `pidquota.HoldAuthorizer` on the brokers reads. The ACL denies
 Write on a topic that can't exist. The topic's name contains the end of the hold and, if any, the id of its lease.
@@ -11,10 +11,10 @@ HOLD_AUTHORIZER = "pidquota.HoldAuthorizer"
 """Value of `authorizer.class.name` on brokers that support holds."""
 
 HOLD_PREFIX = "pid-quota-hold:"
-"""Kafka allows no colon in the name of a topic."""
+"""Prefix of the topic's name. Kafka allows no colon in the name of a topic, so the topic can't exist."""
 
 MAX_HOLD_MS = 3_600_000
-"""The authorizer ignores a hold that ends further ahead of the broker's clock."""
+"""The authorizer ignores a hold that ends further than this ahead of the broker's clock."""
 
 _NAME = re.compile(HOLD_PREFIX + "([1-9][0-9]{0,17})(?::([0-9a-z]{1,32}))?")
 
@@ -39,7 +39,7 @@ class HoldBinding:
 
 
 def hold_binding(user: str, name: str) -> HoldBinding | None:
-    """Return the hold that the name of an ACL's topic describes; None if the name is any other.
+    """Return the hold that the name of an ACL's topic describes; None if it describes none.
 
     Examples:
         >>> hold_binding("mallory", "pid-quota-hold:18:ab12")

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Quarantined(NamedTuple):
-    """An input record that is not a produce event: value, reason and position."""
+    """A bad input record, with the reason, its position, and Kafka's timestamp of the record (`record_ms`)."""
 
     value: bytes
     reason: str
@@ -17,7 +17,7 @@ class Quarantined(NamedTuple):
 
 
 PRE_AGGREGATE_SCHEMA = "principal STRING, packed BINARY"
-"""`principal` is the name of an overflow entry for principals that are not tracked."""
+"""If a principal is not tracked, `principal` is the name of its overflow entry."""
 
 
 class PackedEvents(msgspec.Struct, array_like=True, tag=0):

@@ -1,6 +1,6 @@
 """Records that the tap writes, one class per topic, and the requests of streams.
 
-The classes are msgspec structs, because a cluster produces many records.
+The classes are msgspec structs for speed, because a cluster produces many records.
 """
 
 import msgspec
@@ -12,12 +12,12 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     Attributes:
         timestamp_ms: broker time at which the batch was appended, ms since the epoch.
         principal: such as `User:alice`, or `unknown`.
-        client_id: free text of the client; so is `transactional_id`.
-        correction: names the owner of an id that was sent as `unknown` before; the id is not charged.
+        client_id: text that the client chooses, like `transactional_id`.
+        correction: the event names the owner of an id that the tap sent as `unknown` before. The id is not charged.
         repeated: the tap reread this event after a crash, so it may have sent the event before.
-        learning: the tap has just begun to watch the broker, so the id may be old; it is not charged.
-        asked_at_ms: when the tap asked all brokers and none held the id. The id is therefore new, and is charged even
-            while the stream learns.
+        learning: the tap has just begun to watch the broker, so the id may be old. The id is not charged.
+        asked_at_ms: when the tap asked all brokers and none held the id. The id is charged even while the stream
+            learns, if the tap asked after the learning time began.
         address: address of the client, such as `10.0.0.7`.
     """
 
@@ -85,8 +85,8 @@ Record = ProduceEvent | ProducerInit | ProducerIdBlock
 class LearningRequest(msgspec.Struct, frozen=True):
     """A record of the topic `pid-quota-requests`, keyed by stream: its last request that all taps ask the brokers.
 
-    The stream learns again from `learns_from_ms`, in ms since the epoch. A producer id is new if no broker held it at
-    that time or later.
+    The stream learns between these times, in ms since the epoch. A producer id is new if no broker holds it when a tap
+    asks after `learns_from_ms`.
     """
 
     learns_from_ms: int

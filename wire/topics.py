@@ -23,13 +23,13 @@ The topic also stores leases (`broker.enforcement.store.lease_topic`) and probes
 """
 
 LEARNING_REQUESTS = "pid-quota-requests"
-"""Topic in which streams request that taps ask the brokers (`wire.records.LearningRequest`)."""
+"""Topic in which streams request that taps ask the brokers which ids they hold (`wire.records.LearningRequest`)."""
 COMPACTED = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
 """Settings of the compacted topics."""
 
 
 def is_own_topic(topic: str) -> bool:
-    """Whether `pid-quota tap poll` must ignore this topic because it belongs to pid-quota or Kafka."""
+    """Whether `pid-quota tap poll` must ignore a topic, because pid-quota or Kafka writes to it with producer ids."""
     return topic in OWN_TOPICS or topic.startswith("__")
 
 

@@ -1,7 +1,7 @@
-"""The end of a batch: the tracked principals and the event times. Tasks of the next batch read it.
+"""The end of a batch: the tracked principals and the event times, which the tasks of the next batch read.
 
-The driver writes a file per batch before Spark commits the batch. So a repeated batch reads the same file of the batch
-before it.
+The driver writes a file per batch before Spark commits the batch. So if a batch is repeated, it reads the same file of
+the previous batch again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class BatchEnd(msgspec.Struct, frozen=True, array_like=True):
 
 
 def end_before(checkpoint: str, batch_id: int) -> BatchEnd:
-    """Return the end of the previous batch, which holds for this batch; an empty one for the first batch.
+    """Return the end of the batch before this one. It is empty for the first batch.
 
     Raises:
         CheckpointError: If the file does not appear, or can't be read.

@@ -1,7 +1,7 @@
 """Files that the driver writes to the checkpoint folder for the tasks of a batch.
 
-No reader lists a folder, since a mount may list new files late. A reader computes the file's name from the batch
-number, or reads the name in another such file. Then it waits for the file
+No reader lists a folder to find a file, because a mount may list new files late. A reader computes the file's name from
+the batch number, or reads the name in another such file. Then it waits for the file
 (`streaming.checkpoint.own_files.await_file`).
 """
 
@@ -93,7 +93,7 @@ class SharedFiles(Generic[_Content]):
     remedy: str = START_ANEW
 
     def write(self, content: _Content, before: str = "") -> str:
-        """Write content to a file unless the file exists, and return its name. Delete all others except `before`."""
+        """Write content to a file unless it exists, and return the file's name. Delete other files except `before`."""
         encoded = msgspec.msgpack.encode(content)
         name = _digest(encoded)
         if not _holds(self._path(name), encoded):

@@ -1,7 +1,7 @@
-"""The quotas in force for a batch. The driver reads them when the batch begins; tasks read them from the checkpoint.
+"""The quotas in force for a batch. The driver reads them when the batch begins. Tasks read them from the checkpoint.
 
-A join with the quota table would cost each batch half a second for planning and small jobs. It would also add three
-columns per principal to the data that pandas handles.
+A join with the quota table would cost half a second per batch for planning and small jobs, and add three columns to the
+data that pandas handles.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -
     Args:
         spark: Session that reads tables outside local folders.
         tables: Folder of path tables, or `catalog.schema`.
-        table_id: Id of the table that the stream started with, if known.
+        table_id: Id of the table that the stream started with, if known. Only tables in a local folder are checked.
 
     Raises:
         TableError: If the table can't be read.
-        CheckpointError: If the table has another id. All quotas would silently be gone.
+        CheckpointError: If the table has another id. Otherwise all quotas would silently be gone.
     """
     store = open_store(tables)
     if is_local(tables):
@@ -90,7 +90,7 @@ class BatchQuotas:
     tables: str
 
     def publish(self, spark: SparkSession, batch_id: int) -> Quotas:
-        """Read the quotas for a batch, and write them to the checkpoint if they have changed.
+        """Read the quotas for a batch, and write them to the checkpoint.
 
         Returns:
             The quotas in force.
@@ -104,7 +104,7 @@ class BatchQuotas:
 
 
 def write_quotas(checkpoint: str, batch_id: int, quotas: Quotas) -> None:
-    """Write the quotas of a batch. A new file is written only if they differ from the previous batch's quotas."""
+    """Write the quotas of a batch: their id, and a file with the quotas only if the previous batch's quotas differ."""
     names = _names(checkpoint)
     before = names.glance(batch_id - 1) or ""
     names.write(batch_id, _quotas(checkpoint).write(quotas, before))
@@ -120,10 +120,10 @@ def quotas_of_id(checkpoint: str, quotas_id: str) -> Quotas:
 
 
 def quotas_id_at(checkpoint: str, batch_id: int) -> str:
-    """Return the id of the quotas that hold for a batch. Different quotas have different ids.
+    """Return the id of the quotas in force for a batch. Different quotas have different ids.
 
     Raises:
-        CheckpointError: If its file does not appear, or can't be read.
+        CheckpointError: If the batch's file does not appear, or can't be read.
     """
     return _names(checkpoint).read(batch_id)
 

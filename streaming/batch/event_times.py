@@ -2,8 +2,8 @@
 
 An idle ledger is evicted by the event time of its own partition. The operator reports the newest step
 (`Deployment.event_time_step`) of each partition, and the driver stores the maximum after each batch (see
-`streaming.batch.batch_ends`). So the time depends only on committed batches, and a repeated batch evicts the same
-ledgers in any order of tasks.
+`streaming.batch.batch_ends`). So the time depends only on committed batches. If a batch is repeated, it evicts the same
+ledgers, whatever the order of its tasks.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class EventTimes(msgspec.Struct, frozen=True, array_like=True):
     max_event_time_ms: dict[int, int] = msgspec.field(default_factory=dict)
 
     def after(self, latest: Sequence[tuple[int, int]]) -> "EventTimes":
-        """Return the event times after a batch with these newest steps, given as pairs of partition and time.
+        """Return the event times after a batch, given pairs of partition and newest step's start.
 
         Examples:
             >>> EventTimes({0: 900, 1: 1800}).after([(0, 1800), (1, 900)]).max_event_time_ms

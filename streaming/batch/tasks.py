@@ -19,7 +19,7 @@ def batch_of_task(checkpoint: str) -> int:
     """Return the number of this task's micro-batch; 0 if no batch has begun.
 
     With Spark Connect, the server's thread does not have the number. The function then returns the newest batch that
-    began, since a checkpoint runs one batch at a time.
+    has begun, because a checkpoint runs one batch at a time.
     """
     task = TaskContext.get()
     batch_id = task and task.getLocalProperty("streaming.sql.batchId")
@@ -56,7 +56,7 @@ class TaskBatch:
         """Return the id of the quotas in force. Different quotas have different ids.
 
         Raises:
-            CheckpointError: If its file does not appear, or can't be read.
+            CheckpointError: If the batch's file does not appear, or can't be read.
         """
         return self._files().quotas_id
 
@@ -102,7 +102,7 @@ class _Files:
 
 @lru_cache(maxsize=4)
 def _files_of(checkpoint: str, _attempt_id: int) -> _Files:
-    # Cached per attempt, because a task asks for each principal. A repeated batch may have other files.
+    # Cached, because a task asks for each principal; per attempt, because a repeated batch may have other files.
     return _Files(checkpoint)
 
 
@@ -123,11 +123,11 @@ _frozen = _Frozen()
 
 
 def freeze_gc() -> None:
-    """Exclude all existing objects from garbage collection, again whenever this worker has imported more modules.
+    """Exclude all existing objects from garbage collection. Repeat this when the worker has imported more modules.
 
-    PySpark runs a full collection after every task (`manager` in `pyspark/daemon.py`), before the worker takes another.
-    It traverses all objects of pandas, pyarrow and this package, which takes about 100 ms. Frozen objects are hardly
-    ever garbage; later objects are collected as usual.
+    PySpark runs a full collection after every task (`manager` in `pyspark/daemon.py`), before the worker takes another
+    task. The collection traverses all objects of pandas, pyarrow and this package, which takes about 100 ms. Frozen
+    objects are hardly ever garbage. Later objects are collected as usual.
     """
     if len(sys.modules) > _frozen.modules and TaskContext.get():
         _frozen.modules = len(sys.modules)

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def code_of(principal: str) -> int:
-    """Return a 64-bit hash of a principal: 50,000 principals collide with a probability of 7e-11."""
+    """Return a 64-bit hash of a principal. The probability of a collision among 50,000 principals is 7e-11."""
     return int.from_bytes(hashlib.blake2b(principal.encode(), digest_size=_CODE_BYTES).digest(), "little", signed=True)
 
 
@@ -35,7 +35,7 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         codes: Hashes of the principals (`code_of`), ascending, as int64 in native byte order.
-        overflowed_ms: Newest event time of a principal that could not be tracked; 0 if every principal is tracked.
+        overflowed_ms: Newest event time of a principal that could not be tracked; 0 if there was no such principal.
     """
 
     codes: bytes = b""
@@ -60,8 +60,7 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
 
 def tracked_files(checkpoint: str) -> SharedFiles[TrackedPrincipals]:
     """Return the files with the tracked principals."""
-    # There is no default for a lost file: a principal with a ledger that is missing in the list would go to an overflow
-    # entry once the list is full.
+    # A lost file has no default. With an incomplete list, principals that have a ledger might go to an overflow entry.
     return SharedFiles(checkpoint, FOLDER, TrackedPrincipals)
 
 

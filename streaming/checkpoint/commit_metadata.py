@@ -13,7 +13,7 @@ from tables.store.open import open_store
 from tables.store.values import TableCommit
 
 _LOOK_BACK = (20, 5000)
-"""Numbers of newest commits to search. Few commits follow the stream's last one; they come from maintenance."""
+"""Numbers of newest commits to search. Only few commits, by maintenance, follow the stream's last commit."""
 
 EARLIEST = "earliest"
 """Spark's name for the offset of the oldest record."""
@@ -45,7 +45,7 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadata) -> None:
-    """Check that this stream wrote a table's rows of a batch: a repeated batch has the same offsets.
+    """Check that this stream wrote a table's rows of a batch. If it did, the table has the same offsets for the batch.
 
     Args:
         spark: Session that reads tables in a catalog.
@@ -75,7 +75,7 @@ def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadat
 
 
 def _difference(there: CommitMetadata, own: CommitMetadata) -> str:
-    """Describe the first partition that differs, with both ranges of offsets. There may be thousands of partitions."""
+    """Describe only the first partition that differs, because there may be thousands. Name both ranges of offsets."""
     places = sorted({(topic, number) for each in (there, own) for topic, ends in each.ends.items() for number in ends})
     for place in places:
         theirs, ours = _range(there, *place), _range(own, *place)
@@ -90,7 +90,7 @@ def _range(commit: CommitMetadata, topic: str, partition: int) -> str:
 
 
 def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetadata | None:
-    """Return the metadata of the stream's newest commit to a table, None if there is none.
+    """Return the metadata of the newest commit to a table by any stream; None if there is none.
 
     Raises:
         TableError: If a path table can't be read.
@@ -107,10 +107,10 @@ def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetad
 
 
 def resume_offsets(commits: list[CommitMetadata]) -> str:
-    """Return the offsets from which a new stream resumes where the rows of the newest stream end.
+    """Return the offsets at which a new stream starts, so that it continues after the newest stream's rows.
 
-    If that stream died between two tables, the new stream repeats its last batch: duplicate rows are better than
-    missing ones.
+    If the newest stream died between two tables, the new stream repeats that stream's last batch. Duplicate rows are
+    better than missing rows.
 
     Args:
         commits: The newest metadata of each table.

@@ -1,8 +1,8 @@
-"""Detects records lost before they were read, logs them, and restarts the stream in learning mode.
+"""Detects records that were lost before they were read. The stream logs them, and restarts in learning mode.
 
 Spark's Kafka source skips a gap (`failOnDataLoss=false`) without a visible message. So `LossDetector` compares the
-offsets of each batch with those that the topic still holds. After a gap, a PID that was last used in it would look new.
-So the stream restarts with a learning time of a window, and repeats the batch in which it found the gap.
+offsets of each batch with those that the topic still holds. After a gap, a PID that was last used in the gap would look
+new. So the stream restarts with a learning time of a window, and repeats the batch in which it found the gap.
 """
 
 import logging
@@ -70,7 +70,7 @@ def load_loss_record(checkpoint: str) -> LossRecord:
     Raises:
         CheckpointDamagedError: If the file can't be read.
     """
-    # Don't advise to delete the file: that would end a running learning time and charge old PIDs as new ones.
+    # Don't advise to delete the file. That would end a running learning time, and old PIDs would be charged as new.
     remedy = f"{START_ANEW}, which learns for a window"
     return read_json(Path(checkpoint) / LOSS_FILE, LossRecord, remedy) or LossRecord()
 
@@ -179,15 +179,14 @@ def _missing(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[L
             reason = f"partition {partition} went back from offset {start} to {end}: the records between are lost"
             found.append(Loss(batch_id, partition, start, -1, reason))
         elif start < min(low, end):
-            # This includes records that later batches would have read. They are gone too, and the learning time covers
-            # them.
+            # The gap includes lost records that later batches would have read. The learning time covers them, too.
             reason = f"offsets {start} to {low - 1} of partition {partition} were deleted before they were read"
             found.append(Loss(batch_id, partition, start, low, reason))
     return found
 
 
 def _recreated(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[Loss]:
-    """Return the losses in each partition of a topic that was deleted and recreated."""
+    """Return a loss for each partition of a topic that was deleted and recreated."""
     found = []
     for partition, start in batch.starts.items():
         reason = f"the topic was deleted and recreated: partition {partition} is not read from offset {start} on"
@@ -199,7 +198,7 @@ def _recreated(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list
 
 
 def _of_now(losses: Sequence[Loss], loss: Loss) -> list[Loss]:
-    """Return the recorded losses of a partition since its offsets last restarted."""
+    """Return the recorded losses of a loss's partition since the partition's offsets last restarted."""
     known = [each for each in losses if each.partition == loss.partition]
     began = max((each.batch_id for each in known if each.end < 0), default=0)
     return [each for each in known if each.batch_id >= began]

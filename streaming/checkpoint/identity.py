@@ -1,8 +1,8 @@
 """The identity of a stream: id, salt, learning time, settings. The first start stores it in the checkpoint.
 
 Before a stream starts, this module compares the checkpoint with the tables. Tables recognise a repeated batch by stream
-id and batch number. If the checkpoint has lost batches, the tables would drop new rows as repeats. If the checkpoint is
-new, old rows would be written again.
+id and batch number. With a checkpoint that has lost batches, the tables would drop new rows as repeats. With a new
+checkpoint, the stream would write old rows again.
 """
 
 import secrets
@@ -29,7 +29,7 @@ from tables.store.open import open_store
 
 IDENTITY_FILE = "pid-quota.json"
 DEFAULT_STATE_BUCKETS = 24
-"""State buckets of a new checkpoint: few buckets cost little. Spark spreads 24 evenly over two or four partitions."""
+"""State buckets of a new checkpoint. Few buckets cost little. Spark spreads 24 evenly over two or four partitions."""
 CHECKPOINT_FORMAT = 1
 """Format of our files in a checkpoint, and of the state's rows. A release that changes it raises this number."""
 
@@ -49,7 +49,7 @@ class StreamIdentity:
         scope: Setting that the state depends on.
         state_buckets: Number of states that all principals share; 0 for a state per principal.
         starting_offsets: Where the stream starts reading, as Spark's option `startingOffsets`; empty until known.
-        format: Format of the checkpoint. A release refuses any other before it writes there.
+        format: Format of the checkpoint. A release refuses a checkpoint of another format before it writes to it.
     """
 
     stream_id: str
@@ -76,7 +76,7 @@ class CheckpointOptions:
         learn_until_ms: End of the learning time of a first start.
         state_buckets: Number of state buckets; None for the stored number, or `DEFAULT_STATE_BUCKETS` at the first
             start.
-        learn_from_ms: Start of that learning time.
+        learn_from_ms: Start of the learning time of a first start.
     """
 
     checkpoint: str
@@ -97,8 +97,8 @@ def open_identity(
         tables: Folder of path tables, or `catalog.schema`.
         options: Options of the checkpoint.
         written: Newest batch with rows, by table, as the checkpoint knows it.
-        new_checkpoint: Whether a stream may start on tables with rows of an earlier stream. It then resumes where those
-            rows end.
+        new_checkpoint: Whether a stream may start on tables with rows of an earlier stream. The new stream then resumes
+            where these rows end.
 
     Raises:
         CheckpointError: If rows would be lost or written twice.
@@ -168,7 +168,7 @@ def stored_identity(checkpoint: str) -> StreamIdentity | None:
     """Return the identity in a checkpoint, None before the first start.
 
     Raises:
-        CheckpointError: If it has another format, or can't be read.
+        CheckpointError: If the identity can't be read, or the checkpoint has another format.
     """
     kept = read_json(Path(checkpoint) / IDENTITY_FILE, StreamIdentity, START_ANEW)
     if kept is not None and kept.format != CHECKPOINT_FORMAT:

@@ -12,14 +12,14 @@ from streaming.errors import CheckpointDamagedError, CheckpointError
 APPEARS_WITHIN_S = 60.0
 """Maximum time that a mount such as `/Volumes` takes to show a file that another machine has written."""
 WHOLE_WITHIN_S = 5.0
-"""Maximum time that a mount shows only a part of the file: some mounts rename by copying."""
+"""Maximum time that a mount shows only a part of the file. Some mounts rename a file by copying it."""
 _PAUSE_S = 0.05
 
 _Content = TypeVar("_Content")
 
 
 def await_file(file: Path, decode: Callable[[bytes], _Content]) -> _Content:
-    """Return the decoded content of a file that was written; wait until this machine sees all of it.
+    """Return the decoded content of a file that was written. Wait until this machine sees the whole file.
 
     Raises:
         FileNotFoundError: If the file does not appear within `APPEARS_WITHIN_S`.

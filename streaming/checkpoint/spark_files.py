@@ -14,7 +14,7 @@ from streaming.errors import CheckpointDamagedError, CheckpointError
 
 LOCK_FILE = "pid-quota.lock"
 START_ANEW = "restore it from a backup, or start with an empty folder as --checkpoint and --new-checkpoint"
-"""Remedy for an unreadable file of a checkpoint whose content only a backup may have."""
+"""Remedy if a file of a checkpoint can't be read, and only a backup may have its content."""
 
 Offsets = dict[str, dict[int, int]]
 """Next offset to read, by topic and partition."""
@@ -25,7 +25,7 @@ def newest_batch(checkpoint: str, otherwise: str = START_ANEW) -> int | None:
 
     Args:
         checkpoint: Folder of a query's checkpoint.
-        otherwise: Advice for the message if deleting one file does not repair the checkpoint.
+        otherwise: Advice for the message if deleting a file would not repair the checkpoint.
 
     Raises:
         CheckpointDamagedError: If `metadata`, the newest file of `commits`, one of the newest two of `offsets`, or a
@@ -96,7 +96,7 @@ def in_use(checkpoint: str) -> CheckpointError:
 
 
 def batch_offsets(checkpoint: str, batch_id: int) -> Offsets:
-    """Return the end offsets of a batch that has begun; empty before the first batch, or if the source is not Kafka.
+    """Return the end offsets of a batch that has begun. They are empty if `batch_id` is -1 or the source is not Kafka.
 
     Raises:
         CheckpointError: If Spark's file of the batch does not appear.
@@ -111,7 +111,7 @@ def committed_offsets(checkpoint: str) -> Offsets | None:
 
 
 def batch_begin_ms(checkpoint: str, batch_id: int) -> int | None:
-    """Return the driver's clock when a batch began, in ms since the epoch; None if Spark did not store it.
+    """Return the driver's time when a batch began, in ms since the epoch; None if Spark did not store the time.
 
     Spark stores the time with the offsets, so a repeated batch has the time of its first attempt.
 
@@ -145,7 +145,7 @@ def _whole_lines(content: bytes) -> list[str]:
 
 
 def parse_offsets(text: str) -> Offsets:
-    """Parse offsets from Spark's JSON; empty if the source is not Kafka.
+    """Parse offsets from Spark's JSON. They are empty if the source is not Kafka.
 
     Examples:
         >>> parse_offsets('{"produce-events":{"1":5,"0":7}}')

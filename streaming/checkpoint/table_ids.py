@@ -1,7 +1,7 @@
 """Ties a checkpoint to its tables by the id that Delta gives each table at its creation.
 
-A recreated table has no quotas, so throttling would silently stop. So a stream that has run before does not start if a
-table is missing or has another id. This module needs no Spark.
+A recreated table has no quotas, so throttling would silently stop. Therefore, a stream that has run before does not
+start if a table is missing or has another id. This module needs no Spark.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _WITHOUT_OLD_ROWS = "--new-tables to start without its quotas and rows"
 
 
 def require_same(store: TableStore, checkpoint: str, *, new_tables: bool) -> None:
-    """Check that the tables of a stream that has run before are still there, and the same.
+    """Check that the tables of a stream that has run before still exist and have the same ids.
 
     Args:
         store: Store of the tables.

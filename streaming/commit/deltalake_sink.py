@@ -1,7 +1,7 @@
 """Appends to path tables with `deltalake`, exactly once. An append takes about 10 ms; delta-spark takes a second.
 
-Both writers store a batch in the table's log as a transaction of the same application. So each writer recognises the
-other's batches, and a stream may switch between them.
+Both writers store a batch in the table's log as a transaction of the same application id. So each writer recognises the
+batches of the other, and a stream may switch between the writers.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class DeltalakeSink:
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch. The commit's application transaction makes it idempotent.
+        """Append the rows of a batch. The commit's application transaction makes the append idempotent.
 
         Raises:
             StreamIdTakenError: If another stream has written the batch.
@@ -60,6 +60,6 @@ class DeltalakeSink:
             custom_metadata=None if metadata is None else {"userMetadata": metadata.to_text()},
             app_transactions=[Transaction(name, batch_id)],
         )
-        # A table of an earlier version may have columns that are no longer written; they become null.
+        # A table of an earlier version may have columns that are no longer written. These become null.
         write_deltalake(opened, rows, mode="append", schema_mode="merge", commit_properties=commit, **leaving_old_log())
         return True

@@ -1,4 +1,4 @@
-"""Writes the operator's output to Delta tables, exactly once: a numbered commit per micro-batch."""
+"""Writes the operator's output to Delta tables exactly once, with a numbered commit per table and micro-batch."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ class TableSink(Protocol):
             metadata: Metadata of the batch for `userMetadata`, if any.
 
         Raises:
-            StreamIdTakenError: If the table holds the batch with other metadata: another stream has written it.
+            StreamIdTakenError: If another stream has written the batch, so the table holds it with other metadata.
         """
 
 
@@ -59,7 +59,7 @@ class DeltaSink:
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch; see `TableSink`. Delta's `txnAppId` and `txnVersion` make it idempotent."""
+        """Append the rows of a batch; see `TableSink`. Delta's `txnAppId` and `txnVersion` make this idempotent."""
         writer = (
             spark.createDataFrame(rows)
             .coalesce(1)
@@ -122,14 +122,14 @@ class Commit:
             self.watch.check(batch_id)
         # Step 2. Publish the quotas in force, before any task runs.
         quotas = self.quotas.publish(output.sparkSession, batch_id) if self.quotas else None
-        # Step 3. Run the batch once and completely: the operator's state must be committed even if all tables already
-        # have the batch. Only a few rows per principal are collected.
+        # Step 3. Run the batch once and completely, because the operator's state must be committed even if all tables
+        # already have the batch. This collects only a few rows per principal.
         bodies = by_kind(unpack_rows(output.toArrow().column("packed").to_pylist()))
         # Step 4. Check again: records may have been deleted while the batch was read.
         if self.watch:
             self.watch.check(batch_id)
             bodies.setdefault("quarantined_events", []).extend(self.watch.rows(batch_id))
-        # Step 5. Append to each table that has rows; a repeated batch is recognised by its number.
+        # Step 5. Append to each table for which there are rows. The table recognises a repeated batch by its number.
         tables = [table for table in WRITE_ORDER if bodies.get(table)]
         metadata = self._metadata(batch_id, tables)
         begin_s = time.monotonic()
@@ -139,8 +139,8 @@ class Commit:
         if self.observer:
             written = {table: bodies[table] for table in tables}
             self.observer(BatchSummary(batch_id, written, time.monotonic() - begin_s, quotas))
-        # Step 6. Store the tracked principals and the event times. Spark then commits the offsets: until then a
-        # crash repeats steps 1 to 6.
+        # Step 6. Store the tracked principals and the event times. Spark commits the batch after this method returns.
+        # After a crash before that, the batch is repeated.
         if self.checkpoint:
             write_end(self.checkpoint, batch_id, bodies)
         # Step 7. If ledgers were lost, ask the taps which producer ids the brokers already held.

@@ -28,7 +28,7 @@ class Contract:
 
 
 def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tuple[np.ndarray, dict[int, str]]:
-    """Return a mask of the events that break the contract, and the reasons by row of their records.
+    """Return a mask of the events that break the contract, and the reasons by row of `events.records`.
 
     Args:
         events: A block of events.
@@ -58,7 +58,7 @@ def _reason(why: np.ndarray, reasons: list[str]) -> str:
 
 
 def _checks(events: Exploded, contract: Contract, clock_ms: int) -> list[tuple[np.ndarray, str]]:
-    """Return the masks of failing events with their reasons. Checks that all events pass may be missing."""
+    """Return a mask of failing events and the reason for each check. Checks that all events pass may be missing."""
     times, pids = events.timestamps_ms, events.producer_ids
     if not len(events):
         return []

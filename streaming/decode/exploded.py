@@ -1,7 +1,7 @@
-"""Explodes parsed records of both versions into columns of events, by the lists' offsets.
+"""Explodes parsed records of both versions into columns of events.
 
-An event's position is its record's offset and its index in the record. Fields that events share stay in one row per
-record or group, so they are checked and encoded once.
+Events are ordered by their record's offset, then by their index in the record. Fields that events share stay in one row
+per record or group, so they are checked and encoded once.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ EVENT_SCHEMA = pa.schema(
         ("producer_ids", pa.list_(pa.int64())),
     ]
 )
-"""The fields of the `produce-events` contract, in both versions, that the rules read. Other fields are ignored."""
+"""The fields of both versions of `produce-events` that the rules read. Other fields are ignored."""
 
 SOURCE_COLUMNS = ["partition", "offset", "record_ms"]
 RECORD_NAMES = ["principal", "broker_id", *SOURCE_COLUMNS]
@@ -45,10 +45,10 @@ class Exploded:
     """Events of a block of records, as columns.
 
     Attributes:
-        records: A row per record: `RECORD_NAMES`, the principal dictionary-encoded.
+        records: A row per record, with the columns `RECORD_NAMES`. The principal is dictionary-encoded.
         counts: Number of events of each record.
-        groups: A row per combination of fields that events share: `GROUP_FIELDS`.
-        group: Row in `groups` of each event. Events are in the order of records and indexes.
+        groups: A row per combination of the fields that events share (`GROUP_FIELDS`).
+        group: Each event's row in `groups`. Events are in the order of records, then of their indexes.
     """
 
     records: pa.Table
@@ -91,17 +91,17 @@ class Exploded:
         return len(self.producer_ids)
 
     def record(self) -> np.ndarray:
-        """Return the row of each event's record."""
+        """Return each event's row in `records`."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     def filter(self, kept: np.ndarray) -> "Exploded":
-        """Return the events of a mask, and drop records without such events."""
+        """Return the events that a mask selects, and drop records without such events."""
         counts = np.bincount(self.record()[kept], minlength=len(self.counts))
         columns = (each[kept] for each in (self.group, self.timestamps_ms, self.producer_ids))
         return Exploded(self.records.filter(pa.array(counts > 0)), counts[counts > 0], self.groups, *columns)
 
     def take(self, rows: np.ndarray) -> "Exploded":
-        """Return the events of some records, given by row, in that order."""
+        """Return the events of some rows of `records`, in the order of these rows."""
         counts, begins = self.counts[rows], np.cumsum(self.counts) - self.counts
         events = np.repeat(begins[rows] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
         columns = (each[events] for each in (self.group, self.timestamps_ms, self.producer_ids))
@@ -109,7 +109,10 @@ class Exploded:
 
 
 def _groups(parsed: pa.Table, is_one: np.ndarray, counts: np.ndarray) -> tuple[pa.Table, np.ndarray]:
-    """Return the groups, and each event's row in them: records of one event come first, then lists, then defaults."""
+    """Return the groups, and each event's row in them.
+
+    The groups of records without lists come first, then the groups in lists, then one group with the defaults.
+    """
     ones = parsed.select(GROUP_NAMES).filter(pa.array(is_one))
     lists = column(parsed, "groups").filter(pa.array(~is_one))
     flat = pa.Table.from_struct_array(pc.list_flatten(lists))
@@ -192,12 +195,12 @@ def is_null(values: pa.Array) -> np.ndarray:
 
 
 def _parents(lists: pa.Array) -> np.ndarray:
-    """Return the list's row for each element."""
+    """Return the row of each element's list."""
     return np.repeat(np.arange(len(lists)), lengths(lists))
 
 
 def _any(lists: pa.Array, of_elements: np.ndarray) -> np.ndarray:
-    """Return a mask of the lists with an element in a mask."""
+    """Return a mask of the lists with an element that a mask selects."""
     found = np.zeros(len(lists), bool)
     if of_elements.any():
         found[_parents(lists)[of_elements]] = True

@@ -1,12 +1,12 @@
 """Deduplicates across batches: each Python worker remembers the PIDs that it has forwarded to the operator.
 
 Within a tick, a repeat of a PID changes nothing, and in a steady stream nearly all events are repeats. The
-pre-aggregation drops repeats within a batch; this memory drops repeats of earlier batches. After the shuffle, each
-principal costs about a millisecond per batch, and a principal with only repeats costs nothing.
+pre-aggregation drops repeats within a block of records. This memory drops repeats of earlier blocks and batches. After
+the shuffle, each principal costs about a millisecond per batch. A principal with only repeats costs nothing.
 
-The memory is exact. It relies only on committed batches (earlier batches of the same run), and only if this worker has
-read the partition without a gap since, so that it knows the principal's time. Otherwise the memory is empty, which
-costs time but changes no decision.
+The memory is exact. It relies only on committed batches (earlier batches of the same run) and on its own task attempt,
+and only if this worker has read the partition without a gap since, so that it knows the principal's time. Otherwise the
+memory is empty, which costs time but changes no decision.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from streaming.batch.tasks import TaskBatch
 
 _MAX_PIDS = 500_000
-"""Maximum PIDs per worker. Beyond it, the memory is cleared: a flood has no repeats and must not exhaust the worker."""
+"""Maximum PIDs per partition. Beyond it, the memory is cleared: a flood has no repeats, and must not exhaust memory."""
 _NO_TICK = -1
 
 
@@ -43,7 +43,7 @@ class EventColumns:
 
     Attributes:
         owner: Principals, as indexes into a list of names.
-        how: Kind and broker in one number. A repeat has the same number.
+        how: Kind and broker in one number. A repeat has the same number as the event that it repeats.
     """
 
     owner: np.ndarray
@@ -61,7 +61,7 @@ class EventColumns:
 
 @dataclass
 class ForwardedTick:
-    """PIDs forwarded in a principal's newest tick. Another event with such a PID and the same `how` changes nothing.
+    """PIDs forwarded in a principal's newest tick. Another event in it with such a PID and its `how` changes nothing.
 
     Attributes:
         pids: The last `how` (see `EventColumns`) of each PID.
@@ -71,13 +71,14 @@ class ForwardedTick:
     pids: dict[int, int] = field(default_factory=dict)
 
     def repeats(self, pid: int, tick: int, how: int, *, is_late: bool) -> bool:
-        """Return whether an event is a repeat, and remember it. The event must not be of a later tick.
+        """Return whether an event is a repeat, and remember the event. It must not be of a later tick.
 
         Args:
             pid: Producer id of the event.
             tick: Tick of its timestamp.
             how: Kind and broker of the event (see `EventColumns`).
-            is_late: Whether the event is written to an older quantum. This may make a refused PID known.
+            is_late: Whether the event may be late. A late event is written to an older quantum, which may make a
+                refused PID known.
         """
         is_repeat = not is_late and tick == self.tick and self.pids.get(pid) == how
         if is_late:
@@ -85,8 +86,8 @@ class ForwardedTick:
         elif tick == self.tick:
             self.pids[pid] = how
         elif self.pids.get(pid) != how:
-            # Another broker's ledger may be behind this time. It may admit a PID that is refused here, and so make it
-            # known.
+            # The ledger of another broker may be behind this time. It may admit a PID that was refused here, and the
+            # PID is then known.
             self.pids.pop(pid, None)
         return is_repeat
 
@@ -100,7 +101,7 @@ class PartitionMemory:
 
     Attributes:
         attempt: The last attempt that wrote to this memory.
-        next_offset: First offset that the attempt has not read.
+        next_offset: First offset that this attempt has not read.
         principals: The PIDs forwarded in each principal's newest tick.
     """
 
@@ -114,9 +115,8 @@ class PartitionMemory:
         Args:
             names: Principals.
             seen: Events of these principals.
-            late_ticks: Number of ticks behind its principal's newest event at which an event may be late. A late event
-                is written to an older quantum, which may make a refused PID known. So this memory forgets the
-                principal's PIDs.
+            late_ticks: An event may be late if it is at least this number of ticks older than its principal's newest
+                event. The memory then forgets the principal's PIDs (see `ForwardedTick.repeats`).
         """
         known = [self.principals.get(name, NOTHING_FORWARDED) for name in names]
         newest = np.array([each.tick for each in known], np.int64)
@@ -124,8 +124,8 @@ class PartitionMemory:
         np.maximum.at(latest, seen.owner, seen.tick)
         time = np.maximum(newest_before(seen.owner, seen.tick), newest[seen.owner])
         late = seen.tick <= time - late_ticks
-        # Forwarded PIDs count until the principal's time moves on. Of the events read now, those of the last tick count
-        # for later batches.
+        # Forwarded PIDs count until the principal's time moves on. Of the events read now, only events at the newest
+        # time are remembered for later batches.
         counts = np.flatnonzero((time == newest[seen.owner]) | (time == latest[seen.owner]))
         repeats = np.zeros(len(seen), bool)
         columns = (column[counts].tolist() for column in (seen.owner, seen.pid, seen.tick, seen.how, time, late))
@@ -145,7 +145,7 @@ class PartitionMemory:
 
 
 def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:
-    """Return a mask of the events that repeat their PID's previous event within a tick, and so change nothing.
+    """Return a mask of the events that repeat their PID's previous event within a tick, which changes nothing.
 
     Each event is compared only with the PID's previous event, because an event of another tick, kind or broker may have
     changed the PID's state. An event is a repeat only if the principal's newest tick, over all brokers, has not changed
@@ -171,7 +171,7 @@ def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:
 
 
 def newest_before(owner: np.ndarray, tick: np.ndarray) -> np.ndarray:
-    """Return for each event the newest tick of its owner's events so far."""
+    """Return for each event the newest tick of its owner's events up to this one."""
     # Sort by owner. An ascending offset per owner makes one running maximum work for all owners.
     order = np.argsort(owner, kind="stable")
     base = owner[order].astype(np.int64) << 42
@@ -201,7 +201,7 @@ class Forwarded:
 def _is_reliable(known: PartitionMemory, attempt: Attempt) -> bool:
     if (known.attempt.run_id, known.attempt.quotas_id) != (attempt.run_id, attempt.quotas_id):
         return False
-    # PIDs that another attempt of the same batch forwarded have reached no ledger.
+    # The PIDs that another attempt of the same batch forwarded may have reached no ledger.
     return known.attempt.batch_id < attempt.batch_id or known.attempt == attempt
 
 
@@ -240,12 +240,12 @@ class WorkerMemory:
         return _of_this_worker
 
     def attempt(self) -> Attempt | None:
-        """Return the running attempt; None outside a streaming query."""
+        """Return the running task attempt; None outside a streaming query."""
         context = TaskContext.get()
         batch_id = context.getLocalProperty("streaming.sql.batchId") if context else None
         run_id = context.getLocalProperty("spark.jobGroup.id") if context else None
         if context is None or batch_id is None or run_id is None:
             return None
-        # An attempt has many blocks, but reads its batch's files only once.
+        # `TaskBatch` reads the batch's files once per attempt, not once per block.
         quotas_id = TaskBatch(self.checkpoint).quotas_id()
         return Attempt(run_id, int(batch_id), context.taskAttemptId(), quotas_id)

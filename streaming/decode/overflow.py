@@ -1,7 +1,7 @@
 """Maps principals beyond `max_principals` to a few shared overflow entries, before the shuffle.
 
-Each principal in the state costs memory, and about a millisecond in each batch with its events. The limit protects the
-stream from forged principals. Principals with their own quota are exempt.
+Each principal in the state costs memory, and about a millisecond in each batch that has its events. The limit protects
+the stream from forged principals. Principals with their own quota are tracked even beyond the limit.
 """
 
 import zlib
@@ -23,8 +23,8 @@ class Gate:
 
         Args:
             tracked: The principals tracked before this batch.
-            share: Number of untracked principals that the task may admit.
-            quotas: Quotas in force. A principal with its own quota always passes.
+            share: Number of further principals that the task may track.
+            quotas: Quotas in force. A principal with its own quota is always tracked.
         """
         self._tracked, self._quotas = tracked, quotas
         self._left = share
@@ -34,12 +34,12 @@ class Gate:
 
     @classmethod
     def of(cls, batch: TaskBatch, max_principals: int) -> "Gate":
-        """Return the gate of the running task. The topic's partitions share the remaining room evenly.
+        """Return the gate of the running task. Its share is the remaining room divided by the batch's partitions.
 
         Args:
             batch: The task's batch.
-            max_principals: Maximum number of principals in the state, not counting overflow entries and principals with
-                their own quota.
+            max_principals: Maximum number of tracked principals. Principals with their own quota count, but are tracked
+                even beyond it.
         """
         tracked = batch.tracked_principals()
         return cls(tracked, max(0, max_principals - len(tracked)) // max(1, batch.partitions()), batch.quotas())
@@ -48,11 +48,11 @@ class Gate:
         """Return the overflow entry of each principal that does not get a ledger.
 
         Args:
-            principals: Distinct principals in the order of their first events. The first principals get a ledger.
+            principals: Distinct principals. If there is not enough room for all, the first ones get a ledger.
         """
         unseen = [principal for principal in principals if principal not in self._passed]
         if len(unseen) <= self._unchecked:
-            # There is room even if all of them are new. This is nearly always so, and saves hashing.
+            # There is room even if all of these principals are new. This is nearly always so, and saves hashing.
             self._unchecked -= len(unseen)
             self._passed.update(unseen)
             return {}
@@ -69,7 +69,7 @@ class Gate:
         return beyond
 
     def _settle(self) -> None:
-        """Count the new ones among the principals that passed unchecked."""
+        """Count the new principals among those that passed unchecked."""
         if not self._is_settled:
             passed = self._passed - NEVER_ENFORCED
             self._left -= len(passed) - int(self._tracked.holds(passed).sum())

@@ -20,10 +20,10 @@ from wire.packed_events import PackedEvents, pack
 
 NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
 _BROKERS, _KINDS = 1 << 32, 1 << 31
-"""Greater than every broker id and every kind. They encode both in one number."""
+"""Greater than every broker id and every kind. With `_BROKERS`, one number encodes both."""
 _LONG_BYTES = 8
 MAX_CLIENT_CHARS = 256
-"""Longer client ids and addresses count as `other`: the state stores them, and Kafka allows 32 kB."""
+"""Longer client ids and addresses count as `other`, because the state stores them, and Kafka allows 32 kB."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Packing:
     Attributes:
         quantum_ms: Length of a quantum in milliseconds.
         late_grace_ms: Events older than their principal's time by more than this are late.
-        per_broker: Whether events of different brokers are counted separately.
+        per_broker: Whether each broker has its own ledgers (scope `broker`).
     """
 
     quantum_ms: int
@@ -43,7 +43,7 @@ class Packing:
     def rows(
         self, events: Exploded, memories: Mapping[int, PartitionMemory] = NOTHING_REMEMBERED
     ) -> Iterator[tuple[str, bytes]]:
-        """Yield principal and `PackedEvents` for each principal and partition of a block.
+        """Yield a principal and its encoded `PackedEvents`, for each principal and partition of a block.
 
         Args:
             events: Events of the block.

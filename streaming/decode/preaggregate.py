@@ -1,6 +1,6 @@
-"""Pre-aggregates events before the shuffle: one row per principal and task, without repeats.
+"""Pre-aggregates events before the shuffle: one row per principal, partition and block of records, without repeats.
 
-The operator's time after the shuffle depends on the number of principals in a batch, not on the number of events.
+After the shuffle, the operator's time mostly depends on the number of principals in a batch, not of events.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from wire.packed_events import PackedQuarantine, Quarantined, pack
 
 BLOCK_BYTES = 16 * 1024 * 1024
 QUARANTINE_KEY = "quarantine/"
-"""Prefix of the keys that spread quarantined records over the tasks. The packed row's type marks it, not its key."""
+"""Prefix of the keys that spread quarantined records over the tasks. The type of a packed row tells what it is."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""Samples bad records: keeps the first of each task, then one in a thousand, and always counts them."""
+"""Samples bad records: keeps the first thousand of each task, then one in a thousand, and counts the others."""
 
 from collections import Counter
 
 from wire.packed_events import Quarantined
 
 MAX_ROWS = 1000
-"""Number of bad records of a task (a topic partition in a batch) that are kept before sampling starts."""
+"""Number of bad records of a task that are kept before sampling starts. A task may read several partitions."""
 SAMPLE_EVERY = 1000
 """Beyond `MAX_ROWS`, one record in this many is kept."""
 MAX_REASONS = 8
@@ -43,7 +43,7 @@ class Sampler:
         return kept
 
     def left_out(self) -> list[Quarantined]:
-        """Return a record with the number of records left out and their reasons; empty if none was left out."""
+        """Return a record that counts the records left out, by reason; empty if none was left out."""
         if self._first is None:
             return []
         first, total = self._first, self._left_out.total()

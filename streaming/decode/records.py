@@ -1,4 +1,4 @@
-"""Decodes Kafka record values of both versions into columns of produce events; invalid records go to quarantine.
+"""Decodes the values of Kafka records, of both versions, into columns of produce events. Bad records are quarantined.
 
 pyarrow's JSON reader parses all values of a block at once. If a block has a bad value, a second decoder with the same
 rules decodes its values one by one.
@@ -60,7 +60,7 @@ class DecodedBlock:
 
     Attributes:
         events: Events that satisfy the contract.
-        quarantined: Records with an event that does not.
+        quarantined: Records that are not produce events, or that have an event that breaks the contract.
     """
 
     events: Exploded
@@ -82,7 +82,7 @@ def decode(records: pa.Table, contract: Contract, begin_ms: int | None = None) -
 
 
 def _checked(records: pa.Table, parsed: pa.Table, contract: Contract, begin_ms: int | None) -> DecodedBlock:
-    """Explode and check parsed records; `parsed` has a row per record."""
+    """Explode and check parsed records. `parsed` has a row for each row of `records`."""
     bad: dict[int, str] = {}
     for failed, reason in misfits(parsed):
         bad = dict.fromkeys(np.flatnonzero(failed).tolist(), reason) | bad
@@ -105,15 +105,15 @@ def _parse_block(values: pa.Array) -> pa.Table | None:
     if values.null_count or not len(values):
         return None
     lines = _joined(values)
-    # If one value held two objects and another none, all rows between them would shift. So require that each line break
-    # is one that `_joined` put between two values.
+    # If one value held two objects and another none, all rows between them would shift. So require that `_joined` put
+    # each line break between two values.
     breaks = len(values) - 1
     if not (lines.startswith(b"{") and lines.endswith(b"}")):
         return None
     if lines.count(b"\n") != breaks or lines.count(b"}\n{") != breaks:
         return None
     if (b"NaN" in lines or b"Inf" in lines) and _NO_NUMBER.search(lines):
-        # The reader accepts NaN and Infinity. JSON and the decoder of single values do not.
+        # The block reader accepts NaN and Infinity. JSON and the decoder of single values do not.
         return None
     options = arrow_json.ParseOptions(explicit_schema=EVENT_SCHEMA, unexpected_field_behavior="ignore")
     block_size = arrow_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1 << 20))

@@ -1,7 +1,7 @@
 """Unpacks pre-aggregated rows into the events of each principal of a group.
 
-Most principals have a handful of events in a batch. So columns are decoded and PIDs are hashed once for the whole
-group: the fixed cost of a call counts per group, not per principal.
+Most principals have a handful of events in a batch. So this module decodes columns and hashes PIDs once for the whole
+group. The fixed costs of these calls then arise per group, not per principal.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Arrived(NamedTuple):
     newest_ms: dict[int, int]
 
     def partition(self) -> int:
-        """Return the partition of the newest event; the highest one if several have it."""
+        """Return the partition of the newest event, or the highest partition if several have events of that time."""
         if len(self.newest_ms) == 1:
             return next(iter(self.newest_ms))
         return max(self.newest_ms, key=lambda partition: (self.newest_ms[partition], partition))
@@ -41,7 +41,7 @@ def arrived(pre_aggregates: Sequence[tuple[str, PackedEvents]], salt: int) -> di
     """Return the events of a group by principal.
 
     Args:
-        pre_aggregates: Pairs of principal and packed events, each in offset order.
+        pre_aggregates: Pairs of a principal and packed events. Each pair's events are in offset order.
         salt: Salt of the stream; see `state.hashing`.
     """
     ordered = sorted(pre_aggregates, key=itemgetter(0))

@@ -1,7 +1,7 @@
-"""A group: the ledgers in one Spark state, of a bucket of principals or of a single principal.
+"""A group: the ledgers in one Spark state. They belong to a bucket of principals, or to a single principal.
 
-Spark's operator has a high fixed cost per group and batch, so fewer groups are faster. In exchange, the whole group is
-written when one of its ledgers changes. Grouping changes no decision: each principal has its own ledger.
+Spark's operator has a high fixed cost per group and batch, so fewer groups are faster. But the whole group is written
+when one of its ledgers changes. Grouping changes no decision, because each principal has its own ledger.
 """
 
 from collections.abc import Container
@@ -72,7 +72,7 @@ class LedgerGroup:
         return self._content.ledgers.get(principal)
 
     def put(self, principal: str, held: StoredLedger | None) -> None:
-        """Set a principal's ledger, or remove it with None."""
+        """Set a principal's ledger. With None, remove the ledger."""
         if held == self._content.ledgers.get(principal):
             return
         self._has_changed = True
@@ -82,7 +82,7 @@ class LedgerGroup:
             self._content.ledgers[principal] = held
 
     def throttled(self, but: Container[str]) -> dict[str, StoredLedger]:
-        """Return the ledgers with a throttle, except those of principals in `but`, which have events in this batch."""
+        """Return the ledgers with a throttle, except those of the principals in `but`."""
         held_by = self._content.ledgers.items()
         return {name: held for name, held in sorted(held_by) if held.throttled_until_ms and name not in but}
 
@@ -96,15 +96,15 @@ class LedgerGroup:
         )
 
     def store(self, times: EventTimes, look_again_ms: int) -> None:
-        """If the group has changed, update the state and set its timeout to when the next ledger may expire.
+        """If the group has changed, update the state, and set the timeout to when the next ledger may expire.
 
-        Setting the timeout of an unchanged group would rewrite every group in every batch. A fired timeout that isn't
-        set again fires in each batch. A group with a throttle relies on this: it is called in each batch, so a changed
-        quota also reaches principals without events.
+        Setting the timeout of unchanged groups would rewrite every group in every batch. If a timeout has fired and is
+        not set again, it fires in each batch. A group with a throttle relies on this. The operator calls the group in
+        each batch, so a changed quota also reaches principals without events.
 
         Args:
             times: Maximum event time of each partition.
-            look_again_ms: Minimum timeout in milliseconds.
+            look_again_ms: Minimum timeout of a group without a throttle, in milliseconds.
         """
         ledgers = self._content.ledgers
         is_throttled = any(held.throttled_until_ms for held in ledgers.values())

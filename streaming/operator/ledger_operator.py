@@ -1,4 +1,4 @@
-"""The stateful operator: a thin shell that feeds each principal's ledger its events and its quota."""
+"""The stateful operator. It only passes events and quotas to each principal's ledger, and returns the ledger's rows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -115,8 +115,8 @@ class Operator:
     def _now_ms(self, partition: int) -> int:
         """Return the time of a batch for a principal without events.
 
-        This is the start of the batch, but at most a step after the newest event of the principal's partition.
-        Otherwise, if the stream lags, the principal's next events would count as late and would not be charged.
+        This is the start of the batch, but not later than the end of the newest event-time step of the principal's
+        partition. Otherwise, if the stream lags, the principal's next events would count as late and not be charged.
         """
         newest_ms = self.batch.event_times().max_event_time_ms.get(partition, 0)
         _, most_ms = self.deployment.event_time_step(newest_ms)
@@ -143,7 +143,7 @@ class Operator:
             return [_lost(f"ledger of {principal} lost: {error}", 0, stored), *forgotten]
 
     def _open_ledger(self, principal: str, stored: bytes | None, events: Events) -> tuple[Ledger | BrokerLedgers, Rows]:
-        """Open the stored ledger. If it can't be read, report the loss and replace it by a ledger that learns."""
+        """Open the stored ledger. If it can't be read, report the loss, and replace it with a ledger that learns."""
         try:
             return self._ledger(principal, stored), []
         except LedgerCodecError as error:
@@ -156,7 +156,7 @@ class Operator:
         """Make a new ledger learn if its principal may have used PIDs that no ledger remembers.
 
         Returns:
-            A note for the driver if no one has asked the taps yet.
+            A note for the driver, if the taps have to ask the brokers.
         """
         if group.learn_until_ms:
             ledger.learn_again(group.learn_until_ms)
@@ -198,7 +198,7 @@ def _place(record: Quarantined) -> tuple[str, int, int]:
 
 
 def _max_event_times(found: Mapping[str, Arrived], times: EventTimes, deployment: Deployment) -> Rows:
-    """Return the partitions' newest steps that are later than the committed ones."""
+    """Return the newest step of each partition, if it is later than the partition's committed step."""
     newest: dict[int, int] = {}
     for each in found.values():
         for partition, newest_ms in each.newest_ms.items():
@@ -223,14 +223,14 @@ def table_bodies(outcome: Outcome) -> Rows:
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:
-    """Return a decision as a row of `throttle_decisions`, times still in milliseconds."""
+    """Return a decision as a row of `throttle_decisions`, with times still in milliseconds."""
     row = asdict(decision)
     evidence: dict[str, Any] = row.pop("evidence")
     return _without_unit(row) | evidence
 
 
 def quarantined_row(record: Quarantined) -> dict[str, Any]:
-    """Return a bad record as a row of `quarantined_events`, its time still in milliseconds."""
+    """Return a bad record as a row of `quarantined_events`, with its time still in milliseconds."""
     row = record._asdict()
     return row | {"record_timestamp": row.pop("record_ms")}
 

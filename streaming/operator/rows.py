@@ -11,20 +11,21 @@ import pyarrow as pa
 from tables.schema.ddl import row_schema
 
 OUTPUT_SCHEMA = "packed BINARY"
-"""The output has one column and, per group, one row with all of the group's rows: both save time per group."""
+"""The output has one column, and one row per group, which holds all of the group's rows. Both save time per group."""
 
 Row = tuple[str, Any]
-"""A table's name and a row of it, with times in milliseconds; or a note for the driver: a kind of
-`streaming.batch.tracked_principals.NOTES` with a number, or `MAX_EVENT_TIME` of `streaming.batch.event_times`
-with a partition and its time, or `LEARNS_FROM` with a time.
+"""A kind and a body. A table's name comes with a row of the table, whose times are in milliseconds.
 
-Rows are dicts, or structs that unpack as dicts.
+Other kinds are notes for the driver: a kind in `streaming.batch.tracked_principals.NOTES` comes with a number,
+`streaming.batch.event_times.MAX_EVENT_TIME` with a partition and its time, and `LEARNS_FROM` with a time.
+
+Rows of tables are dicts, or structs that unpack as dicts.
 """
 
 Rows = list[Row]
 
 LEARNS_FROM = "learns_from"
-"""Kind of a row with the event time, in milliseconds, from which a ledger learns because its state was lost."""
+"""Kind of a note with the event time, in milliseconds, from which a ledger learns because it does not know old PIDs."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Rows)
@@ -38,7 +39,7 @@ def pack(rows: Rows) -> pd.DataFrame:
 
 
 def unpack_rows(packed: Iterable[bytes]) -> Rows:
-    """Return the rows in packed rows."""
+    """Return all rows that `pack` has packed, in order."""
     return [row for each in packed for row in _decoder.decode(each)]
 
 

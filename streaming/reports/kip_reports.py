@@ -1,6 +1,6 @@
 """Rows of the taps' reports on blocks of producer ids (KIP-730) and on INIT_PRODUCER_ID requests (KIP-360).
 
-Only taps may write these topics. Records of another form are skipped.
+Only taps may write to these topics. Records of another form are skipped.
 """
 
 import pyarrow as pa

@@ -36,7 +36,7 @@ class Report:
         folder: Folder of the query's checkpoint, below the stream's.
         trigger_ms: Interval of the micro-batches.
         rows: Turns records into rows without `batch_id`.
-        log: Called with the rows of a batch, to log what the operator should know.
+        log: Called with the rows of a batch, to log what people who operate the stream should know.
     """
 
     topic: str
@@ -52,7 +52,7 @@ REPORTS: Mapping[str, Report] = MappingProxyType(
         report.topic: report
         for report in (
             # Spark starts batches at multiples of the interval, and two batches at once take twice as long. With these
-            # intervals, batches of reports rarely start together with each other or with the stream's.
+            # intervals, a report's batch rarely starts together with another report's or the stream's.
             Report("tap-status", "tap_status", "taps", 29_300, status_rows, UnseenBrokers()),
             Report("producer-id-blocks", "pid_blocks", "blocks", 30_700, block_rows),
             Report("producer-inits", "producer_inits", "inits", 31_900, init_rows),

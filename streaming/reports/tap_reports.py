@@ -1,6 +1,6 @@
 """Rows of the taps' heartbeats, from the topic `tap-status`.
 
-Without a tap, a broker's offenders are invisible. The stream logs this beside its decisions.
+Without a tap, a broker's offenders are invisible. So the stream also logs which brokers no tap sees.
 """
 
 import logging
@@ -14,7 +14,7 @@ from pyspark.sql import functions as fn
 from tables.schema.ddl import row_schema
 from wire.columns import HEARTBEAT_COLUMNS
 
-# The end of the year 9999. Later timestamps would fail the query.
+# The upper limit is the end of the year 9999. Later timestamps would fail the query.
 _IS_TIME = "BETWEEN 0 AND 253402300799999"
 
 
@@ -94,7 +94,7 @@ def _newest(reports: pa.Table) -> list[dict[str, Any]]:
 
 
 def _unreported(newest: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the brokers that a report lists but that have no report of their own."""
+    """Yield a row for each broker that a report lists but that has no report of its own."""
     reported = {row["broker_id"] for row in newest}
     seen = sorted((row["seen_at"], broker_id) for row in newest for broker_id in row["cluster_brokers"] or ())
     last = {broker_id: seen_at for seen_at, broker_id in seen}

@@ -26,9 +26,9 @@ GROUP BY client, client_host
 
 
 def refused_from(tables: str, principal: str, now: datetime) -> dict[str, int]:
-    """Return the producer ids refused in the last throttle of the last 24 hours, by known address.
+    """Return the number of producer ids refused in the last throttle of the last 24 hours, by known address.
 
-    In scope `broker`, it is the sum over the brokers' last throttles.
+    In scope `broker`, the number is the sum over the brokers' last throttles.
 
     Raises:
         TableError: If the table can't be read.

@@ -40,7 +40,7 @@ class DiagnosedClient:
 def clients_of(
     tables: str, principal: str, now: datetime, last_batches_ms: Mapping[int, int] | None = None
 ) -> list[DiagnosedClient]:
-    """Diagnose the clients of a principal, those with the most new producer ids first.
+    """Diagnose the clients of a principal. Clients with the most new producer ids come first.
 
     Args:
         tables: Folder of the tables, or `catalog.schema`.

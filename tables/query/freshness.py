@@ -1,6 +1,6 @@
-"""The time since the newest row. Without it, the tables of a stream that ended look like those of an idle stream.
+"""The time since the newest row. It distinguishes the tables of a stream that has ended from those of an idle stream.
 
-An idle stream writes no metrics, but it copies the taps' reports within a minute. If minutes pass without either, the
+An idle stream writes no metrics, but it copies the taps' reports within a minute. If no row comes for minutes, the
 stream is down or no tap reports.
 """
 
@@ -14,7 +14,7 @@ from tables.store.values import RowFilter
 from tables.times import duration
 
 STALE_AFTER_S = 180.0
-"""A live stream writes a row a minute. A slow trigger or a restart may skip one or two minutes."""
+"""A live stream writes at least a row a minute. A slow trigger or a restart may skip one or two minutes."""
 
 _TIMES = {"producer_id_metrics": "as_of", "throttle_decisions": "decided_at", "tap_status": "seen_at"}
 _NEWEST = """
@@ -55,7 +55,7 @@ class Freshness:
 
     @property
     def since(self) -> str:
-        """The time of the newest row in words. It has the date unless the row is from today."""
+        """The time of the newest row in words, with the date unless the row is from today."""
         if self.last_row_at is None:
             return "no row yet"
         is_today = self.last_row_at.date() == self.now.date()
@@ -105,7 +105,7 @@ def read_freshness(
     }
     every = {name: RowFilter(columns=(column,)) for name, column in _TIMES.items()}
     with open_store(tables) as store:
-        # Try the last hour first. It nearly always has a row, and then no older file is opened.
+        # Try the last hour first. It nearly always has a row, and older files then stay closed.
         last = _newest(store, now, recent, kept) or _newest(store, now, every)
         return Freshness(last, now, stale_after_s, store.look)
 

@@ -18,7 +18,7 @@ HAVING sum(held_pids) > 0
 
 
 def held_entries(tables: str, principal: str, now: datetime) -> Mapping[str, Any] | None:
-    """Return the entries, their heap in bytes, and when the oldest of these sweeps ran; None if there are no entries.
+    """Return the number of entries, their heap in bytes, and the time of the oldest sweep; None without entries.
 
     Raises:
         TableError: If the table can't be read.

@@ -1,4 +1,4 @@
-"""Writes the rows of a sweep (a query of all brokers) to `producer_occupancy`, and reads earlier sweeps."""
+"""Writes the rows of a sweep to `producer_occupancy`, and reads earlier sweeps. A sweep asks all brokers."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
-    """Return the sweeps of each broker in the last 24 hours that all of its replicas answered.
+    """Return each broker's sweeps of the last 24 hours, except sweeps in which a replica did not answer.
 
     Raises:
         TableNotFoundError: If the table does not exist yet.

@@ -10,7 +10,7 @@ from tables.errors import TableNotFoundError
 from tables.query.sql_query import query
 
 FORGED_MARGIN = 1_000_000
-"""Blocks follow one another. An id this far beyond the last known block was never allocated."""
+"""Blocks follow one another, so an id this far beyond the last known block was never allocated."""
 _REFUSED = "SELECT principal, decision_id, sample_pids FROM throttle_decisions WHERE action = 'THROTTLE'"
 
 
@@ -23,7 +23,7 @@ def read_history(
         tables: Folder of the path tables, or `catalog.schema`; None if there are none.
         now: Present time.
         older: Blocks from a metadata log.
-        complete_from: The log has the blocks of all ids from this one on; None if unknown.
+        complete_from: The log contains the blocks of all ids from this one on; None if unknown.
 
     Raises:
         TableError: If the tables can't be read.
@@ -54,7 +54,7 @@ def _newest_issued(tables: str, ordered: Sequence[Block], now: datetime) -> dict
     try:
         rows = query(tables, select, now).records()
     except TableNotFoundError:
-        # Without `producer_inits`, only the blocks bound the number of lost ids.
+        # Without `producer_inits`, the number of lost ids is an upper bound from the blocks.
         return {}
     newest: dict[int, int] = {}
     for issued in (row["newest"] for row in rows):

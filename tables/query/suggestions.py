@@ -59,7 +59,7 @@ class Suggestion:
 
 
 def suggestions(tables: str, *, percentile: float, headroom: float, at_least: float) -> list[Suggestion]:
-    """Suggest a quota for each user with new PIDs in the tables, the greatest first.
+    """Suggest a quota for each user with new PIDs in the tables. The greatest quota comes first.
 
     Raises:
         TableError: If the tables can't be read.
@@ -94,12 +94,12 @@ def suggest(
     headroom: float = 1.5,
     at_least: float = 10.0,
 ) -> list[Suggestion]:
-    """Suggest a quota for each user, the greatest first.
+    """Suggest a quota for each user. The greatest quota comes first.
 
     Args:
         history: New PIDs of past windows, by principal and window number.
-        now: Quotas in force by user name; None is the default.
-        clients: Rows of the view `principal_churn`, those with the most new PIDs first.
+        now: Quotas in force by user name. The key None is the default quota.
+        clients: Rows of the view `principal_churn`, sorted by new PIDs, the most first.
         percentile: Percentage of windows that must fit into the quota.
         headroom: Factor by which the quota exceeds that percentile.
         at_least: Minimum quota.
@@ -132,7 +132,7 @@ def as_entries(found: Sequence[Suggestion]) -> list[QuotaEntry]:
 
 
 def quotas_now(tables: str) -> dict[str | None, Allowance]:
-    """Return the quotas in force by user name; None is the default."""
+    """Return the quotas in force by user name. The key None is the default quota."""
     try:
         return {entry.entity_name: entry.allowance for entry in quotas_in_force(tables)}
     except TableNotFoundError:
@@ -141,7 +141,13 @@ def quotas_now(tables: str) -> dict[str | None, Allowance]:
 
 @dataclass(frozen=True)
 class _Ill:
-    """The diagnosis of a principal whose clients need a fix, or perhaps are only deploys."""
+    """The diagnosis of a principal with a client that needs a fix, or may need one.
+
+    Attributes:
+        looks_like: The diagnosis in words.
+        may_be_deploys: Whether a harmless kind, such as a deploy, is likely too.
+        processes: Estimated number of processes.
+    """
 
     looks_like: str
     may_be_deploys: bool

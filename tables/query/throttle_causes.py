@@ -1,4 +1,4 @@
-"""Diagnoses a throttled principal by its clients' requests for producer ids. The cause may be a deploy."""
+"""Diagnoses throttled principals by their clients' requests for producer ids."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -20,8 +20,8 @@ ORDER BY new_pids DESC, client
 def looks_like(tables: str, principals: Collection[str], now: datetime) -> dict[str, str]:
     """Return diagnoses in words, with their confidence, of principals with new producer ids in the last hour.
 
-    If a principal has several clients, the one with the most new producer ids counts. The result lacks principals
-    without known requests. It is empty if the tables of requests can't be read, because a diagnosis only informs.
+    If a principal has several clients, the client with the most new producer ids counts. Principals without known
+    requests are left out. If the tables can't be read, the result is empty, because a diagnosis only informs.
 
     Args:
         tables: Folder of the tables, or `catalog.schema`.
@@ -40,5 +40,5 @@ def looks_like(tables: str, principals: Collection[str], now: datetime) -> dict[
 def causes_of(rows: Sequence[Mapping[str, Any]], principals: Collection[str]) -> dict[str, str]:
     """Return the diagnosis in words of principals, from rows of `CLIENTS`."""
     wanted = [row for row in rows if row["principal"] in principals]
-    # Reversed, so that a principal's first row is the one that stays.
+    # A later item replaces an earlier one, so reverse the rows to keep each principal's first row.
     return {row["principal"]: diagnosis_text(diagnosis_of(row)) for row in reversed(wanted)}

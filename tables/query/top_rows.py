@@ -47,7 +47,7 @@ class TopRow:
 
     Attributes:
         principal: Such as `User:alice`.
-        broker_id: Broker the budget belongs to; None in scope cluster.
+        broker_id: Broker that the budget belongs to; None in scope `cluster`.
         new_pids: New producer ids of the last window, including refused ones.
         quota: New producer ids per window; None without a quota.
         burst: New producer ids that a full bucket admits at once; None without a quota.
@@ -57,7 +57,7 @@ class TopRow:
         active_pids: Producer ids remembered.
         phase: `learning` or `enforcing`.
         saturated: Whether the filter has reached its cap.
-        diagnosis: Diagnosis of its clients (see `pid-quota why`); empty if unknown.
+        diagnosis: Diagnosis of the principal's clients (see `pid-quota why`); empty if unknown.
     """
 
     principal: str
@@ -139,7 +139,7 @@ def read_rows(tables: str, now: datetime) -> list[TopRow]:
 
 
 def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
-    """Read the diagnosis of each principal's client with the most new producer ids; empty without taps."""
+    """Read the diagnosis of each principal's client with the most new producer ids. Without taps there are none."""
     try:
         rows = query(tables, _CHURN, now).records()
     except TableNotFoundError:

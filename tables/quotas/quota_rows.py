@@ -18,7 +18,7 @@ def entries_in_force(rows: Iterable[Mapping[str, Any]]) -> tuple[list[QuotaEntry
     """Return the newest valid row of each user and of the default, and the faults of other rows.
 
     Returns:
-        The quotas, and the first faults as a sentence each. A last line counts the other faults.
+        The quotas, and a line for each of the first faults. A last line counts the other faults.
     """
     in_force: dict[str | None, QuotaEntry] = {}
     counts: dict[str | None, int] = {}

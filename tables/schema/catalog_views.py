@@ -1,6 +1,6 @@
-"""Views in a catalog. They are created once and altered when their definition changes, which keeps their grants.
+"""Views in a catalog. A view is created once, and altered when its definition changes.
 
-`CREATE OR REPLACE VIEW` drops the grants on a view; `ALTER VIEW ... AS` keeps them (Databricks: "ALTER VIEW").
+`CREATE OR REPLACE VIEW` drops the grants on a view. `ALTER VIEW ... AS` keeps them (Databricks: "ALTER VIEW").
 """
 
 import hashlib
@@ -68,7 +68,7 @@ class CatalogView:
         ]
 
     def comment_statements(self, columns: Sequence[str]) -> list[str]:
-        """Return the statements that comment on an altered view and the given columns. Only Databricks has them."""
+        """Return the statements that comment on an altered view and some columns. Only Databricks supports them."""
         comments = dict(self.columns)
         about = [f"COMMENT ON TABLE {self.name} IS {databricks_literal(self.comment)}"] if self.comment else []
         return about + [
@@ -89,7 +89,7 @@ def catalog_views(tables: str, window_ms: int) -> list[CatalogView]:
     """Return all views, in order of dependency.
 
     Args:
-        tables: `catalog.schema`, which must be the current schema when the views are created.
+        tables: `catalog.schema`. It must be the current schema when the views are created.
         window_ms: Window of the stream.
     """
     selects = {SETTINGS: settings_select(window_ms)} | {name: views()[name] for name in needed_views(" ".join(views()))}
@@ -123,7 +123,7 @@ def view_comment(name: str) -> str:
 def column_comments(view: str) -> dict[str, str]:
     """Return comments on the columns that a view may have, by name.
 
-    They come from the tables that the view reads. Comments in `sql/views/columns.yml` take precedence.
+    The comments come from the tables that the view reads. Comments in `sql/views/columns.yml` take precedence.
     """
     text = _COMMENT.sub("", "\n".join(views()[each] for each in needed_views(view)))
     of_tables = {

@@ -33,7 +33,7 @@ _SPARK_TYPES = {
 def row_schema(name: str) -> pa.Schema:
     """Return the schema for rows to append to a table.
 
-    The schema has no comments: deltalake rejects comments that differ from those of a table that another version made.
+    The schema has no comments. If another version created the table with other comments, deltalake would reject ours.
     """
     return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
 
@@ -154,7 +154,7 @@ def with_literals(statement: str, values: Mapping[str, object], literal: Callabl
 
 
 def insert_statement(table: str, names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Return the Databricks SQL that appends rows; columns missing from a row are null."""
+    """Return the Databricks SQL that appends rows. Columns that a row lacks are null."""
     values = (f"({', '.join(databricks_literal(row.get(name)) for name in names)})" for row in rows)
     return " ".join(["INSERT INTO", table, f"({', '.join(names)})", "VALUES", ", ".join(values)])
 

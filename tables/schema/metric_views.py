@@ -1,6 +1,6 @@
 """The metric views of `sql/metric_views`: measures and dimensions over the tables.
 
-Databricks (runtime 17.2 and newer, SQL warehouses) and Spark 4.2 support them; query them with `MEASURE(name)`.
+Databricks (runtime 17.2 and newer, SQL warehouses) and Spark 4.2 support them. Query a measure with `MEASURE(name)`.
 """
 
 import re
@@ -20,7 +20,7 @@ _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
 
 @cache
 def metric_views() -> dict[str, dict[str, Any]]:
-    """Return this project's metric views by name. In a definition, `source` is one of its views or a SELECT."""
+    """Return this project's metric views by name. In a definition, `source` is the name of a view, or a SELECT."""
     folder = resources.files("sql").joinpath("metric_views")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".yml")), key=lambda file: file.name)
     return {file.name.removesuffix(".yml"): yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}

@@ -16,7 +16,7 @@ LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
 LOG_RETENTION = "interval 6 hours"
 """Log retention of path tables. Spark lists the log in every batch, and a stream adds thousands of files an hour."""
 _MAX_RATE = 1_000_000_000_000
-"""`quota.allowance.MAX_PRODUCER_IDS_RATE` as an SQL literal; NaN and infinity fail `<`."""
+"""`quota.allowance.MAX_PRODUCER_IDS_RATE` as an SQL literal. NaN and infinity are not below it."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class TableSpec:
     """One Delta table.
 
     Attributes:
-        name: Table name, also the folder's name in the path layout.
+        name: Name of the table, and of its folder in the path layout.
         comment: What a row means.
         schema: Columns; the comment of each is in its field's metadata under `comment`.
         constraints: CHECK constraints, name to SQL expression.
         time_column: Column with the event time by which rows expire; empty if rows never expire.
         keep_days: Default retention of `pid-quota maintain` in days; 0 keeps rows forever.
-        least_days: Minimum retention, because views and commands look back this far.
+        least_days: Minimum retention in days, because views and commands look back this far.
         cluster_by: Columns that catalog tables are clustered by.
     """
 
@@ -303,7 +303,7 @@ _OCCUPANCY = TableSpec(
 )
 
 TABLES_VERSION = 1
-"""Version of all tables. It is incremented when earlier releases must no longer write, not for new nullable columns."""
+"""Version of all tables. It changes only if earlier releases must no longer write, so not for new nullable columns."""
 
 TABLES: dict[str, TableSpec] = {
     spec.name: spec

@@ -44,7 +44,7 @@ class Followed(Protocol):
         """Advance to the newest version; return whether there was one."""
 
     def has_news(self) -> bool:
-        """Return True once per new version, if a cheap check finds one. Always False if there is no such check."""
+        """Return True once per new version that a cheap check finds. Without such a check, always return False."""
 
     def version(self) -> int:
         """Return the version of the last refresh."""
@@ -63,15 +63,16 @@ class Followed(Protocol):
 
         Args:
             column: Time of a row.
-            since: Rows before this time are left out. With None, the first call returns no rows and marks existing rows
-                as known.
+            since: Rows before this time are left out. With None, the first call returns no rows, and marks existing
+                rows as returned.
         """
 
 
 class TableStore(ABC):
-    """The tables of one folder or catalog. Methods raise `TablesError` if it can't be reached or rejects an operation.
+    """The tables of one folder or catalog.
 
-    Use the store as a context manager. It connects on first use, and closes the connection at the end.
+    Methods raise `TablesError` if the storage can't be reached or rejects an operation. Use the store as a context
+    manager. It connects on first use, and closes the connection at the end.
     """
 
     needs_session: ClassVar[bool] = False
@@ -125,10 +126,11 @@ class TableStore(ABC):
 
     @abstractmethod
     def query(self, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one SELECT over tables and views. It can't reach files, the network or Python objects.
+        """Run one SELECT over tables and views. Over path tables, it can't reach other files or the network.
 
         Args:
-            sql: One SELECT (or EXPLAIN, DESCRIBE, SHOW), with `:name` parameter markers.
+            sql: One SELECT, with `:name` parameter markers. A catalog also takes DESCRIBE; path tables also take
+                EXPLAIN, DESCRIBE and SHOW.
             now: Present time of the views; a catalog uses its own clock.
             parameters: Values of the markers.
 
@@ -146,7 +148,7 @@ class TableStore(ABC):
         Args:
             now: Present time of the views; a catalog uses its own clock.
             rows: Filters by table. Tables without a filter are read whole.
-            kept: Rows of path tables that a long-running reader has read before; a catalog ignores it.
+            kept: Rows of path tables that a long-running reader has read before. A catalog ignores this argument.
         """
 
     @abstractmethod
@@ -155,11 +157,11 @@ class TableStore(ABC):
 
     @abstractmethod
     def follow(self, name: str, columns: Sequence[str] = ()) -> Followed:
-        """Return a table to follow, which is opened on first use. Its rows have the given columns, or all columns."""
+        """Return a table to follow, which is opened on first use. `since` and `new_rows` return the given columns."""
 
     @abstractmethod
     def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows; a column that a row lacks is null. Appending up to 5,000 rows is atomic."""
+        """Append rows. Columns that a row lacks are null. Appending up to 5,000 rows is atomic."""
 
     @abstractmethod
     def merge(
@@ -195,7 +197,7 @@ class TableStore(ABC):
         """Delete a table's expired rows, compact it, and delete files that it no longer needs."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Hold a lock where concurrent upkeep does harm, so that only one upkeep runs at a time."""
+        """Hold a lock if concurrent upkeep does harm, so that only one upkeep runs at a time."""
         return nullcontext()
 
     @abstractmethod
@@ -229,7 +231,7 @@ class TableStore(ABC):
         """Store the settings of the stream, for readers of the tables."""
 
     def settings(self) -> StreamSettings:
-        """Return the settings of the stream; the defaults if no stream has written them."""
+        """Return the settings of the stream, or the defaults if no stream has written them."""
         if self._settings is None:
             try:
                 self._settings = StreamSettings.of(self.properties(SETTINGS_TABLE))

@@ -124,7 +124,7 @@ class CatalogStore(TableStore):
         return str(self._detail(name)["id"])
 
     def query(self, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one SELECT after a parser has checked that it only reads."""
+        """Run one SELECT after a parser has checked that the statement only reads."""
         del now
         _require_reading(sql, self.tables)
         text = with_views(sql.rstrip().rstrip(";"), self.window_ms(sql))
@@ -147,7 +147,7 @@ class CatalogStore(TableStore):
         return FollowedQuery(self, name, columns)
 
     def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows; appending up to 5,000 rows is atomic."""
+        """Append rows. Appending up to 5,000 rows is atomic."""
         for begin in range(0, len(rows), _ROWS_PER_INSERT):
             part = rows[begin : begin + _ROWS_PER_INSERT]
             self._engine.execute(insert_statement(self.spark_name(name), TABLES[name].schema.names, part))
@@ -245,7 +245,7 @@ class CatalogStore(TableStore):
             for statement in view.comment_statements(self._columns_of(view)):
                 self._engine.execute(statement)
         except CatalogError as error:
-            # The stream also runs without comments, because they only explain.
+            # Comments only explain, so a stream can run without them.
             _LOG.warning("view %s has its new definition, but adding comments failed: %s", view.name, error)
 
     def _detail(self, name: str) -> Row:
@@ -265,7 +265,7 @@ class _CatalogRelations:
         values = dict(parameters or {})
         parts = []
         for name in mentioned(text, self._rows):
-            # A CTE with the table's name shadows the table, and reads it by its full name.
+            # A CTE with the table's short name replaces the table, which the CTE reads by its full name.
             parts.append(f"{name} AS ({self._rows[name].select(self._store.spark_name(name))})")
             values |= self._rows[name].values
         if parts:

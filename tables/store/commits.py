@@ -1,4 +1,4 @@
-"""Retries of conflicting commits, and cleanup of the log, for all writers of path tables."""
+"""Retries conflicting commits of all writers, and keeps `deltalake` from deleting log files in a commit."""
 
 import logging
 import re
@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 
 
 def retry_conflicts(commit: Callable[[], _Result], *, sleep: Callable[[float], None] = time.sleep) -> _Result:
-    """Return the result of a commit, retried with exponential backoff and full jitter while it conflicts.
+    """Return the result of a commit. Retry it with exponential backoff and full jitter while it conflicts.
 
     Args:
         commit: Called up to `ATTEMPTS` times. It has to read the table again each time.
@@ -46,7 +46,7 @@ def retry_conflicts(commit: Callable[[], _Result], *, sleep: Callable[[float], N
 
 
 def leaving_old_log(*, checkpoint: bool = True) -> dict[str, Any]:
-    """Return arguments that keep a commit by `deltalake` from deleting expired log files: `tidy_log` deletes them.
+    """Return arguments that keep a commit by `deltalake` from deleting expired log files. `tidy_log` deletes these.
 
     By default, deltalake deletes them after every 100th commit. If two processes do so at once, one of them raises
     `FileNotFoundError` although its rows are written.
@@ -61,7 +61,7 @@ def leaving_old_log(*, checkpoint: bool = True) -> dict[str, Any]:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Return whether a commit failed because another writer's commit came first. It wrote nothing, so you may retry.
+    """Return whether a commit failed because another writer's commit came first. You may retry the failed commit.
 
     Examples:
         >>> is_conflict(RuntimeError("[DELTA_CONCURRENT_APPEND] ConcurrentAppendException: Files were added."))

@@ -33,9 +33,9 @@ def connected(now: datetime, window_ms: int = 0) -> Iterator["DuckDBPyConnection
     with duckdb.connect(":memory:", config=options) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET parquet_metadata_cache = true")
-        # The views' only function that DuckDB names differently from Spark.
+        # This is the only function in the views that has another name in DuckDB than in Spark.
         connection.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
-        # Parameters would load pandas, by the DuckDB that Python 3.10 gets.
+        # With parameters, the DuckDB release for Python 3.10 would load pandas.
         connection.execute(
             f"CREATE TABLE {SETTINGS} AS "
             f"SELECT {deltalake_literal(now)}::TIMESTAMPTZ AS now, {window_ms}::BIGINT AS window_ms"
@@ -61,7 +61,7 @@ def query(connection: "DuckDBPyConnection", tables: str, sql: str, parameters: M
 
 
 class DuckRelations:
-    """Path tables and views for several queries. Each table is read once; a missing table is empty.
+    """Path tables and views for several queries. Each table is read once. A missing table is empty.
 
     Args:
         connection: Connection that `connected` returned.
@@ -124,7 +124,7 @@ def _load(connection: "DuckDBPyConnection", tables: str, sql: str) -> list[Table
         try:
             add_table(connection, tables, name)
         except TableNotFoundError as error:
-            # The name may be only an alias or part of a string, so DuckDB decides.
+            # The name may be only an alias or part of a string, so DuckDB decides whether the table is needed.
             missing.append(error)
     if not missing:
         _add_views(connection, wanted)

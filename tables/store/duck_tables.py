@@ -1,6 +1,6 @@
 """Adds path tables to a DuckDB connection. DuckDB reads local Parquet files directly, and other tables through Arrow.
 
-Arrow data sets load pandas, which takes longer than most queries.
+DuckDB loads pandas for Arrow data sets, which takes longer than most queries.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,8 +52,8 @@ def add_table(
         connection: Connection that `connected` returned.
         tables: Folder of the tables.
         name: Name of the table.
-        rows: Rows to read now, once. With None, each query reads all rows, even after the connection is locked.
-        kept: Rows that earlier calls have read; this call adds its own. None keeps no rows.
+        rows: Rows to read, once and now. With None, each query reads the table, even after the connection is locked.
+        kept: Rows that earlier calls have read. This call adds the rows that it reads. With None, no rows are kept.
 
     Raises:
         TableNotFoundError: If there is no such table.
@@ -95,7 +95,6 @@ def _local_source(
     files = data_files(table)
     wanted = paths_since(files, *rows.newer_than) if rows and rows.newer_than else files["path"].to_pylist()
     folder = Path(table_path(*place)).absolute()
-    # Each file's path and size.
     sizes = {
         str(folder / unquote(path)): size for path, size in zip(*(files[n].to_pylist() for n in _FILE), strict=True)
     }
@@ -122,7 +121,7 @@ def select_files(connection: "DuckDBPyConnection", files: Sequence[str], kinds: 
         return _NO_ROWS.format(columns=columns)
     relation = f"read_parquet({texts(files)}, union_by_name = true, hive_partitioning = false)"
     found = {column[0] for column in connection.execute(f"FROM {relation} LIMIT 0").description or ()}
-    # Writers store times differently, and a file may lack columns that are null.
+    # Writers store times differently, and a file may lack columns, which are then null.
     columns = ", ".join(
         f"CAST({_name(column) if column in found else 'NULL'} AS {kind}) AS {_name(column)}"
         for column, kind in kinds.items()

@@ -38,7 +38,7 @@ class Engine(Protocol):
     """Runs statements in Databricks SQL."""
 
     def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one statement and return its rows, if any. Retry it while it conflicts with another writer's.
+        """Run one statement and return its rows, if any. Retry it while it conflicts with another writer.
 
         Args:
             statement: Statement with `:name` parameter markers.
@@ -51,7 +51,7 @@ class Engine(Protocol):
 
 @contextmanager
 def engine(tables: str = "") -> Iterator[Engine]:
-    """Connect, with `tables` (`catalog.schema`) as the current schema.
+    """Connect, with `tables` (`catalog.schema`) as the current schema unless empty.
 
     Raises:
         CatalogError: If there is neither a runtime nor a warehouse.
@@ -86,7 +86,7 @@ class SparkEngine:
     """Runs statements in a Spark session.
 
     Attributes:
-        spark: Classic session, or Spark Connect.
+        spark: A classic session, or a Spark Connect session.
     """
 
     spark: SparkSession
@@ -111,7 +111,7 @@ class WarehouseEngine:
     """Runs statements in a SQL warehouse.
 
     Attributes:
-        connection: Connection to the warehouse; the owner closes it.
+        connection: Connection to the warehouse. Its owner closes it.
     """
 
     connection: Connection
@@ -195,7 +195,7 @@ def _connect(tables: str) -> Connection:
 
 
 def _sign_in(host: str) -> dict[str, Any]:
-    """Return credentials: a token, a service principal, or OAuth in the browser."""
+    """Return arguments to sign in as a service principal or by OAuth in the browser; none if there is a token."""
     if os.environ.get(_TOKEN):
         return {}
     client, secret = os.environ.get(_CLIENT), os.environ.get(_CLIENT_SECRET)
@@ -205,7 +205,7 @@ def _sign_in(host: str) -> dict[str, Any]:
 
 
 def service_principal(host: str, client_id: str, client_secret: str) -> Callable[[], dict[str, str]]:
-    """Return a provider of a service principal's headers. It is cached, because its token outlives a connection."""
+    """Return a provider of a service principal's headers. The provider is cached: its token outlives a connection."""
     # databricks-sdk 0.156 fails if two threads make their first `Config` at once.
     with _SIGNING_IN:
         return _provider(host, client_id, client_secret)

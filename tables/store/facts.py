@@ -38,7 +38,7 @@ def data_files(table: "DeltaTable") -> pa.Table:
 
 
 def paths_since(files: pa.Table, column: str, since: datetime) -> list[str]:
-    """Return the paths of `data_files` that may hold a row with `column` at or after `since`."""
+    """Return the paths of the files (from `data_files`) that may hold a row with `column` at or after `since`."""
     newest = f"max.{column}"
     if newest in files.column_names:
         # Statistics are truncated to milliseconds.

@@ -26,7 +26,7 @@ class FollowedTable:
     Args:
         tables: Folder of the tables.
         name: Name of the table.
-        columns: Columns of its rows; all if empty.
+        columns: Columns that `since` and `new_rows` return; all if empty.
     """
 
     def __init__(self, tables: str, name: str, columns: Sequence[str] = ()) -> None:
@@ -37,7 +37,7 @@ class FollowedTable:
         self._kept_paths: set[str] = set()
         self._kept: list[Row] = []
         self._known_paths: set[str] | None = None
-        # Rows already returned: a compaction writes rows again, into a new file.
+        # Hashes of the returned rows, because a compaction writes rows again, into a new file.
         self._seen: set[int] = set()
 
     @property
@@ -49,8 +49,8 @@ class FollowedTable:
 
     def refresh(self) -> bool:
         """Advance to the newest version; return whether there was one."""
-        # deltalake reports no change if the folder is gone. If the folder can't be read (EACCES, ESTALE), `os.path`
-        # reports it as gone, but `Path` raises. So open the folder to get the error.
+        # deltalake reports no change if the folder is gone or can't be read (EACCES, ESTALE), so open the table anew to
+        # get the error. `os.path.isdir` is False in both cases, but `Path.is_dir` may raise.
         log = Path(self._folder, "_delta_log")
         if self._table is None or ("://" not in self._tables and not os.path.isdir(log)):
             self._table = None
@@ -67,7 +67,7 @@ class FollowedTable:
         return self._table.version() != before
 
     def has_news(self) -> bool:
-        """Return True once per commit newer than the open version. This looks for the commit's file in a local log."""
+        """Return True once per commit newer than the open version, if a local log has the commit's file."""
         if self._table is None or "://" in self._tables:
             return False
         version = self._table.version() + 1
@@ -104,7 +104,7 @@ class FollowedTable:
             raise self._unreadable(error) from error
 
     def since(self, column: str, time: datetime) -> list[Row]:
-        """Return at least all rows whose `column` is `time` or later. Files are skipped by their statistics."""
+        """Return at least all rows whose `column` is `time` or later. Statistics show which files to skip."""
         files = data_files(self.table)
         if len(self._kept_paths) > _MAX_FILES or not self._kept_paths <= set(files["path"].to_pylist()):
             # Some rows were deleted or moved to another file.
@@ -116,7 +116,7 @@ class FollowedTable:
         return self._kept
 
     def new_rows(self, column: str, since: datetime | None) -> list[Row]:
-        """Return the rows of files that no earlier call read, by time. Without `since`, the first call returns none."""
+        """Return the rows that no earlier call returned, by time. Without `since`, the first call returns none."""
         self.refresh()
         files = data_files(self.table)
         paths = set(files["path"].to_pylist())
@@ -153,7 +153,7 @@ class FollowedTable:
         from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
         if "://" not in self._tables:
-            # This file system runs no Python in threads. A Python thread that outlives the command aborts the process.
+            # This file system runs no Python in threads. If a command ends before such a thread, its process aborts.
             return SubTreeFileSystem(self._folder, LocalFileSystem())
         from deltalake.fs import DeltaStorageHandler
 
@@ -168,7 +168,7 @@ class FollowedTable:
 
 
 def unseen(rows: Iterable[Row], seen: set[int], column: str) -> list[Row]:
-    """Return the rows not seen before, by time, and remember them."""
+    """Return the rows not seen before, sorted by `column`, and remember them in `seen`."""
     keyed = {hash(repr(sorted(row.items()))): row for row in rows}
     found = [row for key, row in keyed.items() if key not in seen]
     seen.update(keyed)

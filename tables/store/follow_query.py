@@ -16,7 +16,7 @@ class FollowedQuery:
     Args:
         store: Store of the table.
         name: Name of the table.
-        columns: Columns of its rows; all if empty.
+        columns: Columns that `since` and `new_rows` return; all if empty.
     """
 
     def __init__(self, store: TableStore, name: str, columns: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ class FollowedQuery:
         return self._store.read(self._name)
 
     def new_rows(self, column: str, since: datetime | None) -> list[Row]:
-        """Return unseen rows at or after the newest row seen. Rows that are dated earlier are missed."""
+        """Return unseen rows that are not older than the newest row seen. Older rows are missed."""
         if self._from is None:
             self._from = since
             if since is None:

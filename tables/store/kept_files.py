@@ -1,4 +1,4 @@
-"""Keeps the rows of small files. A stream writes one per batch, and opening a thousand takes most of a page's time."""
+"""Keeps the rows of small files in memory. A stream writes a small file per batch, and opening a thousand is slow."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SMALL_BYTES = 64 << 10
-"""Files up to this size are kept. Maintenance leaves larger ones, of which readers skip most row groups."""
+"""The rows of files up to this size are kept. Maintenance makes larger files, of which readers skip most row groups."""
 MAX_KEPT_BYTES = 64 << 20
 """Limit of a table's kept rows, in Arrow's format."""
 
 
 class KeptFiles:
-    """The rows of one table's small files. Data files never change, so they are read once."""
+    """The rows of one table's small files. Data files never change, so each is read once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

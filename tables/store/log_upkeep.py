@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _CHECKSUM_AGE = timedelta(hours=1)
-"""Spark writes a file and its checksum separately; younger checksums may still await their file."""
+"""Minimum age of a checksum to delete. Spark writes a file and its checksum separately, so the file may still come."""
 _LOOK_BACK = (20, 1000, None)
 _SHARE_SURE_TO_STAY = 0.9
-"""Share of the log retention in which log files certainly stay: a log file may be slightly older than its commit."""
+"""Log files certainly stay for this share of the retention. (A log file may be slightly older than its commit.)"""
 _INTERVAL = re.compile(r"interval (\d+) (minute|hour|day|week)s?")
 _DEFAULT_INTERVAL = "interval 30 days"
 """Delta's default."""
@@ -32,7 +32,7 @@ def tidy_log(table: "DeltaTable", folder: Path | None, now: datetime) -> int:
         now: Present time.
 
     Returns:
-        Number of files deleted, including orphaned checksums; 0 outside a local folder.
+        Number of files deleted, including orphaned checksums; 0 if the table is not in a local folder.
     """
     if folder is None:
         table.create_checkpoint()
@@ -48,7 +48,7 @@ def tidy_log(table: "DeltaTable", folder: Path | None, now: datetime) -> int:
 
 
 def drop_orphaned_checksums(folder: Path, written_before: datetime) -> int:
-    """Delete checksums whose file is gone; deltalake's vacuum and log cleanup leave them.
+    """Delete checksums whose file is gone. deltalake's vacuum and log cleanup leave such checksums.
 
     Spark writes a checksum `N.crc` for each version `N.json`. Hadoop's local file system also writes a hidden checksum
     beside every file.
@@ -63,7 +63,7 @@ def drop_orphaned_checksums(folder: Path, written_before: datetime) -> int:
     log = folder / "_delta_log"
     versions = [path for path in log.glob("[0-9]*.crc") if not path.with_suffix(".json").exists()]
     dropped = sum(_drop(path, written_before) for path in versions)
-    # Hidden checksums come last, because the checksums of versions have hidden checksums, too.
+    # Delete hidden checksums last, because the checksums deleted above have hidden checksums, too.
     hidden = [path for path in folder.rglob(".*.crc") if not path.with_name(path.name[1:-4]).exists()]
     return dropped + sum(_drop(path, written_before) for path in hidden)
 

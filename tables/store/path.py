@@ -118,7 +118,7 @@ class PathStore(TableStore):
             # Open the table first, because deltalake would create a missing table if it got a path.
             write_deltalake(open_table(self.tables, name), found, mode="append", **leaving_old_log())
 
-        # An append that overlaps a delete fails in deltalake, although an append reads nothing. So it is retried.
+        # In deltalake, an append fails if it overlaps a delete, although an append reads nothing. So retry it.
         self._commit(name, commit)
 
     def merge(

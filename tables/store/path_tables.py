@@ -80,8 +80,8 @@ def open_table(root: str, name: str) -> "DeltaTable":
 def ask(table: "DeltaTable", select: str) -> list[Row]:
     """Run a SELECT over a table, named `t`, with deltalake's engine, which also runs DELETE.
 
-    Unlike an Arrow data set, this engine runs no Python in threads. A Python thread that outlives the command aborts
-    the process.
+    Unlike an Arrow data set, this engine runs no Python in threads. If a command ends before such a thread, its process
+    aborts.
     """
     from deltalake import QueryBuilder
 
@@ -92,7 +92,7 @@ def ask(table: "DeltaTable", select: str) -> list[Row]:
 
 
 def is_delta_error(error: Exception) -> bool:
-    """Return whether an error is one that reading a table raises."""
+    """Return whether an error has a type that reading a table raises."""
     from deltalake.exceptions import DeltaError
 
     # Timestamps outside Python's range raise the last two.
@@ -123,8 +123,8 @@ def _create(spec: TableSpec, path: str) -> None:
 
 
 def _constrain(spec: TableSpec, table: "DeltaTable", path: str) -> None:
-    # deltalake can't create a table with constraints, so they are added to the empty table here. Two processes that
-    # create the table at once may both commit, so check its constraints instead of its version.
+    # deltalake can't create a table with constraints, so add them to the empty table here. If two processes create the
+    # table at once, both may commit. So check which constraints are missing, not who created the table.
     present = table.metadata().configuration
     require_version(present.get(VERSION_PROPERTY, "0"), path)
     missing = {name: rule for name, rule in spec.constraints.items() if f"delta.constraints.{name}" not in present}

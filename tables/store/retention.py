@@ -36,7 +36,7 @@ class OldRows:
     values: Mapping[str, object] = field(default_factory=dict)
 
     def as_text(self, literal: Callable[[object], str]) -> str:
-        """Return the condition with its values as literals: not every engine takes parameters in DELETE.
+        """Return the condition with its values as literals, because some engines take no parameters in DELETE.
 
         Args:
             literal: Returns a value as a literal of the engine's dialect.
@@ -127,7 +127,7 @@ class Asker:
 def keep_from(now: datetime, days: int) -> datetime | None:
     """Return the time before which rows expire; None if rows never expire.
 
-    It is a midnight in UTC, so large files are rewritten once a day, not in every run.
+    The time is a midnight in UTC, so large files are rewritten once a day, not in every run.
 
     Examples:
         >>> keep_from(datetime(2026, 3, 10, 15, tzinfo=timezone.utc), 2).isoformat()
@@ -148,7 +148,8 @@ def old_rows(spec: TableSpec, before: datetime, leases: Iterable[LeaseAge] = ())
     Args:
         spec: Spec of a table with a `time_column`.
         before: Rows before this time expire.
-        leases: All leases, for the enforcer's table. Open leases and leases with newer rows keep all their rows.
+        leases: For the enforcer's table, the leases with a row before this time. If a lease is open or has newer rows,
+            all of its rows stay.
     """
     condition = f"{spec.time_column} < :before"
     values: dict[str, object] = {"before": before}

@@ -1,4 +1,4 @@
-"""The rights that a catalog's writer needs, each with a test and the statement that grants it."""
+"""The rights that a writer of a catalog needs, each with a test and the statement that grants the right."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Right:
 
 
 def catalog_rights(engine: Engine, tables: str) -> list[Right]:
-    """Return the rights on a catalog's schema. Each depends on the ones before it."""
+    """Return the rights on a catalog's schema. Each right depends on the rights before it."""
     catalog, _, _ = tables.partition(".")
     schema, table = quoted(tables), catalog_table(tables, _TRIED)
     view = catalog_table(tables, f"{_TRIED}_view")

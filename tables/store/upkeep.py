@@ -1,7 +1,7 @@
 """Compacts and vacuums path tables with `deltalake`. A running stream can append at the same time.
 
-Each step is at most one commit. The data that a stream needs stays: its batch numbers are in every checkpoint of a
-table's log, and its newest offsets are in the log itself.
+Each step commits separately. The data that a stream needs stays: its batch numbers are in every checkpoint of a table's
+log, and its newest offsets are in the log itself.
 """
 
 import fcntl
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 _MIB = 1024 * 1024
 _SMALL_FILE = 4 * _MIB
-"""Every run compacts smaller files: an hour of batches becomes one file, and large files are not rewritten."""
+"""Every run compacts files smaller than this. So an hour of batches becomes one file, and large files stay."""
 _LARGE_FILE = 64 * _MIB
 _MANY_FILES = 20
-"""More mid-sized files than this are compacted to large ones. This is rare, because old files stay until the vacuum."""
+"""If there are more files below half of `_LARGE_FILE` than this, they are compacted to large files. This must be rare,
+because the replaced files take space until the vacuum."""
 
 _LOCK = ".maintain.lock"
 

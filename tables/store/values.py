@@ -64,8 +64,8 @@ class StreamSettings:
 
     Attributes:
         window_seconds: Length of the quota's window.
-        burst_windows: Size of a full bucket of a quota without a burst, in windows of quota.
-        bootstrap_servers: Brokers that the stream was started with, which tell one cluster from another.
+        burst_windows: Tokens of a full bucket as a multiple of the rate, for quotas without a burst.
+        bootstrap_servers: Brokers that the stream was started with. They distinguish clusters.
     """
 
     window_seconds: int = QuotaConfig.window_seconds
@@ -74,7 +74,7 @@ class StreamSettings:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> StreamSettings:
-        """Return the settings in a table's properties, or the stream's defaults if no stream has written them."""
+        """Return the settings in a table's properties. A setting that is missing there has the stream's default."""
         default = cls()
         return cls(
             int(properties.get(_WINDOW, default.window_seconds)),
@@ -98,8 +98,8 @@ class TableFacts:
         rows: Number of rows.
         files: Number of data files.
         size_bytes: Size of the data files.
-        oldest: Earliest value of the time column; None without such a column or rows.
-        newest: Latest value of the time column.
+        oldest: Earliest value of the time column; None if there is no such column or no row.
+        newest: Latest value of the time column; None as for `oldest`.
     """
 
     table: str
@@ -176,7 +176,7 @@ def require_version(version: str, place: str) -> None:
     """Check that no newer version created a table.
 
     Args:
-        version: The version in the table's properties, "0" without one.
+        version: The version in the table's properties; "0" if there is none.
         place: Name and place of the table.
 
     Raises:
