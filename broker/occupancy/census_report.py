@@ -57,7 +57,7 @@ class BrokerOutlook:
     forecasts: tuple[Forecast, ...]
 
     @property
-    def worst(self) -> Forecast:
+    def likeliest(self) -> Forecast:
         """The forecast to plan with."""
         return self.forecasts[0]
 

@@ -92,6 +92,7 @@ def run(
                 # Step 4. Start the enforcer, once there may be decisions to carry out.
                 children.append(stack.enter_context(_enforcer(broker, folder, tables)))
                 _until(watching, children, lambda: watching.has_run_for(seconds))
+                traffic_s = watching.seconds
             view.end_live()
             # Step 5. Let the stream catch up.
             view.stage("the traffic ends; the stream catches up")
@@ -106,7 +107,7 @@ def run(
         watching.throttled(),
         clients.alice,
         clients.mallory,
-        watching.seconds,
+        traffic_s,
         watching.first_decision_s,
         watching.slowing,
         drained,

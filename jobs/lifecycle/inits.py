@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.options import CsvOption, JsonOption, PrincipalOption, TablesOption
+from jobs.options import CsvOption, JsonOption, PrincipalOption, TablesOption, full_name
 from jobs.output.tables_out import form, show
 from tables.query.sql_query import query
 from tables.store.values import Answer
@@ -36,7 +36,7 @@ def inits(
     wanted = form(as_json=as_json, as_csv=as_csv)
     now = datetime.now(timezone.utc)
     condition = "TRUE" if principal is None else "principal = :principal"
-    values = {} if principal is None else {"principal": principal}
+    values = {} if principal is None else {"principal": full_name(principal)}
     if last is None:
         answer = query(tables, _DAY.format(condition=condition), now, values)
     else:

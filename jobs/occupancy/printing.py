@@ -77,7 +77,7 @@ def occupancy_registry(seconds_to_limit: Mapping[int, float], held_pids: Mapping
 def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
     """Write metrics for node_exporter's textfile collector, because the command ends before Prometheus scrapes it."""
     # A broker that never reaches the limit has no metric `seconds_to_limit`.
-    reached = {each.broker_id: each.worst.limit_reached_at for each in report.brokers}
+    reached = {each.broker_id: each.likeliest.limit_reached_at for each in report.brokers}
     seconds = {number: max(0.0, (at - now).total_seconds()) for number, at in reached.items() if at is not None}
     registry = occupancy_registry(seconds, {each.broker_id: each.held_pids for each in report.brokers})
     try:
@@ -140,7 +140,7 @@ def _by_broker(report: CensusReport, limit: int | None) -> Iterator[TextTable | 
     columns += ["settles at"] if limit is None else ["settles at", f"reaches {limit:,}"]
     rows = [_broker_cells(report.taken.census, each, limit) for each in report.brokers]
     rows += [(broker_id, "DOWN") for broker_id in report.taken.down]
-    yield _table("brokers, at the higher of today's rate and lately's", columns, rows)
+    yield _table("brokers, each at its likeliest rate", columns, rows)
     for broker_id, reason in report.taken.down.items():
         yield f"NO ANSWER: broker {broker_id}, its producer ids are unknown: {reason}"
     for each in report.brokers:
@@ -151,7 +151,7 @@ def _by_broker(report: CensusReport, limit: int | None) -> Iterator[TextTable | 
     yield f"transactional.id.expiration.ms, a different setting: {', '.join(times)}"
     taken_at = to_time(report.taken.census.taken_at_ms)
     for each in report.brokers:
-        reached = each.worst.limit_reached_at
+        reached = each.likeliest.limit_reached_at
         if limit is not None and reached is not None and reached <= taken_at:
             yield f"ALERT broker {each.broker_id} holds {each.held_pids:,}, the limit is {limit:,}"
     yield ""
@@ -160,27 +160,30 @@ def _by_broker(report: CensusReport, limit: int | None) -> Iterator[TextTable | 
 def _broker_cells(census: Census, broker: BrokerOutlook, limit: int | None) -> tuple[object, ...]:
     counts = (broker.broker_id, broker.led_pids, broker.held_pids, broker.open_transactions)
     now = (*counts, size(broker.estimated_bytes), _duration(broker.expiration_ms))
-    worst = broker.worst
-    held = (_held(census, each) for each in (worst.pids_in_1h, worst.pids_in_24h, worst.settles_at))
-    later = (f"{worst.pids_per_hour:,.0f}", *held)
-    return (*now, *later) if limit is None else (*now, *later, _moment(worst.limit_reached_at))
+    likeliest = broker.likeliest
+    held = (_held(census, each) for each in (likeliest.pids_in_1h, likeliest.pids_in_24h, likeliest.settles_at))
+    later = (f"{likeliest.pids_per_hour:,.0f}", *held)
+    return (*now, *later) if limit is None else (*now, *later, _moment(likeliest.limit_reached_at))
 
 
 def _rates(census: Census, broker: BrokerOutlook, limit: int | None) -> Iterator[str]:
-    """Explain a forecast: its rate, its uncertainty, and the forecast by today's rate alone."""
-    worst, today = broker.worst, broker.forecasts[-1]
-    yield f"broker {broker.broker_id}: {_rate(worst)}{'' if worst is today else ', faster than today, if it continues'}"
-    if worst is not today:
-        reached = "" if limit is None else f", reaches {limit:,}: {_moment(today.limit_reached_at)}"
-        held = [_held(census, each) for each in (today.pids_in_1h, today.pids_in_24h, today.settles_at)]
+    """Explain the likeliest forecast: its rate and its uncertainty. Then show the forecast at the other rate."""
+    likeliest, *others = broker.forecasts
+    is_faster = any(likeliest.pids_per_hour > each.pids_per_hour for each in others)
+    yield f"broker {broker.broker_id}: {_rate(likeliest)}{', faster than today, if it continues' if is_faster else ''}"
+    for each in others:
+        # A recent rate that is usual at this time of day, such as a peak of each morning, is not the likeliest.
+        which = "today's" if is_faster else "the latest, usual at this time,"
+        reached = "" if limit is None else f", reaches {limit:,}: {_moment(each.limit_reached_at)}"
+        held = [_held(census, count) for count in (each.pids_in_1h, each.pids_in_24h, each.settles_at)]
         yield (
-            f"broker {broker.broker_id}, at today's {_rate(today)}: {held[0]} in 1 h, "
+            f"broker {broker.broker_id}, at {which} {_rate(each)}: {held[0]} in 1 h, "
             f"{held[1]} in 24 h, settles at {held[2]}{reached}"
         )
-    if worst.rate_source == IDLE:
+    if likeliest.rate_source == IDLE:
         yield f"broker {broker.broker_id}: idle times do not show floods of the last hour, but sweeps in --tables do"
-    if worst.swing > _MUCH * worst.settles_at:
-        low, high = (round(worst.settles_at + sign * worst.swing / 2) for sign in (-1, 1))
+    if likeliest.swing > _MUCH * likeliest.settles_at:
+        low, high = (round(likeliest.settles_at + sign * likeliest.swing / 2) for sign in (-1, 1))
         yield f"broker {broker.broker_id}: goes up and down from check to check, {low:,} to {high:,}"
 
 

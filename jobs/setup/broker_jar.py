@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from jobs.errors import JobError
 from jobs.options import JsonOption
 from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
@@ -20,11 +21,15 @@ def write_broker_jar(
 ) -> None:
     """Write the jar that brokers load, for their class path (docs/broker.md)."""
     jar = broker_jar()
-    folder.mkdir(parents=True, exist_ok=True)
-    # Rename the file into place, so that a broker that starts meanwhile never reads half a file.
     new = folder / f"{JAR_NAME}.new"
-    shutil.copyfile(jar, new)
-    new.replace(folder / JAR_NAME)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Rename the file into place, so that a broker that starts meanwhile never reads half a file.
+        shutil.copyfile(jar, new)
+        new.replace(folder / JAR_NAME)
+    except OSError as error:
+        msg = f"{folder} can't be written ({error.strerror}). Choose another folder, or run this as its owner"
+        raise JobError(msg) from error
     reporters = f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"
     if as_json:
         written = {"jar": str(folder / JAR_NAME), "metric.reporters": reporters}

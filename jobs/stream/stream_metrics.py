@@ -102,8 +102,8 @@ _OF_A_USER: dict[str, tuple[Callable[[float | None, float | None], float | None]
     _THROTTLES: (_sum, "Throttle decisions against a user that are in force."),
 }
 """Metrics of a principal: the function that combines values of several principals, and the help text."""
-_OF_ALL_ROWS: tuple[tuple[str, str, Callable[[_Row], int]], ...] = (
-    ("pid_quota_principals", "Principals with a row of metrics in the last quota window.", lambda _: 1),
+_OF_ALL_PRINCIPALS: tuple[tuple[str, str, Callable[[_Row], bool]], ...] = (
+    ("pid_quota_principals", "Principals with a row of metrics in the last quota window.", lambda _: True),
     (
         "pid_quota_learning_principals",
         "Principals whose new producer ids are not charged yet, while the stream or a tap learns.",
@@ -114,13 +114,8 @@ _OF_ALL_ROWS: tuple[tuple[str, str, Callable[[_Row], int]], ...] = (
         "Principals whose filter is full: they are reported and not throttled.",
         lambda row: row.saturated,
     ),
-    (
-        "pid_quota_ledger_bytes",
-        "Bytes of the ledgers of all principals with a row in the last quota window.",
-        lambda row: row.state_bytes,
-    ),
 )
-"""Gauges that sum a value over the rows."""
+"""Gauges that count the principals with a row for which a condition holds. Rows of several brokers count once."""
 _OF_A_QUERY = (
     ("pid_quota_stream_batch_id", "Number of a query's last micro-batch.", "batch_id"),
     ("pid_quota_stream_batch_seconds", "Seconds that a query's last micro-batch took.", "batch_seconds"),
@@ -285,8 +280,10 @@ class StreamMetrics(Collector):
         return values
 
     def _totals(self, rows: Sequence[_Row]) -> Iterator[Metric]:
-        for name, text, value in _OF_ALL_ROWS:
-            yield GaugeMetricFamily(name, text, sum(map(value, rows)))
+        for name, text, condition in _OF_ALL_PRINCIPALS:
+            yield GaugeMetricFamily(name, text, len({row.principal for row in rows if condition(row)}))
+        text = "Bytes of the ledgers of all principals with a row in the last quota window."
+        yield GaugeMetricFamily("pid_quota_ledger_bytes", text, sum(row.state_bytes for row in rows))
         decisions = CounterMetricFamily("pid_quota_decisions", "Throttle decisions, by action.", labels=["action"])
         yield _filled(decisions, self._decisions)
         text = "Records of the topic of events that are not valid events."

@@ -23,7 +23,7 @@ from quota.errors import InvalidQuotaError
 from quota.principals import MAX_PRINCIPAL_BYTES
 from tables.errors import TableNotFoundError
 from tables.quotas.quota_entry import QuotaEntry, entity_words
-from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quotas
+from tables.quotas.quota_table import quotas_in_force, set_quotas
 
 _MAX_BYTES = 64 * 1024
 _MAX_CHANGES = 100
@@ -107,11 +107,7 @@ class Editing:
             entries = [
                 QuotaEntry.of(each.entity_name, each.then, now, user) for each in changes if each.then is not None
             ]
-            if entries:
-                set_quotas(self.data.tables, entries)
-            for each in changes:
-                if each.then is None:
-                    delete_quota(self.data.tables, each.entity_name)
+            set_quotas(self.data.tables, entries, [each.entity_name for each in changes if each.then is None])
         self.changed()
         for each in changes:
             was, then = ("no quota" if side is None else str(side) for side in (each.was, each.then))

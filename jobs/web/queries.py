@@ -63,6 +63,7 @@ SELECT
     CAST(sum(line.late_pids) AS BIGINT) AS late_pids,
     max(line.new_pids_window) AS new_pids_window,
     max_by(line.quota, line.window_end) AS quota,
+    max_by(metrics.burst, line.window_end) AS burst,
     min(line.tokens) AS tokens,
     max(line.active_pids) AS active_pids,
     max(line.state_bytes) AS state_bytes,

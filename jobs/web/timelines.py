@@ -71,8 +71,8 @@ def lines_of(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, ste
 
 def _empty(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with an empty window and a full bucket. A silent ledger's other values are unknown."""
-    known = {"at_ms": row["at_ms"], "quota": row["quota"], "new_pids_window": 0, "tokens": row["quota"]}
-    return dict.fromkeys(row) | known
+    kept = {name: row[name] for name in ("at_ms", "quota", "burst")}
+    return dict.fromkeys(row) | kept | {"new_pids_window": 0, "tokens": row["burst"] or row["quota"]}
 
 
 def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 import typer
+from deltalake import DeltaTable
 from starlette.testclient import TestClient
 
 from jobs.web import editors as console_editors
@@ -17,6 +18,7 @@ from jobs.web.pages import ConsoleData
 from jobs.web.security import Access
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import quotas_in_force, set_quota
+from tables.store.path_tables import table_path
 from tests.unit.jobs.table_rows import NOON, append, metrics, seconds
 
 SECRET = "-".join(["correct", "horse", "battery"])
@@ -200,6 +202,15 @@ class TestApply:
         entry = quotas_in_force(tables)[1]
         assert (entry.updated_by, entry.updated_at) == ("ada", NOON)
         assert "ada changed user 'bob': 9 -> no quota" in capsys.readouterr().out
+
+    def test_changes_and_deletions_are_one_commit(self, visitor: TestClient, tables: str) -> None:
+        set_quota(tables, QuotaEntry("bob", 9.0, NOON - seconds(60), "ops"))
+        sign_in(visitor)
+        before = DeltaTable(table_path(tables, "producer_id_quotas")).version()
+
+        apply(visitor, CHANGE, {"entity_name": "bob", "producer_ids_rate": None, "was": 9.0})
+
+        assert DeltaTable(table_path(tables, "producer_id_quotas")).version() == before + 1
 
     def test_nothing_is_applied_without_a_session(self, visitor: TestClient) -> None:
         assert apply(visitor, CHANGE).status_code == 403

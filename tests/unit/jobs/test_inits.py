@@ -43,7 +43,7 @@ def test_the_last_answers_of_a_principal_are_shown_in_order(pid_quota: PidQuota,
     append_kip_tables(tmp_path, inits=[init(ago(50 - number), number) for number in range(5)])
     append_kip_tables(tmp_path, inits=[init(ago(1), 99, principal="User:o'hara")])
 
-    _, out, _ = pid_quota("inits", "--tables", tmp_path, "--last", 2, "--principal", "User:alice", "--json")
+    _, out, _ = pid_quota("inits", "--tables", tmp_path, "--last", 2, "--principal", "alice", "--json")
     assert [row["result_producer_id"] for row in json.loads(out)] == [3, 4]
     _, out, _ = pid_quota("inits", "--tables", tmp_path, "--principal", "User:o'hara")
     assert "first id" in out

@@ -236,6 +236,16 @@ def test_in_scope_broker_each_broker_has_its_own_budget(metrics: StreamMetrics) 
     assert scraped(metrics)["kafka_server_producerids_tokens", ("broker", "3"), ("user", "other")] == 3
 
 
+def test_a_principal_on_several_brokers_is_counted_once(metrics: StreamMetrics) -> None:
+    rows = [row("User:alice", broker_id=each, phase="learning", saturated=True, state_bytes=100) for each in (1, 2, 3)]
+    metrics.observe(batch(*rows))
+
+    found = scraped(metrics)
+    for name in ("pid_quota_principals", "pid_quota_learning_principals", "pid_quota_saturated_principals"):
+        assert found[name,] == 1
+    assert found["pid_quota_ledger_bytes",] == 300
+
+
 @pytest.mark.parametrize("name", ['a"b\\c\nd', "<script>", "other", "unknown", "x" * 5000, "Ünï 中"])
 def test_no_name_can_break_the_answer(metrics: StreamMetrics, name: str) -> None:
     metrics.observe(batch(row(f"User:{name}"), row("User:bob", new_pids_window=9), row("User:carol")))

@@ -142,14 +142,19 @@ def test_the_time_a_limit_is_reached_is_shown_or_never(occupancy: RunOccupancy) 
 
 
 def flood(
-    seconds: int, *, expiration_ms: int = DAY_MS, check_ms: int = 600_000, down: dict[int, str] | None = None
+    seconds: int,
+    *,
+    yesterday: int = 40,
+    expiration_ms: int = DAY_MS,
+    check_ms: int = 600_000,
+    down: dict[int, str] | None = None,
 ) -> TakenCensus:
-    """A producer id a second up to now, beside forty of 20 hours ago."""
+    """A producer id a second up to now, beside some (forty) of 20 hours ago."""
     now_ms = to_ms(NOON)
-    times = np.concatenate([np.full(40, now_ms), now_ms - 1000 * np.arange(seconds)])
+    times = np.concatenate([np.full(yesterday, now_ms), now_ms - 1000 * np.arange(seconds)])
     pids = np.arange(len(times))
     one = ReplicaProducers(1, "orders", 0, True, pids, times, np.zeros(len(times), np.bool_))
-    bound = {pid: ("User:m", now_ms - 20 * HOUR_MS if pid < 40 else int(times[pid])) for pid in pids.tolist()}
+    bound = {pid: ("User:m", now_ms - 20 * HOUR_MS if pid < yesterday else int(times[pid])) for pid in pids.tolist()}
     placements = (Placement("orders", 0, 1, (1, 2), frozenset({1})),)
     census = Census(now_ms, (one,), placements, owners_of((one,), bound), {1: expiration_ms}, {1: check_ms})
     settings = BrokerExpiration(1, expiration_ms, WEEK_MS, False, check_ms)
@@ -177,6 +182,18 @@ def test_in_a_young_flood_the_higher_rate_gives_the_time_and_both_rates_are_show
         "reaches 760: never",
     ):
         assert words in report
+
+
+def test_a_rate_that_yesterday_had_at_this_time_is_not_called_todays(occupancy: RunOccupancy) -> None:
+    usual = flood(120, yesterday=4000)
+
+    today, lately = json.loads(occupancy(usual, "--json"))["brokers"][0]["forecasts"]
+    report = occupancy(usual)
+
+    assert (today["rate_pids"], lately["rate_pids"]) == (4120, 120)
+    assert re.search(r"broker 1: 206 an hour by hand-out times \(4,120 in 20 h[^)]*\)\n", report)
+    assert "broker 1, at the latest, usual at this time, 3,6" in report
+    assert "faster than today" not in report
 
 
 def test_a_short_expiration_is_shown_with_its_check_interval(occupancy: RunOccupancy) -> None:

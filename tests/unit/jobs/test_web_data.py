@@ -277,6 +277,12 @@ class TestPrincipal:
         assert line["new_pids_window"] == [40, 0, 0, 40, 0, 0]
         assert line["active_pids"] == [9, None, None, 9, None, None]
 
+    @pytest.mark.parametrize(("burst", "full"), [(600.0, 600), (None, 100)])
+    def test_after_a_long_silence_the_bucket_is_full(self, data: ConsoleData, burst: float | None, full: float) -> None:
+        row = metrics("User:a", NOON - 5 * HOUR, new_pids_window=40, quota=100.0, burst=burst, tokens=-3.0)
+        append(data.tables, "producer_id_metrics", row)
+        assert data.principal(NOON, "User:a", hours=24)["timeline"]["tokens"] == [-3, full, full]
+
     def test_renewals_are_one_time_under_throttle(self, data: ConsoleData) -> None:
         times = [NOON - seconds(n) for n in (300, 270, 100)]
         append(data.tables, "throttle_decisions", *(decision("User:a", at) for at in times))
