@@ -91,14 +91,12 @@ def broker_lines(
         for name, value in (("metric.reporters", reporter), ("authorizer.class.name", authorizer))
     }
     lines = []
-    if found["metric.reporters"]:
-        where = ", ".join(map(str, found["metric.reporters"]))
-        if any(
-            "DYNAMIC" in str(settings[each]["metric.reporters"].get("config_source"))
-            for each in found["metric.reporters"]
-        ):
+    if reporting := found["metric.reporters"]:
+        dynamic = [each for each in reporting if "DYNAMIC" in str(settings[each]["metric.reporters"]["config_source"])]
+        if dynamic:
+            where = ", ".join(map(str, dynamic))
             lines.append(f"run `pid-quota tap unload-class` first: the setting of broker {where} is dynamic")
-        lines.append(f"take {reporter} out of metric.reporters on broker {where}")
+        lines.append(f"take {reporter} out of metric.reporters on broker {', '.join(map(str, reporting))}")
     if found["authorizer.class.name"]:
         where = ", ".join(map(str, found["authorizer.class.name"]))
         stock = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -33,18 +33,14 @@ def require_rights(
 
 def _needed(own: OwnRights, *, with_holds: Callable[[], bool], apply: bool) -> list[KafkaRight]:
     """Return the rights that the enforcer needs to start. A dry run changes nothing and takes no lock."""
-    if AclOperation.DESCRIBE_CONFIGS in own.on_cluster():
-        holds = with_holds()
-        # Only listing ACLs needs DESCRIBE. Without any right on the cluster, brokers also hide the other rights.
-        needs_describe = holds or not own.on_cluster()
-    else:
-        holds = needs_describe = True
+    holds = AclOperation.DESCRIBE_CONFIGS not in own.on_cluster() or with_holds()
     return [
         right
         for right in RIGHTS[Role.ENFORCER]
         if (apply or (right.kind is ResourceType.BROKER and right.operation not in _CHANGES))
         and (holds or right is not HOLDS)
-        and (needs_describe or right.operation is not AclOperation.DESCRIBE)
+        # Only listing ACLs needs DESCRIBE.
+        and (holds or right.operation is not AclOperation.DESCRIBE)
         # Without this right, the enforcer only skips limits on addresses.
         and right.name != PRODUCE_EVENTS
     ]

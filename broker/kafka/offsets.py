@@ -31,18 +31,29 @@ class OldestRecord:
 
 
 def oldest_record(config: Mapping[str, str], topic: str) -> OldestRecord:
-    """Return the oldest record in an existing topic."""
-    with reading(config, topic, "first", _TIMEOUT_S) as (consumer, ranges):
+    """Return the oldest record in an existing topic.
+
+    Raises:
+        BrokerUnreachableError: If the brokers do not return a record, or the end, of each partition in time.
+    """
+    # A partition of aborted transactions has offsets but no record. The consumer then reports its end.
+    with reading({**config, "enable.partition.eof": "true"}, topic, "first", _TIMEOUT_S) as (consumer, ranges):
         first = {number: low for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
         oldest: dict[int, int] = {}
-        while len(oldest) < len(first):
+        ended: set[int] = set()
+        while first.keys() - oldest.keys() - ended:
             message = consumer.poll(_TIMEOUT_S)
             if message is None:
-                break
-            if message.error():
-                raise KafkaException(message.error())
-            oldest.setdefault(int(message.partition() or 0), message.timestamp()[1])
+                msg = f"no record of topic {topic!r} came in {_TIMEOUT_S:g} s: check that brokers run, then start again"
+                raise BrokerUnreachableError(msg)
+            partition, error = int(message.partition() or 0), message.error()
+            if error is None:
+                oldest.setdefault(partition, message.timestamp()[1])
+            elif error.name() == "_PARTITION_EOF":
+                ended.add(partition)
+            else:
+                raise KafkaException(error)
         is_first = not any(low for low, _ in ranges.values())
         return OldestRecord(min(oldest.values(), default=None), is_first)
 

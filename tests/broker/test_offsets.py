@@ -29,6 +29,33 @@ def test_the_oldest_record_of_all_partitions_tells_where_a_topic_begins(broker: 
     assert oldest_record(broker.admin_config(), "begins") == OldestRecord(oldest_ms + 30_000, is_first=False)
 
 
+def test_a_partition_with_aborted_transactions_only_has_no_oldest_record(broker: LocalBroker) -> None:
+    admin = AdminClient(broker.admin_config() | {"log_level": 0})
+    admin.create_topics([NewTopic("aborted", num_partitions=2)])["aborted"].result()
+    producer = Producer(broker.admin_config() | {"transactional.id": "aborts"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("aborted", b"never seen", partition=0)
+    producer.flush()
+    producer.abort_transaction()
+
+    assert oldest_record(broker.admin_config(), "aborted") == OldestRecord(None, is_first=True)
+
+
+def test_a_broker_that_returns_no_record_in_time_is_not_an_empty_topic(
+    broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = Producer(broker.admin_config())
+    producer.produce("slow", b"record")
+    producer.flush()
+    monkeypatch.setattr(offsets, "_TIMEOUT_S", 1.0)
+    # The broker waits for more bytes than the topic has.
+    waits = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "60000", "socket.timeout.ms": "61000"}
+
+    with pytest.raises(BrokerUnreachableError, match="no record of topic 'slow' came in 1 s: check that brokers run"):
+        oldest_record({**broker.admin_config(), **waits}, "slow")
+
+
 def test_the_newest_records_tell_how_many_events_a_record_holds(broker: LocalBroker) -> None:
     admin = AdminClient(broker.admin_config() | {"log_level": 0})
     admin.create_topics([NewTopic("several", num_partitions=3)])["several"].result()

@@ -5,6 +5,7 @@ hour.
 """
 
 from collections.abc import Callable, Collection
+from ipaddress import ip_address
 from typing import Protocol
 
 from broker.enforcement.levers.base import NEARLY_ALL, TargetLimits, Targets
@@ -48,11 +49,12 @@ class ConnectionRate(ClientQuotaLever):
         if not decision.principal.startswith("User:"):
             return Targets((), "a client quota applies only to principals of type User")
         try:
-            own = {*self._own_addresses()}
+            own = {_canonical(each) for each in self._own_addresses()}
         except BrokerError as error:
             return Targets((), f"the brokers' addresses can't be read ({error})")
         found = [address for address in decision.addresses if address != OTHER_CLIENTS]
-        free = [each for each in found if each not in own and {*self._use.principals(each)} == {decision.principal}]
+        others = [each for each in found if _canonical(each) not in own]
+        free = [each for each in others if {*self._use.principals(each)} == {decision.principal}]
         if not free:
             return Targets((), "no address is used by it alone" if found else "no addresses are known")
         named = ", ".join(free[:_MAX_NAMED]) + (", …" if len(free) > _MAX_NAMED else "")
@@ -64,3 +66,18 @@ class ConnectionRate(ClientQuotaLever):
     def _why_end(self, lease: Lease) -> str:
         others = {*self._use.principals(lease.target.entity.ip or "")} - {lease.principal}
         return f"{min(others)} uses the address, too" if others else super()._why_end(lease)
+
+
+def _canonical(address: str) -> str:
+    """Return an address as Python writes it.
+
+    Java, and so the class in the brokers, writes an IPv6 address without `::`, and may append a zone.
+
+    Examples:
+        >>> _canonical("0:0:0:0:0:0:0:1%lo"), _canonical("10.0.0.1")
+        ('::1', '10.0.0.1')
+    """
+    try:
+        return str(ip_address(address.partition("%")[0]))
+    except ValueError:
+        return address

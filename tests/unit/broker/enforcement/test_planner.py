@@ -58,6 +58,19 @@ def test_where_nothing_is_known_of_addresses_the_last_lever_remains_and_the_reas
     assert "request_percentage: no client ids are known" in told.why
 
 
+@pytest.mark.parametrize(
+    ("own", "seen"), [(HERE, HERE), ("fe80::1", "fe80:0:0:0:0:0:0:1%eth0"), ("::1", "0:0:0:0:0:0:0:1")]
+)
+def test_an_address_of_brokers_or_this_host_is_never_limited(own: str, seen: str) -> None:
+    world = World()
+    world.use.own = {own}
+    world.use.by_address = {seen: {"User:mallory"}}
+
+    world.enforce(addresses={seen: 9})
+
+    assert world.targets() == {SLOW}
+
+
 def test_where_no_lever_works_the_decision_is_skipped_with_every_reason() -> None:
     world = World(lever="request_percentage")
     # A reconciler removes what it does not know: mallory's quota, and the canary's.
