@@ -186,11 +186,16 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
         .load()
     )
     rows = records.selectExpr("value", "partition", "offset", "unix_millis(timestamp) AS record_ms")
-    if str(spark.conf.get("spark.master", "")).startswith("local"):
-        # Each task costs a round trip to a Python worker, so start no more tasks than there are state partitions (about
-        # one per core).
-        rows = rows.coalesce(int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
-    return rows
+    tasks = _max_tasks(spark)
+    return rows if tasks is None else rows.coalesce(tasks)
+
+
+def _max_tasks(spark: SparkSession) -> int | None:
+    """Return the maximum number of tasks that read the topic; None for one per partition."""
+    if not str(spark.conf.get("spark.master", "")).startswith("local"):
+        return None
+    # Each task costs a round trip to a Python worker, so start no more tasks than there are cores (state partitions).
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFrame:
@@ -203,6 +208,7 @@ def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFra
         max_principals=options.max_principals,
         batch=TaskBatch(options.checkpoint),
         memory=WorkerMemory(options.checkpoint),
+        max_tasks=_max_tasks(records.sparkSession),
     )
     return records.select("value", "partition", "offset", "record_ms").mapInArrow(pre_aggregate, PRE_AGGREGATE_SCHEMA)
 

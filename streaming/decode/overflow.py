@@ -33,16 +33,19 @@ class Gate:
         self._passed: set[str] = set(NEVER_ENFORCED)
 
     @classmethod
-    def of(cls, batch: TaskBatch, max_principals: int) -> "Gate":
-        """Return the gate of the running task. Its share is the remaining room divided by the batch's partitions.
+    def of(cls, batch: TaskBatch, max_principals: int, max_tasks: int | None = None) -> "Gate":
+        """Return the gate of the running task. The tasks share the remaining room evenly.
 
         Args:
             batch: The task's batch.
             max_principals: Maximum number of tracked principals. Principals with their own quota count, but are tracked
-                even beyond it.
+                in any case.
+            max_tasks: Maximum number of tasks; None for one per partition of the topic.
         """
-        tracked = batch.tracked_principals()
-        return cls(tracked, max(0, max_principals - len(tracked)) // max(1, batch.partitions()), batch.quotas())
+        tracked, tasks = batch.tracked_principals(), batch.partitions()
+        if max_tasks is not None:
+            tasks = min(tasks, max_tasks)
+        return cls(tracked, max(0, max_principals - len(tracked)) // max(1, tasks), batch.quotas())
 
     def keys(self, principals: Sequence[str]) -> dict[str, str]:
         """Return the overflow entry of each principal that does not get a ledger.

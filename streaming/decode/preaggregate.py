@@ -33,6 +33,7 @@ class PreAggregate:
         max_principals: Maximum number of tracked principals; see `streaming.decode.overflow`.
         batch: Metadata of the task's batch.
         memory: The worker's memory of earlier batches.
+        max_tasks: Maximum number of tasks that read the topic; None for one per partition.
     """
 
     contract: Contract
@@ -41,6 +42,7 @@ class PreAggregate:
     max_principals: int
     batch: TaskBatch
     memory: WorkerMemory
+    max_tasks: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pre-aggregate the records of a task.
@@ -52,7 +54,7 @@ class PreAggregate:
             Rows of `PRE_AGGREGATE_SCHEMA`.
         """
         freeze_gc()
-        gate, begin_ms = Gate.of(self.batch, self.max_principals), self.batch.begin_ms()
+        gate, begin_ms = Gate.of(self.batch, self.max_principals, self.max_tasks), self.batch.begin_ms()
         sampler = Sampler()
         for each in blocks(batches, BLOCK_BYTES):
             # Adding the topic here saves sending it to Python with each record.

@@ -1,11 +1,11 @@
-"""Samples bad records: keeps the first thousand of each task, then one in a thousand, and counts the others."""
+"""Samples bad records: keeps a thousand per partition and batch, then one in a thousand, and counts the others."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from wire.packed_events import Quarantined
 
 MAX_ROWS = 1000
-"""Number of bad records of a task that are kept before sampling starts. A task may read several partitions."""
+"""Number of bad records of a partition and batch that are kept before sampling starts."""
 SAMPLE_EVERY = 1000
 """Beyond `MAX_ROWS`, one record in this many is kept."""
 MAX_REASONS = 8
@@ -13,7 +13,7 @@ _REASON_CHARS = 80
 
 
 class Sampler:
-    """Samples the bad records of one task. Not thread-safe.
+    """Samples the bad records of one task, which may read several partitions. Not thread-safe.
 
     Examples:
         >>> bad = [Quarantined(b"x", "no good", "events", 0, offset, 0) for offset in range(3500)]
@@ -25,22 +25,34 @@ class Sampler:
     """
 
     def __init__(self) -> None:
+        self._of: defaultdict[int, _Partition] = defaultdict(_Partition)
+
+    def sample(self, records: list[Quarantined]) -> list[Quarantined]:
+        """Return the records to keep."""
+        return [record for record in records if self._of[record.partition].keeps(record)]
+
+    def left_out(self) -> list[Quarantined]:
+        """Return a record for each partition that counts its records left out, by reason."""
+        return [each for partition in self._of.values() for each in partition.left_out()]
+
+
+class _Partition:
+    """The bad records of one partition."""
+
+    def __init__(self) -> None:
         self._seen = 0
         self._left_out: Counter[str] = Counter()
         self._first: Quarantined | None = None
         self._last_offset = -1
 
-    def sample(self, records: list[Quarantined]) -> list[Quarantined]:
-        """Return the records to keep."""
-        kept = []
-        for record in records:
-            beyond = self._seen - MAX_ROWS
-            self._seen += 1
-            if beyond < 0 or beyond % SAMPLE_EVERY == 0:
-                kept.append(record)
-            else:
-                self._leave_out(record)
-        return kept
+    def keeps(self, record: Quarantined) -> bool:
+        """Return whether to keep a record. If not, count it."""
+        beyond = self._seen - MAX_ROWS
+        self._seen += 1
+        is_kept = beyond < 0 or beyond % SAMPLE_EVERY == 0
+        if not is_kept:
+            self._leave_out(record)
+        return is_kept
 
     def left_out(self) -> list[Quarantined]:
         """Return a record that counts the records left out, by reason; empty if none was left out."""

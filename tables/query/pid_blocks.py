@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from lifecycle.block_history import History, MadeUp, holder
-from lifecycle.producer_id_blocks import Block
+from lifecycle.producer_id_blocks import BLOCK_LENGTH, Block
 from tables.errors import TableNotFoundError
 from tables.query.sql_query import query
 
@@ -49,10 +49,10 @@ def _block(row: Mapping[str, Any]) -> Block:
 def _newest_issued(tables: str, ordered: Sequence[Block], now: datetime) -> dict[int, int]:
     select = (
         "SELECT max(result_producer_id) AS newest FROM producer_inits WHERE error = 'NONE' "
-        "GROUP BY result_producer_id - result_producer_id % 1000"
+        "GROUP BY result_producer_id - result_producer_id % :block_length"
     )
     try:
-        rows = query(tables, select, now).records()
+        rows = query(tables, select, now, {"block_length": BLOCK_LENGTH}).records()
     except TableNotFoundError:
         # Without `producer_inits`, the number of lost ids is an upper bound from the blocks.
         return {}

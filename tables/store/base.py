@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from tables.errors import TableError, TableNotFoundError
 from tables.schema.specs import VERSION_PROPERTY
 from tables.schema.views import SETTINGS, mentioned, needed_views, views
-from tables.store.rights import Right
 from tables.store.values import ALL_ROWS, SETTINGS_TABLE, StreamSettings, require_version
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from tables.schema.specs import TableSpec
     from tables.store.kept_files import KeptTables
     from tables.store.rights import Right
-from tables.store.values import Answer, ColumnFacts, Row, RowFilter, TableCommit, TableFacts, Upkeep, UpkeepPlan
+    from tables.store.values import Answer, ColumnFacts, Row, RowFilter, TableCommit, TableFacts, Upkeep, UpkeepPlan
 
 
 class Relations(Protocol):

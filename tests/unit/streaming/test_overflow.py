@@ -56,14 +56,17 @@ def test_overflow_entries_are_never_enforced_and_no_more_than_64() -> None:
     assert keys <= NEVER_ENFORCED
 
 
-def test_room_is_shared_out_evenly_to_the_partitions_of_the_batch(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("max_tasks", "admitted"), [(None, 10), (2, 15), (100, 10)])
+def test_room_is_shared_out_evenly_to_the_tasks_of_the_batch(
+    tmp_path: Path, max_tasks: int | None, admitted: int
+) -> None:
     offsets = tmp_path / "offsets"
     offsets.mkdir()
     (offsets / "0").write_text('v1\n{}\n{"produce-events":{"0":5,"1":5,"2":5}}')
     write_quotas(str(tmp_path), 0, Quotas())
-    gate = Gate.of(TaskBatch(str(tmp_path)), 30)
+    gate = Gate.of(TaskBatch(str(tmp_path)), 30, max_tasks)
 
-    assert len(gate.keys([f"User:{number}" for number in range(25)])) == 15
+    assert len(gate.keys([f"User:{number}" for number in range(25)])) == 25 - admitted
 
 
 def test_who_is_tracked_adds_and_drops_principals_and_keeps_the_newest_overflow() -> None:
