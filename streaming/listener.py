@@ -1,14 +1,22 @@
 """Spark's progress reports of running queries, as plain values."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
 from typing_extensions import override
+
+from streaming.failures import jvm_may_be_gone
+
+AskFor = Callable[[Iterable[StreamingQuery]], None]
+"""Function to call every few seconds with the running queries."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class ProgressListener(StreamingQueryListener):
     """Forwards the progress of all queries. Spark calls it from its own thread."""
 
     def __init__(self, report: Callable[[Progress], None], idle: Callable[[str], None]) -> None:
-        """Create a listener that you add to a session.
+        """Create a listener that you add to a session without Spark Connect.
 
         Args:
             report: Called with each batch.
@@ -56,7 +64,7 @@ class ProgressListener(StreamingQueryListener):
 
     @cached_property
     def _jlistener(self) -> Any:
-        """The listener that Spark's JVM calls. Spark Connect does not use it."""
+        """The listener that Spark's JVM calls."""
         from pyspark import SparkContext
 
         return vars(SparkContext)["_jvm"].PythonStreamingQueryListenerWrapper(JavaListener(self))
@@ -80,6 +88,58 @@ class ProgressListener(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None:
         """Forget the query's name."""
         self._names.pop(str(event.id), None)
+
+
+class ProgressPoll:
+    """Asks queries for their progress, over Spark Connect.
+
+    There, a listener can't be removed safely: if an event arrives at that moment, the process hangs (SPARK-59623).
+    """
+
+    def __init__(self, report: Callable[[Progress], None], idle: Callable[[str], None]) -> None:
+        """Create a poll with the functions of a `ProgressListener`."""
+        self._report, self._idle = report, idle
+        self._newest: dict[str, str] = {}
+
+    def __call__(self, queries: Iterable[StreamingQuery]) -> None:
+        """Forward what each query reported since the last call."""
+        for query in queries:
+            newest = self._newest.get(query.runId, "")
+            reports = [json.loads(each.json) for each in query.recentProgress]
+            # The times are of one query, in UTC and of one length.
+            reports = [report for report in reports if report["timestamp"] > newest]
+            for report in reports:
+                self._report(progress_of(report))
+            if reports:
+                self._newest[query.runId] = reports[-1]["timestamp"]
+            elif not query.status["isTriggerActive"]:
+                self._idle(query.name or "")
+
+
+@contextmanager
+def reported(
+    spark: SparkSession, report: Callable[[Progress], None], idle: Callable[[str], None]
+) -> Iterator[AskFor]:
+    """Report the progress of a session's queries until the context ends.
+
+    Args:
+        spark: The session.
+        report: Called with each batch.
+        idle: Called with the name of a query that runs but has nothing to read.
+
+    Yields:
+        What to call every few seconds with the running queries.
+    """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        yield ProgressPoll(report, idle)
+        return
+    listener = ProgressListener(report, idle)
+    spark.streams.addListener(listener)
+    try:
+        yield lambda _queries: None
+    finally:
+        with jvm_may_be_gone():
+            spark.streams.removeListener(listener)
 
 
 def progress_of(report: Mapping[str, Any]) -> Progress:

@@ -30,7 +30,7 @@ from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.checkpoint.table_ids import require_same, save_table_ids, table_ids
 from streaming.databricks import in_databricks
 from streaming.failures import as_stream_error, await_batches, is_of_spark, jvm_may_be_gone
-from streaming.listener import ProgressListener
+from streaming.listener import AskFor, reported
 from streaming.pipeline import deployment_of, start
 from streaming.reports.report_queries import start_reports
 from streaming.session import DEFAULT_MASTER, stream_session
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _FIRST_BATCH_S = 15
 _FIRST_BATCH_POLL_S = 1
-_CLOCK_POLL_S = 5
+_POLL_S = 5
 _CLOCK_STEP_S = 5.0
 """Smaller backward steps of the wall clock are ignored: they delay one batch by the size of the step."""
 
@@ -160,41 +160,40 @@ def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str],
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with lock_checkpoint(options.checkpoint):
         spark = open_session(options.tables, launch)
-        listener = ProgressListener(watch.report, watch.idle)
-        spark.streams.addListener(listener)
         try:
-            store = open_store(options.tables, SparkEngine(spark))
-            if store.needs_session:
-                prepare_tables(store, options, new_tables=launch.new_tables)
-            watch.restore(store, datetime.now(timezone.utc))
-            watch.narrator.use(read_quotas(spark, options.tables))
-            restart_after_losses(options.checkpoint, lambda: _run_steadily(spark, options, report_topics, watch))
+            with reported(spark, watch.report, watch.idle) as ask:
+                store = open_store(options.tables, SparkEngine(spark))
+                if store.needs_session:
+                    prepare_tables(store, options, new_tables=launch.new_tables)
+                watch.restore(store, datetime.now(timezone.utc))
+                watch.narrator.use(read_quotas(spark, options.tables))
+                run = partial(_run_queries, spark, options, report_topics, watch.narrator, ask)
+                restart_after_losses(options.checkpoint, lambda: _run_steadily(run))
         except Exception as error:
             if is_of_spark(error):
                 raise as_stream_error(error, options.checkpoint) from error
             raise
         finally:
-            with jvm_may_be_gone():
-                spark.streams.removeListener(listener)
-                if not in_databricks():
-                    # In Databricks, the session belongs to the cluster, and stopping it counts as a crash.
+            if not in_databricks():
+                # In Databricks, the session belongs to the cluster, and stopping it counts as a crash.
+                with jvm_may_be_gone():
                     spark.stop()
             await_batches()
 
 
-def _run_steadily(spark: SparkSession, options: StreamOptions, report_topics: Collection[str], watch: Watch) -> None:
+def _run_steadily(run: Callable[[], float]) -> None:
     """Run the queries to their end. Restart them whenever the wall clock goes back.
 
     Spark's trigger waits for a wall clock time. After a backward step of an hour, it would start no batch for an hour.
     """
-    while back_s := _run_queries(spark, options, report_topics, watch.narrator):
+    while back_s := run():
         print_line(
             f"the clock of this host went back by {back_s:.0f} s: the stream continues with the next batch", time.time()
         )
 
 
 def _run_queries(
-    spark: SparkSession, options: StreamOptions, report_topics: Collection[str], narrator: Narrator
+    spark: SparkSession, options: StreamOptions, report_topics: Collection[str], narrator: Narrator, ask: AskFor
 ) -> float:
     """Run the queries until one fails, all have read the available records, or the wall clock goes back."""
     queries = [start(spark, options)]
@@ -207,10 +206,17 @@ def _run_queries(
         queries += start_reports(spark, options, report_topics)
         if options.trigger == AVAILABLE_NOW:
             for query in queries:
-                query.awaitTermination()
+                while not query.awaitTermination(_POLL_S):
+                    ask(queries)
+            ask(queries)
             return 0.0
-        # No query ends by itself, so the first query that ends has failed.
-        return await_step_back(lambda: bool(spark.streams.awaitAnyTermination(_CLOCK_POLL_S)))
+
+        def has_ended() -> bool:
+            ask(queries)
+            # No query ends by itself, so the first query that ends has failed.
+            return bool(spark.streams.awaitAnyTermination(_POLL_S))
+
+        return await_step_back(has_ended)
     finally:
         with jvm_may_be_gone():
             for query in queries:

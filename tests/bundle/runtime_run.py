@@ -5,6 +5,7 @@ Its last batch is repeated, as after a crash between the last table and Spark's 
 Started with brokers, topic, checkpoint, and a file of the statements. Its last line is JSON: what the tables then say.
 """
 
+import faulthandler
 import importlib.util
 import json
 import sys
@@ -21,6 +22,8 @@ from jobs.cli import run
 TABLES = "spark_catalog.default"
 FLOOD = 30
 STARTS = 4
+HANGS_S = 1500
+"""Seconds after which the program prints where each thread is, and ends. Its caller waits for 1,800."""
 
 
 def events() -> Iterator[tuple[str, str]]:
@@ -87,4 +90,5 @@ def main(servers: str, topic: str, checkpoint: str, statements: str) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(HANGS_S, exit=True)
     main(*sys.argv[1:])

@@ -26,7 +26,6 @@ from wire.holds import HoldBinding, hold_binding
 
 LOADING = 14
 """COORDINATOR_LOAD_IN_PROGRESS."""
-_INIT = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)
 _CLOCKS_DIFFER_S = 0.25
 """Two processes of a virtual machine read clocks that differ: by 3 ms, seen."""
 _BUSY_S = 30.0
@@ -114,7 +113,11 @@ class Asker:
 
     def error(self, node_id: int | None = None) -> int:
         """The error code of an INIT_PRODUCER_ID without a transactional id."""
-        answer: Any = self._admin.ask(_INIT, node_id)
+        # kafka-python keeps the version that it chose for a broker in the request.
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1
+        )
+        answer: Any = self._admin.ask(request, node_id)
         assert (answer.producer_id >= 0) == (answer.error_code == 0)
         return int(answer.error_code)
 

@@ -1,8 +1,9 @@
+import json
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
-from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryListener
-
-from streaming.listener import JavaListener, Progress, ProgressListener
+from streaming.listener import JavaListener, Progress, ProgressListener, ProgressPoll, reported
 
 REPORT = """{"name": "q", "batchId": 7, "durationMs": {"triggerExecution": 1500}, "numInputRows": 3,
     "sources": [{"endOffset": {"t": {"0": 4}}, "latestOffset": {"t": {"0": 9}}}],
@@ -22,10 +23,53 @@ def test_a_batch_is_reported_by_two_calls_to_the_jvm() -> None:
     assert found == [PROGRESS]
 
 
-def test_a_batch_is_reported_with_spark_connect() -> None:
-    found: list[Progress] = []
-    listener: StreamingQueryListener = ProgressListener(found.append, lambda _query: None)
+class AskedQuery:
+    """Twin of a query of Spark Connect, whose progress a client asks for."""
 
-    listener.onQueryProgress(Mock(spec=QueryProgressEvent, progress=Mock(json=REPORT)))
+    runId, name = "run", "q"
 
-    assert found == [PROGRESS]
+    def __init__(self) -> None:
+        self.reports: list[str] = []
+        self.is_busy = False
+
+    @property
+    def recentProgress(self) -> list[Any]:
+        return [SimpleNamespace(json=report) for report in self.reports]
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return {"isTriggerActive": self.is_busy}
+
+    def end_batch(self, second: int) -> None:
+        self.reports.append(json.dumps(json.loads(REPORT) | {"timestamp": f"2026-01-01T00:00:{second:02}.000Z"}))
+
+
+def test_over_spark_connect_each_batch_is_reported_once_and_then_that_the_query_is_idle() -> None:
+    # given
+    found: list[Progress | str] = []
+    query = AskedQuery()
+    queries: Any = [query]
+    ask = ProgressPoll(found.append, found.append)
+
+    # when
+    query.end_batch(1)
+    query.end_batch(2)
+    ask(queries)
+    query.end_batch(3)
+    ask(queries)
+    query.is_busy = True
+    ask(queries)
+    query.is_busy = False
+    ask(queries)
+
+    # then
+    assert found == [PROGRESS] * 3 + ["q"]
+
+
+def test_over_spark_connect_no_listener_is_added() -> None:
+    session: Any = Mock(streams=Mock(spec_set=[]))
+    type(session).__module__ = "pyspark.sql.connect.session"
+
+    with reported(session, lambda _: None, lambda _: None) as ask:
+        assert isinstance(ask, ProgressPoll)
+
