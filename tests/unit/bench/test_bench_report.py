@@ -1,10 +1,11 @@
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench import kit, report
-from bench.headline import MEANINGS, headline
+from bench.headline import MEANINGS, headline, meets, target_of
 from bench.loads import BenchError
 from bench.page import NOT_MEASURED, page
 from tests.kits.bench_results_kit import every_part, load, run
@@ -70,6 +71,18 @@ def test_figures_that_were_not_measured_are_null() -> None:
     assert set(found) >= ASKED_FOR
     assert set(found.values()) == {None}
     assert set(MEANINGS) == set(found) - {"guard_vs_dedup"}
+
+
+def test_a_load_of_one_event_a_record_is_not_that_of_the_headline() -> None:
+    slower = {"job/dedup": {"median": 0.1, "min": 0.1, "max": 0.1}}
+    both = run(loads=[load(2000), load(2000) | {"version": 1, "ratios": slower}])
+
+    assert headline({"throughput": both})["vs_dedup"] == 2.0
+
+
+def test_a_number_that_equals_its_target_meets_it_and_2000_principals_have_the_higher_one() -> None:
+    assert (meets("vs_dedup", 1.5), meets("bytes_per_event", 30), meets("vs_dedup", 1.49)) == (True, True, False)
+    assert [target_of("dedup", principals) for principals in (2000, 2001)] == [1.5, 1.0]
 
 
 def test_a_part_measured_later_joins_the_days_others() -> None:
@@ -148,3 +161,23 @@ def test_a_run_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.
 
     with pytest.raises(BenchError, match="time of its part was up"):
         report.measured(("slow.py",), "2026-01-01", 0.2)
+
+
+def test_a_script_that_fails_after_its_results_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "failing.py").write_text("print('{}', flush=True)\nraise SystemExit(3)")
+    monkeypatch.setattr(kit, "BENCH", tmp_path)
+
+    with pytest.raises(BenchError, match="it ended with exit code 3"):
+        report.measured(("failing.py",), "2026-01-01", 60)
+
+
+def test_the_headline_of_old_results_is_that_of_today(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = report.merged({}, "throughput", run(loads=[load(2000)]), MACHINE, "2026-01-01")
+    report.write(tmp_path / "2026-01-01.json", old | {"vs_dedup": 99.0})
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    monkeypatch.setattr(report, "DOCS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["report.py", "--render-only"])
+
+    assert report.main() == 0
+
+    assert "| 2 | >= 1.5 | met |" in (tmp_path / "performance.md").read_text(encoding="utf-8")

@@ -201,7 +201,10 @@ def test_a_short_expiration_is_shown_with_its_check_interval(occupancy: RunOccup
     assert "every 1 s" in report
     (broker,) = json.loads(occupancy(flood(60, expiration_ms=60_000, check_ms=1000), "--json"))["brokers"]
     assert (broker["settles_at"], broker["check_interval_ms"]) == (pytest.approx(100, abs=2), 1000)
-    assert "goes up and down from check to check" in occupancy(flood(60, expiration_ms=60_000))
+    report = occupancy(flood(60, expiration_ms=60_000))
+    (broker,) = json.loads(occupancy(flood(60, expiration_ms=60_000), "--json"))["brokers"]
+    low, high = (round(broker["settles_at"] + sign * broker["swing"] / 2) for sign in (-1, 1))
+    assert f"goes up and down from check to check, {low:,} to {high:,}" in report
 
 
 def test_a_broker_that_is_down_stays_in_the_list(occupancy: RunOccupancy) -> None:
@@ -244,6 +247,20 @@ def test_an_expiration_below_the_largest_delivery_timeout_is_refused_before_any_
     )
     assert f"--expiration-ms {least - 1} is below delivery.timeout.ms {least}" in err
     assert "what_if" in occupancy(two_brokers(), "--json", "--expiration-ms", least, *given)
+
+
+def test_a_survivor_at_the_limit_is_over_it(occupancy: RunOccupancy) -> None:
+    at_limit, below = (occupancy(two_brokers(), "--max-pids-per-broker", limit) for limit in (5, 6))
+
+    assert "OVER" in at_limit
+    assert "OVER" not in below
+
+
+def test_only_an_expiration_that_frees_nothing_on_any_broker_is_said_to_free_nothing(occupancy: RunOccupancy) -> None:
+    uneven = taken(replica(1, [0.2, 5.0]), replica(2, [0.2], leads=False), brokers=(1, 2))
+
+    assert "frees nothing more" not in occupancy(uneven, "--expiration-ms", HOUR_MS)
+    assert "an expiration of 10 h frees nothing more" in occupancy(uneven, "--expiration-ms", 10 * HOUR_MS)
 
 
 def test_the_text_shows_the_same(occupancy: RunOccupancy) -> None:

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
-from streaming.listener import JavaListener, Progress, ProgressListener, ProgressPoll, reported
+from streaming.listener import JavaListener, Progress, ProgressListener, ProgressPoll, progress_of, reported
 
 REPORT = """{"name": "q", "batchId": 7, "durationMs": {"triggerExecution": 1500}, "numInputRows": 3,
     "sources": [{"endOffset": {"t": {"0": 4}}, "latestOffset": {"t": {"0": 9}}}],
@@ -73,3 +73,8 @@ def test_over_spark_connect_no_listener_is_added() -> None:
     with reported(session, lambda _: None, lambda _: None) as ask:
         assert isinstance(ask, ProgressPoll)
 
+
+def test_a_query_that_read_past_the_end_it_knew_is_not_behind() -> None:
+    read, known = ({"t": {"0": 9}}, {"t": {"0": 4}})
+
+    assert progress_of({"batchId": 1, "sources": [{"endOffset": read, "latestOffset": known}]}).records_behind == 0

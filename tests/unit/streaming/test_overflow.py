@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quota.limits import Quotas
+from quota.limits import Limit, Quotas
 from quota.principals import NEVER_ENFORCED, OVERFLOW_PRINCIPALS
 from streaming.batch.batch_ends import FOLDER as END_FOLDER
 from streaming.batch.batch_ends import tracked_principals_before, write_end
@@ -47,6 +47,13 @@ def test_who_is_tracked_passes_always_and_of_the_others_those_who_come_first(
 
 def test_principals_that_are_never_enforced_take_no_room() -> None:
     assert Gate(TrackedPrincipals(), 0).keys(["unknown", "User:ANONYMOUS"]) == {}
+
+
+def test_a_principal_with_a_quota_of_its_own_is_tracked_beyond_the_limit() -> None:
+    gate = Gate(TrackedPrincipals(), 0, Quotas({"vip": Limit(5.0, "user")}))
+
+    assert gate.keys(["User:vip", "User:a"]).keys() == {"User:a"}
+    assert gate.keys(["User:vip"]) == {}
 
 
 def test_overflow_entries_are_never_enforced_and_no_more_than_64() -> None:

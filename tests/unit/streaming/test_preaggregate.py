@@ -18,10 +18,11 @@ from state.ledger import Ledger
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.decode.overflow import overflow_key
 from streaming.decode.packing import ticks_of
+from streaming.decode.quarantine import MAX_ROWS
 from tests.kits.batch_kit import KnownBatch, KnownMemory, pre_aggregate_of
 from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.packed_kit import in_order, unpacked
-from wire.packed_events import PackedEvents, PackedQuarantine, unpack
+from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, unpack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
@@ -189,6 +190,12 @@ def test_each_event_keeps_its_client_id_and_its_address_and_a_client_is_named_on
     assert sorted(unpacked(packed).client_names) == sorted(set(named))
 
 
+def quarantined(packed: bytes) -> list[Quarantined]:
+    found = unpack(packed)
+    assert isinstance(found, PackedQuarantine)
+    return list(found.records)
+
+
 def record(principal: str, offset: int) -> pa.RecordBatch:
     value = json.dumps({"timestamp_ms": NOW_MS, "principal": principal, "producer_id": 7}).encode()
     columns = {"partition": pa.array([0], pa.int32()), "offset": [offset], "record_ms": [NOW_MS]}
@@ -209,6 +216,31 @@ def test_a_principal_that_was_keyed_to_an_overflow_entry_is_not_taken_for_forwar
         )
 
     assert keys == [[overflow_key("User:b")], ["User:b"], []]
+
+
+class FourPartitions(KnownBatch):
+    def partitions(self) -> int:
+        return 4
+
+
+def test_a_task_that_reads_all_partitions_has_all_the_room_for_principals() -> None:
+    task = replace(PRE_AGGREGATE, max_principals=4, batch=FourPartitions(), max_tasks=1)
+
+    found = task(record(f"User:{number}", number) for number in range(6))
+
+    tracked = [key for batch in found for key in batch["principal"].to_pylist() if key.startswith("User:")]
+    assert tracked == [f"User:{number}" for number in range(4)]
+
+
+def test_a_flood_of_bad_records_ends_with_the_number_of_those_left_out() -> None:
+    count = MAX_ROWS + 500
+    columns = {"partition": pa.array([0] * count, pa.int32()), "offset": range(count), "record_ms": [NOW_MS] * count}
+    block = pa.record_batch({"value": pa.array([b"bad"] * count, pa.binary()), **columns})
+
+    *_, last = PRE_AGGREGATE(iter([block]))
+
+    (rest,) = [record for packed in last["packed"].to_pylist() for record in quarantined(packed)]
+    assert rest.reason.startswith("499 more bad records of this partition and batch are left out, offsets 1001 to 1499")
 
 
 @pytest.mark.parametrize(("begin_ms", "kind"), [(None, PackedEvents), (NOW_MS - 300_001, PackedQuarantine)])

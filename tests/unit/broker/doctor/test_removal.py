@@ -1,6 +1,39 @@
 """What `pid-quota uninstall` leaves to the operator."""
 
-from broker.doctor.removal import broker_lines
+from typing import Any
+
+import pytest
+
+from broker.doctor.removal import CANARY, broker_lines, quota_steps
+from broker.enforcement.model import Lease, Target
+from broker.errors import BrokerUnreachableError
+from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
+from tests.kits.enforcer_kit import MALLORY, Faults, MemoryBroker, unavailable
+
+ALICE, BOB = QuotaEntity("alice"), QuotaEntity("bob")
+
+
+class Removal:
+    """The steps that remove what leases changed on a broker, and what they said."""
+
+    def __init__(self) -> None:
+        self.broker = MemoryBroker(Faults())
+        self.ended: list[Lease] = []
+        self.left: list[str] = []
+
+    def steps(self, *leases: Lease) -> list[str]:
+        """Carry all steps out."""
+        quotas: Any = self.broker
+        done = []
+        for step in quota_steps(quotas, leases, self.ended.append, self.left.append):
+            step.run()
+            done.append(step.what)
+        return done
+
+
+def lease_of(entity: QuotaEntity, previous: float | None = None, value: float | None = 0.01) -> Lease:
+    target = Target("hold" if value is None else "request_percentage", entity)
+    return Lease(str(entity), "User:x", target, 9, "decision", value=value, previous=previous)
 
 
 def test_only_brokers_with_a_dynamic_setting_need_the_class_unloaded() -> None:
@@ -13,3 +46,48 @@ def test_only_brokers_with_a_dynamic_setting_need_the_class_unloaded() -> None:
         "run `pid-quota tap unload-class` first: the setting of broker 2 is dynamic",
         "take pidquota.Class out of metric.reporters on broker 1, 2, 3",
     ]
+
+
+def test_brokers_without_the_class_need_nothing_by_hand() -> None:
+    assert broker_lines({1: {"metric.reporters": {"value": ""}}}, "pidquota.Class", "pidquota.Holds") == []
+
+
+def test_a_quota_of_a_lease_gets_its_value_before_and_the_lease_is_noted_as_ended() -> None:
+    # given
+    removal, mallory, alice = Removal(), lease_of(MALLORY, previous=50.0), lease_of(ALICE)
+    for entity in (MALLORY, ALICE, CANARY):
+        removal.broker.set(entity, 0.01)
+
+    # when
+    done = removal.steps(mallory, alice)
+
+    # then
+    assert removal.broker.quotas == {MALLORY: {REQUEST_PERCENTAGE: 50.0}}
+    assert (removal.ended, removal.left) == ([mallory, alice], [])
+    assert done == [
+        "request_percentage on user 'mallory', back to 50",
+        "request_percentage on user 'alice', back to none",
+        "request_percentage on user 'pid-quota-canary'",
+    ]
+
+
+def test_a_quota_stays_if_somebody_set_it_and_a_lease_that_has_ended_or_a_hold_is_passed_over() -> None:
+    removal = Removal()
+    removal.broker.set(MALLORY, 7.0)
+    removal.broker.set(ALICE, 50.0)
+
+    assert removal.steps(lease_of(MALLORY), lease_of(ALICE, previous=50.0), lease_of(BOB, value=None)) == []
+
+    assert removal.left == ["request_percentage on user 'mallory' is 7, which somebody set after pid-quota: it stays"]
+    assert removal.ended == []
+
+
+def test_a_lease_that_kafka_refuses_to_end_is_not_noted_as_ended() -> None:
+    removal = Removal()
+    removal.broker.set(MALLORY, 0.01)
+    removal.broker.errors[MALLORY] = unavailable()
+
+    with pytest.raises(BrokerUnreachableError):
+        removal.steps(lease_of(MALLORY))
+
+    assert removal.ended == []

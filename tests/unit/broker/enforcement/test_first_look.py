@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin._acl import AclOperation
 
-from broker.enforcement.first_look import require_rights
+from broker.enforcement.first_look import look_at_decisions, require_rights
 from broker.errors import BrokerUnreachableError, EnforceError
+from tests.kits.enforcer_kit import World
 from wire.topics import ENFORCER_TOPIC
 
 SETTINGS = {"bootstrap.servers": "b1:9092", "sasl.username": "job"}
@@ -113,3 +114,22 @@ def test_a_cluster_that_does_not_answer_is_an_error_with_the_remedy(admin: Admin
     admin.answers["cluster"] = TIMED_OUT
     with pytest.raises(BrokerUnreachableError, match=r"no Kafka broker answers at b1:9092 .* check that it runs"):
         require()
+
+
+def looked(world: World) -> str:
+    look_at_decisions(world.decisions, "/tables", world.notices.append, world.now_ms)
+    return world.notices_of("seen")[-1].why
+
+
+def test_of_the_decisions_in_force_ten_are_named_and_the_others_counted() -> None:
+    world = World()
+    assert looked(world) == "no decision is in force in /tables"
+    for number in range(12):
+        world.decide(f"User:u{number}", 60)
+    world.decide("User:short", 5)
+    world.pass_seconds(10)
+
+    found = looked(world)
+
+    assert found.startswith("decisions in force in /tables: 12 (User:u")
+    assert (found.count(" until "), found.endswith(", and 2 more)"), "short" in found) == (10, True, False)

@@ -5,15 +5,18 @@ from functools import partial
 from itertools import chain, repeat
 from unittest.mock import patch
 
+import pytest
+
 from broker.enforcement import loop
 from broker.enforcement.loop import Loop
 from broker.enforcement.metrics import EnforcerMetrics
 from broker.enforcement.model import Clocks
 from broker.enforcement.notices import Notice
 from broker.enforcement.stream_watch import StreamWatch
+from broker.errors import EnforceError, EnforcerLockError
 from tables.errors import TableError
 from tests.kits.broker_kit import wait_until
-from tests.kits.enforcer_kit import MALLORY, START_MS, World
+from tests.kits.enforcer_kit import MALLORY, START_MS, World, unavailable
 
 AN_HOUR_S = 3600.0
 
@@ -42,11 +45,15 @@ class Passing(threading.Event):
         self._world.pass_seconds(math.ceil(timeout * 1000) / 1000)
         return self.is_set()
 
+    def sleep(self, seconds: float) -> None:
+        self._world.pass_seconds(seconds)
 
-def run_until(world: World, stop: threading.Event, poll_seconds: float = AN_HOUR_S) -> None:
+
+def run_until(world: World, stop: threading.Event, poll_seconds: float = AN_HOUR_S) -> EnforcerMetrics:
     watch = StreamWatch(lambda: START_MS, lambda: 0, world.enforcer.alert, silence_ms=60_000)
     clocks, metrics = Clocks(lambda: world.now_ms, lambda: world.steady_ms), EnforcerMetrics(lambda: world.now_ms)
     Loop(world.enforcer, watch, metrics, clocks, world.notices.append, poll_seconds).run(stop)
+    return metrics
 
 
 def passed_ms(notice: Notice) -> int:
@@ -141,3 +148,55 @@ def test_a_stream_that_stays_silent_is_told() -> None:
     pass_seconds(world, 70)
     (alert,) = world.notices_of("alert")
     assert "the stream has written nothing" in alert.why
+
+
+def test_a_reconciliation_that_ends_makes_it_ready() -> None:
+    world = World()
+    passing = Passing(world, 2.5)
+    with patch.object(loop, "time", passing):
+        metrics = run_until(world, passing, 1.0)
+    assert metrics.unready() == ""
+
+
+class Recovering(Passing):
+    """Kafka answers again after so many pauses of the end."""
+
+    def __init__(self, world: World, after: int) -> None:
+        super().__init__(world, 2.5)
+        self._left = after
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self._left -= 1
+        if not self._left:
+            self._world.broker.errors.clear()
+
+
+def end_while_kafka_is_away(world: World, after: int) -> None:
+    world.enforce()
+    world.broker.errors[MALLORY] = unavailable()
+    passing = Recovering(world, after)
+    with patch.object(loop, "time", passing):
+        run_until(world, passing, 1.0)
+
+
+def test_leases_that_kafka_does_not_end_at_once_are_ended_when_it_answers_again() -> None:
+    world = World()
+    end_while_kafka_is_away(world, 4)
+    assert (world.broker.quotas, world.targets()) == ({}, set())
+
+
+def test_leases_that_can_not_be_ended_are_named() -> None:
+    world = World()
+    with pytest.raises(EnforceError, match=r"not ended: request_percentage on user 'mallory'.*--release-all"):
+        end_while_kafka_is_away(world, 100)
+
+
+def test_leases_are_named_as_not_ended_if_the_lock_can_not_be_confirmed() -> None:
+    world = World()
+    world.enforce()
+    passing = Passing(world, 0.5)
+    away = patch.object(world.lock, "confirm", side_effect=EnforcerLockError("no coordinator"))
+    with patch.object(loop, "time", passing), away, pytest.raises(EnforceError) as error:
+        run_until(world, passing, 1.0)
+    assert "not ended: request_percentage on user 'mallory' (no coordinator)" in str(error.value)

@@ -1,6 +1,6 @@
 import pytest
 
-from broker.enforcement.model import LADDER, Target
+from broker.enforcement.model import LADDER, ReleaseOrder, Target
 from broker.enforcement.planner import EnforcerOptions, LeverChoice
 from broker.kafka.quota_entity import QuotaEntity
 from tests.kits.enforcer_kit import MALLORY, World
@@ -71,6 +71,22 @@ def test_an_address_of_brokers_or_this_host_is_never_limited(own: str, seen: str
     assert world.targets() == {SLOW}
 
 
+def test_an_address_gets_one_new_connection_a_second_until_somebody_else_uses_it_too() -> None:
+    # given
+    world = World(lever="connection_creation_rate")
+    assert RATE in chosen(world)
+    assert world.broker.quotas[RATE.entity] == {"connection_creation_rate": 1.0}
+
+    # when
+    world.use.by_address = {HERE: {"User:mallory", "User:bob"}}
+    world.reconcile(10)
+
+    # then
+    assert RATE not in world.targets()
+    assert RATE.entity not in world.broker.quotas
+    assert world.notices_of("restored")[-1].why == "User:bob uses the address, too"
+
+
 def test_where_no_lever_works_the_decision_is_skipped_with_every_reason() -> None:
     world = World(lever="request_percentage")
     # A reconciler removes what it does not know: mallory's quota, and the canary's.
@@ -103,3 +119,38 @@ def test_a_target_is_left_alone_for_an_hour_from_when_somebody_changed_it() -> N
     world.reconcile(120)
     world.enforce()
     assert world.broker.quotas == {MALLORY: {"request_percentage": 0.01}}
+
+
+def test_a_target_is_left_alone_although_only_this_enforcer_wrote_that_somebody_changed_it() -> None:
+    # given
+    world = World()
+    world.enforce(seconds=2400)
+
+    # when
+    world.broker.set(MALLORY, 50.0)
+    world.reconcile(10)
+    world.enforce()
+
+    # then
+    assert world.broker.quotas == {MALLORY: {"request_percentage": 50.0}}
+
+
+def test_an_order_that_only_the_table_has_keeps_leases_away() -> None:
+    world = World()
+    world.log.records.append(ReleaseOrder(world.now_ms, None, world.now_ms + 120_000))
+
+    world.enforce()
+    assert world.targets() == set()
+
+    world.pass_seconds(121)
+    world.enforce()
+    assert world.targets() == {SLOW}
+
+
+def test_addresses_of_only_half_of_the_refused_producer_ids_do_not_suffice() -> None:
+    world = World()
+    world.use.by_address = {HERE: {"User:mallory"}, "10.0.0.6": {"User:mallory", "User:bob"}}
+
+    world.enforce(addresses={HERE: 5, "10.0.0.6": 5})
+
+    assert world.targets() == {RATE, SLOW}
