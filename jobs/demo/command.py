@@ -97,7 +97,10 @@ def demo(
             console.print(printable(f"all logs are in {folder}"))
     if not result.as_expected:
         throttled = ", ".join(sorted(result.throttled)) or "nobody"
-        msg = f"expected only mallory to be throttled, but the throttled principals are: {throttled}. Try --seconds 180"
+        msg = (
+            f"expected mallory to be throttled, and alice to be seen and not throttled, but throttled: {throttled}; "
+            f"seen: {', '.join(sorted(row.principal for row in result.principals)) or 'nobody'}. Try --seconds 180"
+        )
         raise JobError(msg)
 
 

@@ -102,7 +102,8 @@ class Answers:
 
     def forget(self) -> None:
         """Forget all answers, after a change."""
-        self.kept.clear()
+        # An answer that is being made keeps the other dictionary.
+        self.kept = {}
 
     def endpoint(self, name: str) -> Callable[[Request], Any]:
         """Return the handler of a page."""
@@ -117,13 +118,14 @@ class Answers:
         """Return a page as JSON."""
         key = json.dumps([name, sorted(query.items())])
         with self.locks[name]:
-            found = self.kept.get(key)
+            kept = self.kept
+            found = kept.get(key)
             if found is None or time.monotonic() - found[0] > self.fresh_s:
                 page = QUERIES[name](self.data, self.clock(), query) | {"refresh_ms": round(1000 * self.refresh_s)}
                 body = json.dumps(page, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
                 found = (time.monotonic(), body)
-                self.kept.pop(key, None)
-                self.kept[key] = found
-                for old in list(self.kept)[:-_ANSWERS]:
-                    self.kept.pop(old, None)
+                kept.pop(key, None)
+                kept[key] = found
+                for old in list(kept)[:-_ANSWERS]:
+                    kept.pop(old, None)
         return found[1]

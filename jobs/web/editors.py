@@ -96,13 +96,14 @@ class Editors:
         """Count an attempt and return 0. After too many attempts, count none, and return the seconds to wait."""
         now = self.clock()
         with self._lock:
-            mine = self._attempts_by_address.setdefault(address, deque())
+            mine = self._attempts_by_address.get(address) or deque()
             for times, most in ((mine, _OF_AN_ADDRESS), (self._attempts, _OF_ALL)):
                 while times and times[0] <= now - _WITHIN_S:
                     times.popleft()
                 if len(times) >= most:
                     return times[0] + _WITHIN_S - now
             mine.append(now)
+            self._attempts_by_address[address] = mine
             self._attempts.append(now)
             for stale in list(self._attempts_by_address)[:-_MAX_ADDRESSES]:
                 del self._attempts_by_address[stale]

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from starlette.testclient import TestClient
 
 from jobs.web import editors as console_editors
+from jobs.web.answers import QUERIES, Answers
 from jobs.web.command import application
 from jobs.web.editors import IDLE_S, SESSION_S, Editors, editor_line
 from jobs.web.pages import ConsoleData
@@ -259,6 +260,20 @@ class TestApply:
         assert own_rates() == [7.0]
         assert apply(visitor, CHANGE | {"was": 7}).status_code == 200
         assert own_rates() == [50.0]
+
+    def test_an_answer_that_was_being_made_at_a_change_is_not_kept(
+        self, tables: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        answers = Answers(ConsoleData(tables), lambda: NOON, fresh_s=3600, refresh_s=1)
+        numbers = iter(range(2))
+
+        def changed_meanwhile(*_: object) -> dict[str, int]:
+            answers.forget()
+            return {"number": next(numbers)}
+
+        monkeypatch.setitem(QUERIES, "freshness", changed_meanwhile)
+
+        assert [json.loads(answers.get("freshness", {}))["number"] for _ in range(2)] == [0, 1]
 
     @pytest.mark.parametrize(
         "change",
