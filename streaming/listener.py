@@ -117,9 +117,7 @@ class ProgressPoll:
 
 
 @contextmanager
-def reported(
-    spark: SparkSession, report: Callable[[Progress], None], idle: Callable[[str], None]
-) -> Iterator[AskFor]:
+def reported(spark: SparkSession, report: Callable[[Progress], None], idle: Callable[[str], None]) -> Iterator[AskFor]:
     """Report the progress of a session's queries until the context ends.
 
     Args:

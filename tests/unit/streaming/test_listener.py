@@ -23,47 +23,29 @@ def test_a_batch_is_reported_by_two_calls_to_the_jvm() -> None:
     assert found == [PROGRESS]
 
 
-class AskedQuery:
-    """Twin of a query of Spark Connect, whose progress a client asks for."""
-
-    runId, name = "run", "q"
-
-    def __init__(self) -> None:
-        self.reports: list[str] = []
-        self.is_busy = False
-
-    @property
-    def recentProgress(self) -> list[Any]:
-        return [SimpleNamespace(json=report) for report in self.reports]
-
-    @property
-    def status(self) -> dict[str, Any]:
-        return {"isTriggerActive": self.is_busy}
-
-    def end_batch(self, second: int) -> None:
-        self.reports.append(json.dumps(json.loads(REPORT) | {"timestamp": f"2026-01-01T00:00:{second:02}.000Z"}))
+def ended_batch(second: int) -> SimpleNamespace:
+    return SimpleNamespace(json=json.dumps(json.loads(REPORT) | {"timestamp": f"2026-01-01T00:00:{second:02}.000Z"}))
 
 
 def test_over_spark_connect_each_batch_is_reported_once_and_then_that_the_query_is_idle() -> None:
     # given
     found: list[Progress | str] = []
-    query = AskedQuery()
-    queries: Any = [query]
+    status = {"isTriggerActive": False}
+    query: Any = SimpleNamespace(runId="run", name="q", recentProgress=[], status=status)
     ask = ProgressPoll(found.append, found.append)
 
     # when
-    query.end_batch(1)
-    query.end_batch(2)
-    ask(queries)
-    query.end_batch(3)
-    ask(queries)
-    query.is_busy = True
-    ask(queries)
-    query.is_busy = False
-    ask(queries)
+    query.recentProgress += [ended_batch(1), ended_batch(2)]
+    ask([query])
+    query.recentProgress += [ended_batch(3)]
+    ask([query])
+    status["isTriggerActive"] = True
+    ask([query])
+    status["isTriggerActive"] = False
+    ask([query])
 
     # then
-    assert found == [PROGRESS] * 3 + ["q"]
+    assert found == [PROGRESS, PROGRESS, PROGRESS, "q"]
 
 
 def test_over_spark_connect_no_listener_is_added() -> None:
