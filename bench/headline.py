@@ -77,6 +77,23 @@ MEANINGS = {
 }
 """The numbers that the page shows."""
 
+WHY_MISSED = {
+    "lever_asap_p99_s": "the slowest of 30 trials; broker, tap, stream and enforcer share two cores",
+    "batch_constant_s": "Spark plans each batch, generates its code and starts its tasks",
+    "idle_cpu_cores": "the same fixed work of Spark, once a second",
+    "broker_rate_ratio": "the class looks at each request; brokers without it differ by more",
+    "broker_cpu_ratio": "the class looks at each request; brokers without it differ by more",
+    "vs_dedup_20000": "each principal has a ledger, which Python updates",
+    "vs_exact_set_20": "source and pre-aggregation, the same for both, take most of a batch",
+    "vs_tws_20": "source and pre-aggregation, the same for both, take most of a batch",
+    "flood_throughput_ratio": "the fixed time of a batch; the rules take a small part",
+    "latency_p50_s": "more than half of it is the wait for the trigger",
+    "sustained_vs_dedup": "the load reached its limit before the job did",
+    "principal_known_us": "decoding events and ledger takes almost half",
+    "scaleout_speedup": "both share the driver and the source",
+}
+"""Reasons for missed targets, by name."""
+
 
 def headline(parts: Parts) -> dict[str, float | None]:
     """Return the headline's numbers; None for each that was not measured."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bench.headline import MEANINGS, TARGETS, Parts, loads, meets, results, target_of
+from bench.headline import MEANINGS, TARGETS, WHY_MISSED, Parts, loads, meets, results, target_of
 
 NOT_MEASURED = "not measured"
 _INTRODUCTION = """# Performance
@@ -47,18 +47,23 @@ def page(result: dict[str, Any], source: str) -> str:
 
 
 def _headline(result: dict[str, Any]) -> str:
-    verdicts = {True: "met", False: "**missed**", None: ""}
     rows = [
         [
             f"`{name}`",
             meaning,
             NOT_MEASURED if result.get(name) is None else _number(result[name]),
             " ".join(each if isinstance(each, str) else _number(each) for each in TARGETS.get(name, ())),
-            verdicts[meets(name, result.get(name))],
+            _verdict(name, result.get(name)),
         ]
         for name, meaning in MEANINGS.items()
     ]
     return _table(["number", "meaning", "measured", "target", ""], rows)
+
+
+def _verdict(name: str, value: float | None) -> str:
+    if meets(name, value) is False:
+        return f"**missed**: {WHY_MISSED[name]}" if name in WHY_MISSED else "**missed**"
+    return "" if meets(name, value) is None else "met"
 
 
 def _number(value: float) -> str:

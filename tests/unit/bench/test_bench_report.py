@@ -85,6 +85,15 @@ def test_a_number_that_equals_its_target_meets_it_and_2000_principals_have_the_h
     assert [target_of("dedup", principals) for principals in (2000, 2001)] == [1.5, 1.0]
 
 
+def test_each_missed_target_of_the_committed_results_says_why() -> None:
+    results = report.read(max(report.RESULTS.glob("*.json")))
+    missed = [name for name in MEANINGS if meets(name, results.get(name)) is False]
+
+    lines = page(results, "").splitlines()
+
+    assert [name for name in missed if not any(f"`{name}`" in line and "**missed**: " in line for line in lines)] == []
+
+
 def test_a_part_measured_later_joins_the_days_others() -> None:
     # given throughput, then a flood of the same day
     first = report.merged({}, "throughput", run(loads=[load(2000)]), MACHINE, "2026-01-01")
