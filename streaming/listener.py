@@ -1,22 +1,15 @@
 """Spark's progress reports of running queries, as plain values."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 from typing_extensions import override
-
-from streaming.failures import jvm_may_be_gone
-
-AskFor = Callable[[Iterable[StreamingQuery]], None]
-"""Function to call every few seconds with the running queries."""
 
 
 @dataclass(frozen=True)
@@ -114,30 +107,6 @@ class ProgressPoll:
                 self._newest[query.runId] = reports[-1]["timestamp"]
             elif not query.status["isTriggerActive"]:
                 self._idle(query.name or "")
-
-
-@contextmanager
-def reported(spark: SparkSession, report: Callable[[Progress], None], idle: Callable[[str], None]) -> Iterator[AskFor]:
-    """Report the progress of a session's queries until the context ends.
-
-    Args:
-        spark: The session.
-        report: Called with each batch.
-        idle: Called with the name of a query that runs but has nothing to read.
-
-    Yields:
-        What to call every few seconds with the running queries.
-    """
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        yield ProgressPoll(report, idle)
-        return
-    listener = ProgressListener(report, idle)
-    spark.streams.addListener(listener)
-    try:
-        yield lambda _queries: None
-    finally:
-        with jvm_may_be_gone():
-            spark.streams.removeListener(listener)
 
 
 def progress_of(report: Mapping[str, Any]) -> Progress:

@@ -20,7 +20,7 @@ from jobs.services.metrics_server import serving
 from jobs.stream.learning_writer import write_request
 from jobs.stream.narration import LineHandler, Narrator, print_line
 from jobs.stream.stream_metrics import StreamMetrics
-from jobs.stream.stream_watch import Observer, Watch
+from jobs.stream.stream_watch import Observer, Watch, reported
 from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
 from streaming.batch.batch_quotas import read_quotas
@@ -30,7 +30,6 @@ from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.checkpoint.table_ids import require_same, save_table_ids, table_ids
 from streaming.databricks import in_databricks
 from streaming.failures import as_stream_error, await_batches, is_of_spark, jvm_may_be_gone
-from streaming.listener import AskFor, reported
 from streaming.pipeline import deployment_of, start
 from streaming.reports.report_queries import start_reports
 from streaming.session import DEFAULT_MASTER, stream_session
@@ -41,7 +40,7 @@ from tables.store.values import StreamSettings
 from wire.topics import LEARNING_REQUESTS, PRODUCE_EVENTS, PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -161,7 +160,7 @@ def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str],
     with lock_checkpoint(options.checkpoint):
         spark = open_session(options.tables, launch)
         try:
-            with reported(spark, watch.report, watch.idle) as ask:
+            with reported(spark, watch) as ask:
                 store = open_store(options.tables, SparkEngine(spark))
                 if store.needs_session:
                     prepare_tables(store, options, new_tables=launch.new_tables)
@@ -193,7 +192,11 @@ def _run_steadily(run: Callable[[], float]) -> None:
 
 
 def _run_queries(
-    spark: SparkSession, options: StreamOptions, report_topics: Collection[str], narrator: Narrator, ask: AskFor
+    spark: SparkSession,
+    options: StreamOptions,
+    report_topics: Collection[str],
+    narrator: Narrator,
+    ask: Callable[[Iterable[StreamingQuery]], None],
 ) -> float:
     """Run the queries until one fails, all have read the available records, or the wall clock goes back."""
     queries = [start(spark, options)]

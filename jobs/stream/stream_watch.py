@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from streaming.failures import jvm_may_be_gone
+from streaming.listener import ProgressListener, ProgressPoll
 from tables.store.values import RowFilter
 from tables.times import to_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from jobs.stream.narration import Narrator
     from jobs.stream.stream_metrics import StreamMetrics
@@ -55,6 +62,25 @@ class Watch:
         rows = store.read("throttle_decisions", recent)
         times = ("decided_at", "throttled_until")
         self.metrics.restore(row | {name: to_ms(row[name]) for name in times} for row in rows)
+
+
+@contextmanager
+def reported(spark: SparkSession, watch: Watch) -> Iterator[Callable[[Iterable[StreamingQuery]], None]]:
+    """Report the progress of a session's queries to a watch until the context ends.
+
+    Yields:
+        What to call every few seconds with the running queries.
+    """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        yield ProgressPoll(watch.report, watch.idle)
+        return
+    listener = ProgressListener(watch.report, watch.idle)
+    spark.streams.addListener(listener)
+    try:
+        yield lambda _queries: None
+    finally:
+        with jvm_may_be_gone():
+            spark.streams.removeListener(listener)
 
 
 class _Nobody:

@@ -1,8 +1,9 @@
-"""A stream that starts again knows the throttles of its earlier run, from its tables."""
+"""What connects a stream to its metrics: throttles of its earlier run, and Spark's progress."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -10,10 +11,10 @@ from pyspark import cloudpickle
 
 from jobs.stream.narration import Narrator
 from jobs.stream.stream_metrics import STREAM_QUERY, StreamMetrics, Totals
-from jobs.stream.stream_watch import Observer, Watch
+from jobs.stream.stream_watch import Observer, Watch, reported
 from quota.config import QuotaConfig
 from streaming.commit.sinks import BatchSummary
-from streaming.listener import Progress
+from streaming.listener import Progress, ProgressPoll
 from tables.store.open import open_store
 from tables.times import to_ms
 from tests.unit.jobs.table_rows import NOON, Row, append, decision
@@ -114,3 +115,11 @@ def test_the_copy_in_the_server_of_spark_connect_tells_nobody(restarted: Restart
     cloudpickle.loads(dumps(Observer(restarted.watch)))(batch)
 
     assert restarted.lines == []
+
+
+def test_over_spark_connect_no_listener_is_added() -> None:
+    session: Any = Mock(streams=Mock(spec_set=[]))
+    type(session).__module__ = "pyspark.sql.connect.session"
+
+    with reported(session, Mock(spec=Watch)) as ask:
+        assert isinstance(ask, ProgressPoll)

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
-from streaming.listener import JavaListener, Progress, ProgressListener, ProgressPoll, progress_of, reported
+from streaming.listener import JavaListener, Progress, ProgressListener, ProgressPoll, progress_of
 
 REPORT = """{"name": "q", "batchId": 7, "durationMs": {"triggerExecution": 1500}, "numInputRows": 3,
     "sources": [{"endOffset": {"t": {"0": 4}}, "latestOffset": {"t": {"0": 9}}}],
@@ -46,14 +46,6 @@ def test_over_spark_connect_each_batch_is_reported_once_and_then_that_the_query_
 
     # then
     assert found == [PROGRESS, PROGRESS, PROGRESS, "q"]
-
-
-def test_over_spark_connect_no_listener_is_added() -> None:
-    session: Any = Mock(streams=Mock(spec_set=[]))
-    type(session).__module__ = "pyspark.sql.connect.session"
-
-    with reported(session, lambda _: None, lambda _: None) as ask:
-        assert isinstance(ask, ProgressPoll)
 
 
 def test_a_query_that_read_past_the_end_it_knew_is_not_behind() -> None:
