@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
@@ -38,8 +37,7 @@ class JavaListener(JStreamingQueryListener):
 
     @override
     def onQueryProgress(self, jevent: Any) -> None:
-        report: Any = SimpleNamespace(progress=SimpleNamespace(json=jevent.progress().json()))
-        self.pylistener.onQueryProgress(report)
+        self.pylistener.onQueryProgress(jevent.progress())
 
 
 class ProgressListener(StreamingQueryListener):
@@ -69,8 +67,8 @@ class ProgressListener(StreamingQueryListener):
 
     @override
     def onQueryProgress(self, event: Any) -> None:
-        """Forward a batch."""
-        self._report(progress_of(json.loads(event.progress.json)))
+        """Forward a batch. `event` is its report in the JVM."""
+        self._report(progress_of(json.loads(event.json())))
 
     @override
     def onQueryIdle(self, event: Any) -> None:
