@@ -1,6 +1,6 @@
 """Errors of the Kafka side.
 
-Each message says what happened, names both values if two disagree, and ends with the remedy.
+Each message says what happened, and ends with the remedy.
 """
 
 

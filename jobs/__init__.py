@@ -1,3 +1,3 @@
-"""The commands of `pid-quota`. Each parses its options, calls the other packages, and prints the result."""
+"""The commands of `pid-quota`. A command parses options, calls other packages and prints the result."""
 
 __version__ = "0.1.0"

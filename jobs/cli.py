@@ -1,6 +1,6 @@
-"""The command `pid-quota`: lists its sub-commands, and imports only the one that you call.
+"""The command `pid-quota`, which imports a sub-command only when you call that sub-command.
 
-So `pid-quota sql` starts without importing Spark and Kafka's client, and runs where they are not installed.
+So `pid-quota sql` starts without Spark and Kafka's client.
 """
 
 import importlib.util
@@ -54,34 +54,34 @@ _COMMANDS = {
     ),
     "demo-clients": ("demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }
-"""For each command: its module below `jobs`, its function or group in that module, and its help line."""
+"""By command: the module below `jobs`, the function or typer group, and the help line."""
 OWN = ("wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "sql", "jvm")
 _HOME = Path(__file__).resolve().parents[1]
 _HELP = "Producer id quotas (KIP-936) for unmodified Apache Kafka."
-# Help lines must not break at hyphens, as in `--entity-name`. typer has no setting for this.
+# Help lines must not break at hyphens, as in `--entity-name`, and typer has no setting against such breaks.
 textwrap.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
 _STYLE: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}, "rich_markup_mode": None}
-"""Settings of each application. The help has no frames, because frames truncate long names of options."""
+"""Settings of each typer application. Help has no frames, because frames truncate long option names."""
 
 
 _COMMENT = re.compile(r"--\s|--[^=\n]*\n")
 
 
 class LazyGroup(TyperGroup):
-    """A group that imports a command when you call it or complete its options. Until then, it knows the help line."""
+    """A typer group that imports a command when the command is called or its options are completed."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that is called."""
         if args[0] in _COMMANDS:
             self.commands[args[0]] = load_command(args[0])
         if args[0] == "sql":
-            # A query may begin with a comment (`--`). Without a line break in front, typer would take it for an option.
+            # typer takes `--` for an option, so put a line break before a query that begins with an SQL comment.
             args = [f"\n{each}" if _COMMENT.match(each) else each for each in args]
         return super().resolve_command(ctx, args)
 
 
 def application() -> typer.Typer:
-    """Return the application, with only the help lines of its commands."""
+    """Return an application whose commands are not imported yet."""
     app = typer.Typer(cls=LazyGroup, help=_HELP, **_STYLE)
     app.callback()(_root)
     for name, (_, _, summary) in _COMMANDS.items():
@@ -106,9 +106,9 @@ def load_command(name: str) -> Any:
 
 
 def main() -> None:
-    """Run `pid-quota` with the process's arguments; return on success.
+    """Run `pid-quota` with the process's arguments. Raise SystemExit only on failure.
 
-    Databricks calls this function in a process where any SystemExit, even with code 0, counts as a failure.
+    In Databricks, SystemExit counts as a failure even with code 0.
     """
     code = run(sys.argv[1:])
     if code:
@@ -118,7 +118,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run `pid-quota` and return its exit code."""
     try:
-        # This check comes first, because the code after it imports this project's packages.
+        # Check before anything imports this project's packages.
         require_own_packages()
     except JobError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -129,7 +129,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def require_own_packages() -> None:
-    """Raise if another library's package shadows one of this project's."""
+    """Raise `JobError` if another library's package shadows a package of this project."""
     for name in OWN:
         spec = importlib.util.find_spec(name)
         origin = Path(spec.origin).resolve() if spec and spec.origin else None
@@ -144,7 +144,7 @@ def require_own_packages() -> None:
 
 
 def run_command(function: Callable[..., Any]) -> NoReturn:
-    """Run one command as a program, as `python -m jobs.stream` does."""
+    """Run one command as a program, such as `python -m jobs.stream`."""
     from jobs.output import terminal
 
     app = typer.Typer(add_completion=False, **_STYLE)
@@ -155,7 +155,7 @@ def run_command(function: Callable[..., Any]) -> NoReturn:
 def _without_debug(arguments: Sequence[str]) -> list[str]:
     from jobs.output import terminal
 
-    # Accept --debug anywhere, because people append it to the command that just failed.
+    # Accept --debug anywhere, because people append --debug to a failed command.
     terminal.want_debug("--debug" in arguments)
     return [argument for argument in arguments if argument != "--debug"]
 
@@ -172,7 +172,7 @@ def _root(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
-    """Declare the options before the command. `_show_version` and `_without_debug` handle them."""
+    """Declare `--version` and `--debug`, which `_show_version` and `_without_debug` handle."""
 
 
 def _not_loaded() -> None:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and functions that interpret their values."""
+"""Options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 SERVERS = ("--bootstrap-servers", "--bootstrap-server")
-"""Both names of the option. Kafka's own tools use the second one."""
+"""Names of the option. Kafka's tools use the second name."""
 LOOPBACK = "127.0.0.1"
 
 BootstrapServers = Annotated[str, typer.Option(*SERVERS, help="Brokers, as host:port,host:port.")]
@@ -40,15 +40,14 @@ MetricsHost = Annotated[
 
 
 def full_name(principal: str) -> str:
-    """Return a principal with its type; a name without a type is a user's."""
+    """Return a principal with a type, by default `User`."""
     return principal if ":" in principal else f"User:{principal}"
 
 
 def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
-    """Return a secret, which is the value or the first line of the file; None if both are None.
+    """Return a secret: `value`, or the first line of `file`; None if both are None.
 
-    A file hides the secret from `ps`. `option` is the name of the value's option. The file's option has the suffix
-    `-file`.
+    A file hides the secret from `ps`. `option` is the option of `value`, for error messages.
     """
     if file is None:
         return value

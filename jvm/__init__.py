@@ -1,1 +1,1 @@
-"""JVM parts: fetches pinned jars, finds a Java to run them, builds the jar for brokers, and starts child processes."""
+"""JVM parts: fetches pinned jars, finds Java, builds the jar for brokers, and starts child processes."""

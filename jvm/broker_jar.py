@@ -1,7 +1,7 @@
 """Builds the jar that brokers load, `pid-quota-broker.jar`: `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`.
 
-The pinned Eclipse compiler compiles `jvm/broker` for Java 11. The compiler needs only a JRE. Builds of the same source
-have the same bytes. A wheel of pid-quota contains the jar.
+The pinned Eclipse compiler compiles `jvm/broker` for Java 11, and needs only a JRE. Builds of the same source have the
+same bytes. A wheel of pid-quota contains the jar.
 """
 
 import hashlib
@@ -29,9 +29,11 @@ _MANIFEST = "META-INF/MANIFEST.MF"
 
 
 def broker_jar(jars: Path | None = None) -> Path:
-    """Return the jar for brokers from the wheel. Without a current one, build the jar once per version of the source.
+    """Return the jar for brokers: the wheel's jar if it is current, or a jar built once per version of the source.
 
-    Raises JavaError if there is no Java, or JarsError if jars can't be fetched or the source does not compile.
+    Raises:
+        JavaError: If there is no usable Java.
+        JarsError: If jars can't be fetched, or the source does not compile.
     """
     packaged = resources.files("jvm").joinpath(JAR_NAME)
     if packaged.is_file() and isinstance(packaged, Path) and _is_current(packaged):
@@ -41,7 +43,7 @@ def broker_jar(jars: Path | None = None) -> Path:
 
 
 def build_broker_jar(jar: Path, jars: Path | None = None) -> Path:
-    """Compile `jvm/broker` into a jar; `jars` is the folder of the fetched jars, by default `jars_folder()`."""
+    """Compile `jvm/broker` into a jar. Raises the same errors as `broker_jar`."""
     sets = ensure_jars(jars)
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +54,7 @@ def build_broker_jar(jar: Path, jars: Path | None = None) -> Path:
         classpath = os.pathsep.join(map(str, (*sets.kafka, *sets.compiler)))
         compiler = ["-cp", os.pathsep.join(map(str, sets.compiler)), "org.eclipse.jdt.internal.compiler.batch.Main"]
         _compile([find_java(), *compiler, *_FLAGS, "-cp", classpath, "-d", str(classes), str(sources)])
-        # The name contains the process id, because several processes may build at once.
+        # Several processes may build at once, so the name contains the process id.
         new = jar.with_name(f"{jar.name}.{os.getpid()}.new")
         with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as archive:
             _add(archive, _MANIFEST, _manifest().encode())
@@ -63,7 +65,7 @@ def build_broker_jar(jar: Path, jars: Path | None = None) -> Path:
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    # All entries have the same date, so that two builds have the same bytes.
+    # With a fixed date, two builds have the same bytes.
     archive.writestr(zipfile.ZipInfo(name, _FIRST_DATE), content, zipfile.ZIP_DEFLATED)
 
 
@@ -87,7 +89,7 @@ def _sources() -> list[tuple[str, bytes]]:
 
 @lru_cache
 def _source_digest() -> str:
-    # A line of a manifest may have at most 72 bytes.
+    # A manifest's lines may have at most 72 bytes.
     content = b"".join(name.encode() + b"\0" + text for name, text in _sources())
     return hashlib.sha256(content).hexdigest()[:32]
 
@@ -103,7 +105,7 @@ def _compile(command: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry point of `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`."""
+    """Run `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`, and return the exit code."""
     parser = ArgumentParser("python -m jvm.broker_jar", description="Build the jar that brokers load.")
     parser.add_argument("jar", type=Path, help="the file to write")
     parser.add_argument("jars", type=Path, nargs="?", help=f"folder of the fetched jars, default: {jars_folder()}")

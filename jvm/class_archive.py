@@ -1,7 +1,7 @@
-"""Class-data archives of the JVM (JEP 350). With one, a broker starts in two thirds of the time and half the CPU time.
+"""Class-data archives of the JVM (JEP 350). An archive makes a broker start in two thirds of the time.
 
-The first broker with a class path writes its archive when it stops cleanly. A JVM runs the code in an archive, so
-archives are in a folder that only this user can write.
+The first broker with a class path writes the archive when the broker stops cleanly. A JVM runs the code in an archive,
+so archives are in a folder that only this user can write.
 """
 
 import hashlib
@@ -16,14 +16,14 @@ from jvm.java import java_version
 _FOLDER = "~/.cache/pid-quota/class-archives"
 _OTHERS = 0o077
 _KEPT = 6
-"""Number of archives to keep. One takes 50 MB, or 150 MB for the demo's Spark, and each class path needs its own."""
+"""Number of archives to keep. An archive takes 50 MB, or 150 MB for the demo's Spark."""
 
 
 @dataclass(frozen=True)
 class ClassArchive:
     """The archive of a class path for one Java. A JVM writes the archive to `own`, and `keep` moves it to `file`.
 
-    Without a private folder, both are None.
+    Without a private folder, `own` and `file` are None.
     """
 
     file: Path | None
@@ -31,7 +31,7 @@ class ClassArchive:
 
     @classmethod
     def of(cls, java: str, classpath: str) -> "ClassArchive":
-        """Locate the archive."""
+        """Return the archive of a class path for the Java at the path `java`."""
         folder = _private_folder()
         if folder is None:
             return cls(None, None)
@@ -39,13 +39,13 @@ class ClassArchive:
         return cls(folder / f"{digest}.jsa", folder / f"{digest}.{uuid.uuid4().hex}.new")
 
     def options(self, *, write: bool) -> tuple[str, ...]:
-        """Return JVM options that use the archive. If it is missing and `write` is set, they create it on exit."""
+        """Return JVM options that use the archive. If there is no archive and `write` is true, create it on exit."""
         if self.file is not None and self.file.exists():
             return (f"-XX:SharedArchiveFile={self.file}",)
         return (f"-XX:ArchiveClassesAtExit={self.own}",) if write and self.own is not None else ()
 
     def keep(self) -> None:
-        """Keep the archive that a JVM wrote when it exited."""
+        """Keep the archive that a JVM wrote on exit, and delete old archives."""
         if self.file is not None and self.own is not None:
             with suppress(OSError):
                 self.own.replace(self.file)

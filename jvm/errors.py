@@ -1,25 +1,25 @@
-"""Errors about Java and the jars."""
+"""Errors of this package."""
 
 
 class JvmError(Exception):
-    """Root of all errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class JavaError(JvmError):
-    """Root of the errors about the Java installation."""
+    """Base class of errors about the Java installation."""
 
 
 class JavaMissingError(JavaError):
-    """Raised when no usable Java was found."""
+    """Raised when there is no usable Java."""
 
 
 class JavaTooOldError(JavaError):
-    """Raised when the Java found is too old."""
+    """Raised when Java is too old."""
 
 
 class JarsError(JvmError):
-    """Raised when JVM dependencies can't be fetched, or are incomplete."""
+    """Raised when jars can't be fetched, are incomplete, or differ from their digests, or classes do not compile."""
 
 
 class PysparkMissingError(JarsError):
-    """Raised when pyspark, whose Ivy fetches the jars, is not installed or lacks its jars."""
+    """Raised when pyspark, which contains Ivy, is not installed or lacks its jars."""

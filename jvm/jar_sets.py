@@ -1,8 +1,8 @@
-"""Fetches the JVM dependencies that `jvm/ivy.xml` pins, once: `python -m jvm FOLDER`.
+"""Fetches the JVM dependencies that `jvm/ivy.xml` pins: `python -m jvm FOLDER`.
 
-`jvm/jars.sha256` pins their digests. This module verifies them before each use, because anybody may have written the
-folder `.jars` in the working directory. Ivy comes with pyspark. To use a mirror, set `PID_QUOTA_IVY_SETTINGS` to your
-own `ivysettings.xml`. Set proxies with `JAVA_TOOL_OPTIONS`, as for any JVM.
+`jvm/jars.sha256` pins the jars' digests. This module verifies the digests before each use, because anybody may have
+written the folder `.jars` in the working directory. Ivy comes with pyspark. For a mirror, set `PID_QUOTA_IVY_SETTINGS`
+to your `ivysettings.xml`. Set proxies with `JAVA_TOOL_OPTIONS`.
 """
 
 import fcntl
@@ -28,14 +28,14 @@ _BLOCK = 1 << 20
 _COMPLETE = ".complete"
 _CACHE = ".ivy"
 _DOWNLOADING = re.compile(r"downloading \S*/([^/\s]+) \.\.\.")
-# Words that Ivy prints when it fails.
+# Words in Ivy's output if it fails.
 _FAILURE = re.compile(r"unresolved dependency|not found|FAILED|[Ee]xception|ERROR")
 _LAST_LINES = 200
 
 
 @dataclass(frozen=True)
 class JarSets:
-    """The jars of the configurations of `jvm/ivy.xml`, each in the order of `jvm/jars.sha256`."""
+    """The jars by configuration of `jvm/ivy.xml`, in the order of `jvm/jars.sha256`."""
 
     spark: tuple[Path, ...]
     kafka: tuple[Path, ...]
@@ -54,10 +54,10 @@ def jars_folder() -> Path:
 
 
 def ensure_jars(folder: Path | None = None, console: Console | None = None) -> JarSets:
-    """Fetch missing jars; a complete folder (by default `jars_folder()`) needs neither network nor Java.
+    """Fetch missing jars to a folder, by default `jars_folder()`. A complete folder needs neither network nor Java.
 
     Raises:
-        JavaError: If there is no Java, or it is too old.
+        JavaError: If there is no usable Java.
         JarsError: If pyspark is missing, the fetch failed, or a jar does not match its digest.
     """
     folder = folder or jars_folder()
@@ -73,12 +73,12 @@ def ensure_jars(folder: Path | None = None, console: Console | None = None) -> J
 
 
 def spark_jars(folder: Path | None = None) -> list[str]:
-    """Return the paths of Delta and the Kafka source; raises JarsError if a jar is missing or altered."""
+    """Return the jars of Delta and the Kafka source. Raises JarsError if a jar is missing or altered."""
     return [str(jar) for jar in _complete_jars(folder, "spark")]
 
 
 def kafka_classpath(folder: Path | None = None) -> str:
-    """Return the class path of a Kafka broker."""
+    """Return a Kafka broker's class path. Raises JarsError if a jar is missing or altered."""
     return os.pathsep.join(str(jar) for jar in _complete_jars(folder, "kafka"))
 
 
@@ -135,8 +135,8 @@ def _is_complete(folder: Path) -> bool:
 
 def _fetch(folder: Path, console: Console) -> None:
     java, ivy_jar = find_java(), _ivy_jar()
-    # Leftovers of another version or an interrupted run must not get on a class path. Ivy's cache stays, so that
-    # finished downloads are not repeated.
+    # Files of another version or an interrupted run must not get on a class path. Keep Ivy's cache, because it holds
+    # finished downloads.
     (folder / _COMPLETE).unlink(missing_ok=True)
     for name in _SETS:
         shutil.rmtree(folder / name, ignore_errors=True)
@@ -151,7 +151,7 @@ def _fetch(folder: Path, console: Console) -> None:
     _run_ivy([*command, "-retrieve", pattern, "-types", "jar", "bundle"], console)
     jars = [jar for name in _SETS for jar in _checked(folder, name)]
 
-    # Write the stamp last and atomically, so that any process that sees it also sees all jars.
+    # Write the stamp last and atomically. A process that sees the stamp also sees all jars.
     stamp = folder / (_COMPLETE + ".new")
     stamp.write_text(hashlib.sha256(content).hexdigest() + "\n", encoding="ascii")
     stamp.replace(folder / _COMPLETE)
@@ -162,7 +162,7 @@ def _fetch(folder: Path, console: Console) -> None:
 def _run_ivy(command: list[str], console: Console) -> None:
     last_lines: deque[str] = deque(maxlen=_LAST_LINES)
     jars = 0
-    # The process ends with the block, so that an abandoned fetch writes no more files.
+    # The process ends with the block, so an abandoned fetch writes no more files.
     with reading(command) as process, console.status("resolving versions") as status:
         for line in process.stdout or ():
             last_lines.append(line.strip())
@@ -178,7 +178,7 @@ def _run_ivy(command: list[str], console: Console) -> None:
 
 
 def _ivy_jar() -> Path:
-    # Locate pyspark without importing it: the import takes a second, and a base installation lacks it.
+    # Locate pyspark without an import. The import takes a second, and a base installation lacks pyspark.
     spec = importlib.util.find_spec("pyspark")
     folders = (spec.submodule_search_locations if spec else None) or []
     jars = sorted(jar for folder in folders for jar in Path(folder, "jars").glob("ivy-*.jar"))
@@ -191,14 +191,14 @@ def _ivy_jar() -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry point of `python -m jvm [FOLDER]`. On any of our errors, print one line and return 1."""
+    """Run `python -m jvm [FOLDER]`, and return the exit code."""
     parser = ArgumentParser("python -m jvm", description="Fetch the JVM parts, about 70 MB, once.")
     parser.add_argument("folder", type=Path, nargs="?", default=jars_folder(), help="default: %(default)s")
     folder = parser.parse_args(arguments).folder.resolve()
     console = Console(stderr=True)
     try:
         ensure_jars(folder, console)
-        # `make` would rerun this target each time if the stamp were older than ivy.xml.
+        # If the stamp were older than ivy.xml, `make` would rerun the target each time.
         (folder / _COMPLETE).touch()
     except JvmError as error:
         console.print(f"pid-quota: {error}", style="red", markup=False, soft_wrap=True)

@@ -11,10 +11,10 @@ from jvm.errors import JavaMissingError, JavaTooOldError
 from jvm.process import run_to_end
 
 JAVA_MINIMUM_VERSION = 17
-"""Spark 4 and Kafka 4 brokers both need Java 17."""
+"""Spark 4 and Kafka 4 brokers need Java 17."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-# A JVM prints its version in well under a second; do not wait for one that hangs.
+# A JVM prints its version within a second. Don't wait for a JVM that hangs.
 _VERSION_TIMEOUT_S = 30.0
 
 
@@ -23,15 +23,16 @@ QUICK_JVM = "PID_QUOTA_QUICK_JVM"
 
 
 def quick_options() -> tuple[str, ...]:
-    """Return the options of a JVM that runs for minutes. They halve the CPU of its start and lower its throughput."""
+    """Return JVM options that halve a start's CPU time but lower throughput; empty unless `QUICK_JVM` is set."""
     return ("-XX:TieredStopAtLevel=1",) if os.environ.get(QUICK_JVM) else ()
 
 
 def find_java() -> str:
-    """Return the path of the java to run: that of `JAVA_HOME` if set, else the first on `PATH`.
+    """Return the path of `java`: in `JAVA_HOME` if set, else the first on `PATH`.
 
-    Raises JavaMissingError if none is found or it does not run, and JavaTooOldError if it is older than
-    `JAVA_MINIMUM_VERSION`.
+    Raises:
+        JavaMissingError: If there is no `java`, or it does not run.
+        JavaTooOldError: If Java is older than `JAVA_MINIMUM_VERSION`.
     """
     java, origin = _locate()
     answer = java_version(java)
@@ -74,7 +75,7 @@ def _locate() -> tuple[str, str]:
 
 
 def java_version(java: str) -> str:
-    """Return what `java -version` prints, or why it does not run. The answer is cached for this process."""
+    """Return the (cached) output of `java -version`, or the error if Java does not run."""
     try:
         return _printed_version(java)
     except (OSError, subprocess.SubprocessError) as error:

@@ -1,6 +1,6 @@
-"""Starts other programs, always by argument list and never through a shell. No other module of pid-quota starts any.
+"""Starts other programs, by argument list and never through a shell. No other module of pid-quota starts programs.
 
-Except in `run_to_end`, each program leads a process group. Its starter or its watchdog ends the group as a whole.
+Except in `run_to_end`, each program leads a process group. The program's starter or watchdog ends the whole group.
 """
 
 import os
@@ -12,17 +12,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# -I -S: the watchdog needs only the standard library, so skip site packages and user settings.
+# -I -S skip site packages and user settings. The watchdog needs only the standard library.
 _WATCHED = (sys.executable, "-I", "-S", str(Path(__file__).with_name("watchdog.py")))
 _LEFT_S = 5.0
-"""After a program has ended, its own children have this long to end before they are killed."""
+"""When a program has ended, its children have this long to end before they are killed."""
 _POLL_S = 0.05
 
 
 def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
-    """Run a program; return its exit code and its output, stdout and stderr combined.
+    """Run a program, and return the exit code and the output (stdout and stderr).
 
-    After a timeout, kill the program and raise `subprocess.TimeoutExpired`.
+    Raises:
+        subprocess.TimeoutExpired: After the timeout. The program is killed.
     """
     done = subprocess.run(
         list(command),
@@ -39,7 +40,7 @@ def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
 
 @contextmanager
 def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a program that ends with the block or this process at the latest. Its `stdout` includes its stderr."""
+    """Run a program during the `with` block. The program also ends with this process. `stdout` includes stderr."""
     process = subprocess.Popen(
         [*_WATCHED, *command],
         stdin=subprocess.PIPE,
@@ -60,42 +61,42 @@ def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def end(process: subprocess.Popen[bytes], within_s: float) -> None:
-    """Terminate a program of `start_watched` and its children; kill them after a timeout or an interrupt."""
+    """Terminate a program of `start_watched` and its children. Kill them after the timeout or an interrupt."""
     try:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(within_s)
-            # Spark's JVM ends a moment after Python, because it removes its temporary files.
+            # Spark's JVM removes temporary files after Python has ended.
             _end_group(process.pid)
     finally:
         process.kill()
         if process.stdin:
-            # This makes the watchdog kill the rest of the group.
+            # The watchdog then kills the rest of the group.
             process.stdin.close()
         process.wait()
 
 
 def _end_group(group: int) -> None:
-    """Terminate the members of a group whose leader has ended; return once they have ended, or after `_LEFT_S`."""
+    """Terminate the members of a group whose leader has ended. Wait for their end, at most `_LEFT_S`."""
     give_up_at = time.monotonic() + _LEFT_S
     number: int = signal.SIGTERM
     while time.monotonic() < give_up_at:
         with suppress(ChildProcessError):
-            # In a container, the first process inherits orphans. A zombie stays in the group until it is reaped.
+            # If this is a container's first process, it inherits orphans. A zombie stays in the group until `waitpid`.
             os.waitpid(-group, os.WNOHANG)
         try:
             os.killpg(group, number)
         except OSError:
-            # The group has no member left.
+            # All members have ended.
             return
         number = 0
         time.sleep(_POLL_S)
 
 
 def start_watched(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
-    """Start a program. It and its children end with this process, even on SIGKILL (see `jvm.watchdog`).
+    """Start a program that appends stdout and stderr to `output`. Ctrl-C does not reach the program.
 
-    Ctrl-C in a terminal does not reach the program, so end it by `end`. Its stdout and stderr are appended to `output`.
+    The program and its children end with this process, even on SIGKILL (see `jvm.watchdog`), or by `end`.
     """
     with output.open("ab") as log:
         return subprocess.Popen(

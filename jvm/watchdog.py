@@ -1,9 +1,9 @@
 """Runs a program that must not outlive its starter: `python watchdog.py PROGRAM ARGUMENTS...`.
 
-The started process leads its own session. It forks a small watchdog, then becomes PROGRAM with the same process id. The
-watchdog reads standard input, a pipe whose other end only the starter has open. When the starter ends for any reason,
-the read returns and the watchdog kills the whole process group. Unlike PR_SET_PDEATHSIG, this works beyond Linux, and
-nothing happens if only the *thread* that started the program ends. This module needs only the standard library.
+This process leads a session, forks a small watchdog, and becomes PROGRAM with the same process id. The watchdog reads
+standard input, a pipe whose other end only the starter has open. When the starter ends for any reason, the pipe closes,
+and the watchdog kills the whole process group. PR_SET_PDEATHSIG works only on Linux, and would end the program with the
+*thread* that started it. This module needs only the standard library.
 """
 
 import os
@@ -12,13 +12,13 @@ import sys
 
 
 def watch(group: int) -> None:
-    """Wait until the starter has ended, then kill the rest of the program's process group."""
+    """Wait until the starter has ended or closed the pipe, then kill the program's process group."""
     while os.read(0, 4096):
         pass
     try:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
-        # The group has no process left.
+        # All processes of the group have ended.
         return
 
 
@@ -26,8 +26,8 @@ def main() -> None:
     """Fork the watchdog, then become the program."""
     program_pid = os.getpid()
     if os.fork() == 0:
-        # The watchdog has its own group, so that the starter does not wait for it. It stays in the program's session,
-        # so that no other process gets the session's number.
+        # The watchdog has its own group, so the starter does not wait for it. It stays in the program's session, so no
+        # other process gets the session's number.
         os.setpgid(0, 0)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 1)

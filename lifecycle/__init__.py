@@ -1,4 +1,4 @@
-"""Models of producer ids' life cycle: blocks (KIP-730), brokers' memory and expiry (KIP-854), and churn (KIP-360).
+"""Models of producer ids: blocks (KIP-730), brokers' memory and expiry (KIP-854), and churn (KIP-360).
 
-Churn means that a client keeps requesting new producer ids. All models are plain Python.
+Churn means that a client keeps requesting new producer ids.
 """

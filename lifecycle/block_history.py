@@ -1,4 +1,4 @@
-"""The history of blocks of producer ids, from the tables and from a metadata log."""
+"""The known blocks of producer ids."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ class BrokerBlocks:
     """Blocks that one broker received.
 
     Attributes:
-        pids_per_hour: Ids that the broker received per hour, over the last 24 hours or for as long as blocks are known.
+        pids_per_hour: Ids received per hour, over the last 24 hours or the known part of them.
         restarts: Number of the broker's epochs with known blocks, minus one.
         lost_pids: Estimated number of ids lost at these restarts.
         last_block_at_ms: When the broker received its last block; None if no block is known.
@@ -31,8 +31,7 @@ class BrokerBlocks:
 class MadeUp:
     """A producer id that a client used but no controller ever allocated.
 
-    Attributes:
-        decision_id: The decision in `throttle_decisions` that names it.
+    `decision_id` is a decision in `throttle_decisions` that names the id.
     """
 
     producer_id: int
@@ -45,11 +44,9 @@ class History:
     """Known blocks.
 
     Attributes:
-        blocks: Blocks, sorted by their first id.
+        blocks: The blocks, sorted by their first id.
         newest_issued: Highest id known to be handed out, by the first id of its block.
-        now_ms: When the history was read.
-        complete_from: The blocks contain all allocated ids from this one on; None if unknown.
-        made_up: Producer ids that were used but never allocated.
+        complete_from: `blocks` contains all allocated ids that are at least this number; None if unknown.
     """
 
     blocks: tuple[Block, ...]
@@ -60,17 +57,17 @@ class History:
 
     @property
     def end(self) -> int:
-        """The id after the highest id known to be allocated; 0 if no block is known."""
+        """The highest id known to be allocated, plus 1; 0 if no block is known."""
         return max((block.end for block in self.blocks), default=0)
 
     @property
     def pids_per_hour(self) -> float:
-        """Producer ids that all brokers together receive per hour."""
+        """Ids that all brokers together receive per hour."""
         return sum(pids_per_hour(self.blocks, self.now_ms).values())
 
     @property
     def hours_left(self) -> float | None:
-        """Hours until the ids reach 2^63 at `pids_per_hour`; None if never."""
+        """Hours until the ids reach 2^63 at this rate; None if never."""
         return hours_left(self.end, self.pids_per_hour)
 
     def losses(self) -> list[BlockLoss]:
@@ -96,6 +93,6 @@ class History:
 
 
 def holder(ordered: Sequence[Block], pid: int) -> Block | None:
-    """Return the block that holds a producer id, or None. The blocks must be sorted by their first ids."""
+    """Return the block that contains a producer id, or None. The blocks must be sorted by their first ids."""
     position = bisect_right(ordered, pid, key=lambda block: block.first) - 1
     return ordered[position] if position >= 0 and pid in ordered[position] else None

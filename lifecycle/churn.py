@@ -1,9 +1,8 @@
-"""Diagnoses why a client keeps requesting producer ids, from what a broker can observe.
+"""Diagnoses why a client keeps requesting producer ids, from what brokers can observe.
 
-The evidence has two sources: the tables hold the requests for producer ids, and brokers report how long each id was in
-use. A diagnosis of many ids is never certain, because different causes can leave the same evidence. It names each cause
-that fits, the likeliest first, and lists causes that rarely leave such evidence as unlikely. `healthy` means that the
-ids are too few to harm a broker, whatever their cause.
+The tables hold the requests for producer ids, and brokers report how long each id was in use. Different causes can
+leave the same evidence, so a diagnosis names all causes that fit, the likeliest first. `healthy` means that the ids are
+too few to harm a broker.
 """
 
 from collections.abc import Sequence
@@ -16,31 +15,30 @@ from lifecycle.producer_lives import Lives
 
 ERROR_SHARE = 0.5
 MIN_ERRORS = 5
-"""With at least this many errors, and more errors than ids, the client retries in vain."""
+"""A client with at least this many errors, and more errors than ids, retries in vain."""
 MIN_RETURNS = 3
-"""If an instance takes its transactional id back this often from another one, the two may be rivals for it."""
+"""If an instance takes a transactional id back from another instance this often, the two may be rivals."""
 MANY_RETURNS = 10
 RETURN_SECONDS = 600.0
-"""Rivals take the id over at shorter intervals than this. At longer intervals, deploys may return to a host."""
+"""Rivals take over an id at shorter intervals than this. Deploys take longer to return to a host."""
 MIN_INSTANCES = 5
 INSTANCE_SECONDS = 60.0
-"""If an instance takes over its own id `MIN_INSTANCES` times at shorter intervals, it restarts in a loop or has a
-rival."""
+"""An instance that takes over its own id at shorter intervals than this restarts in a loop or has a rival."""
 KEPT_SHARE = 0.8
 SURELY_KEPT_SHARE = 0.95
 SURELY_KEPT_SECONDS = 300.0
 SESSION_SECONDS = 3600.0
-"""A producer that is closed with its session, or with its process, may be in use for up to this long."""
+"""A producer per session or process may be in use for up to this long."""
 MIN_LEAKED_PIDS = 50
 ROLL_OUT_SECONDS = 3600.0
-"""If ids come one by one and stay in use, they may be a roll-out if they are few or come within this time."""
+"""Ids that come one by one and stay in use may be a roll-out, if they come within this time or are few."""
 ENDED_SHARE = 0.9
 BRIEF_SECONDS = 60.0
-"""Ids of a deploy, and ids that leak, are in use for longer than this."""
+"""Ids of a deploy, and leaked ids, are in use for longer than this."""
 REPLACED_SHARE = 0.5
 """After a deploy, at least this share of the ended ids ended when the next ids began."""
 WORK_SECONDS = 1.0
-"""An id that was in use for this long sent more than one batch."""
+"""An id in use for this long sent more than one batch."""
 
 
 class Churn(str, Enum):
@@ -77,7 +75,7 @@ class Diagnosis:
 
     Attributes:
         could_be: Other kinds, which fit less well. If `kind` is CANT_TELL, these are all kinds that fit.
-        unlikely: Kinds that rarely leave this evidence.
+        unlikely: Kinds that rarely leave such evidence.
     """
 
     kind: Churn
@@ -86,7 +84,7 @@ class Diagnosis:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether all likely kinds are harmless. Less likely kinds may still need a fix."""
+        """Whether all likely kinds are harmless."""
         return HARMLESS.issuperset(self.fitting)
 
     @property
@@ -96,7 +94,7 @@ class Diagnosis:
 
     @property
     def fitting(self) -> tuple[Churn, ...]:
-        """The likely kinds: the diagnosed one, or all that fit if the evidence can't tell."""
+        """The likely kinds: `kind`, or `could_be` if `kind` is CANT_TELL."""
         return self.could_be if self.kind is Churn.CANT_TELL else (self.kind,)
 
 
@@ -116,7 +114,6 @@ def diagnose(evidence: ChurnEvidence) -> Diagnosis:
 
 
 def _by_pattern(evidence: ChurnEvidence) -> Diagnosis:
-    """Diagnose a client by when it requests ids, and how long they are in use."""
     unlikely = _unlikely(evidence)
     kinds = tuple(kind for kind in _kinds(evidence) if kind not in unlikely)
     first = _by_requests(evidence) if evidence.lives is None else _by_lives(evidence, evidence.lives)
@@ -126,7 +123,7 @@ def _by_pattern(evidence: ChurnEvidence) -> Diagnosis:
 
 
 def _by_answers(evidence: ChurnEvidence) -> Diagnosis | None:
-    """Diagnose a client that has few new ids, or errors, or rivals; return None for other clients."""
+    """Diagnose a client with few new ids, errors or rivals. Return None for other clients."""
     rivals = _of_rivals(evidence)
     if rivals is not None:
         return rivals
@@ -139,17 +136,17 @@ def _by_answers(evidence: ChurnEvidence) -> Diagnosis | None:
 
 
 def _of_rivals(evidence: ChurnEvidence) -> Diagnosis | None:
-    """Diagnose a transactional id that instances take from each other, or that one instance keeps taking over."""
+    """Diagnose a client whose instances repeatedly take over a transactional id. Return None for other clients."""
     seconds = evidence.instance_seconds or 0.0
     fenced = evidence.fenced_answers >= 2 and evidence.instances >= MIN_RETURNS
     if fenced or (evidence.returns >= MANY_RETURNS and seconds < INSTANCE_SECONDS):
         return Diagnosis(Churn.FENCING_WAR)
     if evidence.returns >= MIN_RETURNS and seconds < RETURN_SECONDS:
-        # Alternatively, a task that fails on one worker restarts on another worker.
+        # A task that fails on one worker may restart on another worker.
         return Diagnosis(Churn.FENCING_WAR, (Churn.RESTART_LOOP,))
     often = evidence.instances >= max(MIN_INSTANCES, evidence.new_pids)
     if often and evidence.instance_seconds is not None and seconds < INSTANCE_SECONDS:
-        # Rivals with one address and client id look like a restart loop. A pool of transactional ids does, too.
+        # Rivals with one address and client id, or a pool of transactional ids, look like a restart loop.
         both = (Churn.RESTART_LOOP, Churn.FENCING_WAR)
         few = evidence.new_pids < MIN_NEW_PIDS
         return Diagnosis(Churn.HEALTHY, both) if few else Diagnosis(Churn.CANT_TELL, (*both, Churn.HEALTHY))
@@ -163,7 +160,6 @@ def _kinds(evidence: ChurnEvidence) -> tuple[Churn, ...]:
 
 
 def _unlikely(evidence: ChurnEvidence) -> AbstractSet[Churn]:
-    """Return the kinds that rarely leave this evidence."""
     found: set[Churn] = set()
     if not (evidence.is_single_group or evidence.is_rare or evidence.is_pool):
         found.add(Churn.HEALTHY)
@@ -184,7 +180,7 @@ def _unlikely_by_lives(evidence: ChurnEvidence, lives: Lives) -> AbstractSet[Chu
             found.add(Churn.LEAK)
         return found
     if lives.used_seconds < BRIEF_SECONDS and lives.kept_share <= 1 - ENDED_SHARE:
-        # A deploy's ids usually stay in use. If they hardly write, they come in groups or from many addresses.
+        # A deploy's ids usually stay in use. Ids that hardly write come in groups or from many addresses.
         like_deploys = evidence.is_fleet or evidence.has_rare_steps or evidence.is_single_group
         deploys = set() if like_deploys else {Churn.DEPLOY, Churn.SCALE_OUT}
         return deploys | ({Churn.RESTART_LOOP, Churn.LEAK} if evidence.is_flood else set())
@@ -192,7 +188,6 @@ def _unlikely_by_lives(evidence: ChurnEvidence, lives: Lives) -> AbstractSet[Chu
 
 
 def _by_requests(evidence: ChurnEvidence) -> Churn:
-    """Return the likeliest kind by requests alone, without knowing whether ids are still in use."""
     if evidence.grows:
         # Check this before steps: the last waits of a backoff also look like pauses between groups.
         return Churn.RESTART_LOOP
@@ -211,7 +206,6 @@ def _by_requests(evidence: ChurnEvidence) -> Churn:
 
 
 def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Churn:
-    """Return the likeliest kind by how long ids are in use."""
     if lives.kept_share >= KEPT_SHARE:
         return _of_kept(evidence)
     replaced = lives.replaced_share >= REPLACED_SHARE and lives.used_seconds >= BRIEF_SECONDS
@@ -227,13 +221,13 @@ def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Churn:
         return Churn.RESTART_LOOP
     if lives.used_seconds < BRIEF_SECONDS:
         return _of_brief(evidence, lives)
-    # Ids of periodic jobs end before the next ones begin.
+    # Ids of periodic jobs end before the next ids begin.
     jobs = evidence.is_in_steps and not replaced
     return Churn.PER_MESSAGE if jobs or evidence.counts_up else Churn.CANT_TELL
 
 
 def _is_supervised(lives: Lives) -> bool:
-    """Whether processes end after random times, and a supervisor restarts them after regular waits."""
+    """Return whether processes end after random times and restart after regular waits."""
     return lives.down_seconds > 0 and lives.down_spread <= REGULAR_SPREAD < lives.used_spread
 
 
@@ -257,7 +251,7 @@ def _of_brief(evidence: ChurnEvidence, lives: Lives) -> Churn:
 
 
 def diagnosis_text(diagnosis: Diagnosis) -> str:
-    """Return a diagnosis in words.
+    """Return a diagnosis as text.
 
     Examples:
         >>> diagnosis_text(Diagnosis(Churn.LEAK, (Churn.DEPLOY,), (Churn.RESTART_LOOP, Churn.SCALE_OUT)))
@@ -280,7 +274,7 @@ def _alternatives(kinds: Sequence[Churn]) -> str:
 
 
 def what_decides(diagnosis: Diagnosis, *, with_lives: bool) -> str:
-    """Return what would tell apart the kinds that fit; empty if only one fits."""
+    """Return what would tell the fitting kinds apart; empty if only one fits."""
     if not diagnosis.could_be:
         return ""
     fitting = frozenset((diagnosis.kind, *diagnosis.could_be))

@@ -1,4 +1,4 @@
-"""Evidence about a client that keeps requesting producer ids, and patterns in it."""
+"""Evidence about a client that keeps requesting producer ids, and its patterns."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from lifecycle.producer_lives import Lives
 MIN_NEW_PIDS = 5
 """Fewer new ids are no churn."""
 START_SECONDS = 30.0
-"""A process that opens all its producers at startup opens them within this time."""
+"""A process that opens its producers at startup opens all of them within this time."""
 START_OF_MANY_SECONDS = 600.0
-"""If processes start one after the other, all of them start within this time."""
+"""Processes that start one after the other all start within this time."""
 MAX_PIDS_OF_A_START = 100
 MAX_PIDS_PER_ADDRESS = 1000
 """Maximum number of processes that share an address, for example a NAT gateway's."""
@@ -17,16 +17,16 @@ MAX_CALM_PIDS = 24
 MIN_FLEET_HOSTS = 3
 MAX_PIDS_PER_FLEET_HOST = 3
 RESTART_SECONDS = 2.0
-"""No supervisor restarts a process faster for long: Docker and Kubernetes back off, systemd gives up."""
+"""No supervisor keeps restarting a process at shorter intervals: Docker backs off, systemd gives up."""
 FLOOD_PIDS_PER_HOUR = 100_000
-"""All supervisors behind one address together don't restart processes this fast for long."""
+"""The supervisors behind one address don't keep restarting processes faster than this."""
 REGULAR_SPREAD = 0.5
 GROWING_SHARE = 0.75
 GROWING_SHARE_OF_MANY = 0.65
 MIN_GROWING_TIMES = 16
-"""With at least this many waits, `GROWING_SHARE_OF_MANY` of them hardly grow by chance."""
+"""Minimum number of waits for `GROWING_SHARE_OF_MANY`. Fewer waits often grow by chance."""
 JAVA_DEFAULT = "producer-#"
-"""Java's default client id without its number, which counts the producers of a process: `producer-1`, `producer-2`."""
+"""Java's default client id without its number. A process numbers its producers: `producer-1`, `producer-2`."""
 MIN_COUNTED = 20
 COUNTED_SHARE = 0.25
 MAX_POOL = 50
@@ -34,11 +34,11 @@ MAX_POOL = 50
 TRANSACTIONAL_SHARE = 0.8
 MIN_STEP_PIDS = 3.0
 RARE_STEP_SECONDS = 1800.0
-"""Groups of new ids at least this far apart on average are deploys rather than checkpoints or replicas that crash."""
+"""Groups of ids that are at least this far apart on average are deploys, not checkpoints or crashing replicas."""
 MIN_STEPS_OF_LEAK = 5
 """Fewer groups of ids that stay in use may be the waves of a roll-out."""
 DEPLOY_STEP_SECONDS = 7200.0
-"""Groups at least this far apart on average are likely deploys. Jobs and supervisors request new ids sooner."""
+"""Groups at least this far apart on average are likely deploys, not jobs or supervisors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,22 +47,20 @@ class ChurnEvidence:
 
     Attributes:
         client: Client id without numbers and generated parts (view `recent_inits`).
-        new_pids: Number of new producer ids.
         span_seconds: Time from the first new id to the last.
         silent_seconds: Time from the last new id to now.
-        median_life_seconds: Median time from a new id to the next id of the same address; None if there is no next id.
-        life_spread: Interquartile range of these times divided by their median; None if there are no such times.
-        growing_share: Share of these times that are at least a fifth longer than the previous time; None if there are
-            fewer than two.
+        median_life_seconds: Median time from a new id to the next id of the same address; None without a next id.
+        life_spread: Interquartile range of these times divided by their median.
+        growing_share: Share of these times that are at least a fifth longer than the previous time.
         errors_before_share: Share of the new ids that follow an error.
-        error_answers: Requests answered with an error, except retriable ones.
+        error_answers: Requests answered with an error, except retriable errors.
         client_ids: Distinct client ids that got new producer ids.
         counted_ids: Distinct pairs of address and client id that first came 30 s or more after the address's first id.
         steps: Groups of new ids separated by pauses of 45 s.
         transactional_ids: Transactional ids that got new producer ids.
         instances: How often an instance took over a transactional id, from itself or from another instance.
-        instance_seconds: Median time between takeovers; None if fewer than two.
-        returns: How often an instance took a transactional id back from another one.
+        instance_seconds: Median time between takeovers.
+        returns: How often an instance took a transactional id back from another instance.
         fenced_answers: Errors which say that another instance has taken over.
         throttles: Throttles of the principal, which may have ended its requests early.
         throttled_now: Whether the principal is throttled now. If so, a pause does not show that requests have ended.
@@ -103,12 +101,12 @@ class ChurnEvidence:
 
     @property
     def is_start(self) -> bool:
-        """Whether all ids came at once, as from a process that starts."""
+        """Whether all ids came at once, as from a starting process."""
         return self.span_seconds <= START_SECONDS and self.new_pids < MAX_PIDS_OF_A_START
 
     @property
     def is_single_group(self) -> bool:
-        """Whether ids came in one short group, as from processes that start one after the other."""
+        """Whether ids came in one short group, as from processes that start in turn."""
         short = self.steps <= 1 and self.span_seconds <= START_OF_MANY_SECONDS and not self.goes_on
         return self.is_start or (short and self.new_pids < MAX_PIDS_OF_A_START)
 
@@ -119,7 +117,7 @@ class ChurnEvidence:
 
     @property
     def is_calm(self) -> bool:
-        """Whether all addresses together request few ids, and each address at most about one per hour."""
+        """Whether the client requests few ids, and each address at most about one per hour."""
         return self.is_rare and self.new_pids <= MAX_CALM_PIDS
 
     @property
@@ -129,12 +127,12 @@ class ChurnEvidence:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether there are more ids than all processes would request by starting once per group."""
+        """Whether there are more ids than if each process requested one id per group."""
         return self.new_pids > MAX_PIDS_PER_ADDRESS * max(1, self.hosts) * max(1, self.steps)
 
     @property
     def is_flood(self) -> bool:
-        """Whether ids come faster than all supervisors of the client's addresses restart processes."""
+        """Whether ids come faster than supervisors restart processes."""
         return self.pids_per_hour > FLOOD_PIDS_PER_HOUR * max(1, self.hosts)
 
     @property
@@ -169,7 +167,7 @@ class ChurnEvidence:
 
     @property
     def counts_up(self) -> bool:
-        """Whether Java's default client id counts up. Then an address has one process: a new one would start at 1."""
+        """Whether Java's default client id counts up, so that each address has only one process."""
         enough = max(MIN_COUNTED * max(1, self.hosts), COUNTED_SHARE * self.new_pids)
         return self.client == JAVA_DEFAULT and self.counted_ids >= enough
 

@@ -1,4 +1,4 @@
-"""Remedies for each kind of churn, for each client library."""
+"""Remedies by kind of churn and client library."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,7 @@ from lifecycle.churn import Churn
 class Fix:
     """A remedy in one sentence, and its details for each client library.
 
-    Attributes:
-        java: Kafka's Java client.
-        python: confluent-kafka or kafka-python.
-        librdkafka: librdkafka and clients built on it.
+    `python` is for confluent-kafka and kafka-python.
     """
 
     summary: str
@@ -85,4 +82,3 @@ FIXES: dict[Churn, Fix] = {
         *3 * ("Nothing to change.",),
     ),
 }
-"""Remedy by kind."""

@@ -1,8 +1,8 @@
 """Effects of changing `producer.id.expiration.ms`: memory freed, and producers that would lose deduplication.
 
-A producer that a leader has expired may continue, but the leader no longer deduplicates retries of its last batches
-(KIP-854's warning). Brokers can't tell whether an idle producer is paused or gone. Producers that are known to be
-alive, or that were in use for long, are counted separately.
+A leader does not deduplicate retries of an expired producer's last batches (KIP-854). Brokers can't tell whether an
+idle producer is paused or gone. So producers that are certainly alive, or that were in use for long, are counted
+separately.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,11 @@ from lifecycle.occupancy import NOT_KNOWN_MS, Bools, Census, ReplicaProducers
 
 @dataclass(frozen=True)
 class Freed:
-    """Entries that a broker would expire with the new expiration, but not with the current one.
+    """Entries (`lifecycle.occupancy`) that a broker would expire only with the new expiration.
 
     Attributes:
-        held_pids: Entries that the broker holds now.
         freed_pids: Entries that are idle for longer than the new expiration, but not longer than the current one.
-        kept_open: Entries that are idle for longer than the new expiration, but stay because of an open transaction.
+        kept_open: Entries that are idle for longer than the new expiration, but have an open transaction.
     """
 
     broker_id: int
@@ -35,7 +34,7 @@ class LostDedup:
 
     Attributes:
         producers: Producer ids that a leader of any partition would expire.
-        alive: Producers that are certainly alive: active on another partition, or in a transaction.
+        alive: Producers that are active on another partition or have an open transaction.
         long_lived: Other producers that were in use for longer than the new expiration before they paused.
     """
 
@@ -70,7 +69,7 @@ def _would_go(census: Census, replica: ReplicaProducers, expiration_ms: int) -> 
 
 
 def lost_dedup(census: Census, expiration_ms: int) -> list[LostDedup]:
-    """Count the producers that leaders would expire, by principal, the largest count first."""
+    """Count the producers that leaders would expire, by principal, largest count first."""
     owners = census.owners
     losing, alive, lived = (np.zeros(len(owners.producer_ids), np.bool_) for _ in range(3))
     for replica in census.replicas:

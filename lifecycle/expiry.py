@@ -1,16 +1,16 @@
 """The time that a broker remembers a producer (KIP-854).
 
-A broker expires a producer without an open transaction once its last batch is `producer.id.expiration.ms` old. By
-default, the broker checks every ten minutes. The age comes from the batch's own timestamp, which the client may set.
+A broker expires a producer without an open transaction if its last batch is `producer.id.expiration.ms` old. The age
+comes from the batch's own timestamp, which the client may set.
 """
 
 import numpy as np
 import numpy.typing as npt
 
 CHECK_INTERVAL_MS = 600_000
-"""Default interval of a broker's expiration checks. To change it, edit `server.properties` and restart the broker."""
+"""Default interval of a broker's expiration checks."""
 DEFAULT_DELIVERY_TIMEOUT_MS = 120_000
-"""Default `delivery.timeout.ms`: a producer retries for this long, so brokers must remember it as long."""
+"""Default `delivery.timeout.ms`. A producer retries for this long, so brokers must remember the producer."""
 
 
 def expired(
@@ -18,11 +18,7 @@ def expired(
 ) -> npt.NDArray[np.bool_]:
     """Return which producers the next check expires.
 
-    Args:
-        last_timestamps_ms: Time of each producer's last batch, or of the marker that ended its last transaction.
-        in_transaction: Whether each producer has an open transaction on this partition.
-        now_ms: The broker's clock.
-        expiration_ms: The broker's `producer.id.expiration.ms`.
+    `last_timestamps_ms` has the time of each producer's last batch, or of the marker that ended the last transaction.
 
     Examples:
         >>> expired(np.array([0, 1, 0]), np.array([False, False, True]), 86_400_000, 86_400_000).tolist()

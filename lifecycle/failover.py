@@ -1,8 +1,7 @@
 """Predicts which brokers lead and hold producers after a broker fails.
 
-Followers hold the producers of the partitions that they replicate. So a failure moves leadership, but no memory: the
-survivors' `led_pids` grow, and their `held_pids` grow only when partitions are reassigned. (KIP-936 assumes that
-producers move with leadership.)
+Followers hold the producers of the partitions that they replicate. So the survivors' `led_pids` grow, but their
+`held_pids` grow only when partitions are reassigned.
 """
 
 from collections.abc import Collection
@@ -26,11 +25,11 @@ def next_leader(placement: Placement, alive: Collection[int]) -> int | None:
 
 @dataclass(frozen=True)
 class Survivor:
-    """A broker after the failure of another.
+    """A broker after the failure of another broker.
 
     Attributes:
         led_partitions: Number of partitions that the broker leads after the failure.
-        led_before: Entries of the partitions that the broker leads before the failure.
+        led_before: Entries (`lifecycle.occupancy`) of the partitions that the broker leads before the failure.
         led_pids: Entries of the partitions that the broker leads after the failure.
         held_pids: Entries that the broker holds, before and after the failure.
     """
@@ -47,9 +46,7 @@ class Survivor:
 class Failover:
     """Effects of a broker's failure.
 
-    Attributes:
-        survivors: All other brokers, sorted by id.
-        leaderless: Topic and number of each partition without a leader after the failure. It may have none now.
+    `leaderless` has topic and number of each partition that has no leader after the failure.
     """
 
     dead: int

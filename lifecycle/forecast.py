@@ -1,7 +1,6 @@
-"""Forecasts the entries of a broker: current entries, minus those that expire, plus new ones at a rate.
+"""Forecasts the entries of a broker: current entries, minus entries that expire, plus new entries at a rate.
 
-The forecast knows when each current entry expires, unless its transaction is open. It adds half a check interval, which
-is the average delay of removal.
+An entry is removed half a check interval after it expires, on average.
 """
 
 from collections.abc import Iterator
@@ -15,25 +14,24 @@ from lifecycle.occupancy_rate import HAND_OUTS, Rate, longest_pause_ms
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 _SILENCE_MS = _HOUR_MS // 2
-"""If an id younger than a day has had no batch for this long, it is no longer in use."""
+"""An id that was in use for less than a day has ended if it had no batch for this long."""
 _MANY_TIMES = 4
-"""If there are more than this many ids in use per ended id, ids come and hardly end."""
+"""If more ids than this are in use per ended id, ids hardly end."""
 _STEP_MS = 60_000
 _MIN_STEPS = 100
 
 
 class Outlook:
-    """Forecast for one broker, by time from now."""
+    """Forecast for one broker at a rate of new entries."""
 
     def __init__(self, census: Census, broker_id: int, rate: Rate) -> None:
-        """Forecast from a census."""
         self._now_ms = census.taken_at_ms
         self._rate = rate
         expiration_ms, check_ms = census.expirations_ms[broker_id], census.check_interval_ms(broker_id)
         self._kept_ms = expiration_ms + check_ms / 2
         self._pause_ms = longest_pause_ms(expiration_ms)
         self.swing = rate.pids_per_hour * check_ms / _HOUR_MS
-        """Number of entries by which the steady count rises and falls between expiration checks."""
+        """Entries by which the steady count rises and falls between expiration checks."""
         closed = [(each.last_timestamps_ms[~each.in_transaction], each) for each in census.of_broker(broker_id)]
         times = np.concatenate([times for times, _ in closed] or [np.empty(0, np.int64)])
         self._open = census.held(broker_id) - len(times)
@@ -44,28 +42,28 @@ class Outlook:
             self._steady, self._active = float(goes_on.sum()), np.inf
             self._mean = self._mean_in_use(begins, times, goes_on, min(_DAY_MS, expiration_ms))
         else:
-            # Recently active entries stay in use, except for the new ones among them.
+            # Recently active entries stay in use, unless they are new.
             self._last_ms = np.sort(times)
             self._active = float(self._later_than(self._now_ms - self._pause_ms))
             self._steady = max(0.0, self._active - rate.pids_per_hour * self._pause_ms / _HOUR_MS)
             self._mean = self._steady
 
     def held_in(self, ms: float) -> int:
-        """Return the number of entries held after `ms` at this rate."""
+        """Return the number of entries that the broker holds in `ms` milliseconds."""
         return round(self._held_in(ms))
 
     def reaches(self, limit: int) -> float | None:
-        """Return the milliseconds until `limit` entries are held; None if never at this rate."""
+        """Return the milliseconds until the broker holds `limit` entries; None if never."""
         return next((ms for ms in self._moments() if self._held_in(ms) >= limit), None)
 
     @property
     def settles_at(self) -> int:
-        """Average number of entries held in the steady state at this rate."""
+        """Average number of entries in the steady state."""
         return round(self._held_in(self._horizon_ms) - self._steady + self._mean)
 
     @property
     def _horizon_ms(self) -> float:
-        # By then the count is steady.
+        # After this time, the count is steady.
         return self._kept_ms + 2 * self._pause_ms
 
     def _moments(self) -> Iterator[float]:
@@ -77,11 +75,10 @@ class Outlook:
         return census.owners.handed_out_ms[census.owners.rows(ids)]
 
     def _in_use(self, begins_ms: Int64s, ends_ms: Int64s, expiration_ms: int) -> Bools:
-        """Return which entries stay in use."""
         unknown = begins_ms == NOT_KNOWN_MS
         silent_ms = self._now_ms - ends_ms
         used_ms = np.where(unknown, self._pause_ms, ends_ms - begins_ms)
-        # An id that was in use for a day may pause every night. A younger id without recent batches has ended.
+        # An id that was in use for a day may pause every night. Other ids without recent batches have ended.
         awake = (silent_ms <= min(_SILENCE_MS, self._pause_ms)) | unknown | (used_ms >= min(_DAY_MS, expiration_ms))
         # Ids of unknown age are older than the others.
         oldest_ms = int(begins_ms[~unknown].min(initial=self._now_ms)) - _DAY_MS
@@ -90,7 +87,7 @@ class Outlook:
         return ~ended
 
     def _mean_in_use(self, begins_ms: Int64s, ends_ms: Int64s, goes_on: Bools, span_ms: int) -> float:
-        """Return the mean number of ids in use over `span_ms` if ids come and go, else the number in use now."""
+        """Return the mean number of ids in use over `span_ms`, or the current number if ids hardly end."""
         if goes_on.sum() > _MANY_TIMES * (~goes_on).sum():
             return float(goes_on.sum())
         since_ms = self._now_ms - span_ms

@@ -1,6 +1,6 @@
-"""Finds the producer ids that a deploy replaced. They have ended, even if they were in use recently.
+"""Finds the producer ids that a deploy replaced. Such ids have ended, even if they were in use recently.
 
-A generation is a group of ids that came together. A deploy ends one generation and begins the next.
+A deploy ends one group of ids and begins the next group.
 """
 
 from itertools import pairwise
@@ -10,22 +10,20 @@ import numpy as np
 from lifecycle.occupancy import Bools, Int64s
 
 PAUSE_MS = 45_000
-"""Minimum pause between two groups of new ids, as for `steps` in the view `principal_churn`."""
+"""Minimum pause between two groups of new ids, as in the view `principal_churn`."""
 OVERLAP_MS = 60_000
-"""A roll-out ends an old process at most this long before or after it starts a new one."""
+"""A roll-out ends an old process at most this long before or after it starts a new process."""
 MIN_GROUP = 3
-"""If fewer ids of a group end together, it may be by chance."""
+"""Fewer ids of a group may end together by chance."""
 REPLACED_SHARE = 0.5
-"""Share of a group that must end as the next one begins."""
+"""Minimum share of a group that ends as the next group begins."""
 
 
 def replaced(begins_ms: Int64s, ends_ms: Int64s, now_ms: int) -> Bools:
-    """Return which ids a deploy replaced: they ended with at least half of their group while the next group began.
+    """Return which ids a deploy replaced: at least half of their group ended while the next group began.
 
-    Args:
-        begins_ms: When each id was handed out, in any order.
-        ends_ms: Time of the last batch of each id.
-        now_ms: When the brokers were asked.
+    `begins_ms` has the hand-out times, and `ends_ms` the times of the last batches. `now_ms` is when brokers were
+    asked.
     """
     order = np.argsort(begins_ms, kind="stable")
     edges = np.flatnonzero(np.diff(begins_ms[order]) >= PAUSE_MS) + 1

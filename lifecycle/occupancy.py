@@ -1,7 +1,7 @@
 """Census of the producer state that brokers hold in memory (KIP-854).
 
-An entry is one producer id on one replica of a partition. Entries take the memory, and the broker's metric
-`ProducerIdCount` counts them. Followers hold entries like leaders, because they replicate the batches.
+An entry is one producer id on one replica of a partition. Followers hold entries like leaders. The broker metric
+`ProducerIdCount` counts entries.
 """
 
 from collections import defaultdict
@@ -19,12 +19,10 @@ Int32s = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 BYTES_PER_ENTRY = 306
-"""Heap of an entry with one batch, measured on Kafka 4.3. With five batches (the maximum), it is 446
-(docs/kip-854.md)."""
+"""Heap of an entry with one batch on Kafka 4.3 (`docs/kip-854.md`). An entry with five batches takes 446."""
 NOT_KNOWN_MS = -1
-"""Marks an unknown time."""
 MAX_IDLE_HOURS = 168
-"""Upper bound of idle times, because clients may stamp batches with any time."""
+"""Upper bound of idle times. Clients may stamp batches with any time."""
 _HOUR_MS = 3_600_000
 
 
@@ -55,10 +53,8 @@ class CensusOwners:
     """Owners of producer ids, as columns sorted by producer id.
 
     Attributes:
-        producer_ids: Distinct ids of a census, ascending.
         codes: Index of each id's owner in `principals`.
         handed_out_ms: When each id was handed out; `NOT_KNOWN_MS` if unknown.
-        principals: The owners.
         known_since_ms: When the oldest known id of the cluster was handed out; `NOT_KNOWN_MS` if unknown.
     """
 
@@ -69,19 +65,13 @@ class CensusOwners:
     known_since_ms: int = NOT_KNOWN_MS
 
     def rows(self, producer_ids: Int64s) -> npt.NDArray[np.intp]:
-        """Return the rows of producer ids in the columns."""
+        """Return the rows of producer ids."""
         return np.searchsorted(self.producer_ids, producer_ids)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Replicas of a partition.
-
-    Attributes:
-        leader: Broker id of the leader; None if there is none.
-        replicas: Broker ids of the replicas, the preferred leader first.
-        in_sync: Broker ids of the in-sync replicas.
-    """
+    """Replicas of a partition, as broker ids. `replicas` begins with the preferred leader."""
 
     topic: str
     partition: int
@@ -96,9 +86,8 @@ class Census:
 
     Attributes:
         replicas: Entries of all partitions on all brokers that answered.
-        owners: Owners of all producer ids found.
         expirations_ms: `producer.id.expiration.ms` by broker.
-        checks_ms: Interval of expiration checks by broker; a broker that is missing has the default.
+        checks_ms: Interval of expiration checks by broker. A missing broker has the default.
     """
 
     taken_at_ms: int
@@ -110,7 +99,7 @@ class Census:
     bytes_per_entry: int = BYTES_PER_ENTRY
 
     def bytes_of(self, entries: float) -> int:
-        """Estimate the heap of this many entries."""
+        """Estimate the heap of entries in bytes."""
         return round(entries * self.bytes_per_entry)
 
     def check_interval_ms(self, broker_id: int) -> int:
@@ -122,11 +111,11 @@ class Census:
         return self._by_broker.get(broker_id, ())
 
     def held(self, broker_id: int) -> int:
-        """Return the number of entries that a broker holds: its `ProducerIdCount`."""
+        """Return a broker's number of entries (`ProducerIdCount`)."""
         return sum(map(len, self.of_broker(broker_id)))
 
     def entries(self, broker_id: int, placement: Placement) -> int:
-        """Return the number of entries that a broker holds for one partition."""
+        """Return a broker's number of entries for one partition."""
         return self._entries.get((broker_id, placement.topic, placement.partition), 0)
 
     @cached_property
@@ -143,15 +132,14 @@ class Census:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Entries of a principal in a topic on a broker.
+    """Entries of a principal (or `unknown`) in a topic on a broker.
 
     Attributes:
-        principal: Owner of the entries, or `unknown`.
         led_pids: Entries of partitions that the broker leads.
         held_pids: Entries of all replicas on the broker.
         open_transactions: Held entries with an open transaction, during which they do not expire.
         idle_hours: Held entries by whole hours since their last batch, without zeros at the end. The element
-            `MAX_IDLE_HOURS` also counts all longer times.
+            `MAX_IDLE_HOURS` also counts longer times.
     """
 
     broker_id: int
@@ -164,7 +152,7 @@ class Occupancy:
 
 
 def count_occupancy(census: Census) -> list[Occupancy]:
-    """Count entries by broker, topic and principal, the largest count first."""
+    """Count entries by broker, topic and principal, largest count first."""
     groups: dict[tuple[int, str], list[ReplicaProducers]] = defaultdict(list)
     for replica in census.replicas:
         groups[replica.broker_id, replica.topic].append(replica)
@@ -196,13 +184,7 @@ def _count_topic(census: Census, replicas: Sequence[ReplicaProducers]) -> Iterat
 
 @dataclass(frozen=True)
 class Held:
-    """Entries of a principal on all brokers.
-
-    Attributes:
-        principal: Owner of the entries, or `unknown`.
-        producer_ids: Distinct producer ids.
-        entries: Entries of these ids on all partitions and replicas.
-    """
+    """Distinct producer ids and entries of a principal (or `unknown`) on all brokers."""
 
     principal: str
     producer_ids: int
@@ -210,7 +192,7 @@ class Held:
 
 
 def count_held(census: Census, occupancy: Iterable[Occupancy]) -> list[Held]:
-    """Count producer ids and entries by principal, most entries first. `occupancy` is from `count_occupancy`."""
+    """Count producer ids and entries by principal, most entries first."""
     entries: dict[str, int] = defaultdict(int)
     for row in occupancy:
         entries[row.principal] += row.held_pids
@@ -224,10 +206,7 @@ def owners_of(
 ) -> CensusOwners:
     """Join the producer ids of replicas with their owners.
 
-    Args:
-        replicas: The replicas of a census.
-        bound: Principal and hand-out time by producer id.
-        known_since_ms: When the oldest known id was handed out, even if no broker holds it any more.
+    `bound` has the principal and the hand-out time by producer id.
     """
     columns: Sequence[Int64s] = [replica.producer_ids for replica in replicas]
     ids: Int64s = np.unique(np.concatenate(columns)) if columns else np.empty(0, np.int64)

@@ -1,8 +1,7 @@
 """Estimates the rate of new entries on a broker: today's rate, and the rate of a flood that has just begun.
 
 Today's rate comes from the best available source: hand-out times, an earlier census, or idle times. It is usually an
-average over at least an hour, so it hides a flood of two minutes. The recent rate shows such a flood if chance can't
-explain it.
+average over at least an hour, so it hides a flood of two minutes. The recent rate shows such a flood.
 """
 
 import math
@@ -14,23 +13,20 @@ import numpy as np
 from lifecycle.occupancy import NOT_KNOWN_MS, Census, Int64s
 
 RATE_HOURS = 24.0
-"""Span of today's rate."""
 MIN_AGE_MS = 600_000
-"""Minimum age of an earlier census: as long as the default interval of expiration checks."""
 LATELY_MS = 45_000
-"""Minimum span of the recent rate. A deployment opens its producers in less time."""
+"""Minimum span of the recent rate. A deploy opens its producers in less time."""
 MIN_PIDS = 20
-"""Minimum number of producer ids for a recent rate."""
 HAND_OUTS, SWEEP, IDLE = "hand-out times", "earlier sweep", "idle times"
 
 _HOUR_MS = 3_600_000
 _BOUND_SHARE = 0.9
 _YESTERDAY_HOURS = (18.0, 25.5)
-"""Start and end of "about this time yesterday", in hours ago. Today's rate shows a flood that began then."""
+"""Start and end of "about this time yesterday", in hours ago."""
 _PEAK_HOURS = 0.5
 _ONGOING_SHARE = 0.25
 """Hand-outs go on if the newest id's age is at most this share of the oldest id's age."""
-# Margin in standard errors. Among many spans, some are by chance more than two standard errors too high.
+# Margin in standard errors. Some of many spans are more than two standard errors too high by chance.
 _ERRORS = 3.0
 
 
@@ -39,7 +35,7 @@ class Rate:
     """Rate of new entries on a broker.
 
     Attributes:
-        source: `hand-out times`, `earlier sweep` or `idle times`.
+        source: `hand-out times`, `earlier sweep` (an earlier census) or `idle times`.
         counted: Number of producer ids that the rate is based on.
         span_ms: Time in which these ids came.
     """
@@ -60,14 +56,14 @@ class Rates:
     """Rates of new entries.
 
     Attributes:
-        today: Rate over the last day or the known part of it, at least an hour unless producers expire sooner.
-        lately: Rate over a part of the last hour; None unless it is significantly higher than today's.
+        today: Rate over the last day or the known part of it.
+        lately: Rate over a part of the last hour; None unless it is significantly higher than `today`.
     """
 
     today: Rate
     lately: Rate | None = None
     is_usual: bool = False
-    """Whether ids came as fast at about this time yesterday, for example in work hours."""
+    """Whether ids came as fast at about this time yesterday."""
 
     @property
     def likeliest_first(self) -> tuple[Rate, ...]:
@@ -81,9 +77,7 @@ class Rates:
 class EarlierCensus:
     """Counts of an earlier census of a broker.
 
-    Attributes:
-        open_transactions: Held entries with an open transaction.
-        idle_hours: Held entries by whole hours since their last batch.
+    `idle_hours` counts entries by whole hours since their last batch.
     """
 
     age_ms: int
@@ -93,18 +87,12 @@ class EarlierCensus:
 
 
 def longest_pause_ms(expiration_ms: int) -> float:
-    """Return for how long a producer of unknown age counts as in use after its last batch."""
+    """Return how long a producer of unknown age counts as in use after its last batch."""
     return min(_HOUR_MS, expiration_ms / 2)
 
 
 def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = ()) -> Rates:
-    """Estimate the rate of new entries on a broker.
-
-    Args:
-        census: The current census.
-        broker_id: The broker.
-        earlier: Earlier censuses, in any order. Censuses that are too recent or too old are skipped.
-    """
+    """Estimate the rate of new entries on a broker. Censuses that are too recent or too old are skipped."""
     expiration_ms, held = census.expirations_ms[broker_id], census.held(broker_id)
     hand_outs = _HandOuts.of(census, broker_id)
     if held and hand_outs.entries.sum() >= _BOUND_SHARE * held:
@@ -124,12 +112,12 @@ def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = 
 
 @dataclass(frozen=True)
 class _HandOuts:
-    """Producer ids that a broker holds and that have a known hand-out time, youngest first."""
+    """Ids that a broker holds and that have a known hand-out time, youngest first."""
 
     ages_ms: Int64s
     entries: Int64s
     known_ms: float
-    """Age of the oldest known id of the cluster, even if no broker holds it any more."""
+    """Age of the oldest known id of the cluster, even if no broker holds the id any more."""
 
     @classmethod
     def of(cls, census: Census, broker_id: int) -> "_HandOuts":
@@ -147,23 +135,23 @@ class _HandOuts:
         )
 
     def rate(self, expiration_ms: int) -> Rate:
-        # The broker still holds all ids handed out within the expiration, so the oldest one shows when hand-outs began.
+        # The broker holds all ids handed out within the expiration, so the oldest id shows when hand-outs began.
         oldest_ms = max(_HOUR_MS, int(self.ages_ms[-1]))
-        # If older ids are known, which have expired, hand-outs began before the oldest id that the broker holds.
+        # If ids older than a day are known, hand-outs began before the oldest id that the broker holds.
         goes_on = self.ages_ms[0] <= _ONGOING_SHARE * oldest_ms and self.known_ms < RATE_HOURS * _HOUR_MS
         span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, oldest_ms if goes_on else math.inf)
         counted = int(np.searchsorted(self.ages_ms, span_ms, side="right"))
         return Rate(float(self.entries[:counted].sum()) * _HOUR_MS / span_ms, HAND_OUTS, counted, span_ms)
 
     def lately(self, expiration_ms: int, today: Rate) -> Rate | None:
-        """Return the highest significant rate over a part of the last hour; None if it does not exceed today's."""
+        """Return the highest significant rate over a part of the last hour; None unless it exceeds `today`."""
         known = int(np.searchsorted(self.ages_ms, min(_HOUR_MS, expiration_ms), side="right"))
         if known < MIN_PIDS:
             return None
         counted = np.arange(1, known + 1)
         spans_ms = np.maximum(self.ages_ms[:known], LATELY_MS)
         come = np.concatenate([[0], np.cumsum(self.entries[:known])])
-        # A burst that is over must not count as a flood, so the later half of the span alone must show the rate.
+        # A burst that is over is no flood, so the later half of the span alone must show the rate.
         later = come[np.searchsorted(self.ages_ms[:known], spans_ms / 2, side="right")]
         rates = np.minimum(come[1:], 2 * later) / spans_ms
         surely = np.where(counted >= MIN_PIDS, rates * (1 - _ERRORS / np.sqrt(counted)), 0.0)
@@ -176,7 +164,7 @@ class _HandOuts:
         return Rate(float(rates[best]) * _HOUR_MS, HAND_OUTS, best + 1, float(spans_ms[best]))
 
     def is_usual(self, lately: Rate) -> bool:
-        """Whether some half hour from 18 to 25 hours ago had about the same rate as a recent one, or a higher rate."""
+        """Return whether a half hour from 18 to 25 hours ago had at least about the rate `lately`."""
         bins = np.arange(*_YESTERDAY_HOURS, _PEAK_HOURS) * _HOUR_MS
         found, _ = np.histogram(self.ages_ms, bins, weights=self.entries)
         return _surely(lately) <= float(np.max(found, initial=0.0)) / _PEAK_HOURS
@@ -202,7 +190,7 @@ def _by_census(held_now: int, earlier: EarlierCensus, expiration_ms: int) -> Rat
 
 
 def _growth(held_now: int, earlier: Sequence[EarlierCensus], today: Rate) -> Rate | None:
-    """Return the growth since a census of the last hour. It is a minimum, because other entries may have expired."""
+    """Return the growth since a census of the last hour. This is a minimum, because entries may have expired."""
     found = [
         Rate(grown * _HOUR_MS / each.age_ms, SWEEP, grown, each.age_ms)
         for each in earlier
@@ -217,7 +205,7 @@ def _surely(rate: Rate) -> float:
 
 
 def _by_idle_times(census: Census, broker_id: int, expiration_ms: int) -> Rate:
-    """Return the rate at which producers become idle for longer than a pause. In a steady state, as many start."""
+    """Return the rate at which producers become idle. In a steady state, new producers come at the same rate."""
     replicas = census.of_broker(broker_id)
     idle_ms = np.concatenate([census.taken_at_ms - each.last_timestamps_ms for each in replicas] or [np.empty(0, int)])
     if not len(idle_ms):
@@ -225,7 +213,7 @@ def _by_idle_times(census: Census, broker_id: int, expiration_ms: int) -> Rate:
     pause_ms = longest_pause_ms(expiration_ms)
     span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, int(idle_ms.max()))
     if span_ms <= pause_ms:
-        # All entries are too young to tell, so assume that they started within an hour, or within the expiration.
+        # All entries are too young to tell, so assume that all started within an hour, or within the expiration.
         within_ms = min(_HOUR_MS, expiration_ms)
         return Rate(float(len(idle_ms)) * _HOUR_MS / within_ms, IDLE, len(idle_ms), within_ms)
     silent = int(((idle_ms >= pause_ms) & (idle_ms <= span_ms)).sum())

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 BLOCK_LENGTH = 1000
-"""Producer ids in a block, in all versions of Kafka so far."""
+"""Producer ids in a block, in all versions of Kafka."""
 MAX_PRODUCER_ID = 2**63 - 1
 PREFETCH_SHARE = 0.9
-"""When this share of a block is used, a broker prefetches the next block."""
+"""A broker prefetches the next block when this share of a block is used."""
 CLOCK_TOLERANCE_MS = 10_000
-"""Maximum clock skew between controllers. If the times of two blocks differ by less, either may be the older one."""
+"""Maximum clock skew between controllers. If two times differ by less, the order of the blocks is unknown."""
 
 _HOUR_MS = 3_600_000
 
@@ -21,7 +21,7 @@ class Block:
     """A block of producer ids allocated to a broker.
 
     Attributes:
-        broker_epoch: The broker's epoch when it asked; -1 if unknown.
+        broker_epoch: The broker's epoch when the broker asked; -1 if unknown.
         allocated_at_ms: When the controller answered.
     """
 
@@ -33,7 +33,7 @@ class Block:
 
     @property
     def end(self) -> int:
-        """The id after the block's last one."""
+        """The block's last id, plus 1."""
         return self.first + self.length
 
     def __contains__(self, producer_id: int) -> bool:
@@ -58,7 +58,7 @@ class Violation:
 
 
 def find_violations(blocks: Iterable[Block]) -> list[Violation]:
-    """Check all known blocks against the promises of KIP-730. `blocks` must contain each block only once."""
+    """Check all known blocks, each once, against the promises of KIP-730."""
     known = list(blocks)
     found = [*_overlaps(known)]
     overlapping = {violation.block for violation in found}
@@ -90,7 +90,7 @@ def _overlaps(blocks: Iterable[Block]) -> Iterator[Violation]:
 
 
 class Fate(str, Enum):
-    """Fate of a producer id of a block."""
+    """Fate of a producer id."""
 
     HANDED_OUT = "handed out"
     LOST = "lost"
@@ -99,13 +99,9 @@ class Fate(str, Enum):
 
 
 def fate(producer_id: int, block: Block, blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> Fate:
-    """Return the fate of a producer id, given that a broker hands out ids and uses its blocks in ascending order.
+    """Return the fate of a producer id of a block. Brokers hand out ids in ascending order.
 
-    Args:
-        producer_id: The id.
-        block: The block that holds the id.
-        blocks: All known blocks, each once.
-        newest_issued: Highest id known to be handed out, by `first` of its block.
+    `blocks` has all known blocks. `newest_issued` is the highest id known to be handed out, by `first` of its block.
     """
     mine = [each for each in blocks if each.broker_id == block.broker_id]
     life = [each for each in mine if each.broker_epoch == block.broker_epoch]
@@ -122,10 +118,10 @@ def fate(producer_id: int, block: Block, blocks: Iterable[Block], newest_issued:
 
 @dataclass(frozen=True)
 class BlockLoss:
-    """A block that its broker lost in a restart before using it up, because brokers keep blocks in memory only.
+    """A block with ids that its broker lost in a restart. Brokers keep blocks only in memory.
 
     Attributes:
-        pids: Ids that will never be handed out.
+        pids: Number of ids that will never be handed out.
         is_exact: Whether an id of the block is known to be handed out. If not, `pids` is an upper bound.
     """
 
@@ -137,9 +133,7 @@ class BlockLoss:
 def lost_at_restarts(blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> list[BlockLoss]:
     """Estimate the ids lost when brokers restarted: the rest of the block in use, and a prefetched block.
 
-    Args:
-        blocks: All known blocks, each once.
-        newest_issued: Highest id known to be handed out, by `first` of its block.
+    `newest_issued` is the highest id known to be handed out, by `first` of its block.
     """
     lives: dict[tuple[int, int], list[Block]] = defaultdict(list)
     for block in sorted(blocks):
@@ -156,7 +150,7 @@ def _losses_of_life(held: Sequence[Block], newest_issued: Mapping[int, int]) -> 
     for later, block in enumerate(reversed(held)):
         yield _loss(block, later, newest_issued)
         if block.first in newest_issued:
-            # Earlier blocks were used up: ids are handed out in order.
+            # Ids are handed out in order, so earlier blocks were used up.
             return
 
 
@@ -165,12 +159,12 @@ def _loss(block: Block, later: int, newest_issued: Mapping[int, int]) -> BlockLo
         return BlockLoss(block, block.end - 1 - newest_issued[block.first], is_exact=True)
     if later == 0:
         return BlockLoss(block, block.length, is_exact=False)
-    # A single later block may be a prefetch. If there are two, the broker used this block up.
+    # A single later block may be a prefetch. If there are two later blocks, the broker used this block up.
     return BlockLoss(block, round(block.length * (1 - PREFETCH_SHARE)) if later == 1 else 0, is_exact=False)
 
 
 def pids_per_hour(blocks: Iterable[Block], now_ms: int) -> dict[int, float]:
-    """Return the producer ids per hour allocated to each broker, over the last 24 hours or the known part of them."""
+    """Return each broker's producer ids per hour, over the last 24 hours or the known part of them."""
     known = list(blocks)
     ages_ms = [now_ms - block.allocated_at_ms for block in known]
     hours = min(24.0, max(1.0, max(ages_ms, default=0) / _HOUR_MS))
@@ -182,7 +176,7 @@ def pids_per_hour(blocks: Iterable[Block], now_ms: int) -> dict[int, float]:
 
 
 def hours_left(next_producer_id: int, pids_per_hour: float) -> float | None:
-    """Return the hours until a cluster runs out of ids at a rate; None if never.
+    """Return the hours until a cluster runs out of ids; None if never.
 
     Examples:
         >>> round(hours_left(0, 1_000_000) / 24 / 365.25)

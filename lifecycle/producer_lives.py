@@ -1,8 +1,7 @@
 """How long producer ids were in use: from the hand-out, which a tap saw, to the last batch, which brokers remember.
 
 Brokers can't tell which producers are open. An id counts as kept (still in use) if its time in use is at least the time
-since its last batch, unless a deploy replaced it (`lifecycle/generations.py`). If an id was used only once, you can't
-tell whether its producer was closed or leaked.
+since its last batch, and no deploy replaced it (`lifecycle/generations.py`).
 """
 
 from collections import defaultdict
@@ -18,10 +17,10 @@ from lifecycle.occupancy import Int64s
 YOUNG_MS = 2000
 """Ids younger than this are not classified."""
 PAUSE_MS = 60_000
-"""A client without a batch for longer has paused. Its ids count as kept if they were in use at its last batch."""
+"""A client without a batch for longer has paused. Ids in use at its last batch count as kept."""
 MIN_BEATS = 9
 MAX_SLIP_MS = 8.0
-"""Tolerated drift of a schedule per period. Starting a process takes longer."""
+"""Maximum drift of a schedule per period. Restarts of a process drift more."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Life:
     Attributes:
         host: Address of the client that got the id.
         from_ms: When the id was handed out, in ms since the epoch.
-        to_ms: Time of the last batch; `from_ms` if there was none.
+        to_ms: Time of the last batch; `from_ms` without a batch.
     """
 
     host: str
@@ -44,14 +43,14 @@ class Lives:
     """Statistics over the lives of a client's producer ids.
 
     Attributes:
-        kept_share: Share of kept ids. For a client that has paused, these are the ids in use at its last batch.
-        kept_seconds: Median time in use of the kept ids so far.
+        kept_share: Share of kept ids (still in use, or in use when the client paused).
+        kept_seconds: Median time in use of the kept ids.
         silent_seconds: Time since the client last wrote.
         used_seconds: Median time in use of the ended ids.
         used_spread: Interquartile range of the ended ids' times in use, divided by their median.
         down_seconds: Median time from the end of an id to the next id of its address; 0 if they overlap.
         down_spread: Interquartile range of these times, divided by their median.
-        replaced_share: Share of the ended ids that ended as the next group began.
+        replaced_share: Share of the ended ids that a deploy replaced.
         on_schedule: Whether ids were handed out at a period of whole seconds, without drift.
     """
 
@@ -67,11 +66,9 @@ class Lives:
 
 
 def lives_of(lives: Sequence[Life], now_ms: int) -> Lives | None:
-    """Summarise the lives of one client's ids; None if all are too young.
+    """Return statistics over one client's ids; None if all ids are too young.
 
-    Args:
-        lives: Lives of the ids, in any order.
-        now_ms: When the brokers were asked.
+    `now_ms` is the time when the brokers were asked.
     """
     known = sorted((each for each in lives if now_ms - each.from_ms >= YOUNG_MS), key=lambda each: each.from_ms)
     if not known:
@@ -107,7 +104,10 @@ def _by_host(ordered: Sequence[Life]) -> Iterable[list[Life]]:
 
 
 def _keep_step(lives: Sequence[Life]) -> bool:
-    """Whether hand-outs follow a fixed schedule. With a fixed delay after each hand-out, times would drift."""
+    """Return true if hand-outs follow a fixed schedule.
+
+    Return false if each hand-out waits for the previous one, because such hand-outs drift.
+    """
     if len(lives) < MIN_BEATS:
         return False
     times = np.array([each.from_ms for each in lives], np.float64)

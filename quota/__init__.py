@@ -1,1 +1,1 @@
-"""The rules of KIP-936 as plain Python. This package uses no Spark, Kafka, files or clock."""
+"""The rules of KIP-936 as plain Python, without Spark, Kafka, files or clock."""

@@ -1,4 +1,4 @@
-"""The numbers of a quota: a rate and, optionally, a burst."""
+"""The numbers of a quota: a rate and optionally a burst."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from quota.errors import InvalidQuotaError
 RATE, BURST = "producer_ids_rate", "producer_ids_burst"
 
 MAX_PRODUCER_IDS_RATE = 1e12
-"""Exclusive upper bound of a quota's numbers. It excludes infinity."""
+"""Exclusive upper bound of a quota's numbers."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,7 @@ class Allowance:
 
     Attributes:
         producer_ids_rate: New PIDs per window.
-        producer_ids_burst: New PIDs that a full bucket allows at once. None means the stream's default: the rate times
-            `--burst-windows`.
+        producer_ids_burst: New PIDs that a full bucket allows at once. None means the rate times `--burst-windows`.
 
     Raises:
         InvalidQuotaError: If a number is not above 0 and below `MAX_PRODUCER_IDS_RATE`.
@@ -45,7 +44,7 @@ class Allowance:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Allowance":
-        """Return the allowance in a row of the quota table, where the burst may be missing.
+        """Return the allowance of a row of the quota table. The burst may be missing.
 
         Raises:
             InvalidQuotaError: If the rate is missing, or a value is out of range or not a number.
@@ -58,11 +57,11 @@ class Allowance:
 
     @property
     def burst(self) -> float:
-        """The tokens of a full bucket. If the quota has no burst, this assumes that `--burst-windows` is 1."""
+        """Tokens of a full bucket. If the quota has no burst, this assumes `--burst-windows 1`."""
         return self.producer_ids_rate if self.producer_ids_burst is None else self.producer_ids_burst
 
     def __str__(self) -> str:
-        """Return the numbers in words, such as `10` or `10, burst 600`."""
+        """Return text such as `10` or `10, burst 600`."""
         burst = "" if self.producer_ids_burst is None else f", burst {self.producer_ids_burst:.15g}"
         return f"{self.producer_ids_rate:.15g}{burst}"
 

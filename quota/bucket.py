@@ -1,8 +1,8 @@
 """The token bucket of KIP-599's strict quotas, in integers.
 
-Kafka's `TokenBucket` adds floating-point refills, so its content depends on how often it is read. Here the content is
-counted in units. A token is a whole number of units, and a bucket gains a whole number of units per millisecond. So one
-refill for a second and a thousand refills for a millisecond give the same content.
+Kafka's `TokenBucket` adds floating-point numbers, so rounding depends on the number of refills. This bucket counts
+units. A token has a whole number of units, and a bucket gains a whole number of units per millisecond. So the number of
+refills does not matter.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _PART_BITS = 62
 
 @dataclass(frozen=True)
 class BucketTerms:
-    """A quota in units of the bucket, computed once per quota rather than once per event.
+    """A quota in units of the bucket.
 
     Attributes:
         refill_per_ms: Units gained per millisecond.
@@ -35,7 +35,10 @@ class BucketTerms:
     def of(
         cls, producer_ids_rate: float, config: QuotaConfig, producer_ids_burst: float | None = None
     ) -> "BucketTerms":
-        """Compute the terms of a rate in PIDs per window and a burst in PIDs; None means the configured burst."""
+        """Return the terms of a rate in PIDs per window and a burst in PIDs.
+
+        None means that the burst is the rate times `config.burst_windows`.
+        """
         return _terms(producer_ids_rate, config.window_ms, config.burst_windows, producer_ids_burst)
 
 
@@ -51,11 +54,9 @@ def _terms(
 
 @dataclass(slots=True)
 class TokenBucket:
-    """Tokens of one principal. Like Kafka's `TokenBucket`, it starts full, and is exhausted below zero.
+    """The tokens of one principal. As in Kafka, a bucket below zero is exhausted.
 
-    Attributes:
-        units: Content in units. A token has `BucketTerms.units_per_token` units.
-        tick: Tick of the last refill.
+    `tick` is the tick of the last refill.
 
     Examples:
         >>> config = QuotaConfig()
@@ -82,7 +83,7 @@ class TokenBucket:
         return cls((high << _PART_BITS) + low, tick)
 
     def to_parts(self) -> tuple[int, int, int]:
-        """Return the bucket as integers of at most 64 bits. The units of a large quota may need two integers."""
+        """Return the bucket as integers of at most 64 bits: high and low bits of `units`, and `tick`."""
         return self.units >> _PART_BITS, self.units & ((1 << _PART_BITS) - 1), self.tick
 
     def refill(self, terms: BucketTerms, tick: int, timeline: Timeline) -> None:
@@ -100,24 +101,24 @@ class TokenBucket:
         return min(units, terms.burst_units)
 
     def grow(self, old: BucketTerms, new: BucketTerms) -> bool:
-        """If the burst grew, add the difference at once, not by refills over hours. Return whether the burst grew."""
+        """Add the difference if the burst was raised. Return whether the burst was raised."""
         gained = max(0, new.burst_units - old.burst_units)
         self.units += gained
         return gained > 0
 
     def take(self, terms: BucketTerms) -> bool:
-        """Take one token if the bucket is not exhausted; return whether it was taken."""
+        """Take a token if the bucket is not exhausted. Return whether a token was taken."""
         if self.units < 0:
             return False
         self.units -= terms.units_per_token
         return True
 
     def tokens(self, terms: BucketTerms) -> float:
-        """Return the content in tokens, below zero when exhausted."""
+        """Return the content in tokens, which is negative if the bucket is exhausted."""
         return self.units / terms.units_per_token
 
     def throttle_time_ms(self, terms: BucketTerms) -> int:
-        """Return the milliseconds until the bucket is no longer exhausted: `-tokens / quota * window_ms`."""
+        """Return the milliseconds until the bucket is no longer exhausted."""
         if self.units >= 0:
             return 0
         # Kafka rounds half up (ControllerMutationQuotaManager.throttleTimeMs).

@@ -6,29 +6,29 @@ from functools import cached_property
 from quota.errors import InvalidConfigError
 
 TICKS_PER_QUANTUM = 90
-"""Tokens refill once per tick. A tick lasts 10 s with the default window and layer count."""
+"""Tokens refill once per tick. By default, a tick lasts 10 s."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuotaConfig:
-    """Settings shared by every principal of one deployment.
+    """Settings that all principals of a deployment share.
 
     Attributes:
         window_seconds: Time that a quota's rate refers to (`producer.id.quota.window.size.seconds`).
         window_num: Samples of the `rate` metric, each one window long (`producer.id.quota.window.num`).
         layer_count: Layers per window (`producer.id.quota.cache.layer.count`).
-        false_positive_rate: Share of new PIDs that all layers together mistake for known ones
+        false_positive_rate: Share of new PIDs that all layers together mistake for known PIDs
             (`producer.id.quota.cache.false.positive.rate`).
-        burst_windows: Content of a full token bucket, as a multiple of the rate. Kafka's own burst is `window_num`.
-        min_throttle_seconds: Minimum duration of a throttle decision, and minimum time between two renewals.
-        late_grace_seconds: Events that are older than the principal's clock by more than this are late: their PIDs are
-            stored, but never charged.
-        metrics_interval_seconds: A principal with traffic gets a metrics row at least this often.
-        max_uncharged_bytes: Maximum filter size for PIDs that take no token (late, learning, renewed, without a quota).
-            Further PIDs are counted but not stored. The default holds 100,000 PIDs in constant use.
+        burst_windows: Tokens of a full bucket, as a multiple of the rate. In Kafka, the factor is `window_num`.
+        min_throttle_seconds: Minimum duration of a throttle, and minimum time between two renewals.
+        late_grace_seconds: An event is late if it is older than the ledger's clock by more than this. A late event's
+            PID takes no token.
+        metrics_interval_seconds: A principal whose ledger changes gets a metrics row at least this often.
+        max_uncharged_bytes: Maximum filter size for PIDs that take no token, unless the quota needs more. Further PIDs
+            are counted but not stored. The default holds 100,000 PIDs in constant use.
 
     Raises:
-        InvalidConfigError: If a value is out of range, or the window can't be cut into whole quanta.
+        InvalidConfigError: If a value is out of range, or the window has no whole quanta of at least 90 ms.
 
     Examples:
         >>> QuotaConfig(window_seconds=3600).quantum_ms
@@ -70,7 +70,7 @@ class QuotaConfig:
 
     @cached_property
     def quantum_ms(self) -> int:
-        """Length of a quantum in milliseconds. PIDs seen in the same quantum go to the same layers."""
+        """Length of a quantum in milliseconds."""
         return self.window_ms // self.layer_count
 
 

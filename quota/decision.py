@@ -11,24 +11,23 @@ Reason = Literal["over_quota", "throttle_ended", "quota_changed"]
 """Reason of a decision: a PID was refused, the throttle has ended, or the quota was raised or removed."""
 
 Client = tuple[str, str]
-"""Client id and address, each empty if unknown."""
+"""Client id and address. An unknown value is empty."""
 
 MAX_CLIENTS = 16
-"""Maximum number of client ids in a decision, and of addresses."""
+"""Maximum number of client ids, and of addresses, in a decision."""
 OTHER_CLIENTS = "other"
 MAX_SAMPLE_PIDS = 10
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Refused PIDs of an episode so far.
+    """The refused PIDs of a throttle so far.
 
     Attributes:
-        refused_pids: Number of distinct refused PIDs, estimated by a sketch. It is exact for dozens of PIDs, and about
-            3 % off for thousands.
-        sample_pids: The first few refused PIDs.
-        client_ids: Refused PIDs per client id, in at most `MAX_CLIENTS` entries. `OTHER_CLIENTS` counts the rest.
-        addresses: Refused PIDs per address of the client, with the same limit. Unknown addresses are left out.
+        refused_pids: Estimated number of distinct PIDs: exact for dozens of PIDs, about 3 % off for thousands.
+        sample_pids: The first few PIDs.
+        client_ids: PIDs per client id, in at most `MAX_CLIENTS` entries. `OTHER_CLIENTS` counts the rest.
+        addresses: PIDs per client address, with the same limit. Unknown addresses are left out.
     """
 
     refused_pids: int = 0
@@ -39,7 +38,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Decision:
-    """A THROTTLE, or the RELEASE that ends its episode. Times are milliseconds since the epoch."""
+    """A THROTTLE, or the RELEASE that ends it. Times are milliseconds since the epoch."""
 
     decision_id: str
     principal: str
@@ -66,10 +65,10 @@ def decision_id(
     action: Action,
     quota_updated_at_ms: int | None = None,
 ) -> str:
-    """Return the id of a decision. The id does not depend on batches, so a replay gives the same id.
+    """Return a decision's id. The id does not depend on batches, so a replay gives the same id.
 
-    The id depends on `quota_updated_at_ms`, because a second episode may begin in the same millisecond if a quota is
-    removed and set again.
+    `quota_updated_at_ms` is part of the id. If a quota is removed and set again, two throttles may begin in the same
+    millisecond.
 
     Examples:
         >>> decision_id("User:alice", None, 0, 0, "THROTTLE") == decision_id("User:alice", 1, 0, 0, "THROTTLE")

@@ -1,6 +1,6 @@
-"""An episode: the time from the first refused PID to the release.
+"""An episode: a throttle from its first refused PID to its release.
 
-The rules compare only whole ticks. So if a PID is refused twice in a tick, the second refusal changes nothing.
+The rules compare whole ticks, so a second refusal of a PID within a tick changes nothing.
 """
 
 import msgspec
@@ -11,19 +11,15 @@ from quota.timeline import Timeline
 
 
 class Episode(msgspec.Struct, array_like=True):
-    """A throttle in force on one principal.
+    """A throttle in force on one principal. Times are milliseconds since the epoch.
 
     Attributes:
-        start_ms: When the first PID was refused, in milliseconds since the epoch.
+        start_ms: When the first PID was refused.
         decided_at_ms: When the latest THROTTLE was decided.
         decided_tick: Tick of the latest THROTTLE.
-        throttled_until_ms: When the throttle ends if no PID is refused until then.
+        throttled_until_ms: When the throttle ends, unless a later refusal renews it.
         throttle_time_ms: Time from the latest THROTTLE until the bucket is no longer exhausted.
-        renewal: Number of renewals so far.
-        refused: Estimated number of distinct PIDs refused so far.
-        sample_pids: The first few refused PIDs.
-        client_ids: Refused PIDs per client id.
-        addresses: Refused PIDs per known address.
+        refused: Estimated number of distinct refused PIDs.
     """
 
     start_ms: int
@@ -39,13 +35,13 @@ class Episode(msgspec.Struct, array_like=True):
 
     @classmethod
     def begin(cls, now_ms: int, tick: int, recovers_ms: int, config: QuotaConfig) -> "Episode":
-        """Open an episode at the first refused PID; see `renew` for the arguments."""
+        """Begin an episode at the first refused PID. The arguments are those of `renew`."""
         episode = cls(now_ms, now_ms, tick, now_ms, 0)
         episode._hold(recovers_ms, config.min_throttle_seconds)
         return episode
 
     def is_over(self, tick: int, timeline: Timeline) -> bool:
-        """Return whether the clock has passed `throttled_until`, the moment of the release."""
+        """Return whether a tick begins after `throttled_until_ms`."""
         return timeline.tick_start_ms(tick) > self.throttled_until_ms
 
     def renewal_is_due(self, tick: int, config: QuotaConfig, timeline: Timeline) -> bool:
@@ -53,13 +49,13 @@ class Episode(msgspec.Struct, array_like=True):
         return tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 1000)
 
     def renew(self, now_ms: int, tick: int, recovers_ms: int, min_throttle_seconds: float) -> None:
-        """Renew the throttle, or shorten it to when the bucket recovers under a raised quota.
+        """Renew the throttle, or shorten it after the quota was raised or removed.
 
         Args:
-            now_ms: Time of the decision, in milliseconds since the epoch.
+            now_ms: Time of the decision.
             tick: Tick of `now_ms`.
-            recovers_ms: When the bucket is no longer exhausted. Under the same quota, this time does not depend on
-                `now_ms`, so a renewal never ends earlier than the throttle before it.
+            recovers_ms: When the bucket is no longer exhausted. This time does not depend on `now_ms`, so a renewal
+                under the same quota never shortens the throttle.
             min_throttle_seconds: Minimum duration of the throttle.
         """
         self.renewal += 1
@@ -72,7 +68,7 @@ class Episode(msgspec.Struct, array_like=True):
         self.throttled_until_ms = self.decided_at_ms + held_ms
 
     def add_refused(self, pid: int, client: Client, weight: float) -> None:
-        """Count a newly refused PID. It stands for `weight` distinct PIDs (more than 1 if many PIDs are refused)."""
+        """Count a refused PID that stands for `weight` distinct PIDs (`DistinctPids.weigh`)."""
         self.refused += weight
         if len(self.sample_pids) < MAX_SAMPLE_PIDS:
             self.sample_pids.append(pid)

@@ -1,4 +1,4 @@
-"""The quotas in force, and which one applies to a principal: its own, else the default, else none (KIP-936)."""
+"""The quotas in force. A principal has its own quota, the default, or no quota (KIP-936)."""
 
 from typing import Literal
 
@@ -8,13 +8,13 @@ QuotaSource = Literal["user", "default", "none"]
 
 
 class Limit(msgspec.Struct, frozen=True, array_like=True):
-    """A quota in force for a principal. Its numbers come from an `Allowance`, which validates them.
+    """A principal's quota in force. `Allowance` has validated its numbers.
 
     Attributes:
         producer_ids_rate: New PIDs per window; None without a quota.
-        source: Whether the quota is the user's own, the default, or missing.
-        updated_at_ms: When the quota was last changed, in milliseconds since the epoch.
-        producer_ids_burst: New PIDs that a full bucket allows at once; None for the rate times `burst_windows`.
+        source: `user` for the principal's own quota, `default` for the default, `none` without a quota.
+        updated_at_ms: When the quota was last changed, in ms since the epoch.
+        producer_ids_burst: New PIDs that a full bucket allows at once. None means the rate times `burst_windows`.
     """
 
     producer_ids_rate: float | None
@@ -28,7 +28,7 @@ class Limit(msgspec.Struct, frozen=True, array_like=True):
         return mine == (other.producer_ids_rate, other.producer_ids_burst)
 
     def allows_less_than(self, other: "Limit") -> bool:
-        """Return whether this limit has a lower rate than another one. A limit without a rate is above all rates."""
+        """Return whether this rate is lower than the rate of another limit. No rate is above all rates."""
         mine, others = self.producer_ids_rate, other.producer_ids_rate
         return mine is not None and (others is None or others > mine)
 
@@ -40,19 +40,19 @@ class Quotas(msgspec.Struct, frozen=True, array_like=True):
     """All quotas in force.
 
     Attributes:
-        users: Quotas by bare user name.
-        default: Quota of users without their own.
+        users: Quotas by bare user name (`alice`).
+        default: Quota of all other users.
     """
 
     users: dict[str, Limit] = {}
     default: Limit = UNLIMITED
 
     def has_own(self, principal: str) -> bool:
-        """Return whether a principal has a quota of its own."""
+        """Return whether `users` has a quota for a principal."""
         return _name(principal) in self.users
 
     def limit(self, principal: str) -> Limit:
-        """Return the quota in force for a principal: its own, else the default, else none.
+        """Return a principal's quota in force.
 
         Examples:
             >>> Quotas({"alice": Limit(5.0, "user")}, Limit(20.0, "default")).limit("User:alice").producer_ids_rate
@@ -62,5 +62,4 @@ class Quotas(msgspec.Struct, frozen=True, array_like=True):
 
 
 def _name(principal: str) -> str:
-    """Return a principal's name without its type, as quotas use it."""
     return principal.partition(":")[2] if ":" in principal else principal

@@ -1,21 +1,21 @@
-"""The form of KafkaPrincipals, the quota entity of each, and the principals that are never throttled."""
+"""Names of principals, and the principals that are never throttled."""
 
 from quota.errors import InvalidPrincipalError
 
 UNKNOWN_PRINCIPAL = "unknown"
-"""The owner of PIDs that the tap could not attribute. It is reported, and never throttled."""
+"""The owner of PIDs that the tap could not attribute. This owner is reported, but never throttled."""
 
 OVERFLOW_ENTRIES = 64
 OVERFLOW_PRINCIPALS = tuple(f"overflow-{number:02d}" for number in range(OVERFLOW_ENTRIES))
-"""Shared entries of the principals that are not tracked. They are reported, and never throttled.
+"""Shared entries of the principals beyond `--max-principals`. The entries are reported, but never throttled.
 
-No record can claim one of these names, because the principal of a record is `unknown` or contains a colon.
+No record has one of these names, because the principal of a record is `unknown` or contains a colon.
 """
 
 NEVER_ENFORCED = frozenset({UNKNOWN_PRINCIPAL, "User:ANONYMOUS", *OVERFLOW_PRINCIPALS})
 
 MAX_PRINCIPAL_BYTES = 1024
-"""Maximum length of a principal in UTF-8. The distinguished names of certificates are far shorter."""
+"""Maximum length of a principal in UTF-8."""
 
 _NO_ENTITY = frozenset({UNKNOWN_PRINCIPAL, *OVERFLOW_PRINCIPALS})
 

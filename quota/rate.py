@@ -6,13 +6,7 @@ from quota.config import QuotaConfig
 
 
 class Sample(msgspec.Struct, array_like=True, gc=False):
-    """One sample of a rate: the PIDs recorded in the window that begins at `start_ms`.
-
-    Attributes:
-        start_ms: First millisecond of the sample.
-        last_event_ms: When PIDs were last recorded.
-        value: Number of recorded PIDs.
-    """
+    """The PIDs recorded in the window that begins at `start_ms`."""
 
     start_ms: int
     last_event_ms: int
@@ -22,8 +16,8 @@ class Sample(msgspec.Struct, array_like=True, gc=False):
 class SampledRate(msgspec.Struct, array_like=True):
     """The KIP's `rate` metric of one principal, in PIDs per window.
 
-    Like any Kafka rate, it is an average over its samples: over 10 to 11 windows by default. It reacts slowly. To act
-    on recent PIDs, use `new_pids_window`.
+    As in Kafka, the rate is an average over all samples (10 to 11 windows by default), so it reacts slowly.
+    `new_pids_window` shows recent PIDs.
 
     Attributes:
         samples: At most `window_num + 1` samples, oldest first, as in Kafka's `SampledStat`.
@@ -38,7 +32,7 @@ class SampledRate(msgspec.Struct, array_like=True):
     samples: list[Sample] = msgspec.field(default_factory=list)
 
     def record(self, count: int, config: QuotaConfig, now_ms: int) -> None:
-        """Add PIDs to the newest sample, or to a new one if the newest is a window old."""
+        """Add PIDs to the newest sample. If the sample is a window old, begin a new sample."""
         if not self.samples or now_ms - self.samples[-1].start_ms >= config.window_ms:
             self.samples.append(Sample(now_ms, now_ms, 0))
             del self.samples[: -(config.window_num + 1)]
@@ -47,11 +41,11 @@ class SampledRate(msgspec.Struct, array_like=True):
         newest.last_event_ms = now_ms
 
     def expires_ms(self, config: QuotaConfig) -> int:
-        """Return when the rate falls to 0 if no more PIDs are recorded, in ms since the epoch."""
+        """Return when the rate falls to 0 without more PIDs, in ms since the epoch."""
         return self.samples[-1].last_event_ms + config.window_num * config.window_ms if self.samples else 0
 
     def measure(self, config: QuotaConfig, now_ms: int) -> float:
-        """Return the rate in PIDs per window, without changing the samples."""
+        """Return the rate in PIDs per window."""
         window_num, window_ms = config.window_num, config.window_ms
         oldest: Sample | None = None
         value = 0
@@ -62,7 +56,7 @@ class SampledRate(msgspec.Struct, array_like=True):
         if oldest is None:
             return 0.0
         elapsed_ms = now_ms - oldest.start_ms
-        # If fewer than `window_num - 1` windows have elapsed, Kafka computes as if so many had.
+        # Kafka divides by at least `window_num - 1` windows, even if fewer have elapsed.
         missing = window_num - 1 - _quotient(elapsed_ms, window_ms)
         if missing > 0:
             elapsed_ms += missing * window_ms
@@ -70,5 +64,5 @@ class SampledRate(msgspec.Struct, array_like=True):
 
 
 def _quotient(dividend: int, divisor: int) -> int:
-    """Divide towards zero, as Java does. The dividend is negative if a sample starts after the requested time."""
+    """Divide towards zero, as Java does."""
     return dividend // divisor if dividend >= 0 else -(-dividend // divisor)

@@ -22,7 +22,7 @@ def suggested_rate(
 
     Args:
         new_pids: New PIDs of each past window that had any.
-        percentile: Percentile of the windows that must fit, by nearest rank.
+        percentile: Percentile of the windows that the quota must fit, by nearest rank.
         headroom: Factor applied to that percentile.
         at_least: Minimum quota, which allows a few client restarts.
 
@@ -44,12 +44,9 @@ def suggested_rate(
 
 
 def windows_with_peaks_once(new_pids: Mapping[int, int]) -> list[int]:
-    """Return the new PIDs of each window. Of a peak that spans consecutive windows, return only the highest window.
+    """Return the new PIDs of each window. A peak is reduced to the highest of its windows.
 
-    Otherwise a weekly deploy that spans two windows would count twice, and `suggested_rate` might count it as usual.
-
-    Args:
-        new_pids: New PIDs of each past window that had any, by the window's number.
+    Otherwise, a weekly deploy that spans two windows would count twice. Keys of `new_pids` are numbers of windows.
 
     Examples:
         >>> windows_with_peaks_once({0: 5, 1: 250, 2: 240, 3: 5, 4: 6})
@@ -62,7 +59,6 @@ def windows_with_peaks_once(new_pids: Mapping[int, int]) -> list[int]:
 
 
 def _runs(numbers: Iterable[int]) -> list[list[int]]:
-    """Return runs of consecutive numbers."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][-1] == number - 1:
@@ -74,13 +70,7 @@ def _runs(numbers: Iterable[int]) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Excess:
-    """What a quota would have refused in past windows.
-
-    Attributes:
-        windows: All windows with new PIDs.
-        windows_over: Windows in which the quota would have refused PIDs.
-        pids_over: PIDs that the quota would have refused.
-    """
+    """Windows with new PIDs, and what a quota would have refused in these windows."""
 
     windows: int
     windows_over: int
@@ -88,11 +78,11 @@ class Excess:
 
 
 def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
-    """Return what a quota would have refused if all new PIDs of each window had come at its beginning.
+    """Return what a quota would have refused if all new PIDs of each window had come when the window began.
 
     Args:
-        new_pids: New PIDs of each past window that had any, by the window's number.
-        allowance: The quota. If it has no burst, its rate is the burst. Without a quota nothing is refused.
+        new_pids: New PIDs by number of the window.
+        allowance: The quota. If it has no burst, the rate is the burst. None refuses nothing.
 
     Examples:
         >>> excess({7: 3, 8: 10, 9: 12}, Allowance(9.5))
@@ -115,15 +105,15 @@ def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
 
 
 def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float = 1.2) -> float:
-    """Return the burst with which a quota of this rate lets recurring peaks pass. It is at least the rate.
+    """Return a burst that lets recurring peaks pass under a quota of this rate. It is at least the rate.
 
-    Consecutive windows at least half as high as the highest window are one peak. The highest peak recurs if there is
-    another peak. It also counts as recurring if the history spans at most a week, in which a weekly deploy comes once.
+    A peak consists of consecutive windows that are at least half as high as the highest window. If the history is
+    longer than a week and has only one peak, the peak does not recur.
 
     Args:
-        new_pids: New PIDs of each past window that had any, by the window's number.
+        new_pids: New PIDs by number of the window.
         rate: New PIDs per window.
-        headroom: Factor applied to the tokens that the peaks took.
+        headroom: Factor applied to the peaks' tokens.
 
     Examples:
         >>> suggested_burst({**dict.fromkeys(range(167), 5), 167: 500}, 10.0)

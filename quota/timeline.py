@@ -10,10 +10,7 @@ from quota.config import TICKS_PER_QUANTUM, QuotaConfig
 class Timeline:
     """Turns milliseconds since the epoch into tick numbers and back.
 
-    Each quantum consists of exactly `TICKS_PER_QUANTUM` ticks, so a tick never belongs to two quanta.
-
-    Attributes:
-        quantum_ms: Length of a quantum in milliseconds.
+    Each quantum has exactly `TICKS_PER_QUANTUM` ticks, so a tick never belongs to two quanta.
 
     Examples:
         >>> line = Timeline(quantum_ms=900_000)
@@ -25,16 +22,16 @@ class Timeline:
 
     @classmethod
     def of(cls, config: QuotaConfig) -> "Timeline":
-        """Make the timeline of a configuration."""
+        """Return the timeline of a configuration."""
         return cls(config.quantum_ms)
 
     @cached_property
     def _even_tick_ms(self) -> int:
-        """Length of a tick if all ticks have the same length, so that `tick` needs one division; else 0."""
+        """Length of a tick if all ticks have the same length, else 0."""
         return 0 if self.quantum_ms % TICKS_PER_QUANTUM else self.quantum_ms // TICKS_PER_QUANTUM
 
     def tick(self, timestamp_ms: int) -> int:
-        """Return the number of the tick that holds the timestamp."""
+        """Return the tick that contains a timestamp."""
         if self._even_tick_ms:
             return timestamp_ms // self._even_tick_ms
         quantum, rest = divmod(timestamp_ms, self.quantum_ms)
@@ -48,9 +45,9 @@ class Timeline:
         return quantum * self.quantum_ms - (-rest * self.quantum_ms // TICKS_PER_QUANTUM)
 
     def quantum(self, tick: int) -> int:
-        """Return the number of the quantum that holds the tick."""
+        """Return the quantum that contains a tick."""
         return tick // TICKS_PER_QUANTUM
 
     def ticks_in(self, duration_ms: float) -> int:
-        """Return a duration as a whole number of ticks, at least one."""
+        """Round a duration to a whole number of ticks, at least one."""
         return max(1, round(duration_ms * TICKS_PER_QUANTUM / self.quantum_ms))

@@ -1,8 +1,11 @@
-"""The state of one principal: the layered Bloom filter, the ledger, and the ledger's bytes.
+"""The state of one principal: the layered Bloom filter and the ledger.
 
-Words of this package: a quantum is a `layer_count`-th of the window, and a tick is a 90th of a quantum. An episode is a
-throttle from its first refusal to its release. A late event is older than the ledger's clock by more than the grace. A
-PID is renewed when it is copied to a later quantum. A PID is left out when the filter has no room for it.
+More words of this package:
+
+- **live quantum**: the current quantum, or one of the `layer_count` quanta before it
+- **late event**: an event that is older than the ledger's clock by more than `late_grace_seconds`
+- **renewal**: the copy of a known PID to a later quantum
+- **saturated quantum**: a quantum in which the filter had no room for PIDs that take no token
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +17,7 @@ __all__ = ["ProducerIdQuotaManagerCache"]
 
 
 def __getattr__(name: str) -> object:
-    """Return the KIP's class. It is imported on first use, so hosts without rbloom can import this package's errors."""
+    """Import the KIP's class on first use, so that hosts without rbloom can import `state.errors`."""
     if name in __all__:
         from state import manager_cache
 

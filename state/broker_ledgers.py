@@ -1,4 +1,4 @@
-"""Scope `broker`, the KIP's way: a principal has a budget, and therefore a ledger, on each broker."""
+"""Scope `broker`, the KIP's way: a principal has a budget and a ledger on each broker."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class BrokerLedgers:
     """The ledgers of one principal, one per broker. Not thread-safe.
 
-    A PID that the principal already used on another broker is not charged. The KIP would charge it again after a change
-    of leader ("the new leader will start throttle from zero").
+    If the ledger of another broker knows a PID, the PID takes no token. In the KIP, the PID takes a token again after a
+    change of leader.
 
     Examples:
         >>> from quota.limits import Limit
@@ -28,7 +28,7 @@ class BrokerLedgers:
     """
 
     def __init__(self, principal: str, deployment: Deployment, content: bytes | None = None) -> None:
-        """Open the ledgers; see `Ledger`."""
+        """Open the ledgers. Arguments and errors are those of `Ledger`."""
         self._principal = principal
         self._deployment = deployment
         stored = decode_brokers(content) if content else BrokersState()
@@ -38,16 +38,16 @@ class BrokerLedgers:
         }
 
     def to_bytes(self) -> bytes:
-        """Return the ledgers' stored bytes."""
+        """Return the bytes to store."""
         ledgers = {broker_id: ledger.to_bytes() for broker_id, ledger in self._ledgers.items()}
         return encode_brokers(BrokersState(ledgers, self._learn_until_ms))
 
     def learn_again(self, until_ms: int) -> None:
-        """Store unseen PIDs without charge until an event time, after the state was lost."""
+        """Learn until the event time `until_ms`, because the state was lost."""
         self._learn_until_ms = max(self._learn_until_ms, until_ms)
 
     def process(self, events: Events, limit: Limit) -> Outcome:
-        """Apply events of several brokers in offset order. The quota holds for each broker separately."""
+        """Apply events in offset order. The quota holds for each broker separately."""
         batches = self._reached_by(limit, events.timestamps_ms[0]) if events.pids else {}
         for broker_id, rows in groupby(range(len(events.pids)), key=events.broker_ids.__getitem__):
             part = list(rows)
@@ -69,27 +69,26 @@ class BrokerLedgers:
         return self._joined(outcomes)
 
     def expires_ms(self) -> int:
-        """Return when all ledgers have expired and the learning time has ended."""
+        """Return the event time when all ledgers have expired and learning has ended."""
         return max([self._learn_until_ms, *(ledger.expires_ms() for ledger in self._ledgers.values())])
 
     def expire(self) -> Outcome:
-        """Return the last rows of each broker; see `Ledger.expire`."""
+        """Return the last rows of each broker (see `Ledger.expire`)."""
         return self._joined([self._ledgers[broker_id].expire() for broker_id in sorted(self._ledgers)])
 
     def throttled_until_ms(self) -> int:
-        """Return when the last throttle ends, in milliseconds since the epoch; 0 without one."""
+        """Return when the last throttle ends, in ms since the epoch; 0 if no throttle is in force."""
         return max((ledger.throttled_until_ms() for ledger in self._ledgers.values()), default=0)
 
     def change_quota(self, limit: Limit, at_ms: int) -> Outcome | None:
-        """Put a changed quota in force on the brokers with a throttle. Return None if nothing changes."""
+        """Apply a changed quota to all throttles in force. Return None if no throttle is affected."""
         batches = self._reached_by(limit, at_ms)
         return self._joined([batches[broker_id].end() for broker_id in sorted(batches)]) if batches else None
 
     def _reached_by(self, limit: Limit, at_ms: int) -> "dict[int, LedgerBatch]":
-        """Open a batch on each ledger whose throttle a changed quota affects.
+        """Open a batch on each ledger that is throttled under another quota.
 
-        A ledger doesn't wait for an event of its own broker, because whether a batch has such an event depends on where
-        the batch ends.
+        A ledger does not wait for an event of its broker. Otherwise, results would depend on where batches end.
         """
         return {
             broker_id: ledger.batch(limit, at_ms)

@@ -1,4 +1,4 @@
-"""A principal's token bucket under the quota in force, or without one."""
+"""A principal's token bucket and quota."""
 
 from quota.bucket import BucketTerms, TokenBucket
 from quota.config import QuotaConfig
@@ -7,27 +7,21 @@ from quota.timeline import Timeline
 
 
 class Budget:
-    """The tokens left. There is no bucket until a PID takes a token under a quota. The bucket then starts full."""
+    """The tokens of one principal. A full bucket is created when a PID first takes a token under a quota."""
 
     def __init__(self, config: QuotaConfig, timeline: Timeline, parts: tuple[int, int, int] | None) -> None:
-        """Open a budget.
-
-        Args:
-            config: Settings of the rules.
-            timeline: The timeline of these settings.
-            parts: The result of `TokenBucket.to_parts`; None without a bucket.
-        """
+        """Open a budget. `parts` is a result of `TokenBucket.to_parts`; None without a bucket."""
         self._config = config
         self._timeline = timeline
         self._bucket = TokenBucket.from_parts(parts) if parts else None
         self._terms: BucketTerms | None = None
 
     def apply(self, limit: Limit, tick: int = 0) -> bool:
-        """Put a quota in force from a tick on, after refilling the bucket under the previous quota.
+        """Put a quota in force at a tick, after refilling the bucket under the previous quota.
 
-        Without a quota, the bucket keeps its tokens. The next quota then refills the bucket for the time in between. If
-        the quota has its own burst, and this is higher than the previous burst, the difference is added at once. A
-        raised rate alone adds nothing, as in Kafka.
+        Without a quota, the bucket keeps its tokens, and the next quota refills the bucket for that time. If
+        `limit.producer_ids_burst` is higher than the previous burst, the difference is added at once. A raised rate
+        alone adds nothing, as in Kafka.
 
         Returns:
             Whether a raised burst added tokens.
@@ -42,7 +36,7 @@ class Budget:
         return self._bucket.grow(before, self._terms)
 
     def reset(self) -> None:
-        """Forget the tokens. The next bucket starts full."""
+        """Drop the bucket. The next bucket is full."""
         self._bucket = None
 
     @property
@@ -51,15 +45,15 @@ class Budget:
         return self._terms is not None
 
     def burst(self) -> float | None:
-        """Return the tokens of a full bucket, None without a quota."""
+        """Return the tokens of a full bucket; None without a quota."""
         return None if self._terms is None else self._terms.burst_units / self._terms.units_per_token
 
     def parts(self) -> tuple[int, int, int] | None:
-        """Return the bucket's stored form; None without a bucket."""
+        """Return the bucket's stored form, or None."""
         return self._bucket.to_parts() if self._bucket else None
 
     def take(self, tick: int) -> bool:
-        """Take a token if there is one, or if no quota is in force."""
+        """Take a token. Return false if a quota is in force and the bucket is exhausted."""
         if self._terms is None:
             return True
         if self._bucket is None:
@@ -69,11 +63,11 @@ class Budget:
         return self._bucket.take(self._terms)
 
     def tokens(self, tick: int) -> float | None:
-        """Return the tokens at a tick, None without a quota."""
+        """Return the tokens at a tick; None without a quota."""
         return self.tokens_and_throttle_ms(tick)[0]
 
     def tokens_and_throttle_ms(self, tick: int) -> tuple[float | None, int]:
-        """Return the tokens at a tick (None without a quota), and the milliseconds until a PID can be admitted."""
+        """Return the tokens at a tick (None without a quota), and the milliseconds until a PID is admitted."""
         if self._terms is None:
             return None, 0
         bucket = self._at(self._terms, tick)
@@ -84,19 +78,19 @@ class Budget:
         return self._terms is not None and self._at(self._terms, tick).units < 0
 
     def recovers_ms(self, tick: int) -> int:
-        """Return when the bucket is no longer exhausted, in ms since the epoch; at the earliest the start of a tick.
+        """Return when the bucket is no longer exhausted, in ms since the epoch; at least the start of `tick`.
 
-        While the bucket is exhausted under the same quota, all ticks give the same time.
+        While the bucket is exhausted, all ticks give the same result.
         """
         return self._timeline.tick_start_ms(tick) + self.tokens_and_throttle_ms(tick)[1]
 
     def full_ms(self) -> int:
-        """Return when the bucket is full again, in milliseconds since the epoch."""
+        """Return when the bucket is full again, in ms since the epoch; 0 without a bucket."""
         if self._bucket is None:
             return 0
         asked_ms = self._timeline.tick_start_ms(self._bucket.tick)
         if self._terms is None:
-            # Without a quota, nothing refills the bucket. Its tokens are kept until the rate's samples have expired.
+            # Without a quota, the tokens are kept until the rate's samples have expired.
             return asked_ms + self._config.window_num * self._config.window_ms
         missing = max(0, self._terms.burst_units - self._bucket.units)
         return asked_ms - -missing // self._terms.refill_per_ms

@@ -1,7 +1,6 @@
 """Ledgers as bytes: a magic word, a version, a checksum, then MessagePack.
 
-Spark can't change the schema of a stored state (`applyInPandasWithState`). So the state is one binary column, and its
-bytes contain the version.
+Spark can't change the schema of a stored state, so the state is one binary column, and the bytes contain a version.
 """
 
 import zlib
@@ -28,15 +27,13 @@ class LedgerState(msgspec.Struct, array_like=True):
     """The stored state of one principal.
 
     Attributes:
-        clock_tick: Tick of the latest event whose PID the current quantum did not hold, or of the latest advance to a
-            new quantum; -1 before the first event.
-        interval: Counts of the metrics interval.
-        learn_until_ms: End of this ledger's own learning time, which begins if an earlier ledger was lost.
+        clock_tick: Tick of the ledger's clock; -1 before the first event. An event moves the clock unless the current
+            quantum holds the event's PID.
+        learn_until_ms: End of the learning time after an earlier ledger was lost, in event time; 0 without such a loss.
         bucket: Result of `TokenBucket.to_parts`; None until a PID takes a token under a quota.
-        counts: Counts of the live quanta.
         episode: The throttle in force.
         limit: The quota of the last batch.
-        ended_ms: When the last throttle ended, in milliseconds since the epoch; 0 if there was none.
+        ended_ms: When the last throttle ended, in ms since the epoch; 0 during a throttle.
     """
 
     clock_tick: int = -1
@@ -56,8 +53,8 @@ class BrokersState(msgspec.Struct, array_like=True):
     """The stored state of one principal in scope `broker`.
 
     Attributes:
-        ledgers: The encoded ledger of each broker, by broker id.
-        learn_until_ms: End of the learning time that begins if the ledgers were lost. New ledgers learn until then.
+        ledgers: Encoded ledgers by broker id.
+        learn_until_ms: Event time until which new ledgers learn, because the state was lost.
     """
 
     ledgers: dict[int, bytes] = msgspec.field(default_factory=dict)
@@ -82,21 +79,21 @@ def encode(state: LedgerState) -> bytes:
 
 
 def encode_brokers(state: BrokersState) -> bytes:
-    """Return the ledgers of a principal, one per broker, as bytes."""
+    """Return the state as bytes."""
     return _wrap(BROKERS_MAGIC, _encoder.encode(state))
 
 
 def decode(content: bytes) -> LedgerState:
-    """Return the state that bytes hold.
+    """Return the state that `encode` encoded.
 
     Raises:
-        LedgerCodecError: If the bytes are truncated, damaged, foreign or of another version.
+        LedgerCodecError: If the bytes are damaged, have another version, or are not a ledger.
     """
     return _decoded(_decoder, _unwrap(MAGIC, content))
 
 
 def decode_brokers(content: bytes) -> BrokersState:
-    """Return the state that bytes hold; errors as in `decode`."""
+    """Return the state that `encode_brokers` encoded. Raises the same errors as `decode`."""
     return _decoded(_brokers_decoder, _unwrap(BROKERS_MAGIC, content))
 
 

@@ -1,8 +1,8 @@
-"""Coupons: the part of a PID that a sketch of distinct PIDs keeps. Coupons let a flood skip most updates of the sketch.
+"""Coupons: what a sketch of distinct PIDs (`state.sketch`) keeps of each PID.
 
-A sketch (Apache DataSketches, HLL) hashes an item by MurmurHash3. The low bits of the hash select a register. The
-number of leading zeros in the other half of the hash, plus 1, is the item's value. The register keeps the greatest
-value. Once the sketch has all registers, an item changes nothing if its register has the item's value or a greater one.
+The sketch (Apache DataSketches, HLL) hashes a PID by MurmurHash3. The low bits of the hash select a register. The PID's
+value is the number of leading zeros in the other half of the hash, plus 1. A register keeps the greatest value, so most
+PIDs of a flood change nothing, and need not be added.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 LG_REGISTERS = 10
-"""Binary logarithm of the number of registers. 1,024 registers of 4 bits take at most 616 bytes, with a standard error
-of about 3 %."""
+"""Binary logarithm of the number of registers. The sketch takes at most 616 bytes; its standard error is about 3 %."""
 NO_COUPON = 0
-"""The coupon of a PID that has to be added to the sketch."""
+"""Marks a PID without a coupon. Such a PID must be added to the sketch."""
 
 _REGISTERS = 1 << LG_REGISTERS
 _SEED = np.uint64(9001)
@@ -24,7 +23,7 @@ _HALF = np.uint64(32)
 
 
 def coupons_of(pid_hashes: Sequence[int]) -> list[int]:
-    """Return the coupon of each PID's hash: its value (at least 1) and its register in one number; or `NO_COUPON`.
+    """Return the coupon of each PID's hash: `value * 1024 + register`, or `NO_COUPON`.
 
     Examples:
         >>> [(each >> LG_REGISTERS, each % 1024) for each in coupons_of([12345])]
@@ -34,7 +33,7 @@ def coupons_of(pid_hashes: Sequence[int]) -> list[int]:
     # The sketch reads an item beyond int64 as a float.
     mixed = np.where(items >> np.uint64(63), items.astype(np.float64).view(np.uint64), items) * _FACTORS[0]
     mixed = (mixed << np.uint64(31) | mixed >> np.uint64(33)) * _FACTORS[1]
-    # MurmurHash3's last step for an item of eight bytes, on both halves of the hash.
+    # MurmurHash3's last step for an item of eight bytes.
     low, high = _SEED ^ mixed ^ _ITEM_BYTES, _SEED ^ _ITEM_BYTES
     low = low + high
     low, high = _finished(low), _finished(low + high)
@@ -49,7 +48,7 @@ def coupons_of(pid_hashes: Sequence[int]) -> list[int]:
 
 
 def covered_by(coupon: int) -> range:
-    """Return the coupons of the same register whose values are at most this coupon's."""
+    """Return the coupons with the same register and at most the same value."""
     return range(_REGISTERS + coupon % _REGISTERS, coupon + 1, _REGISTERS)
 
 

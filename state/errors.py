@@ -1,9 +1,9 @@
-"""The error tree of the remembered state."""
+"""Errors of this package."""
 
 
 class StateError(Exception):
-    """Root of every error raised by the state package."""
+    """Base of all errors of this package."""
 
 
 class LedgerCodecError(StateError):
-    """Raised when bytes are not a ledger that this version can read."""
+    """Raised when this version can't read bytes as a ledger."""

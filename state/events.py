@@ -1,4 +1,4 @@
-"""Input and output of a ledger, as plain values."""
+"""Input and output of a ledger."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,25 +12,25 @@ from quota.limits import QuotaSource
 from quota.timeline import Timeline
 
 Scope = Literal["cluster", "broker"]
-"""Whether a principal has one budget for the cluster, or one per broker (the KIP's way)."""
+"""What a principal's budget is for: the cluster, or one broker (the KIP's way)."""
 
 
 CHARGED = 0
 """An unseen PID takes a token."""
 CORRECTION = 1
-"""A late attribution by the tap: the PID is added without charge."""
+"""The tap attributed the PID late. An unseen PID takes no token."""
 LEARNING = 2
-"""The tap has watched the broker for less than a window, so the PID may be old: it is added without charge."""
+"""The tap is learning. An unseen PID may be old, so it takes no token."""
 
 
 def not_held_at(asked_at_ms: int) -> int:
     """Return the kind of an event whose PID no broker held when the tap asked.
 
-    Such a PID is charged even during a learning time, if the learning time began before the tap asked.
+    Such a PID takes a token even during learning, if the learning began before the tap asked.
 
     Args:
-        asked_at_ms: When the tap asked the brokers, in milliseconds since the epoch; at least 3,000, so that the kind
-            differs from the constants above.
+        asked_at_ms: When the tap asked, in ms since the epoch; at least 3,000, because lower numbers give the kinds
+            above.
     """
     return asked_at_ms // 1000
 
@@ -40,12 +40,9 @@ class Deployment:
     """Settings that all ledgers of a stream share.
 
     Attributes:
-        config: The settings of the rules.
-        salt: Secret that PIDs are hashed with (`state.hashing`), 0 to 2**63 - 1.
-        learn_until_ms: End of the learning time, in event time. Until then, unseen PIDs are stored without charge: they
-            may be old.
-        learn_from_ms: Start of the learning time. If a tap asked after this time and no broker held a PID, the PID is
-            charged.
+        salt: Secret for `state.hashing`, 0 to 2**63 - 1.
+        learn_until_ms: End of the stream's learning time, in event time.
+        learn_from_ms: Start of the stream's learning time (see `not_held_at`).
     """
 
     config: QuotaConfig = field(default_factory=QuotaConfig)
@@ -54,10 +51,10 @@ class Deployment:
     scope: Scope = "cluster"
     learn_from_ms: int = 0
 
-    # Cached: every ledger of a batch uses these.
+    # Cached, because every ledger of a batch uses these.
     @cached_property
     def timeline(self) -> Timeline:
-        """The timeline of the configuration."""
+        """The timeline of `config`."""
         return Timeline.of(self.config)
 
     @cached_property
@@ -67,15 +64,14 @@ class Deployment:
 
     @cached_property
     def late_grace_ms(self) -> int:
-        """Maximum time that a charged event may be older than the ledger's clock, in milliseconds."""
+        """`late_grace_seconds` in milliseconds."""
         return round(self.config.late_grace_seconds * 1000)
 
     def event_time_step(self, timestamp_ms: int) -> tuple[int, int]:
-        """Return the start and the end of the step that an event time is in, in milliseconds since the epoch.
+        """Return the start and end of the step that contains an event time, in ms since the epoch.
 
-        The driver rounds a partition's newest event time down to a step, a minute by default. A step is a small part of
-        the late grace, so no event newer than the rounded time is late. A step consists of whole ticks, because repeats
-        within a tick are dropped.
+        The driver rounds a partition's newest event time down to the start of a step (a minute by default). A step is a
+        small part of the late grace, so no event newer than the rounded time is late. A step consists of whole ticks.
         """
         tick = self.timeline.tick(timestamp_ms)
         first = tick - tick % self._step_ticks
@@ -89,7 +85,7 @@ class Deployment:
         )
 
     def is_late(self, tick: int, clock_tick: int) -> bool:
-        """Return whether an event of a tick is older than a ledger's clock by more than the grace."""
+        """Return whether an event at `tick` is late for a ledger whose clock is at `clock_tick`."""
         clock_ms = self.timeline.tick_start_ms(max(0, clock_tick))
         return tick < self.timeline.tick(max(0, clock_ms - self.late_grace_ms))
 
@@ -100,9 +96,9 @@ class Events(msgspec.Struct, frozen=True):
     Attributes:
         pids: Producer ids, 0 or above.
         timestamps_ms: Broker times in milliseconds since the epoch.
-        kinds: How each event is counted: `CHARGED`, `CORRECTION`, `LEARNING` or a result of `not_held_at`.
-        broker_ids: Brokers that the events come from; empty in scope `cluster`.
-        hashes: Hashes of the PIDs by `state.hashing.hash_pids`; empty if the ledger shall compute them.
+        kinds: `CHARGED`, `CORRECTION`, `LEARNING` or a result of `not_held_at`.
+        broker_ids: The events' brokers; empty in scope `cluster`.
+        hashes: Result of `hash_pids`. If it is empty, the ledger computes the hashes.
     """
 
     pids: list[int]
@@ -114,7 +110,7 @@ class Events(msgspec.Struct, frozen=True):
 
 
 class Unsettled(NamedTuple):
-    """An event whose PID the current quantum does not hold. An earlier quantum may hold it.
+    """An event whose PID the current quantum does not hold. An earlier quantum may hold the PID.
 
     `now_ms` is the event's time, or the ledger's clock if that is later.
     """
@@ -127,11 +123,10 @@ class Unsettled(NamedTuple):
 
 
 class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):
-    """The state of a principal at `as_of_ms`.
+    """A row of the table `producer_id_metrics`: the state of a principal at `as_of_ms`.
 
     `admitted_pids` and `refused_pids` count the metrics interval that ends at `window_end_ms`. `rate`,
-    `new_pids_window` and `quota` are PIDs per window. The encoded struct has the columns of `producer_id_metrics`. (A
-    struct takes a third of the time of a dataclass and a dict.)
+    `new_pids_window` and `quota` are PIDs per window.
     """
 
     principal: str
@@ -157,13 +152,7 @@ class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms":
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of a batch of one principal.
-
-    Attributes:
-        decisions: The decisions, in the order they were taken.
-        metrics: One row per metrics interval with changes.
-        content: The ledger's bytes to store.
-    """
+    """The result of a batch of one principal. `content` has the bytes to store."""
 
     decisions: tuple[Decision, ...]
     metrics: tuple[MetricsRow, ...]

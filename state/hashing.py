@@ -1,9 +1,8 @@
 """Hashes PIDs to the 64 bits that a Bloom filter uses.
 
-PIDs are counters, and clients may make them up. PIDs spread evenly over a filter only if every bit of a PID affects
-every bit of its hash. A secret in the hash prevents clients from choosing PIDs that collide. So a PID is XORed with the
-deployment's salt, and the result is mixed by the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable
-pseudorandom number generators", 2014). The mix is a bijection, so distinct PIDs have distinct hashes.
+A PID is XORed with a secret salt, then mixed by the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable
+pseudorandom number generators", 2014). Every bit of a PID affects every bit of the hash, so consecutive PIDs spread
+evenly over a filter. Without the salt, clients could make up PIDs that collide. Distinct PIDs have distinct hashes.
 """
 
 from collections.abc import Sequence
@@ -32,7 +31,7 @@ def hash_pid(pid: int, salt: int) -> int:
 
 
 def hash_pids(pids: Sequence[int], salt: int) -> list[int]:
-    """Return the hash of each PID (int64). A hash takes about 50 ns if there are many PIDs, 300 ns if there are few."""
+    """Return the hash of each PID (int64). Many PIDs take about 50 ns each, few PIDs 300 ns each."""
     if len(pids) < _MIN_VECTOR:
         return [hash_pid(pid, salt) for pid in pids]
     mixed = np.array(pids, np.int64).view(np.uint64) ^ np.uint64(salt)

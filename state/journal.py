@@ -14,12 +14,8 @@ class Journal:
     """The output of one batch so far.
 
     Attributes:
-        principal: KafkaPrincipal that the ledger belongs to.
-        broker_id: Broker that the budget is for, None if it is for the cluster.
-        memory: The ledger's state, which decisions and rows describe.
-        decisions: The decisions, in the order they were taken.
-        metrics: One row per interval with changes.
-        late_pids: Late events since the last row.
+        broker_id: The budget's broker; None in scope `cluster`.
+        late_pids: Number of late events since the last row.
     """
 
     principal: str
@@ -30,7 +26,10 @@ class Journal:
     late_pids: int = 0
 
     def decide(self, action: Action, reason: Reason, episode: Episode) -> None:
-        """Add a decision about an episode, as of `decided_at_ms` for a THROTTLE, `throttled_until_ms` for a RELEASE."""
+        """Add a decision about an episode.
+
+        A THROTTLE describes the ledger at `episode.decided_at_ms`, a RELEASE at `episode.throttled_until_ms`.
+        """
         self._settle(episode)
         memory, limit, release = self.memory, self.memory.limit, action == "RELEASE"
         decided_at_ms = episode.throttled_until_ms if release else episode.decided_at_ms
@@ -57,7 +56,7 @@ class Journal:
         )
 
     def settle(self) -> None:
-        """Complete the evidence of the last THROTTLE at the end of its batch."""
+        """Complete the evidence of the last THROTTLE when the batch ends."""
         if self.memory.state.episode:
             self._settle(self.memory.state.episode)
 

@@ -1,8 +1,8 @@
-"""The time-layered Bloom filter of KIP-936: which PIDs of a principal were seen in the last window.
+"""The layered Bloom filter of KIP-936, which remembers the PIDs that a principal used in the last window.
 
-Time is cut into quanta of `window / layer_count`. A PID is known if a layer of the current quantum, or of one of the
-`layer_count` quanta before, holds it. So a PID is remembered for at least a window after it was last seen, and for at
-most a window and a quantum. Callers pass hashes of PIDs (see `state.hashing`).
+A quantum is live if it is the current quantum, or one of the `layer_count` quanta before. A PID is known if a layer of
+a live quantum holds it. After its last use, a PID stays known for at least a window, and for at most a window and a
+quantum. PIDs are passed as hashes (`state.hashing`).
 """
 
 import math
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from rbloom import Bloom
 
 MIN_FIRST_CAPACITY = 16
-"""Minimum capacity of a quantum's first layer: most principals create a handful of PIDs."""
+"""Minimum capacity of a quantum's first layer. Most principals create few PIDs."""
 MIN_EXTENSION = 32
-"""Minimum capacity of a quantum's further layers. Look-ups probe every layer, so a quantum should have few layers."""
+"""Minimum capacity of a quantum's other layers. A look-up reads every layer, so there should be few layers."""
 MAX_FIRST_CAPACITY = 1000
-"""Maximum of a capacity hint that comes from a quota: few principals use all of their quota."""
+"""Maximum of `expected_pids`. Few principals use all of their quota."""
 
 FIRST_LAYER_SHARE = 0.8
 """The first layer's share of a quantum's false positive rate. Most quanta have no other layer."""
 
 EXTENSION_SHARE = 0.3
-"""Capacity of an extension as a share of the quantum's entries. This bounds the unused space."""
+"""Capacity of another layer, as a share of the quantum's entries. This share bounds the unused space."""
 
 
 @lru_cache(maxsize=8)
 def _bytes_per_pid(layer_count: int, false_positive_rate: float) -> float:
-    """Return the bytes that a PID takes in layers with this false positive rate, with a copy in each live quantum."""
+    """Return the bytes that one PID takes if each live quantum holds the PID."""
     return (layer_count + 1) * layer_bytes(1000, false_positive_rate) / 1000
 
 
 class LayeredBloomFilter:
-    """The PIDs seen by one principal, in layers that expire.
+    """The PIDs that one principal used, in layers that expire. Not thread-safe.
 
-    Not thread-safe. All time is in quantum numbers (see `quota.timeline`).
+    Times are numbers of quanta (`quota.timeline`).
 
     Examples:
         >>> seen = LayeredBloomFilter(QuotaConfig(), quantum=0)
@@ -58,24 +58,20 @@ class LayeredBloomFilter:
         quanta: list[Quantum] | None = None,
         expected_pids: float = 0,
     ) -> None:
-        """Open a filter.
+        """Open a filter. The filter changes `quanta`, a result of `state`.
 
-        Args:
-            config: Layer count and false positive rate.
-            quantum: The current quantum.
-            quanta: Result of `state`, oldest first; the filter changes them in place.
-            expected_pids: Capacity hint for the first layer.
+        `expected_pids` is a hint for the capacity of the first layer.
         """
         self._first_capacity = min(expected_pids, MAX_FIRST_CAPACITY)
         self._layer_count = config.layer_count
-        # `layer_count` old quanta and the current one are live. Each has an equal share of the rate.
+        # All live quanta have the same share of the rate.
         self._rate_per_quantum = config.false_positive_rate / (config.layer_count + 1)
         self._quanta = quanta or []
         self._quantum = quantum
         self.advance(quantum)
 
     def advance(self, quantum: int) -> None:
-        """Make a later quantum the current one and drop the layers that expired."""
+        """Move to a later quantum, and drop expired layers."""
         self._quantum = max(quantum, self._quantum)
         oldest_live = self._quantum - self._layer_count
         if self._quanta and self._quanta[0].number < oldest_live:
@@ -83,7 +79,7 @@ class LayeredBloomFilter:
         self._reset_lookups()
 
     def holds_in_current(self, pid_hash: int) -> bool:
-        """Return whether the current quantum holds the PID. If it does, an event with this PID changes nothing."""
+        """Return whether the current quantum holds the PID. An event with such a PID changes nothing."""
         # This runs for every event. With several layers, a generator would take twice as long.
         held = False
         for bloom in self._current:
@@ -100,26 +96,21 @@ class LayeredBloomFilter:
         return None
 
     def find(self, pid_hash: int) -> Quantum | None:
-        """Return the newest quantum that holds the PID, or None if it is unseen."""
+        """Return the newest quantum that holds the PID, or None."""
         for bloom, quantum in self._newest_first or self._open_all():
             if pid_hash in bloom:
                 return quantum
         return None
 
     def is_live(self, quantum: int) -> bool:
-        """Return whether a quantum has not expired."""
+        """Return whether a quantum is live."""
         return quantum >= self._quantum - self._layer_count
 
     def store(self, pid_hash: int, quantum: int, max_bytes: int | None = None) -> bool:
         """Write an unseen PID to the newest layer of a live quantum.
 
-        Args:
-            pid_hash: Hash of the PID.
-            quantum: The quantum.
-            max_bytes: Maximum size of all layers together; None for no limit.
-
         Returns:
-            False if there was no room and nothing was written.
+            False if the layers would exceed `max_bytes`. Nothing is written then.
         """
         quanta = self._quanta
         target = quanta[-1] if quanta and quanta[-1].number == quantum else self._open(quantum)
@@ -129,11 +120,11 @@ class LayeredBloomFilter:
         return True
 
     def may_renew(self, quantum: int) -> bool:
-        """Return whether a quantum may take another renewal.
+        """Return whether a quantum may take another PID from an earlier quantum (a renewal).
 
-        A quantum takes at most as many renewals as the live quanta before it have entries. The counters are exact, and
-        no PID is renewed twice in a quantum, so this limit never affects PIDs that the filter really holds. It prevents
-        a flood's false positives from growing the state without bound.
+        A quantum takes at most as many renewals as the live quanta before it have entries. No PID is renewed twice in a
+        quantum, so known PIDs never reach this limit. The limit prevents a flood's false positives from growing the
+        state without bound.
         """
         renewals = entries_before = 0
         for each in self._quanta:
@@ -144,16 +135,12 @@ class LayeredBloomFilter:
         return renewals < entries_before
 
     def renew(self, pid_hash: int, source: Quantum, quantum: int, max_bytes: int | None = None) -> bool:
-        """Write a known PID to a later quantum, too, so that the PID stays known while it is in use.
+        """Write a known PID to a later live quantum, too, so that the PID stays known while it is in use.
 
-        Args:
-            pid_hash: Hash of the PID.
-            source: The quantum that `find` returned.
-            quantum: A live quantum later than the source. For the current quantum, `may_renew` must be true.
-            max_bytes: Maximum size of all layers together; None for no limit.
+        `source` is the result of `find`. For the current quantum, `may_renew` must be true.
 
         Returns:
-            False if there was no room and nothing was written.
+            False if the layers would exceed `max_bytes`. Nothing is written then.
         """
         if not self.store(pid_hash, quantum, max_bytes):
             return False
@@ -162,43 +149,42 @@ class LayeredBloomFilter:
         return True
 
     def active_pids(self) -> int:
-        """Return how many distinct PIDs the live layers hold (exact except for false positives)."""
+        """Return how many distinct PIDs the live layers hold, exact except for false positives."""
         active = 0
         for quantum in self._quanta:
             active += max(0, quantum.entries - quantum.renewed)
         return active
 
     def layers(self) -> int:
-        """Return how many layers there are."""
+        """Return the number of layers."""
         count = 0
         for quantum in self._quanta:
             count += len(quantum.layers)
         return count
 
     def size_bytes(self) -> int:
-        """Return the bytes of all layers."""
+        """Return the size of all layers in bytes."""
         return sum(layer.size_bytes() for each in self._quanta for layer in each.layers)
 
     def bytes_of(self, pids: float) -> int:
-        """Return the bytes that suffice for PIDs in constant use, each with a copy in every live quantum."""
+        """Return the bytes that `pids` PIDs take if each live quantum holds all of them."""
         return math.ceil(pids * _bytes_per_pid(self._layer_count, self._rate_of_layer(8)))
 
     def state(self) -> list[Quantum]:
-        """Return the quanta to store."""
+        """Return the quanta to store, oldest first."""
         for quantum in self._quanta:
             for layer in quantum.layers:
                 layer.seal()
         return self._quanta
 
     def _open(self, number: int) -> Quantum:
-        """Return the quantum of a number, or a new one. A new quantum joins the filter only with its first layer."""
         for quantum in reversed(self._quanta):
             if quantum.number == number:
                 return quantum
         return Quantum(number, 0, 0, [])
 
     def _make_room(self, quantum: Quantum, max_bytes: int | None) -> bool:
-        """Extend a quantum whose newest layer is full, unless all layers would then exceed `max_bytes`."""
+        """Add a layer if the newest layer is full. Return false if the layers would exceed `max_bytes`."""
         layers = quantum.layers
         if layers and layers[-1].entries < layers[-1].capacity:
             return True
@@ -206,7 +192,7 @@ class LayeredBloomFilter:
         if max_bytes is not None and self.size_bytes() + layer_bytes(capacity, rate) > max_bytes:
             return False
         if not layers:
-            # A late PID may open a quantum that is not the newest.
+            # A late event may open a quantum that is not the newest.
             self._quanta = sorted([*self._quanta, quantum], key=lambda each: each.number)
         layers.append(Layer.empty(capacity, rate))
         self._reset_lookups()
@@ -216,7 +202,7 @@ class LayeredBloomFilter:
         held = quantum.entries
         if held:
             return max(MIN_EXTENSION, math.ceil(held * EXTENSION_SHARE))
-        # Expect as many entries as in the quantum before.
+        # Expect as many entries as in the previous quantum.
         return max(MIN_FIRST_CAPACITY, math.ceil(max(self._entries_before(quantum), self._first_capacity)))
 
     def _entries_before(self, quantum: Quantum) -> int:
@@ -225,7 +211,7 @@ class LayeredBloomFilter:
     def _rate_of_layer(self, position: int) -> float:
         if position == 0:
             return self._rate_per_quantum * FIRST_LAYER_SHARE
-        # 1/1 + 1/4 + 1/9 + ... = pi^2/6: with any number of extensions, the rates sum up to the quantum's share.
+        # 1/1 + 1/4 + 1/9 + ... = pi^2/6, so the rates of any number of layers sum up to the quantum's share.
         return self._rate_per_quantum * (1 - FIRST_LAYER_SHARE) * 6 / math.pi**2 / position**2
 
     def _reset_lookups(self) -> None:

@@ -1,7 +1,7 @@
-"""The ledger of one principal: applies the rules of KIP-936 to its produce events, in offset order.
+"""The ledger of one principal: applies the rules of KIP-936 to produce events in offset order.
 
-Changes are not tracked. A batch returns the ledger's bytes. If they differ from the stored bytes, the ledger is
-written. If they differ from the bytes at the last metrics row, a metrics row is due.
+Changes are found by comparing bytes. If the ledger's bytes differ from the stored bytes, the ledger is written. If the
+bytes differ from those at the last metrics row, another row is due.
 """
 
 from functools import cached_property
@@ -33,13 +33,13 @@ class Ledger:
         """Open a ledger.
 
         Args:
-            principal: KafkaPrincipal that the ledger belongs to.
+            principal: The ledger's principal.
             deployment: Settings that all ledgers share.
-            content: The bytes of `to_bytes`, or None for a principal never seen before.
-            broker_id: Broker that the budget is for, None if it is for the cluster.
+            content: Result of `to_bytes`; None for a new principal.
+            broker_id: The budget's broker; None in scope `cluster`.
 
         Raises:
-            LedgerCodecError: If the bytes are not a ledger that this version can read.
+            LedgerCodecError: If this version can't read `content`.
         """
         self._principal = principal
         self._broker_id = broker_id
@@ -49,34 +49,29 @@ class Ledger:
 
     @cached_property
     def _memory(self) -> Memory:
-        """The ledger's parts, built on first use: the quick check (`state.noop_check`) does not need them."""
+        """The ledger's parts. The quick check (`state.noop_check`) does not need them."""
         self._stored, content = None, self._stored
         return Memory(self._deployment, self._state, content)
 
     def to_bytes(self) -> bytes:
-        """Return the ledger's stored bytes."""
+        """Return the bytes to store."""
         return self._stored or self._memory.to_bytes()
 
     def learn_again(self, until_ms: int) -> None:
-        """Store unseen PIDs without charge until an event time, after the state was lost."""
+        """Learn until the event time `until_ms`, because the state was lost."""
         state = self._memory.state
         state.learn_until_ms = max(state.learn_until_ms, until_ms)
 
     def expires_ms(self) -> int:
-        """Return the event time after which this ledger affects no event, in milliseconds since the epoch."""
+        """Return the event time after which this ledger affects no event, in ms since the epoch."""
         return self._memory.expires_ms()
 
     def expire(self) -> Outcome:
-        """Return the principal's last rows, as of `expires_ms`: a pending RELEASE, and a metrics row of rate 0."""
+        """Return the last rows, dated `expires_ms`: a pending RELEASE, and a metrics row with rate 0."""
         return self.batch(self._memory.limit, self.expires_ms()).end()
 
     def process(self, events: Events, limit: Limit) -> Outcome:
-        """Apply events in offset order under the quota in force.
-
-        Args:
-            events: The events; repeats of a PID within a tick may be left out.
-            limit: The quota in force for the whole batch.
-        """
+        """Apply events in offset order under a quota. Callers may leave out repeats of a PID within a tick."""
         if self._stored and events.pids and changes_nothing(self._state, events, limit, self._deployment):
             return Outcome((), (), self._stored)
         batch = self.batch(limit, events.timestamps_ms[0] if events.pids else 0)
@@ -84,34 +79,25 @@ class Ledger:
         return batch.end()
 
     def throttled_until_ms(self) -> int:
-        """Return when the throttle ends, in milliseconds since the epoch; 0 without one."""
+        """Return when the throttle ends, in ms since the epoch; 0 if no throttle is in force."""
         episode = self._memory.state.episode
         return episode.throttled_until_ms if episode else 0
 
     def change_quota(self, limit: Limit, at_ms: int) -> Outcome | None:
-        """If the principal is throttled, apply a changed quota without an event: the throttle may end sooner.
-
-        Args:
-            limit: The quota in force.
-            at_ms: The time of the batch, in milliseconds since the epoch.
+        """Apply a changed quota to the throttle in force at `at_ms` (ms since the epoch).
 
         Returns:
-            None if nothing changes.
+            None if no throttle is in force, or the quota is unchanged.
         """
         return self.batch(limit, at_ms).end() if self.is_throttled_by_another(limit, at_ms) else None
 
     def batch(self, limit: Limit, first_ms: int) -> LedgerBatch:
-        """Open a batch. You must end it before you open the next one.
-
-        Args:
-            limit: The quota in force for the whole batch.
-            first_ms: Time of the batch's first event, in milliseconds since the epoch.
-        """
+        """Open a batch that begins at `first_ms` (ms since the epoch). End it before you open the next batch."""
         memory = self._memory
         return LedgerBatch(memory, Journal(self._principal, self._broker_id, memory), limit, first_ms)
 
     def knows(self, pid_hash: int, timestamp_ms: int) -> bool:
-        """Return whether a PID is known at a time, which may be later than this ledger's clock."""
+        """Return whether a PID is known at a time (ms), which may be later than this ledger's clock."""
         newest, deployment = self._memory.seen.find(pid_hash), self._memory.deployment
         if newest is None:
             return False
@@ -119,7 +105,7 @@ class Ledger:
         return newest.number >= quantum - deployment.config.layer_count
 
     def is_throttled_by_another(self, limit: Limit, at_ms: int) -> bool:
-        """Return whether a throttle in force at a time (ms since the epoch) was decided under another quota."""
+        """Return whether the throttle in force at a time (ms since the epoch) was decided under another quota."""
         episode = self._memory.state.episode
         holds = episode is not None and at_ms < episode.throttled_until_ms
         return holds and not limit.counts_as(self._memory.limit)

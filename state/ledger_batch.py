@@ -1,7 +1,7 @@
-"""Applies one batch of a principal's events to its ledger.
+"""Applies a batch of one principal's events to the ledger.
 
-Tokens refill only between ticks. So within a tick, an admitted PID stays known, and a refused PID stays refused. A
-repeat of a PID within a tick changes nothing, so callers may leave repeats out.
+Tokens refill only between ticks. So within a tick, an admitted PID stays known, and a refused PID stays refused.
+Callers may leave out repeats of a PID within a tick.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,21 +19,14 @@ from state.uncharged import Uncharged
 from state.window import IntervalCounts
 
 FLOOD_PIDS = 500
-"""Minimum number of events for which coupons save time. `state.coupons` finds refused PIDs that change no count."""
+"""Minimum number of events for which coupons (`state.coupons`) save time."""
 
 
 class LedgerBatch:
-    """A batch in progress; opened by `Ledger.batch`."""
+    """A batch in progress. `Ledger.batch` opens it."""
 
     def __init__(self, memory: Memory, journal: Journal, limit: Limit, first_ms: int) -> None:
-        """Advance the ledger to the first event, then put the quota in force.
-
-        Args:
-            memory: The ledger's state.
-            journal: Collects the batch's decisions and metrics rows.
-            limit: The quota in force for the whole batch.
-            first_ms: Time of the batch's first event, in milliseconds since the epoch.
-        """
+        """Advance the ledger to the first event's time `first_ms`, then put the quota in force."""
         self._memory, self._journal = memory, journal
         self._deployment, self._timeline = memory.deployment, memory.deployment.timeline
         self._state, self._seen, self._budget, self._window = memory.state, memory.seen, memory.budget, memory.window
@@ -41,8 +34,7 @@ class LedgerBatch:
         self._uncharged = Uncharged(memory, self._refusals)
         self._tick = memory.state.clock_tick
         self._may_have_news = False
-        # What ended before this batch ended under the previous quota. So it does not matter whether the ledger was
-        # evicted in between.
+        # Refills and releases before this batch follow the previous quota, so the time of an eviction does not matter.
         first_tick = self._timeline.tick(first_ms)
         if first_tick > self._tick:
             self._advance(first_tick)
@@ -50,12 +42,10 @@ class LedgerBatch:
         self._put_in_force(limit, max(first_tick, memory.state.clock_tick), first_ms)
 
     def feed(self, events: Events, knows_elsewhere: Callable[[int, int], bool] | None = None) -> None:
-        """Apply some of the batch's events.
+        """Apply some of the batch's events, in offset order.
 
-        Args:
-            events: In offset order; repeats of a PID within a tick may be left out.
-            knows_elsewhere: Returns whether another ledger knows a PID (hash) at a time in milliseconds. Such a PID is
-                not charged.
+        `knows_elsewhere` takes the hash of a PID and a time in milliseconds, and returns whether another ledger knows
+        the PID. Such a PID takes no token.
         """
         state, timeline, refusals, elsewhere = self._state, self._timeline, self._refusals, knows_elsewhere
         holds_in_current, find_before = self._seen.holds_in_current, self._seen.find_before
@@ -69,14 +59,14 @@ class LedgerBatch:
             if not begin_ms <= timestamp_ms < end_ms:
                 tick = timeline.tick(timestamp_ms)
                 begin_ms, end_ms = timeline.tick_start_ms(tick), timeline.tick_start_ms(tick + 1)
-                # Valid for all events of the tick, because none of them moves the clock beyond the tick.
+                # `is_late` holds for all events of the tick, because none of them moves the clock beyond the tick.
                 if tick > self._tick:
                     self._advance(tick)
                 is_late = tick < state.clock_tick and self._deployment.is_late(tick, state.clock_tick)
             if is_late:
                 self._observe_late(pid_hash, tick)
             elif coupon in counted and kind == refusals.kind and tick <= refusals.tick and not find_before(pid_hash):
-                # The PID is known, or is refused again. Neither changes anything.
+                # Either the current quantum holds the PID, or the PID is refused again. Nothing changes.
                 continue
             elif holds_in_current(pid_hash):
                 continue
@@ -89,12 +79,12 @@ class LedgerBatch:
                 is_free = elsewhere is not None and elsewhere(pid_hash, now_ms)
                 event = Unsettled(pid, pid_hash, now_ms, client, CORRECTION if is_free else kind)
                 self._observe(event, now_tick)
-                # The event may have started a throttle, and known PIDs may have moved `_tick` beyond its end. So
-                # advance again at the next tick.
+                # If a throttle began, known PIDs may have moved `_tick` beyond the throttle's end. So advance again at
+                # the next tick.
                 self._tick = state.clock_tick
 
     def _coupons(self, hashes: Sequence[int]) -> Iterator[list[int]]:
-        """Yield the coupons of the events in parts, each after the events of earlier parts were applied."""
+        """Yield the events' coupons in parts. Each part is computed after the earlier events were applied."""
         begin, size = 0, FLOOD_PIDS
         while begin < len(hashes):
             part = hashes[begin : begin + size]
@@ -117,7 +107,7 @@ class LedgerBatch:
         if not limit.counts_as(before):
             has_grown = self._budget.apply(limit, tick)
             if before.producer_ids_rate is None:
-                # Otherwise, a flood that began without a quota would be exempt from the quota that you set to stop it.
+                # Otherwise, a flood that began without a quota would be exempt from a quota that shall stop the flood.
                 self._window.excuse_nobody()
             if has_grown or before.allows_less_than(limit):
                 self._refusals.shorten(max(first_ms, self._timeline.tick_start_ms(tick)), tick)
@@ -126,16 +116,16 @@ class LedgerBatch:
             memory.reported = memory.to_bytes()
 
     def _advance(self, tick: int) -> None:
-        """Advance to the tick of an event: end the interval, quantum or throttle that is over by then."""
+        """Advance to an event's tick. End the interval, quantum and throttle if they are over."""
         clock_tick = self._state.clock_tick
-        # A cheap check comes first, because most gaps between events are short.
+        # A cheap check comes first. Most gaps between events are short.
         is_idle = clock_tick >= 0 and tick - clock_tick > self._deployment.config.layer_count * TICKS_PER_QUANTUM
         if is_idle and self._timeline.tick_start_ms(tick) >= self._memory.expires_ms():
             self._expire()
         self._pass(tick)
 
     def _expire(self) -> None:
-        """Reset an expired ledger, so that evicting idle ledgers early or late changes no output."""
+        """Reset an expired ledger, so that the time of eviction changes no output."""
         tick = self._timeline.tick(self._memory.expires_ms())
         self._pass(tick)
         self._memory.reset()
@@ -147,8 +137,8 @@ class LedgerBatch:
         self._tick, state = tick, self._state
         interval = tick // self._deployment.interval_ticks
         if interval > state.interval.number:
-            # Report before a new quantum drops layers, because the row describes the interval's end. A ledger that has
-            # just been opened has nothing new to report.
+            # Report before a new quantum drops layers, because the row describes the interval's end. When a
+            # batch opens, nothing is new.
             if self._may_have_news and state.interval.number >= 0:
                 self._report_news()
             state.interval = IntervalCounts(interval)
@@ -159,7 +149,6 @@ class LedgerBatch:
             self._refusals.end_if_over(tick)
 
     def _observe(self, event: Unsettled, tick: int) -> None:
-        """Apply an event whose PID is not in the current quantum."""
         pid_hash = event.pid_hash
         source, quantum = self._seen.find_before(pid_hash), tick // TICKS_PER_QUANTUM
         if tick > self._state.clock_tick:
@@ -172,8 +161,8 @@ class LedgerBatch:
             if self._uncharged.store(pid_hash, quantum, quantum):
                 self._count_admitted(event, quantum)
         elif self._window.is_saturated():
-            # The PID may be one that was left out for lack of room: count it, but don't refuse it. Storing it would let
-            # a flood displace known PIDs and so escape its quota.
+            # The filter may have had no room for this PID before, so count the PID, but don't refuse it. If such PIDs
+            # were stored, a flood could displace known PIDs, and so escape the quota.
             self._window.of(quantum).unstored.add(pid_hash)
         elif self._budget.take(tick):
             self._seen.store(pid_hash, quantum)
@@ -182,7 +171,6 @@ class LedgerBatch:
             self._refusals.add(event, tick)
 
     def _observe_late(self, pid_hash: int, tick: int) -> None:
-        """Store the PID of a late event without charge."""
         self._journal.late_pids += 1
         quantum = self._timeline.quantum(tick)
         if not self._seen.is_live(quantum):
@@ -199,14 +187,14 @@ class LedgerBatch:
         self._state.interval.admitted += 1
 
     def _report_news(self) -> bytes:
-        """Return the ledger as bytes. Add a metrics row if the ledger has changed since the last row."""
+        """Return the ledger as bytes. Add a metrics row if the last row is out of date."""
         content = self._memory.to_bytes()
         if content != self._memory.reported or self._journal.late_pids:
             self._report(self._row_tick(), content)
         return content
 
     def _row_tick(self) -> int:
-        """Return the tick of the last change in the current interval, which does not depend on where batches end."""
+        """Return the tick of the last change in the interval. The tick does not depend on where batches end."""
         return max(self._state.clock_tick, self._state.interval.number * self._deployment.interval_ticks)
 
     def _report(self, tick: int, content: bytes) -> None:
@@ -214,7 +202,6 @@ class LedgerBatch:
         self._journal.report(tick, state_bytes=len(content))
 
     def _move_clock(self, tick: int) -> None:
-        """Move the clock to a later tick."""
         before, quantum = self._state.clock_tick // TICKS_PER_QUANTUM, tick // TICKS_PER_QUANTUM
         self._state.clock_tick, self._refusals.tick = tick, NO_TICK
         if quantum > before:

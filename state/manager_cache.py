@@ -13,13 +13,12 @@ from state.layers import LayeredBloomFilter
 class ProducerIdQuotaManagerCache:
     """Tracks which PIDs each principal used in the last window (KIP-936, "New ProducerIdQuotaManagerCache").
 
-    Thread-safe. Memory is bounded: a filter holds the PIDs admitted in a window and a quantum, and the cache forgets a
-    principal whose layers have all expired. The cache counts only forward steps of the clock. If the clock leaps ahead
-    and returns, layers expire early once. If the clock is set back, no layer returns.
+    Thread-safe. A filter holds the PIDs admitted in a window and a quantum. The cache forgets a principal whose layers
+    have all expired. If the clock is set back, expired layers do not return.
 
     Args:
-        false_positive_rate: Maximum share of unseen PIDs that are reported as found, over all layers together.
-        window_seconds: Minimum time that a PID is remembered after it was last seen.
+        false_positive_rate: Maximum share of unseen PIDs that `track` reports as found.
+        window_seconds: Minimum time that a PID is remembered after its last use.
         layer_count: Layers per window. A PID is remembered for at most a window plus `window / layer_count`.
         clock: Returns the time in seconds.
 
@@ -53,18 +52,10 @@ class ProducerIdQuotaManagerCache:
     def track(
         self, principal: str, producer_ids_rate: float, pid: int, *, admit: Callable[[], bool] = lambda: True
     ) -> bool:
-        """Record that a PID is in use now.
+        """Record that a PID is in use now. Return whether the PID was found.
 
-        Args:
-            principal: KafkaPrincipal that the PID belongs to.
-            producer_ids_rate: Expected PIDs per window of the principal. It is only a hint for the filter's size, as in
-                the KIP.
-            pid: The producer id.
-            admit: Called before an unseen PID is stored, while the cache holds its lock. If this function returns
-                False, the PID stays unseen.
-
-        Returns:
-            True if the PID was found.
+        As in the KIP, `producer_ids_rate` is a hint for the filter's size. `admit` is called before an unseen PID is
+        stored, while the cache holds its lock. If `admit` returns False, the PID stays unseen.
         """
         with self._lock:
             seen, pid_hash = self._seen(principal, producer_ids_rate), hash_pid(pid, self._salt)
@@ -80,7 +71,7 @@ class ProducerIdQuotaManagerCache:
             return False
 
     def __len__(self) -> int:
-        """Return how many principals are remembered."""
+        """Return the number of principals."""
         with self._lock:
             self._advance()
             return len(self._filters)

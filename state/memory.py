@@ -13,14 +13,12 @@ class Memory:
     """The parts of a stored ledger, and values that depend on several parts. Not thread-safe.
 
     Attributes:
-        deployment: Settings that all ledgers share.
-        state: The stored struct. `to_bytes` updates it from the other parts.
-        window: Counts of the live quanta.
-        reported: The ledger's bytes as of its last metrics row; None before the first row.
+        state: The stored struct. `to_bytes` updates the struct from the other parts.
+        reported: The bytes at the last metrics row; None for a new ledger.
     """
 
     def __init__(self, deployment: Deployment, state: LedgerState, content: bytes | None) -> None:
-        """Open a ledger. `content` is the bytes that `state` was decoded from; None for a new ledger."""
+        """Open the ledger `state`, which was decoded from `content` (None for a new ledger)."""
         config, timeline = deployment.config, deployment.timeline
         self.deployment = deployment
         self.state = state
@@ -36,25 +34,22 @@ class Memory:
         return self.state.limit
 
     def put_in_force(self, limit: Limit) -> None:
-        """Set the quota in force.
-
-        Its numbers become floats, as the codec reads them, so that equal ledgers have equal bytes.
-        """
+        """Set the quota in force. Its numbers become floats, so that equal ledgers have equal bytes."""
         numbers = (limit.producer_ids_rate, limit.producer_ids_burst)
         rate, burst = (None if each is None else float(each) for each in numbers)
         self.state.limit = Limit(rate, limit.source, limit.updated_at_ms, burst)
 
     def to_bytes(self) -> bytes:
-        """Return the ledger's bytes to store."""
+        """Return the bytes to store."""
         self.state.quanta = self.seen.state()
         self.state.bucket = self.budget.parts()
         return encode(self.state)
 
     def expires_ms(self) -> int:
-        """Return the event time after which this ledger affects no event, in milliseconds since the epoch.
+        """Return the event time after which this ledger affects no event, in ms since the epoch.
 
-        By then, all layers and samples have expired, the bucket is full, the learning time has ended, and no throttle
-        is in force. (KIP-936 removes such a user.)
+        By then, all layers and samples have expired, the bucket is full, learning has ended, and no throttle is in
+        force. (KIP-936 removes such a user.)
         """
         state, config, timeline = self.state, self.deployment.config, self.deployment.timeline
         quantum = timeline.quantum(max(0, state.clock_tick))
@@ -69,7 +64,7 @@ class Memory:
         return timeline.tick_start_ms(timeline.tick(max(ends_ms)) + 1)
 
     def is_learning(self, tick: int, kind: int = CHARGED) -> bool:
-        """Return whether unseen PIDs of a kind are stored without charge at a tick."""
+        """Return whether an unseen PID takes no token because of learning. `kind` is the event's kind."""
         deployment, own_until_ms = self.deployment, self.state.learn_until_ms
         if not (own_until_ms or deployment.learn_until_ms):
             return False
@@ -79,6 +74,6 @@ class Memory:
         return at_ms < own_until_ms and asked_ms < own_until_ms - deployment.config.window_ms
 
     def reset(self) -> None:
-        """Drop the values that may outlive the layers: tokens, samples of the rate, learning time, last release."""
+        """Drop the values that may outlive the layers."""
         self.budget.reset()
         self.state.rate, self.state.learn_until_ms, self.state.ended_ms = SampledRate(), 0, 0

@@ -1,4 +1,4 @@
-"""A quick check that avoids building a ledger. Most principals keep sending the same PIDs, which changes nothing."""
+"""A quick check whether a batch changes nothing. Most principals keep sending the same PIDs."""
 
 from quota.config import TICKS_PER_QUANTUM
 from quota.limits import Limit
@@ -8,16 +8,10 @@ from state.hashing import hash_pids
 
 
 def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment: Deployment) -> bool:
-    """Return whether a batch certainly leaves a ledger as it is, without a decision or a row. False means "maybe not".
+    """Return whether a batch certainly changes nothing in a ledger. False means "maybe not".
 
-    A batch changes nothing if all of this holds: its quota is in force already, no throttle is in force, no event is
-    late, no event is beyond the ledger's interval or quantum, and the current quantum holds all PIDs.
-
-    Args:
-        state: The stored ledger.
-        events: The batch.
-        limit: The quota in force.
-        deployment: Settings that all ledgers share.
+    The batch changes nothing if its quota is already in force, no throttle is in force, no event is late, no event is
+    beyond the ledger's interval or quantum, and the current quantum holds all PIDs.
     """
     if state.episode or state.limit != limit:
         return False

@@ -1,4 +1,4 @@
-"""The Bloom filters of one quantum, in memory and as they are stored."""
+"""The Bloom filters of one quantum."""
 
 import math
 from functools import cached_property
@@ -12,7 +12,7 @@ _HEADER_BYTES = 8
 
 
 def layer_bytes(capacity: int, false_positive_rate: float) -> int:
-    """Return the size in bytes of a layer, which is the optimal Bloom filter for this capacity and rate.
+    """Return the size of a layer in bytes. A layer is an optimal Bloom filter for this capacity and rate.
 
     Examples:
         >>> layer_bytes(1000, 1e-4)
@@ -22,11 +22,9 @@ def layer_bytes(capacity: int, false_positive_rate: float) -> int:
 
 
 class Layer(msgspec.Struct, array_like=True, dict=True):
-    """A Bloom filter with a capacity. The filter is decoded on first use.
+    """A Bloom filter that is decoded on first use.
 
-    Attributes:
-        capacity: Number of PIDs that the filter has room for.
-        bits: The stored filter; empty while the decoded filter has newer entries.
+    `bits` is the stored filter. It is empty while the decoded filter has newer entries.
     """
 
     capacity: int
@@ -52,7 +50,7 @@ class Layer(msgspec.Struct, array_like=True, dict=True):
         self.bits = b""
 
     def seal(self) -> None:
-        """Bring the stored bits up to date."""
+        """Update the stored filter."""
         if not self.bits:
             self.bits = self.bloom.save_bytes()
 
@@ -62,12 +60,11 @@ class Layer(msgspec.Struct, array_like=True, dict=True):
 
 
 class Quantum(msgspec.Struct, array_like=True):
-    """The layers of one quantum.
+    """The layers of one quantum, oldest first.
 
     Attributes:
         renewed: Number of entries that were copied to a later quantum.
         renewals: Number of entries that were copied from an earlier quantum.
-        layers: Oldest first.
     """
 
     number: int

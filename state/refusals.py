@@ -1,4 +1,4 @@
-"""Refused PIDs of one principal, and the throttle that refusals start and renew."""
+"""Refuses PIDs of one principal, and starts, renews and ends the throttle."""
 
 from typing import TYPE_CHECKING
 
@@ -17,18 +17,17 @@ NO_TICK = -1
 
 
 class Refusals:
-    """Handles the PIDs of a batch that get no token.
+    """Refuses the PIDs of a batch that get no token.
 
     Attributes:
-        tick: The ledger's tick if this batch has refused a PID in it, else `NO_TICK`. Within a tick the bucket does not
-            refill and no further decision is due, so `add_again` suffices for another unseen PID of the same kind.
+        tick: The current tick if this batch has refused a PID in it, else `NO_TICK`. In this tick, `add_again` suffices
+            for another unseen PID of the same kind.
         have_begun: Whether this batch has refused a PID.
-        kind: The kind (`Events.kinds`) of the last event given to `add`.
+        kind: The kind of the last event passed to `add`.
         counted: Coupons (`state.coupons`) that no longer change the sketches of refused PIDs.
     """
 
     def __init__(self, memory: Memory, journal: Journal) -> None:
-        """Prepare to count refusals in a ledger's memory and to add decisions to the batch's journal."""
         self._config, self._timeline = memory.deployment.config, memory.deployment.timeline
         self._state, self._budget, self._window = memory.state, memory.budget, memory.window
         self._journal = journal
@@ -38,15 +37,15 @@ class Refusals:
         self._have_registers = False
 
     def add(self, event: Unsettled, tick: int) -> None:
-        """Refuse a PID: start a throttle, or renew the one in force if due."""
+        """Refuse a PID. Start a throttle, or renew the throttle if a renewal is due."""
         recovers_ms = self._budget.recovers_ms(tick)
-        # Valid for the whole tick: a tick lies within one quantum.
+        # These counts serve the whole tick, because a tick lies within one quantum.
         self._counts = self._window.of(self._timeline.quantum(tick))
         self._counts.count_throttle(tick, recovers_ms - self._timeline.tick_start_ms(tick))
         self.have_begun, self.tick, self.kind = True, tick, event.kind
         episode, is_due = self._state.episode, True
         if episode is None and event.now_ms < self._state.ended_ms:
-            # The event is older than the last release but arrived after it. A throttle would already be over.
+            # The event is older than the last release, so a throttle would already be over.
             self.add_again(event.pid, event.pid_hash, event.client)
             return
         if episode is None:
@@ -82,23 +81,23 @@ class Refusals:
             self.counted.update(covered_by(coupon))
 
     def end_if_over(self, tick: int) -> None:
-        """Release the throttle if it has ended by a tick."""
+        """Release the throttle if it is over at a tick."""
         episode = self._state.episode
         if episode and episode.is_over(tick, self._timeline):
             self._end(episode, "throttle_ended")
 
     def shorten(self, now_ms: int, tick: int) -> None:
-        """End the throttle in force as soon as the bucket recovers, because its quota was raised or removed."""
+        """End the throttle when the bucket recovers, because the quota was raised or removed."""
         episode, recovers_ms = self._state.episode, self._budget.recovers_ms(tick)
         if episode is None:
             return
-        # The batch may start with a late event, but a principal's newest row must be the one in force.
+        # The batch may start with a late event, but the new decision must be the principal's newest.
         now_ms = max(now_ms, episode.decided_at_ms)
         if max(now_ms, recovers_ms) >= episode.throttled_until_ms:
             return
         episode.renew(now_ms, tick, recovers_ms, 0)
         # Under a huge quota, `recovers_ms` may be now, but the bucket stays exhausted until the next tick. So keep the
-        # episode until then. Otherwise, a refusal in this tick would start another throttle.
+        # episode. Otherwise, a refusal in this tick would start another throttle.
         if self._budget.is_exhausted(tick):
             self._journal.decide("THROTTLE", "quota_changed", episode)
         else:

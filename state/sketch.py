@@ -1,4 +1,4 @@
-"""An estimate, of bounded size, of the number of distinct PIDs that were seen but not stored."""
+"""A sketch that estimates the number of distinct PIDs in bounded memory."""
 
 from collections.abc import Iterable
 
@@ -7,13 +7,13 @@ from datasketches import hll_sketch, hll_union, tgt_hll_type
 from state.coupons import LG_REGISTERS
 
 _MAX_LISTED = 100
-"""Maximum number of PIDs that a sketch lists one by one. With more PIDs, it has registers."""
+"""Maximum number of PIDs that a sketch lists one by one. With more PIDs, the sketch has registers."""
 
 
 class DistinctPids:
     """HyperLogLog of PIDs (Apache DataSketches): exact for the first few PIDs, about 3 % off for millions.
 
-    A stored sketch is deserialized on first use, because most are never used.
+    A stored sketch is deserialized on first use.
 
     Examples:
         >>> refused = DistinctPids()
@@ -29,19 +29,17 @@ class DistinctPids:
         self._estimate = 0.0
 
     def __bool__(self) -> bool:
-        """Whether the sketch has counted a PID."""
         return self._content != b""
 
     def add(self, pid: int) -> None:
-        """Count a PID. A repeat never changes the sketch."""
+        """Count a PID. A repeat changes nothing."""
         self._sketch().update(pid)
         self._content = None
 
     def weigh(self, pid: int) -> float:
-        """Count a PID, and return by how much the estimate grew, which may be 0.
+        """Count a PID, and return by how much the estimate grew (0 or more).
 
-        As a sketch fills, fewer new PIDs change it, and each of these adds more to the estimate. So the sum of all
-        weights is the estimate. Don't mix this with `add` on the same sketch.
+        If only this method counts PIDs, the sum of its results is the estimate.
         """
         sketch = self._sketch()
         before = self._estimate
@@ -56,7 +54,7 @@ class DistinctPids:
         return self._sketch().get_estimate() if self else 0.0
 
     def has_registers(self) -> bool:
-        """Whether the sketch certainly has registers, which keep only the coupons of PIDs (see `state.coupons`)."""
+        """Return whether the sketch certainly has registers (`state.coupons`)."""
         return self.estimate() > 2 * _MAX_LISTED
 
     def add_to(self, union: hll_union) -> None:
@@ -64,7 +62,7 @@ class DistinctPids:
         union.update(self._sketch())
 
     def to_bytes(self) -> bytes:
-        """Return the sketch's stored bytes, which are the same for the same PIDs in the same order."""
+        """Return the bytes to store. They depend only on the PIDs and their order."""
         if self._content is None:
             # The compact form is smaller for a dozen PIDs, but its order depends on how often the sketch was
             # deserialized.

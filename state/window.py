@@ -13,13 +13,12 @@ class QuantumCounts(msgspec.Struct, array_like=True):
     """Counts of one quantum.
 
     Attributes:
-        throttled_ticks: Ticks in which a PID was refused.
+        throttled_ticks: Number of ticks in which a PID was refused.
         throttle_ms_sum: Sum of the throttle times of these ticks, in milliseconds.
-        last_throttled_tick: The latest of these ticks.
-        saturated: Whether PIDs were left out for lack of room. An unseen PID may be one of them, so it is not charged.
-        is_excusable: Whether the principal had no quota whenever a PID was left out.
-        unstored: The unseen PIDs that were refused or left out.
-        unrenewed: The known PIDs that could not be renewed for lack of room.
+        saturated: Whether the filter had no room for some PIDs. Unseen PIDs then take no token.
+        is_excusable: Whether the principal had no quota each time that the filter had no room.
+        unstored: Unseen PIDs that were refused, or that the filter had no room for.
+        unrenewed: Known PIDs that could not be copied to this quantum for lack of room.
     """
 
     quantum: int
@@ -33,7 +32,7 @@ class QuantumCounts(msgspec.Struct, array_like=True):
     unrenewed: DistinctPids = msgspec.field(default_factory=DistinctPids)
 
     def leave_out(self, pid_hash: int, *, has_quota: bool) -> None:
-        """Count a PID that takes no token and is left out for lack of room."""
+        """Count an unseen PID that the filter has no room for."""
         self.unstored.add(pid_hash)
         self.is_excusable = not has_quota and (self.is_excusable or not self.saturated)
         self.saturated = True
@@ -51,7 +50,6 @@ class IntervalCounts(msgspec.Struct, array_like=True):
 
     Attributes:
         number: Number of the interval; -1 before the first event.
-        admitted: Number of PIDs admitted.
     """
 
     number: int = -1
@@ -68,28 +66,28 @@ class WindowCounts:
         self._false_positive_rate = config.false_positive_rate
 
     def of(self, quantum: int) -> QuantumCounts:
-        """Return the counts of a quantum, the current one. Create them if they don't exist."""
+        """Return the current quantum's counts. Create missing counts."""
         if not self._counts or self._counts[-1].quantum < quantum:
             self._counts.append(QuantumCounts(quantum))
         return self._counts[-1]
 
     def live(self, quantum: int) -> list[QuantumCounts]:
-        """Return the counts of the quanta that are live when `quantum` is the current one."""
+        """Return the counts of the quanta that are live when `quantum` is current."""
         oldest = quantum - self._layer_count
         return [each for each in self._counts if each.quantum >= oldest]
 
     def advance(self, quantum: int) -> None:
-        """Make a later quantum the current one. Drop expired counts, and mark the ended quantum as saturated if due."""
+        """Move to a later quantum. Drop expired counts, and mark the ended quantum as saturated if due."""
         if self._counts and self._leaves_gap(self._counts[-1]):
             self._counts[-1].saturated, self._counts[-1].is_excusable = True, False
         self._counts[:] = self.live(quantum)
 
     def _leaves_gap(self, ended: QuantumCounts) -> bool:
-        """Return whether an ended quantum left out PIDs that must not be charged.
+        """Return whether an ended quantum must be marked as saturated.
 
-        The quantum left out known PIDs if there are more unrenewed PIDs than false positives explain. A principal that
-        is already saturated stays saturated while at least half of the PIDs left out were left out before, too. A flood
-        has different PIDs in each quantum.
+        The quantum lacks known PIDs if more PIDs are unrenewed than false positives explain. A saturated principal
+        stays saturated while at least half of the unstored PIDs were also unstored before. A flood has different PIDs
+        in each quantum.
         """
         left_out = ended.unstored.estimate()
         if ended.unrenewed.estimate() > 10 * self._false_positive_rate * (left_out + ended.admitted):
@@ -101,17 +99,17 @@ class WindowCounts:
         return first_seen <= left_out / 2
 
     def is_saturated(self) -> bool:
-        """Return whether a live quantum left out PIDs. If so, an unseen PID may be one of them."""
+        """Return whether a live quantum is saturated."""
         return True in [each.saturated for each in self._counts]
 
     def excuse_nobody(self) -> None:
-        """Clear the saturation of quanta that left out PIDs only without a quota. Unseen PIDs then count as new."""
+        """Clear the saturation that arose without a quota, so that unseen PIDs take tokens again."""
         for each in self._counts:
             each.saturated = each.saturated and not each.is_excusable
 
 
 def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:
-    """Return the KIP's `throttle-time`: the mean throttle time of ticks with a refused PID; None if there are none."""
+    """Return the KIP's `throttle-time`: the mean over ticks with a refused PID; None without such ticks."""
     ticks = throttle_ms_sum = 0
     for each in counts:
         ticks += each.throttled_ticks
@@ -120,7 +118,7 @@ def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:
 
 
 def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: int, timeline: Timeline) -> int:
-    """Return the number of new PIDs in the last window: admitted PIDs, and distinct PIDs refused or left out.
+    """Return the number of new PIDs in the last window: admitted PIDs, and distinct unstored PIDs.
 
     If the window covers only a part of its first quantum, the same share of that quantum's PIDs counts.
     """

@@ -1,1 +1,1 @@
-"""The Spark side: from Kafka records to rows in Delta tables. Start reading at `streaming.pipeline`."""
+"""The Spark side: turns Kafka records into rows of Delta tables. Start reading at `streaming.pipeline`."""

@@ -1,4 +1,4 @@
-"""Detects a Databricks runtime, and handles its differences."""
+"""Detects a Databricks runtime and handles its peculiarities."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _RUNTIME = "DATABRICKS_RUNTIME_VERSION"
 
 
 def in_databricks(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether this process runs in a Databricks runtime, which provides the session, Java, Kafka and Delta.
+    """Return whether this process runs in a Databricks runtime.
 
     Examples:
         >>> in_databricks({"DATABRICKS_RUNTIME_VERSION": "17.3"}), in_databricks({})
@@ -21,7 +21,7 @@ def in_databricks(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def is_local(tables: str) -> bool:
-    """Return whether tables are in a local folder, where `deltalake` reads and writes them.
+    """Return whether tables are in a local folder outside a Databricks runtime.
 
     Examples:
         >>> is_local("./tables"), is_local("s3://bucket/tables"), is_local("main.pid_quota")
@@ -31,18 +31,15 @@ def is_local(tables: str) -> bool:
 
 
 def jaas_prefix() -> str:
-    """Return the prefix of a login module's class. A Databricks runtime renames the classes of the Kafka client."""
+    """Return the prefix of a login module's class name. A Databricks runtime renames the Kafka client's classes."""
     return "kafkashaded." if in_databricks() else ""
 
 
 def secret_lines(name: str) -> list[str]:
-    """Return the lines of a Databricks secret.
-
-    Args:
-        name: Scope and key of the secret, as `scope/key`.
+    """Return the lines of a Databricks secret, given as `scope/key`.
 
     Raises:
-        SecretError: If the name has another form, or the secret can't be read. The message does not reveal the secret.
+        SecretError: If the name has another form, or the secret can't be read. The message never contains the secret.
     """
     scope, slash, key = name.partition("/")
     if not (scope and slash and key):
@@ -51,12 +48,12 @@ def secret_lines(name: str) -> list[str]:
     if not in_databricks():
         msg = f"secret {name} can only be read in a Databricks runtime: give a file with --kafka-config instead"
         raise SecretError(msg)
-    # This package exists only in a Databricks runtime.
+    # Only a Databricks runtime has this package.
     from databricks.sdk.runtime import dbutils
 
     try:
         return dbutils.secrets.get(scope=scope, key=key).splitlines()
-    # The error is py4j's or the SDK's, depending on the cluster's access mode.
+    # Depending on the cluster's access mode, py4j or the SDK raises the error.
     except Exception as error:
         reason = first_line(error)
         msg = (

@@ -1,12 +1,12 @@
-"""The error tree of the streaming job."""
+"""Errors of the stream."""
 
 
 class StreamingError(Exception):
-    """Root of every error raised by the streaming package."""
+    """Base class of all errors that the streaming package raises."""
 
 
 class CheckpointError(StreamingError):
-    """Raised when a checkpoint folder can't be used, or belongs to a stream with other settings."""
+    """Raised when a checkpoint folder can't be used, or has other settings than the stream."""
 
 
 class CheckpointDamagedError(CheckpointError):
@@ -14,27 +14,27 @@ class CheckpointDamagedError(CheckpointError):
 
 
 class StreamIdTakenError(CheckpointError):
-    """Raised when another stream writes with this stream's id, because both run on copies of one checkpoint."""
+    """Raised when another stream writes with this stream's id. Both run on copies of one checkpoint."""
 
 
 class DataLossError(StreamingError):
-    """Raised when records were lost before they were read. The stream must restart in learning mode."""
+    """Raised when records were lost before the stream read them. The stream must restart and learn."""
 
 
 class StreamFailedError(StreamingError):
-    """Raised when Spark terminated the stream with an error."""
+    """Raised when Spark ended the stream with an error."""
 
 
 class SparkCallError(StreamingError):
-    """Raised in a batch when a call to Spark fails. The error has Spark's message without Java's stack trace."""
+    """Raised in a batch when a call to Spark fails. The message is Spark's, without Java's stack trace."""
 
 
 class SparkMissingError(StreamingError):
-    """Raised when a command needs Spark and pyspark is not installed."""
+    """Raised when a command needs Spark, but pyspark is not installed."""
 
 
 class SessionError(StreamingError):
-    """Raised when the existing Spark session rejects a setting that the stream needs."""
+    """Raised when a Spark session rejects a setting that the stream needs."""
 
 
 class SecretError(StreamingError):

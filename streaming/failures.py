@@ -1,4 +1,4 @@
-"""Translates the errors that terminate a stream into causes that an operator can act on."""
+"""Translates an error that ended a stream into a message that says what to do."""
 
 import re
 import threading
@@ -45,7 +45,7 @@ _STATE = (
 _PYTHON_ERROR = re.compile(r"^(?!py4j\.|\S*SparkCallError)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
 _JAVA_CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _NO_ANSWER = re.compile(r"An error occurred while calling [\w.]+|Answer from Java side is empty.*", re.DOTALL)
-"""Messages of py4j without a cause: the JVM did not answer."""
+"""py4j's messages when the JVM did not answer."""
 _IN_USE = re.compile(
     r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|ConcurrentModificationException: Multiple stream"
     r"|CheckpointError: another stream runs on checkpoint"
@@ -55,21 +55,20 @@ _MAX_CAUSE = 300
 _JAVA_FRAME = re.compile(r"^\s+(?:at |\.\.\. \d+ more).*\n?", re.MULTILINE)
 _WAS_STOPPED = re.compile(r"\bcancelled\b|InterruptedException")
 _STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling an ended query: java.lang.InterruptedException"
-"""Text by which Spark recognises that a batch failed because its query was stopped."""
+"""Text that tells Spark that a batch failed because the query was stopped."""
 _MAX_BATCH_END_S = 60.0
 
 
 def is_of_spark(error: Exception) -> bool:
-    """Return whether pyspark or py4j raised an error, or the connection to the JVM failed."""
+    """Return whether pyspark or py4j raised the error, or the error is a failed connection."""
     return type(error).__module__.startswith(("pyspark.", "py4j.")) or isinstance(error, ConnectionError)
 
 
 def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
-    """Return a function for `foreachBatch` whose errors have no Java stack traces and no causes.
+    """Return a function for `foreachBatch` that removes Java stack traces and causes from errors of `commit`.
 
-    When a query is stopped during a batch, Spark 4 applies a regular expression (`StreamExecution.PROXY_ERROR`) to the
-    error's text. If the text is longer than about a thousand characters, the thread's stack overflows and Spark prints
-    a thousand lines.
+    If a query is stopped during a batch, Spark 4 matches the error's text with `StreamExecution.PROXY_ERROR`. The stack
+    overflows if the text has more than about a thousand characters.
     """
 
     def call(batch: DataFrame, batch_id: int) -> None:
@@ -79,7 +78,7 @@ def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[Dat
         except Exception as error:
             if is_of_spark(error):
                 raise _shortened(str(error)) from None
-            # This also hides the context.
+            # The assignment also hides the error's context.
             error.__cause__ = None
             raise
 
@@ -87,17 +86,15 @@ def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[Dat
 
 
 def await_batches() -> None:
-    """Wait until no thread runs a batch, for at most a minute.
+    """Wait at most a minute until no thread runs a batch.
 
-    py4j calls functions of `foreachBatch` in daemon threads. If Python ends while such a thread is in native code
-    (deltalake, pyarrow), the process crashes (`PyGILState_Release`, SIGABRT or SIGSEGV) and loses its exit code.
+    py4j runs batches in daemon threads. If Python ends while such a thread is in native code (deltalake, pyarrow), the
+    process crashes (SIGABRT or SIGSEGV).
     """
     _BATCHES.wait()
 
 
 class _BatchesInProgress:
-    """Counts the threads of this process that run a batch."""
-
     def __init__(self) -> None:
         self._count, self._changed = 0, threading.Condition()
 
@@ -123,7 +120,7 @@ _BATCHES = _BatchesInProgress()
 
 
 def _counted() -> AbstractContextManager[None]:
-    # A module's function is pickled by name. Objects that a nested function uses would be pickled by value.
+    # A pickle of the function for `foreachBatch` holds this function by name. It would hold `_BATCHES` by value.
     return _BATCHES.counted()
 
 
@@ -134,9 +131,9 @@ def _shortened(text: str) -> SparkCallError:
 
 @contextmanager
 def jvm_may_be_gone() -> Iterator[None]:
-    """Ignore errors of a JVM that does not answer. It can't be stopped, and another error is already reported.
+    """Ignore errors in the `with` block if the JVM does not answer. Such a JVM needs no cleanup.
 
-    After Ctrl-C or SIGTERM, ignore all errors of Spark, because the JVM may have received the signal, too.
+    After Ctrl-C or SIGTERM, ignore all errors of Spark, because the signal may have ended the JVM.
     """
     try:
         yield
@@ -146,12 +143,7 @@ def jvm_may_be_gone() -> Iterator[None]:
 
 
 def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
-    """Translate the error that terminated a stream.
-
-    Args:
-        error: Error that Spark raised.
-        checkpoint: Folder of the stream's checkpoint.
-    """
+    """Return this package's error for Spark's error that ended a stream. The message names the checkpoint folder."""
     text = str(error)
     if _IN_USE.search(text):
         return in_use(checkpoint)
@@ -170,8 +162,8 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
             f"a file of checkpoint {checkpoint} can't be read ({_cause(text, _STATE)}): restore the folder from a "
             f"backup, or start with an empty folder as --checkpoint and --new-checkpoint"
         )
-    # An error in this project's functions is the last line of the Python stack trace; otherwise use Java's innermost
-    # cause.
+    # The last line of a Python stack trace names an error in this project's functions. Without one, use Java's
+    # innermost cause.
     causes = _PYTHON_ERROR.findall(text) or _JAVA_CAUSE.findall(text)
     cause = causes[-1][:_MAX_CAUSE] if causes else _cause(text, "")
     return StreamFailedError(f"the stream ended with an error: {cause}; fix its cause and start it again")

@@ -1,4 +1,4 @@
-"""Spark's progress reports of running queries, as plain values."""
+"""Converts Spark's progress reports of running queries to plain values."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -13,14 +13,14 @@ from typing_extensions import override
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a micro-batch, as reported by Spark.
+    """Spark's report of a micro-batch.
 
     Attributes:
         batch_seconds: Time from the batch's trigger until its offsets were committed.
-        records: Records read from the source.
-        records_behind: Records in the source after this batch.
+        records: Number of records that the batch read.
+        records_behind: Number of unread records in the topic.
         state_rows: Number of states that the query keeps.
-        state_bytes: Memory used by these states.
+        state_bytes: Memory of all states.
     """
 
     query: str
@@ -33,7 +33,7 @@ class Progress:
 
 
 class JavaListener(JStreamingQueryListener):
-    """Reads a batch's report as JSON in two calls to the JVM. The base class reads each field, in hundreds of calls."""
+    """Passes a batch's report unread. The base class calls the JVM hundreds of times to read the fields."""
 
     @override
     def onQueryProgress(self, jevent: Any) -> None:
@@ -41,38 +41,35 @@ class JavaListener(JStreamingQueryListener):
 
 
 class ProgressListener(StreamingQueryListener):
-    """Forwards the progress of all queries. Spark calls it from its own thread."""
+    """Forwards the progress of all queries, from a thread of Spark."""
 
     def __init__(self, report: Callable[[Progress], None], idle: Callable[[str], None]) -> None:
-        """Create a listener that you add to a session without Spark Connect.
+        """Create a listener for a session without Spark Connect.
 
-        Args:
-            report: Called with each batch.
-            idle: Called with the name of a query that runs but has nothing to read.
+        `idle` is called with the name of a query that has nothing to read.
         """
         self._report, self._idle = report, idle
         self._names: dict[str, str] = {}
 
     @cached_property
     def _jlistener(self) -> Any:
-        """The listener that Spark's JVM calls."""
         from pyspark import SparkContext
 
         return vars(SparkContext)["_jvm"].PythonStreamingQueryListenerWrapper(JavaListener(self))
 
     @override
     def onQueryStarted(self, event: Any) -> None:
-        """Remember the query's name, because idle events have only its id."""
+        """Remember the query's name. Idle events have only the query's id."""
         self._names[str(event.id)] = event.name or ""
 
     @override
     def onQueryProgress(self, event: Any) -> None:
-        """Forward a batch. `event` is its report in the JVM."""
+        """Forward a batch's progress. `event` is the report in the JVM."""
         self._report(progress_of(json.loads(event.json())))
 
     @override
     def onQueryIdle(self, event: Any) -> None:
-        """Forward that a query is idle."""
+        """Forward the name of an idle query."""
         self._idle(self._names.get(str(event.id), ""))
 
     @override
@@ -82,22 +79,22 @@ class ProgressListener(StreamingQueryListener):
 
 
 class ProgressPoll:
-    """Asks queries for their progress, over Spark Connect.
+    """Asks queries for their progress over Spark Connect.
 
-    There, a listener can't be removed safely: if an event arrives at that moment, the process hangs (SPARK-59623).
+    Over Spark Connect, an event that arrives while a listener is removed makes the process hang (SPARK-59623).
     """
 
     def __init__(self, report: Callable[[Progress], None], idle: Callable[[str], None]) -> None:
-        """Create a poll with the functions of a `ProgressListener`."""
+        """Create a poll that calls the same functions as a `ProgressListener`."""
         self._report, self._idle = report, idle
         self._newest: dict[str, str] = {}
 
     def __call__(self, queries: Iterable[StreamingQuery]) -> None:
-        """Forward what each query reported since the last call."""
+        """Report progress that is new since the previous call."""
         for query in queries:
             newest = self._newest.get(query.runId, "")
             reports = [json.loads(each.json) for each in query.recentProgress]
-            # The times are of one query, in UTC and of one length.
+            # Text comparison orders these times: all are in UTC and have the same length.
             reports = [report for report in reports if report["timestamp"] > newest]
             for report in reports:
                 self._report(progress_of(report))
@@ -129,7 +126,7 @@ def progress_of(report: Mapping[str, Any]) -> Progress:
 
 
 def _behind(source: Mapping[str, Any]) -> int:
-    """Return the lag of a source. It is 0 for sources other than Kafka, because they have no offsets to compare."""
+    """Return the number of unread records of a source; 0 unless the source is Kafka."""
     return max(0, _records(source.get("latestOffset")) - _records(source.get("endOffset")))
 
 

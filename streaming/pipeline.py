@@ -1,4 +1,4 @@
-"""The stream's whole flow: from produce events to decisions and metrics.
+"""The stream's whole flow, from produce events to decisions and metrics.
 
 Kafka ─▶ decode and pre-aggregate ─▶ one ledger per principal, with its quota ─▶ Delta tables
 """
@@ -35,44 +35,38 @@ from wire.packed_events import PRE_AGGREGATE_SCHEMA
 from wire.records import LearningRequest
 
 CONSUMER_SETTINGS = {
-    # After each poll Spark asks for the first and last offset, which drops prefetched records.
+    # After each poll Spark asks for the first and last offset. The consumer then drops prefetched records.
     "kafka.max.poll.records": "5000",
-    # Those requests wait behind a fetch at the end of the log, which waits for records for 500 ms by default.
+    # The requests for offsets wait behind a fetch at the end of the log. By default, a fetch waits 500 ms for records.
     "kafka.fetch.max.wait.ms": "20",
 }
-"""Settings of the Kafka consumer. `kafka_options` take precedence."""
+"""Settings of the Kafka consumer. `StreamOptions.kafka_options` take precedence."""
 KAFKA_TIMEOUTS = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000"}
-"""Spark retries three times, so it fails after a minute."""
+"""Spark retries three times, so the stream fails after a minute without an answer."""
 
 BUCKET_COLUMN = "bucket"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions:
-    """Options of a stream: its input, its output and its rules.
+    """Options of a stream.
 
     Attributes:
-        topic: Topic of produce events.
-        kafka_options: Options of Spark's Kafka source, `kafka.bootstrap.servers` among them.
+        kafka_options: Options of Spark's Kafka source, including `kafka.bootstrap.servers`.
         tables: Folder of path tables, or `catalog.schema`.
-        trigger: Interval such as '5 seconds'; `asap`; or `available-now`: read the existing records, then end.
-        learn_until_ms: End of the learning time of a first start, in event time. Until then, only PIDs that a tap knows
-            to be new are charged.
-        learn_from_ms: Start of that learning time; 0 if the topic still has all its records (see
-            `state.events.Deployment`).
-        max_offsets_per_trigger: Maximum records of a micro-batch; None to derive it from `trigger` and
-            `events_per_record`.
+        trigger: An interval such as '5 seconds'; `asap`; or `available-now`: read the existing records, then end.
+        learn_until_ms: End of the learning time of a first start, in event time.
+        learn_from_ms: Start of that learning time, in event time; 0 if the topic still has all records.
+        max_offsets_per_trigger: Maximum number of records of a micro-batch, by default `records_of_a_batch`.
         events_per_record: Mean number of events per record in the topic when the stream starts.
-        max_principals: Maximum number of tracked principals. Others share entries that are never enforced.
+        max_principals: Maximum number of tracked principals. Other principals share ledgers that are never enforced.
         scope: Whether a principal has one budget for the cluster, or one per broker.
-        config: The settings of the rules.
         new_checkpoint: Whether the stream may start on tables with rows of an earlier stream.
-        extent: Asks the brokers which offsets the topic holds; None to ignore lost records.
-        sink: Writer of the tables; None for `deltalake` in local folders and delta-spark elsewhere.
-        state_buckets: Number of states that all principals share, 0 for a state per principal; None for the
-            checkpoint's number, or the default of a new checkpoint.
+        extent: Asks the brokers which offsets the topic holds. None ignores lost records.
+        sink: Writer of the tables, by default as in `open_sink`.
+        state_buckets: As in `streaming.checkpoint.identity.CheckpointOptions`.
         observer: Called with each committed batch.
-        request_learning: Called with the stream's id and a request to the taps, when the stream starts learning.
+        request_learning: Called with the stream's id and a request to the taps when the stream starts to learn.
     """
 
     topic: str
@@ -96,7 +90,7 @@ class StreamOptions:
 
     @property
     def most_records(self) -> int:
-        """Maximum number of records of a micro-batch."""
+        """The maximum number of records of a micro-batch."""
         return self.max_offsets_per_trigger or records_of_a_batch(self.trigger, self.events_per_record)
 
     @property
@@ -131,7 +125,7 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 
 def deployment_of(identity: StreamIdentity, options: StreamOptions) -> Deployment:
-    """Return the settings that all ledgers share. After lost records, the stream learns anew."""
+    """Return the settings that all ledgers share. After a loss of records, the stream learns again."""
     lost_until_ms = load_loss_record(options.checkpoint).learn_until_ms
     learn_until_ms = max(identity.learn_until_ms, lost_until_ms)
     learn_from_ms = max(identity.learn_from_ms, lost_until_ms - options.config.window_ms)
@@ -144,8 +138,7 @@ def learning_requests(
     """If the stream learns, request that the taps ask the brokers which PIDs they hold.
 
     Returns:
-        A function that makes such a request later, given the event time from which the stream learns; None if the
-        options have no `request_learning`.
+        A function that makes another request, given the start of a learning time; None without `request_learning`.
     """
     write = options.request_learning
     if write is None:
@@ -160,14 +153,14 @@ def learning_requests(
 
 
 def open_sink(tables: str, stream_id: str, name: SinkName | None = None) -> TableSink:
-    """Return the writer of the tables: `deltalake` for tables in a local folder, delta-spark for others."""
+    """Return the writer `name`. The default is `deltalake` for tables in a local folder, else delta-spark."""
     if name is None:
         name = "deltalake" if is_local(tables) else "delta-spark"
     return DeltaSink(tables, stream_id) if name == "delta-spark" else DeltalakeSink(tables, stream_id)
 
 
 def loss_detector(options: StreamOptions, starting_offsets: str) -> LossDetector | None:
-    """Return the detector of lost records, None if the brokers can't be asked."""
+    """Return the detector of lost records; None if the options have no `extent`."""
     if options.extent is None:
         return None
     window_ms, now_ms = options.config.window_ms, lambda: time.time_ns() // 1_000_000
@@ -175,12 +168,12 @@ def loss_detector(options: StreamOptions, starting_offsets: str) -> LossDetector
 
 
 def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: str = EARLIEST) -> DataFrame:
-    """Read the topic: value, partition, offset and the record's own time in milliseconds."""
+    """Read the topic into columns `value`, `partition`, `offset` and `record_ms` (the record's Kafka timestamp)."""
     source = spark.readStream.format("kafka").options(**KAFKA_TIMEOUTS | CONSUMER_SETTINGS | options.kafka_options)
     records = (
         source.option("subscribe", options.topic)
         .option("startingOffsets", starting_offsets)
-        # A gap does not fail the source, because `LossDetector` reports it.
+        # `LossDetector` reports gaps.
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", options.most_records)
         .load()
@@ -194,12 +187,12 @@ def _max_tasks(spark: SparkSession) -> int | None:
     """Return the maximum number of tasks that read the topic; None for one per partition."""
     if not str(spark.conf.get("spark.master", "")).startswith("local"):
         return None
-    # Each task costs a round trip to a Python worker, so start no more tasks than there are cores (state partitions).
+    # Each task costs a round trip to a Python worker. The number of state partitions is about the number of cores.
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFrame:
-    """Decode the records, and pre-aggregate them into a row per principal, partition and block of records."""
+    """Decode the records into one row per principal, partition and block of records."""
     contract = Contract(needs_broker=options.scope == "broker")
     pre_aggregate = PreAggregate(
         contract,
@@ -214,12 +207,12 @@ def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFra
 
 
 def quotas_of(options: StreamOptions) -> BatchQuotas:
-    """Return the publisher of each batch's quotas."""
+    """Return the writer of each batch's quotas."""
     return BatchQuotas(options.checkpoint, options.tables)
 
 
 def apply_rules(pre_aggregates: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:
-    """Apply each principal's events to its ledger, and return rows of decisions, metrics and quarantined records."""
+    """Apply each principal's events to its ledger. Return rows of decisions, metrics and quarantined records."""
     operator = Operator(deployment, TaskBatch(options.checkpoint))
     if options.state_buckets:
         bucket = expr(f"pmod(xxhash64(principal), {options.state_buckets})")

@@ -1,4 +1,4 @@
-"""The Spark session, with the settings under which the stream was benchmarked."""
+"""Makes the stream's Spark session, with the settings of the benchmarks."""
 
 import atexit
 import logging
@@ -24,52 +24,50 @@ from streaming.errors import SessionError
 from tables.errors import first_line
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
-"""The setting is also the number of state partitions, which a checkpoint fixes."""
+"""Name of the setting with the number of state partitions. A checkpoint fixes this number."""
 _COLLECTOR = "-XX:+UseParallelGC -XX:GCTimeRatio=19"
-"""On a few cores, this collector is far faster than the default for short-lived objects. The heap grows only if
-collections take more than 5 % of the time, not 1 %."""
+"""On a few cores, this collector handles short-lived objects much faster than the default. The heap grows only if
+collections take more than 5 % of the time (default: 1 %)."""
 _COMPILER = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
     "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
 )
-"""Twenty times the JVM's defaults. With the defaults, the optimizing compiler uses 0.3 of a core for minutes, mostly
-for code that runs once per batch."""
+"""Twenty times the JVM's defaults. With the defaults, the optimizing compiler uses 0.3 cores for minutes."""
 _JAVA_OPTIONS = f"{_COLLECTOR} {_COMPILER}"
 _MALLOC_ARENAS = "2"
-"""Maximum number of glibc's memory arenas. The default is eight per core, which the JVM's hundreds of threads fill."""
+"""Maximum number of glibc's memory arenas. The JVM's hundreds of threads would fill the default of eight per core."""
 DEFAULT_MASTER = "local[*]"
-"""Spark runs one task at a time per processor. The JVM counts the processors that the process and container may use."""
+"""One task at a time for each processor that the process may use."""
 _MIN_PARTITIONS, _MAX_PARTITIONS = 2, 8
-"""Limits of the number of state partitions, which is otherwise the number of cores. Each partition costs about 70 ms of
-CPU per batch, even if idle. The maximum lets a small host run a large host's checkpoint. The minimum lets a small
-host's checkpoint use a second core later."""
+"""Limits of the number of state partitions, which is otherwise the number of cores. An idle partition costs about 70 ms
+of CPU per batch. The maximum lets a small host run a large host's checkpoint. The minimum lets the checkpoint of a host
+with one core use a second core later."""
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 STATE_STORE_SETTINGS = {
     _PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-"""The state store, which a checkpoint fixes. If the default of a runtime is its own RocksDB store, the default stays
-(Databricks 17.3 and newer: "Configure RocksDB state store")."""
+"""Settings of the state store. A checkpoint fixes the store. `stream_session` keeps a runtime's own RocksDB store."""
 
 STREAM_SETTINGS = STATE_STORE_SETTINGS | {
     _PARTITIONS: "4",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.minBatchesToRetain": "20",
-    # Otherwise, a trigger without new records would still run a batch.
+    # By default, Spark also runs batches without records.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # An append takes 6-8 s with the default of 50, and about 1.3 s with 1.
     "spark.databricks.delta.snapshotPartitions": "1",
-    # With the trigger `asap`, Spark waits for this long before it asks the source for records again.
+    # With the trigger `asap`, Spark waits this long between requests for records.
     "spark.sql.streaming.pollingDelay": "50ms",
-    # The Python worker buffers this many output rows before it returns any.
+    # The Python worker buffers this many output rows.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
 }
 
 LOCAL_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # No streaming query uses adaptive execution, and Spark would warn about it for each query.
+    # No streaming query uses adaptive execution. If it is enabled, Spark logs a warning for each query.
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -78,8 +76,8 @@ LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
     "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
-    # Both of Spark's implementations write and rename in the same way. But for local files, the default implementation
-    # starts `readlink` and `chmod`: ten processes per file, sixty per batch.
+    # Spark has two implementations, which write and rename in the same way. For local files, the default implementation
+    # starts `readlink` and `chmod` processes, about sixty per batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -99,14 +97,14 @@ def stream_session(
     """Return a session for the stream.
 
     Args:
-        jars: Paths of the Kafka source and Delta; empty to use the runtime's own session and jars.
+        jars: Jars of the Kafka source and Delta for a new session. If empty, use the runtime's session and jars.
         master: Spark master of a new session.
-        py_files: Comma-separated wheels or archives of this project's packages, for workers without these packages.
-        debug: Whether the JVM shows stack traces.
-        java_options: More options of a new JVM.
+        py_files: Wheels or archives of this project, separated by commas, for workers that lack the packages.
+        debug: Whether the JVM prints stack traces.
+        java_options: Further options of a new JVM.
 
     Raises:
-        SessionError: If the runtime's session refuses a setting.
+        SessionError: If the runtime's session rejects a setting.
     """
     builder = SparkSession.builder.appName("pid-quota")
     if jars:
@@ -143,18 +141,18 @@ def stream_session(
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay the effect of Ctrl-C and SIGTERM until the end of the `with` block.
+    """Delay Ctrl-C and SIGTERM until the end of the `with` block.
 
-    pyspark starts a JVM and waits until it writes a file. If pyspark is interrupted, it deletes the file's folder and
-    forgets the JVM. The JVM then can't write the file, and never ends.
+    pyspark starts a JVM and waits for a file that the JVM writes. If pyspark is interrupted, it deletes the file's
+    folder, and the JVM never ends.
     """
     held: list[int] = []
 
     def hold(number: int, _frame: object) -> None:
         held.append(number)
 
-    # Python runs handlers in the main thread. A signal without a handler ends the process. The JVM then ends too,
-    # because its pipe closes.
+    # Python runs handlers in the main thread. A signal without a handler ends the process. The JVM's pipe then closes,
+    # and the JVM ends, too.
     is_main = threading.current_thread() is threading.main_thread()
     numbers = [each for each in (signal.SIGINT, signal.SIGTERM) if is_main and callable(signal.getsignal(each))]
     before = {number: signal.signal(number, hold) for number in numbers}
@@ -162,7 +160,7 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            # pyspark may have set its own handler.
+            # Keep a handler that pyspark has set.
             if signal.getsignal(number) is hold:
                 signal.signal(number, handler)
         for each in held:
@@ -170,13 +168,13 @@ def uninterrupted() -> Iterator[None]:
 
 
 def silence_the_jvms_end() -> None:
-    """Keep Spark and py4j from printing a stack trace when the JVM ends. The command's last line reports the end."""
+    """Keep Spark and py4j from printing stack traces when the JVM ends."""
     # The classes' names differ between Spark 4.0 and 4.2.
     members = vars(accumulators).values()
     servers: list[Any] = [each for each in members if isinstance(each, type) and issubclass(each, BaseServer)]
     for server in servers:
         server.handle_error = lambda *_: None
-    # If the JVM does not answer, py4j logs to the root logger from any thread.
+    # If the JVM does not answer, py4j logs to the root logger.
     logging.getLogger().addFilter(_is_not_of_py4j)
 
 
@@ -195,10 +193,10 @@ def _is_one_process(master: str) -> bool:
 
 
 def one_process_settings(jars: Sequence[str]) -> dict[str, str]:
-    """Return settings for tasks that run in the driver's process."""
+    """Return the settings for tasks in the driver's process."""
     return {
         "spark.python.daemon.module": "streaming.worker_daemon",
-        # With `spark.jars`, Spark would copy each jar, even for its own process.
+        # With `spark.jars`, Spark would copy each jar.
         "spark.driver.extraClassPath": os.pathsep.join(jars),
         # Hadoop's own class starts a `chmod` process for each file: eight per batch.
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
@@ -210,14 +208,14 @@ def _log_settings() -> str:
 
 
 def _cores(session: SparkSession) -> int:
-    """Return how many tasks Spark runs at a time. Spark splits a range into this many parts."""
+    """Return how many tasks Spark runs at a time. Spark splits a range into as many parts."""
     (plan,) = session.sql("EXPLAIN SELECT * FROM range(1)").collect()
     splits = re.search(r"splits=(\d+)", plan[0])
     return int(splits[1]) if splits else _MIN_PARTITIONS
 
 
 def _partitions(master: str, cores: Callable[[], int]) -> int:
-    """Return the number of state partitions of a new checkpoint. If tasks run in one process, it is about one per core.
+    """Return the number of state partitions of a new checkpoint.
 
     Examples:
         >>> [_partitions("local[*]", lambda: cores) for cores in (1, 6, 64)], _partitions("local[1]", lambda: 1)
@@ -232,7 +230,7 @@ def _partitions(master: str, cores: Callable[[], int]) -> int:
 
 
 def _importable(archive: str) -> str:
-    """Return an archive from which Spark's workers can import. They require a `.zip`, so copy a wheel to one."""
+    """Return an archive that Spark's workers can import: a `.zip` copy of a wheel, or another archive itself."""
     path = Path(archive)
     if path.suffix != ".whl":
         return archive

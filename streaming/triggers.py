@@ -1,32 +1,32 @@
-"""Trigger intervals, and the default maximum of records in a micro-batch.
+"""Trigger intervals, and the default maximum number of records in a micro-batch.
 
-The memory of a batch depends on its number of events, and a record may hold a thousand events.
+A batch's memory depends on its number of events. A record may hold a thousand events.
 """
 
 import re
 
 AVAILABLE_NOW = "available-now"
 ASAP = "asap"
-"""A batch starts as soon as the previous batch has ended and there are records."""
+"""The trigger that starts a batch when the previous batch has ended and there are records."""
 MIN_EVENTS = 500_000
 MAX_EVENTS = 2_000_000
-"""Maximum events of a batch. The default memory suffices even if all events have new PIDs of one principal."""
+"""Maximum number of events of a batch. The default memory suffices even if all are new PIDs of one principal."""
 EVENTS_PER_SECOND = 400_000
-"""A rate above what two cores sustain with one event per record."""
+"""More events than two cores process in a second with one event per record."""
 _FASTEST = 3.0
-"""With several events per record, the maximum number of events rises by at most this factor."""
+"""Records with several events raise `EVENTS_PER_SECOND` at most by this factor."""
 _SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600}
 
 
 def records_of_a_batch(trigger: str, events_per_record: float = 1.0) -> int:
-    """Return the default maximum of records in a micro-batch.
+    """Return the default maximum number of records in a micro-batch.
 
-    Spark starts batches only at multiples of the interval, even with a backlog. If the maximum were below the number of
-    records that the machine can read in an interval, the stream could not catch up.
+    Spark starts batches only at multiples of the interval. To catch up, a batch must hold as many records as the
+    machine can process in an interval.
 
     Args:
         trigger: Interval in Spark's format, `asap`, or `available-now`.
-        events_per_record: Mean number of events per record in the topic, at least 1.
+        events_per_record: Mean number of events per record, at least 1.
 
     Examples:
         >>> records_of_a_batch("1 second"), records_of_a_batch("4 seconds"), records_of_a_batch("1 minute")
@@ -41,7 +41,7 @@ def records_of_a_batch(trigger: str, events_per_record: float = 1.0) -> int:
 
 
 def interval(trigger: str) -> str:
-    """Return the interval of a trigger as Spark takes it.
+    """Return a trigger's interval in Spark's format.
 
     Examples:
         >>> interval("asap"), interval("5 seconds")
@@ -51,6 +51,6 @@ def interval(trigger: str) -> str:
 
 
 def _seconds(trigger: str) -> float:
-    """Return the length of an interval in seconds. It is 0 for forms other than a number and a unit."""
+    """Return the length of an interval in seconds. Return 0 if `trigger` is not a number and a unit."""
     found = re.fullmatch(r"\s*(?:interval\s+)?(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", trigger.lower())
     return float(found[1]) * _SECONDS.get(found[2], 0) if found else 0

@@ -1,6 +1,6 @@
 """Forks Spark's Python workers from a process that has loaded our modules (`spark.python.daemon.module`).
 
-Workers share the memory of pandas, pyarrow and the rules, and import nothing when they start.
+The workers share the memory of these modules and need not import them.
 """
 
 import gc

@@ -1,1 +1,1 @@
-"""The Delta tables without Spark: their columns, and code that creates, reads, appends to and compacts them."""
+"""Creates, reads, writes and compacts the Delta tables without Spark."""

@@ -16,7 +16,7 @@ class TableNotFoundError(TableError):
 
 
 class TableVersionError(TableError):
-    """Raised when a newer version created a table."""
+    """Raised when a newer release of pid-quota created a table."""
 
 
 class QueryError(TablesError):
@@ -24,7 +24,7 @@ class QueryError(TablesError):
 
 
 class CatalogError(TableError):
-    """Raised when a catalog can't be reached, or a statement on it fails."""
+    """Raised when a catalog can't be reached or rejects a statement."""
 
 
 class NoSuchQuotaError(TablesError):
@@ -32,7 +32,7 @@ class NoSuchQuotaError(TablesError):
 
 
 def first_line(error: BaseException) -> str:
-    r"""Return the first non-empty line of an error's message, or its class if there is none.
+    r"""Return the first non-empty line of an error's message, or the error's class if the message is empty.
 
     Examples:
         >>> # Spark's parser begins with an empty line.
@@ -43,5 +43,5 @@ def first_line(error: BaseException) -> str:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra from our wheel: anybody may take the name `pid-quota` on an index."""
+    """Return the command that installs an extra from a wheel, because anybody may register `pid-quota` on PyPI."""
     return f"pip install 'pid_quota-{metadata.version('pid-quota')}-py3-none-any.whl[{extra}]'"

@@ -6,7 +6,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def to_time(ms: int) -> datetime:
-    """Return an aware time."""
+    """Return the time in UTC."""
     return _EPOCH + timedelta(milliseconds=ms)
 
 

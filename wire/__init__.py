@@ -1,1 +1,1 @@
-"""The contracts between the parts of pid-quota: topics, their records, lines of brokers, holds and packed events."""
+"""The contracts between the parts of pid-quota."""

@@ -1,8 +1,7 @@
 """The lines that the class `pidquota.Reporter` (`jvm/broker`) writes to a file on each broker. A line is a JSON object.
 
 The class writes one line per principal, client id and producer id in each tick (10 s by default). It numbers the lines
-of a run from 1, so a missing number is a lost line. A run begins when a broker loads the class, and ends when the
-broker unloads it.
+of a run from 1, so a missing number is a lost line.
 """
 
 from typing import Annotated
@@ -35,10 +34,10 @@ class BrokerLine(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
 
 
 class BatchLine(BrokerLine, frozen=True, gc=False, tag="batch"):
-    """A batch that a PRODUCE request of an idempotent or transactional producer appended, with fields of the request.
+    """A record batch of an idempotent or transactional producer, and fields of its PRODUCE request.
 
-    The client chooses its client id and transactional id. The class cuts them to 256 characters, and principals (such
-    as `User:alice`) to 4,096. It appends a digest of the whole text to each text that it cuts.
+    The class cuts client ids and transactional ids to 256 characters, and principals to 4,096. It appends a digest of
+    the whole text to each cut text.
     """
 
     principal: str
@@ -58,8 +57,8 @@ class InitLine(BrokerLine, frozen=True, gc=False, tag="init"):
     Attributes:
         error: `NONE`, or the name of Kafka's error.
         transactional_id: None for a merely idempotent producer.
-        producer_id: the id that the client already had, -1 if none. `producer_epoch` belongs to it.
-        result_producer_id: the id that the client got, -1 on an error. `result_producer_epoch` belongs to it.
+        producer_id: the id that the client already had, or -1.
+        result_producer_id: the id that the client got; -1 after an error.
     """
 
     principal: str
@@ -74,20 +73,16 @@ class InitLine(BrokerLine, frozen=True, gc=False, tag="init"):
 
 
 class ClassState(BrokerLine, frozen=True, gc=False):
-    """State of the class. Its counters start at 0 with each run.
+    """The state of the class. The counters start at 0 with each run.
 
     Attributes:
-        run: id of the run.
         format: version of the lines, `LINE_FORMAT`.
-        tick_ms: length of a tick.
         metadata_log: folder of the broker's copy of the metadata log.
-        problem: why the class can't see any batch, such as an unknown version of Kafka; None if it can.
+        problem: why the class can't see any batch, such as an unknown version of Kafka, or None.
         dropped_lines: lines that the class lost because its queue or the disk was full.
-        dropped_inits: answers to INIT_PRODUCER_ID that the class left out because of its limit per second.
-        ambiguous_inits: answers to INIT_PRODUCER_ID that the class left out because it could not tell their request.
-        errors: exceptions in the class.
-        forgotten_ticks: how often the class forgot ids because its memory of a tick was full. It may have written
-            them again.
+        dropped_inits: answers to INIT_PRODUCER_ID that exceeded the class's limit per second.
+        ambiguous_inits: answers to INIT_PRODUCER_ID whose requests the class could not tell.
+        forgotten_ticks: how often the memory of a tick was full, so that the class may have repeated lines.
     """
 
     run: str
@@ -116,7 +111,7 @@ class StopLine(ClassState, frozen=True, gc=False, tag="stop"):
     """The last line of a run that ended cleanly.
 
     Attributes:
-        shutdown: whether the broker shut down. If not, someone unloaded the class from a running broker.
+        shutdown: whether the broker shut down. If not, someone unloaded the class.
     """
 
     shutdown: bool = False

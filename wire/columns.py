@@ -1,7 +1,4 @@
-"""Spark schemas of the fields that the stream reads from the taps' records.
-
-The record classes (`wire.records`, `wire.heartbeat`) define these fields. A test compares names and types.
-"""
+"""Spark schemas of the fields that the stream reads from the taps' records (`wire.records`, `wire.heartbeat`)."""
 
 HEARTBEAT_COLUMNS = (
     "timestamp_ms BIGINT, broker_id INT, host STRING, tap_id STRING, source STRING, "

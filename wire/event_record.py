@@ -1,6 +1,6 @@
 """Version 2 of a record of `produce-events`: several events of one principal on one broker, in order.
 
-`docs/events.md` defines both versions. A record of version 1 is a `ProduceEvent`. A topic may hold both versions.
+`docs/events.md` defines both versions.
 """
 
 from collections.abc import Iterable, Iterator
@@ -64,7 +64,7 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     partitions: list[int] | None = None
 
     def key(self) -> bytes:
-        """The key: all events of a principal go to one partition, in order."""
+        """Return the key. All events of a principal go to one partition, in order."""
         return self.principal.encode()
 
     def events(self) -> Iterator[ProduceEvent]:
@@ -100,7 +100,7 @@ class _EitherVersion(msgspec.Struct):
 
 
 class _EventOfVersion1(EventGroup, frozen=True, kw_only=True):
-    """A record of version 1 from any program. It needs only the fields that the quota rules use."""
+    """A record of version 1. It needs only the fields that the quota rules use."""
 
     timestamp_ms: int
     principal: str
@@ -135,7 +135,7 @@ def events_of(value: bytes) -> list[ProduceEvent]:
     """Return the events of a record of either version. Missing fields have their defaults; a missing partition is -1.
 
     Raises:
-        msgspec.MsgspecError: If the value is not such a record.
+        msgspec.MsgspecError: If the value is no such record.
     """
     version = _version.decode(value).version
     if version == 1:
@@ -147,7 +147,7 @@ def events_of(value: bytes) -> list[ProduceEvent]:
 
 
 def count_events(value: bytes) -> int:
-    """Return how many events a record of either version holds; 1 if it can't be read."""
+    """Return the number of events in a record of either version; 1 for an unreadable record."""
     try:
         return len(_counted.decode(value).producer_ids) or 1
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -171,9 +171,8 @@ def addresses_of(value: bytes) -> tuple[str, set[str | None]]:
 def pack_events(events: Iterable[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:
     """Pack events of one principal and broker into few records, in order.
 
-    Up to `MAX_EVENTS` events make a record. A single event makes a record of version 1, which is shorter. If one of the
-    events has a huge time or id (beyond 2**62), each makes its own record, because readers reject a whole record for a
-    number beyond int64.
+    A single event makes a record of version 1, which is shorter. If a time or id is beyond 2**62, each event makes its
+    own record, because readers reject a whole record for a number beyond int64.
     """
     every = list(events)
     for begin in range(0, len(every), MAX_EVENTS):

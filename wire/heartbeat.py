@@ -6,12 +6,12 @@ import msgspec
 
 
 class FilePosition(msgspec.Struct, frozen=True, tag="file"):
-    """A position in a file. The file may since have been renamed, compressed, or copied and truncated.
+    """A position in a file, which may have been renamed, compressed or copied since.
 
     Attributes:
         offset: byte offset in the uncompressed file.
         head: hash of the first `head_bytes`, which identifies the file.
-        written_ns: time of the last write to the file. If the file is gone, the tap goes on with newer files.
+        written_ns: time of the file's last write. If the file is gone, the tap continues with newer files.
     """
 
     inode: int
@@ -38,13 +38,13 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
         tap_id: id of this run of the tap.
         source: `file`, `topic` or `poll`.
         counters: see `broker.tap.source_tap.TapCounters`; `bad_lines` and the source's counters cover the whole tap.
-        position: the position in the tap's position file; None if the tap has read nothing yet.
-        behind_bytes: bytes of the file that the tap has not read yet; None for other sources.
-        lag_records: records of the topic that the tap has not read yet; None for other sources.
-        newest_line_ms: time of the broker's newest line; None before the first. The class writes a line every 10 s.
+        position: the position in the tap's position file, or None.
+        behind_bytes: bytes of a file that the tap has not read yet.
+        lag_records: records of a topic that the tap has not read yet.
+        newest_line_ms: time of the broker's newest line, or None.
         stopped: whether the tap shut down cleanly.
-        cluster_brokers: ids of all brokers of the cluster, with or without a tap.
-        problem: why a running tap does not see the broker's producers; None if it sees them.
+        cluster_brokers: ids of all brokers of the cluster.
+        problem: why a running tap does not see the broker's producers, or None.
     """
 
     timestamp_ms: int
@@ -66,9 +66,9 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
 
     @property
     def lacks_file(self) -> bool:
-        """Whether the file of lines is missing, so that the tap sees nothing."""
+        """Whether the file of lines is missing."""
         return self.source == "file" and self.position is None
 
     def key(self) -> bytes:
-        """The key: the broker's id."""
+        """Return the key: the broker's id."""
         return str(self.broker_id).encode()

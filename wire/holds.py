@@ -1,7 +1,7 @@
-"""Holds. Until its end, a hold prevents a user from getting new producer ids.
+"""Holds. A hold prevents a user from getting new producer ids until its end.
 
-A hold is stored as an ACL that the enforcer creates and `pidquota.HoldAuthorizer` on the brokers reads. The ACL denies
-Write on a topic that can't exist. The topic's name contains the end of the hold and, if any, the id of its lease.
+The enforcer stores a hold as an ACL, which `pidquota.HoldAuthorizer` on the brokers reads. The ACL denies Write on a
+topic that can't exist. The topic's name contains the hold's end, and perhaps the id of a lease.
 """
 
 import re
@@ -14,7 +14,7 @@ HOLD_PREFIX = "pid-quota-hold:"
 """Prefix of the topic's name. Kafka allows no colon in the name of a topic, so the topic can't exist."""
 
 MAX_HOLD_MS = 3_600_000
-"""The authorizer ignores a hold that ends further than this ahead of the broker's clock."""
+"""If a hold ends later than this after the broker's current time, the authorizer ignores the hold."""
 
 _NAME = re.compile(HOLD_PREFIX + "([1-9][0-9]{0,17})(?::([0-9a-z]{1,32}))?")
 
@@ -39,7 +39,7 @@ class HoldBinding:
 
 
 def hold_binding(user: str, name: str) -> HoldBinding | None:
-    """Return the hold that the name of an ACL's topic describes; None if it describes none.
+    """Return the hold that the name of an ACL's topic describes, or None.
 
     Examples:
         >>> hold_binding("mallory", "pid-quota-hold:18:ab12")

@@ -1,7 +1,4 @@
-"""Records that the tap writes, one class per topic, and the requests of streams.
-
-The classes are msgspec structs for speed, because a cluster produces many records.
-"""
+"""Records that the tap writes, one class per topic, and the requests of streams."""
 
 import msgspec
 
@@ -12,13 +9,11 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     Attributes:
         timestamp_ms: broker time at which the batch was appended, ms since the epoch.
         principal: such as `User:alice`, or `unknown`.
-        client_id: text that the client chooses, like `transactional_id`.
         correction: the event names the owner of an id that the tap sent as `unknown` before. The id is not charged.
-        repeated: the tap reread this event after a crash, so it may have sent the event before.
+        repeated: a crashed run of the tap may have sent the event before.
         learning: the tap has just begun to watch the broker, so the id may be old. The id is not charged.
         asked_at_ms: when the tap asked all brokers and none held the id. The id is charged even while the stream
             learns, if the tap asked after the learning time began.
-        address: address of the client, such as `10.0.0.7`.
     """
 
     timestamp_ms: int
@@ -37,14 +32,14 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     address: str | None = None
 
     def key(self) -> bytes:
-        """The key: all events of a principal go to one partition, in order."""
+        """Return the key. All events of a principal go to one partition, in order."""
         return self.principal.encode()
 
 
 class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A record of the topic `producer-inits`: one answer to INIT_PRODUCER_ID, keyed by principal.
 
-    The fields are those of an `InitLine`, with `client_host` for its address, and `repeated` as in `ProduceEvent`.
+    The fields are those of `InitLine`, whose `address` is `client_host` here, and `repeated` of `ProduceEvent`.
     """
 
     timestamp_ms: int
@@ -61,12 +56,12 @@ class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     repeated: bool = False
 
     def key(self) -> bytes:
-        """The key: the principal."""
+        """Return the key: the principal."""
         return self.principal.encode()
 
 
 class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
-    """A record of the topic `producer-id-blocks`, keyed by broker: a block that the controller allocated to it."""
+    """A record of the topic `producer-id-blocks`, keyed by broker: a block that the controller gave to the broker."""
 
     timestamp_ms: int
     broker_id: int
@@ -75,7 +70,7 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
     length: int
 
     def key(self) -> bytes:
-        """The key: the broker, so that its blocks stay in order."""
+        """Return the key, which keeps a broker's blocks in order."""
         return str(self.broker_id).encode()
 
 
@@ -83,10 +78,9 @@ Record = ProduceEvent | ProducerInit | ProducerIdBlock
 
 
 class LearningRequest(msgspec.Struct, frozen=True):
-    """A record of the topic `pid-quota-requests`, keyed by stream: its last request that all taps ask the brokers.
+    """A record of the topic `pid-quota-requests`, keyed by stream: a request that all taps ask the brokers.
 
-    The stream learns between these times, in ms since the epoch. A producer id is new if no broker holds it when a tap
-    asks after `learns_from_ms`.
+    The stream learns between these times, in ms since the epoch.
     """
 
     learns_from_ms: int

@@ -34,7 +34,7 @@ def is_own_topic(topic: str) -> bool:
 
 
 def topic_settings() -> dict[str, dict[str, str]]:
-    """Return the settings of each topic that the tap writes; all other settings are the cluster's defaults."""
+    """Return the settings of each topic that the tap writes."""
     # The stream checks the times in events against the broker's time.
     log_append_time = {"message.timestamp.type": "LogAppendTime"}
     events = dict.fromkeys((PRODUCE_EVENTS, PRODUCER_INITS, PRODUCER_ID_BLOCKS), log_append_time)

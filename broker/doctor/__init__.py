@@ -1,1 +1,1 @@
-"""Checks of a deployment: what is wrong on the cluster, and how to fix it."""
+"""Checks of a deployment."""

@@ -44,7 +44,7 @@ def check_class(found: BrokerSettings) -> Iterator[Finding]:
 
 
 def check_authorizer(found: BrokerSettings) -> Iterator[Finding]:
-    """Check that all brokers run the authorizer that supports holds. If only some run it, no user can be held."""
+    """Check that all brokers run the authorizer that supports holds."""
     classes = {number: settings.get(AUTHORIZER, {}).get("value") or "" for number, settings in found.items()}
     without = sorted(number for number, each in classes.items() if each != HOLD_AUTHORIZER)
     if not classes or not any(SETTING in settings for settings in found.values()):
@@ -72,8 +72,8 @@ def check_rights(own: OwnRights, role: Role, who: str | None, *, with_holds: boo
     missing = own.missing(needed)
     remedy = f"pid-quota topics create --{role.value}-principal {who or 'PRINCIPAL'}"
     for right in missing:
-        # `topics create` may skip a shared right: if brokers allow access without an ACL, the grant would lock other
-        # users out. Brokers may hide whether they allow it.
+        # `topics create` may skip a shared right: if brokers allow access without an ACL, or hide whether they do, the
+        # grant could lock other users out.
         more = ". If it is skipped, read docs/doctor.md, Skipped rights" if right.is_shared else ""
         yield wrong(subject, f"{who or 'this user'} lacks {right.words}: {right.without}", remedy + more)
     if not missing:
@@ -93,7 +93,7 @@ def check_topics(setup: TopicSetup) -> Iterator[Finding]:
 
 
 def _of_topic(setup: TopicSetup, plan: TopicPlan, missing: list[str]) -> Iterator[Finding]:
-    """Yield a topic's differences from the plan, except its retention. Add the name of a missing topic to `missing`."""
+    """Yield a topic's differences from the plan. Add a missing topic's name to `missing`."""
     (found,) = setup.describe([plan])
     if found.action == "missing":
         missing.append(plan.name)
@@ -106,7 +106,7 @@ def _of_topic(setup: TopicSetup, plan: TopicPlan, missing: list[str]) -> Iterato
 
 
 def _topic_remedy(setting: str, retention_ms: str | None) -> str:
-    """Return the remedy. `--alter` also sets the retention, so the remedy passes the current retention."""
+    """Return the remedy, with the current retention, because `--alter` also sets the retention."""
     if setting == "partitions":
         return "delete the topic while nobody uses it, then pid-quota topics create"
     hours = f" --retention-hours {int(retention_ms) // 3_600_000}" if retention_ms and retention_ms.isdigit() else ""
@@ -114,7 +114,7 @@ def _topic_remedy(setting: str, retention_ms: str | None) -> str:
 
 
 def check_client_quotas(quotas: ClientQuotas, leased: Collection[QuotaEntity]) -> Iterator[Finding]:
-    """Warn of client quotas that take precedence over a lease on a whole user. Skip our own, on `leased` entities."""
+    """Warn of client quotas that take precedence over a lease on a whole user, except on `leased` entities."""
     found = [
         f"client id {entity.client_id} of User:{entity.user}"
         for entity, values in quotas.describe_all().items()

@@ -1,4 +1,4 @@
-"""Checks of the enforcer: whether one runs, and whether leases end."""
+"""Checks that an enforcer runs, and that leases end."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +24,7 @@ _RETRY_S = 0.2
 def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
     """Return the hosts of the running enforcers, including standbys.
 
-    A cluster that never had a consumer group first creates the topic of the groups. This function retries until then,
-    for about `timeout_s`.
+    In a new cluster, this retries for about `timeout_s` until the topic of consumer groups exists.
     """
     admin, give_up_at = admin_client(settings), time.monotonic() + timeout_s
     while True:

@@ -18,7 +18,7 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found on one subject. `remedy` tells how to fix it; it is empty if nothing is wrong."""
+    """What a check found on one subject. `remedy` is empty if nothing is wrong."""
 
     subject: str
     verdict: Verdict
@@ -42,7 +42,7 @@ def wrong(subject: str, found: str, remedy: str) -> Finding:
 
 
 def guarded(subject: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Run a check. Yield a BrokerError as a finding: the text after the last colon of its message is the remedy."""
+    """Run a check. Yield a BrokerError as a finding, with the text after its last colon as the remedy."""
     try:
         yield from check()
     except BrokerError as error:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import Lease
 from broker.errors import EnforceError
 from broker.kafka.grants import Grant, Grants
@@ -12,19 +13,17 @@ from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.kafka.topic_setup import TopicSetup, plan_topics
 
-CANARY = QuotaEntity("pid-quota-canary")
-
 
 @dataclass(frozen=True)
 class Step:
-    """One removal; `run` carries it out."""
+    """A removal, which `run` carries out."""
 
     what: str
     run: Callable[[], object]
 
 
 def require_no_enforcer(hosts: Sequence[str]) -> None:
-    """Raise EnforceError if an enforcer runs, because an enforcer would throttle principals again."""
+    """Raise EnforceError if an enforcer runs, because it would throttle principals again."""
     if hosts:
         msg = f"an enforcer runs on {', '.join(hosts)}, and would throttle again: stop it first"
         raise EnforceError(msg)
@@ -35,11 +34,8 @@ def quota_steps(
 ) -> Iterator[Step]:
     """Yield a step for each client quota that a lease changed, and for the canary's client quota.
 
-    Args:
-        quotas: The brokers' client quotas.
-        leases: The open leases.
-        note: Called with each lease that has ended, so that no later run mistakes an operator's equal value for ours.
-        left: Called with a description of each quota that stays.
+    `note` gets each lease that has ended, so that no later run takes an operator's equal value for ours. `left` gets
+    descriptions of quotas that stay.
     """
     for lease in leases:
         if lease.value is None:
@@ -52,8 +48,9 @@ def quota_steps(
             )
         elif found != lease.previous:
             left(f"{lease.target} is {_value(found)}, which somebody set after pid-quota: it stays")
-    for key in quotas.describe(CANARY):
-        yield Step(f"{key} on {CANARY}", partial(_alter, quotas, QuotaChange(CANARY, key, None)))
+    canary = QuotaEntity(CANARY)
+    for key in quotas.describe(canary):
+        yield Step(f"{key} on {canary}", partial(_alter, quotas, QuotaChange(canary, key, None)))
 
 
 def hold_steps(holds: HoldBindings) -> Iterator[Step]:
@@ -65,7 +62,7 @@ def hold_steps(holds: HoldBindings) -> Iterator[Step]:
 def grant_steps(
     grants: Grants, plan: Sequence[Grant], left: Callable[[str], None], servers: str, *, shared: bool
 ) -> Iterator[Step]:
-    """Yield a step for each right. Rights on shared resources may be older than ours, so they stay unless `shared`."""
+    """Yield a step for each right. Shared rights may be older than pid-quota, so they stay unless `shared`."""
     for each in plan:
         if each.action == "exists" and (shared or not each.right.is_shared):
             yield Step(f"right {each.words}", partial(grants.remove, [each]))
@@ -74,7 +71,7 @@ def grant_steps(
 
 
 def topic_steps(setup: TopicSetup, left: Callable[[str], None]) -> Iterator[Step]:
-    """Yield a step for each of our topics. A topic with other settings may be someone else's, so it stays."""
+    """Yield a step for each of our topics. A topic with other settings stays."""
     for outcome in setup.describe(plan_topics()):
         if outcome.action == "exists":
             yield Step(f"topic {outcome.name} and its records", partial(setup.delete, outcome.name))
@@ -85,7 +82,7 @@ def topic_steps(setup: TopicSetup, left: Callable[[str], None]) -> Iterator[Step
 def broker_lines(
     settings: Mapping[int, Mapping[str, Mapping[str, object]]], reporter: str, authorizer: str
 ) -> list[str]:
-    """Return instructions for what an operator has to change in the brokers' configuration by hand."""
+    """Return what an operator must change in the brokers' configuration."""
     found = {
         name: sorted(number for number, each in settings.items() if value in str(each.get(name, {}).get("value")))
         for name, value in (("metric.reporters", reporter), ("authorizer.class.name", authorizer))

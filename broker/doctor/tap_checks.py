@@ -1,4 +1,4 @@
-"""Checks of the taps: unwatched brokers, lost lines, lag and clock skew."""
+"""Checks of the taps."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,7 +12,7 @@ _MAX_LAG_RECORDS = 1_000_000
 
 
 def check_taps(watches: Iterable[WatchedBroker]) -> Iterator[Finding]:
-    """Check that a tap watches each broker that is up, and check what the taps report."""
+    """Check that taps watch all brokers that are up, and check what the taps report."""
     blind = False
     watched = 0
     for watch in watches:
@@ -35,7 +35,7 @@ def check_taps(watches: Iterable[WatchedBroker]) -> Iterator[Finding]:
 
 
 def check_clocks(heartbeats: Iterable[DatedHeartbeat]) -> Iterator[Finding]:
-    """Compare the clock of each tap's host with the clock of the broker that dated its heartbeat."""
+    """Compare the clock of each tap's host with the brokers' clock."""
     skews = {each.heartbeat.host: each.heartbeat.timestamp_ms - each.appended_ms for each in heartbeats}
     for host, skew_ms in skews.items():
         if abs(skew_ms) > MAX_CLOCK_SKEW_MS:

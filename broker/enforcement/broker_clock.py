@@ -1,4 +1,4 @@
-"""Measures the brokers' time, which decisions and ends of holds are based on."""
+"""Measures the brokers' time."""
 
 import time
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ _FIRST_S = 5.0
 
 
 class BrokerClock(Closing):
-    """Sends a probe record every 30 s. The delivery report has the time of the partition's leader (LogAppendTime).
+    """A clock that asks the brokers for the time every 30 s, by a probe record.
 
-    The producer is not idempotent, so it needs no producer id.
+    The probe's delivery report has the LogAppendTime of the partition's leader.
     """
 
     def __init__(self, settings: Mapping[str, str], time_: BrokersTime) -> None:
@@ -30,7 +30,7 @@ class BrokerClock(Closing):
         self._is_measured = False
 
     def measure(self) -> None:
-        """Send a probe if one is due, and process the delivery report of the last probe. This never blocks."""
+        """Send a due probe, and process delivery reports, without blocking."""
         now_ms = steady_ms()
         if now_ms >= self._next_ms:
             self._next_ms = now_ms + _EVERY_MS
@@ -41,7 +41,7 @@ class BrokerClock(Closing):
                     self._time.measured(now_ms, broker_ms, steady_ms())
                     self._is_measured = True
 
-            # Without the right WRITE, nothing is measured. Logging a lease then raises the error.
+            # Errors are ignored here. If this user lacks the right WRITE, logging a lease raises an error.
             with suppress(KafkaException):
                 self._producer.produce(
                     ENFORCER_TOPIC, key=b"clock", value=b"", partition=LOCK_PARTITION, on_delivery=learn
@@ -49,7 +49,7 @@ class BrokerClock(Closing):
         self._producer.poll(0)
 
     def wait(self) -> None:
-        """Wait for the first measurement for at most 5 s. Without a measurement, the enforcer uses this host's time."""
+        """Wait up to 5 s for the first measurement."""
         give_up_s = time.monotonic() + _FIRST_S
         while not self._is_measured and time.monotonic() < give_up_s:
             self.measure()
@@ -62,7 +62,7 @@ class BrokerClock(Closing):
 
 
 def steady_ms() -> int:
-    """Return the monotonic clock, in milliseconds."""
+    """Return the time of the monotonic clock, in milliseconds."""
     return time.monotonic_ns() // 1_000_000
 
 

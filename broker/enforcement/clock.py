@@ -9,9 +9,9 @@ MAX_SKEW_MS = 5_000
 
 
 class BrokersTime:
-    """The brokers' time: the last measurement, advanced by a monotonic clock.
+    """The last measured time of the brokers, advanced by a monotonic clock.
 
-    Before the first measurement, it is this host's time at the start, advanced in the same way.
+    Before the first measurement, this host's time is used.
     """
 
     def __init__(self, wall_ms: Clock, steady_ms: Clock) -> None:
@@ -19,20 +19,20 @@ class BrokersTime:
         self._ahead_ms = wall_ms() - steady_ms()
 
     def measured(self, sent_ms: int, broker_ms: int, received_ms: int) -> None:
-        """Record a broker's time, read between `sent_ms` and `received_ms` of the monotonic clock."""
+        """Record that a broker's time was `broker_ms` between `sent_ms` and `received_ms` of the monotonic clock."""
         self._ahead_ms = min(max(self._ahead_ms, broker_ms - received_ms), broker_ms - sent_ms)
 
     def now_ms(self) -> int:
-        """Return the brokers' time, in milliseconds since the epoch."""
+        """Return the brokers' time, in ms since the epoch."""
         return self._ahead_ms + self._steady_ms()
 
     def skew_ms(self) -> int:
-        """Return how far the brokers' time is ahead of this host's; negative if it is behind."""
+        """Return the brokers' time minus this host's time, in ms."""
         return self.now_ms() - self._wall_ms()
 
 
 class Deadlines:
-    """Ends of decisions by the monotonic clock. The end of a decision may move earlier, but never later."""
+    """Ends of decisions by the monotonic clock. An end never moves later."""
 
     def __init__(self, steady_ms: Callable[[], int]) -> None:
         self._steady_ms = steady_ms
@@ -41,7 +41,7 @@ class Deadlines:
     def end_ms(self, decision_id: str, until_ms: int, now_ms: int) -> int:
         """Return the end of a decision and its leases, in the brokers' time.
 
-        This is `until_ms`, or the end by the monotonic clock if that is clearly earlier.
+        The end is `until_ms`. If the end by the monotonic clock has passed or is over 5 s earlier, that end counts.
         """
         steady_ms = self._steady_ms()
         end_ms = steady_ms + min(until_ms - now_ms, MAX_LEASE_MS)
@@ -53,5 +53,5 @@ class Deadlines:
         return by_steady_ms if by_steady_ms < until_ms - MAX_SKEW_MS else until_ms
 
     def retain(self, decision_ids: Collection[str]) -> None:
-        """Forget the ends of all decisions except these."""
+        """Forget the ends of all other decisions."""
         self._ends_ms = {name: end_ms for name, end_ms in self._ends_ms.items() if name in decision_ids}

@@ -1,4 +1,4 @@
-"""A dry run: changes to the brokers stay in memory, and no record is written."""
+"""A dry run: changes stay in memory, and no record is written."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -13,23 +13,23 @@ from wire.holds import HoldBinding
 
 
 class DryRunQuotas:
-    """The brokers' client quotas, with changes that stay in memory; see `QuotaStore`."""
+    """A `QuotaStore` whose changes stay in memory."""
 
     def __init__(self, quotas: QuotaStore) -> None:
         self._quotas = quotas
         self._changed: dict[QuotaEntity, dict[str, float | None]] = {}
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
-        """Return the quotas of an entity, with our changes."""
+        """Return an entity's quotas, with the changes."""
         values: dict[str, float | None] = {**self._quotas.describe(entity), **self._changed.get(entity, {})}
         return {key: value for key, value in values.items() if value is not None}
 
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
-        """Return all quotas, without our changes."""
+        """Return all quotas, without the changes."""
         return self._quotas.describe_all()
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """Return what an entity inherits, without our changes."""
+        """Return what an entity inherits, without the changes."""
         return self._quotas.inherited(entity, key, client_ids)
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
@@ -40,7 +40,7 @@ class DryRunQuotas:
 
 
 class DryRunHolds:
-    """The brokers' holds, with changes that stay in memory; see `HoldStore`."""
+    """A `HoldStore` whose changes stay in memory."""
 
     def __init__(self, holds: HoldStore) -> None:
         self._holds = holds
@@ -48,12 +48,12 @@ class DryRunHolds:
         self._removed: set[HoldBinding] = set()
 
     def of_user(self, user: str) -> list[HoldBinding]:
-        """Return the holds of a user, with our changes."""
+        """Return a user's holds, with the changes."""
         added = {each for each in self._added if each.user == user}
         return list({*self._holds.of_user(user)} - self._removed | added)
 
     def all(self) -> list[HoldBinding]:
-        """Return all holds, with our changes."""
+        """Return all holds, with the changes."""
         return list({*self._holds.all()} - self._removed | self._added)
 
     def add(self, hold: HoldBinding) -> None:
@@ -61,7 +61,7 @@ class DryRunHolds:
         self._added.add(hold)
 
     def remove(self, holds: Collection[HoldBinding]) -> None:
-        """Remember that these holds are gone."""
+        """Remember the removal."""
         self._added.difference_update(holds)
         self._removed.update(holds)
 
@@ -86,7 +86,7 @@ class DiscardedRecords:
 
 
 class NoLock:
-    """A lock that is always held, so that any number of dry runs may run at once."""
+    """A lock that any number of dry runs hold at once."""
 
     times_taken = 1
 
@@ -100,5 +100,5 @@ class NoLock:
 
 
 def without_lock(notify: Callable[[Notice], None]) -> Callable[[Notice], None]:
-    """Return `notify` without notices about the lock, which a dry run does not hold."""
+    """Return `notify`, but without notices about the lock."""
     return lambda notice: None if notice.action == "lock" else notify(notice)

@@ -1,4 +1,4 @@
-"""Finds principals for whom a lever does not suffice, because refused producer ids keep arriving. It does no I/O."""
+"""Finds principals that need another lever, because refused producer ids keep arriving."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _SETTLE_MS = 10_000
 
 @dataclass
 class EnforcedTime:
-    """A period in which a principal always had a lease in force. `refused` has the newest count of each broker."""
+    """A period in which a principal always had a lease in force. `refused` has the newest count by broker."""
 
     since_ms: int
     until_ms: int
@@ -21,21 +21,21 @@ class EnforcedTime:
 
 
 class Escalation:
-    """Compares the refused producer ids of decisions that were made while leases were in force.
+    """The principals that need another lever.
 
-    A refused producer that keeps sending adds no refused producer id. If the second of two such decisions has more
-    refused ids than the first, new ids get through, and the next lever is added.
+    A refused producer that keeps sending adds no refused producer id. So new ids get through if a decision during
+    leases has more refused ids than the decision before.
     """
 
     def __init__(self) -> None:
         self._watched: dict[str, EnforcedTime] = {}
 
     def levels(self) -> dict[str, EnforcedTime]:
-        """Return the principals for whom a lever is not enough."""
+        """Return the principals that need another lever."""
         return {name: each for name, each in self._watched.items() if each.level}
 
     def receive(self, decisions: Iterable[ThrottleDecision]) -> None:
-        """Compare new decisions. The decisions of a principal and broker come in order, and may repeat."""
+        """Compare new decisions, which come in order for each principal and broker, and may repeat."""
         for decision in decisions:
             watched = self._watched.get(decision.principal)
             if not watched or not watched.since_ms + _SETTLE_MS <= decision.decided_at_ms <= watched.until_ms:
@@ -52,7 +52,7 @@ class Escalation:
                 )
 
     def observe(self, leases: Iterable[Lease], pending: Collection[str]) -> None:
-        """Update the leases in force. Forget principals without a lease in force and without a `pending` decision."""
+        """Update the leases in force. Forget principals without a lease in force or a `pending` decision."""
         in_force = [lease for lease in leases if lease.state == "in_force"]
         for lease in in_force:
             watched = self._watched.get(lease.principal)

@@ -1,9 +1,8 @@
-"""Checks at the start of an enforcer: missing rights and, for a dry run, brokers and decisions."""
+"""Checks at the start of an enforcer."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from confluent_kafka.admin._acl import AclOperation
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from broker.enforcement.levers.client_quota import QuotaStore
 from broker.enforcement.notices import Notice, format_time
@@ -21,7 +20,7 @@ _CHANGES = (AclOperation.WRITE, AclOperation.ALTER_CONFIGS, AclOperation.ALTER)
 def require_rights(
     settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool, timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> None:
-    """Check the rights of this user; change nothing. `with_holds` returns whether holds can be used.
+    """Check the rights of this user. `with_holds` returns whether holds can be used.
 
     Raises EnforceError with all missing rights, or BrokerUnreachableError.
     """
@@ -32,7 +31,6 @@ def require_rights(
 
 
 def _needed(own: OwnRights, *, with_holds: Callable[[], bool], apply: bool) -> list[KafkaRight]:
-    """Return the rights that the enforcer needs to start. A dry run changes nothing and takes no lock."""
     holds = AclOperation.DESCRIBE_CONFIGS not in own.on_cluster() or with_holds()
     return [
         right
@@ -54,7 +52,7 @@ def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable
 
 
 def look_at_decisions(decisions: DecisionSource, tables: str, notify: Callable[[Notice], None], now_ms: int) -> None:
-    """Read the tables once, and report the decisions in force."""
+    """Report the decisions in force."""
     found = [each for each in decisions.newest(now_ms, again=True) if each.throttled_until_ms > now_ms]
     named = [f"{each.principal} until {format_time(each.throttled_until_ms)}" for each in found[:_MAX_NAMED]]
     more = f", and {len(found) - len(named)} more" if len(found) > len(named) else ""

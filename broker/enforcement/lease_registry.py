@@ -1,6 +1,6 @@
-"""The enforcer's state: the leases, and their records in the table `enforcement_actions` and in the lease topic.
+"""The enforcer's leases, and their records in the table `enforcement_actions` and in the lease topic.
 
-A lease is taken or extended only after both table and topic have recorded it. It ends even if neither can be written.
+A lease is taken or extended only after table and topic have recorded it. A lease ends even if neither can be written.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,9 +22,9 @@ from broker.enforcement.steps import LeaseReason
 
 
 class LeaseRegistry:
-    """Keeps the table, the lease topic and the open leases consistent. Records contain this process's `name`.
+    """The open leases, and their records. Records contain this process's `name`.
 
-    If someone else changes a lease's setting, the enforcer leaves the target alone for `hands_off_ms`.
+    A target that someone else changed is left alone for `hands_off_ms`.
     """
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
@@ -39,7 +39,7 @@ class LeaseRegistry:
         self._known: Known | None = None
 
     def load(self) -> None:
-        """Load the leases from the lease topic, without the table."""
+        """Load the leases from the topic."""
         kept = self._store.read(again=True)
         self.leases = open_leases(kept)
         self._orders = _orders(kept)
@@ -47,7 +47,7 @@ class LeaseRegistry:
         self._unlogged = [record for record in lease_records(kept) if not record.lease.is_open]
 
     def read_orders(self) -> None:
-        """Read new release orders from the lease topic."""
+        """Read new release orders."""
         orders = _orders(self._store.read())
         if orders != self._orders:
             self._orders, self._known = orders, None
@@ -64,12 +64,12 @@ class LeaseRegistry:
         return found
 
     def clear(self) -> None:
-        """Drop all leases: another enforcer owns them now."""
+        """Drop all leases, because another enforcer owns them now."""
         self.leases.clear()
         self._unstored, self._unlogged = [], []
 
     def known(self) -> Known:
-        """Return the state for planning, with the current leases."""
+        """Return the state for planning."""
         if self._known is None:
             rows = self._rows or []
             records = lease_records(rows)
@@ -87,7 +87,7 @@ class LeaseRegistry:
         return self._known.with_leases(self.leases.values())
 
     def write_ahead(self, leases: Sequence[LeaseReason], now_ms: int) -> None:
-        """Log leases to be taken or extended, with reasons, then register them.
+        """Log and register leases before they are taken or extended.
 
         If this raises an error, the caller must not change the brokers.
         """
@@ -98,7 +98,7 @@ class LeaseRegistry:
             self.leases.update({lease.target: lease for lease, _ in leases})
 
     def record(self, leases: Sequence[LeaseReason], now_ms: int) -> None:
-        """Register new states of leases, with reasons. `flush` logs them."""
+        """Register new states of leases, which `flush` logs."""
         records = self._records(leases, now_ms)
         self._unstored += records
         self._unlogged += records
@@ -109,11 +109,11 @@ class LeaseRegistry:
                 self.leases.pop(lease.target, None)
 
     def record_alert(self, why: str, now_ms: int) -> None:
-        """Register a warning. `flush` logs it."""
+        """Register a warning, which `flush` logs."""
         self._unlogged.append(AlertRecord(now_ms, None, why, self._name))
 
     def flush(self) -> None:
-        """Write pending records to the lease topic, then to the table. After a failure, records stay pending."""
+        """Write pending records to the lease topic, then to the table. Unwritten records stay pending."""
         newest = {record.lease.lease_id: record for record in self._unstored}
         if newest:
             self._store.append(list(newest.values()))
@@ -136,7 +136,7 @@ class LeaseRegistry:
         self._known = None
 
     def _adopt(self, rows: Sequence[EnforcementRecord]) -> list[Lease]:
-        """Adopt leases that only the table has, because the topic was recreated."""
+        """Return the leases that only the table has, after adding them to the recreated topic."""
         known = {record.lease.lease_id for record in lease_records(self._store.read())}
         found = [lease for lease in open_leases(rows).values() if lease.lease_id not in known]
         found = [lease for lease in found if lease.target not in self.leases]
@@ -151,7 +151,7 @@ def _orders(records: Iterable[EnforcementRecord]) -> list[ReleaseOrder]:
 
 
 def _narrowed(records: Iterable[LeaseRecord]) -> dict[str, set[str]]:
-    """Return the client ids that ever had a lease of their own, by user."""
+    """Return, by user, the client ids that ever were a lease's target."""
     found: dict[str, set[str]] = {}
     for entity in (record.lease.target.entity for record in records):
         if entity.user is not None and entity.client_id is not None:
@@ -162,7 +162,7 @@ def _narrowed(records: Iterable[LeaseRecord]) -> dict[str, set[str]]:
 def _ended(records: Iterable[LeaseRecord]) -> frozenset[tuple[str, Target]]:
     """Return the decision and target of each lease that must not be taken again.
 
-    A lease that was restored before its end, for example because the enforcer stopped, may be taken again.
+    A lease that was restored before its end may be taken again.
     """
     return frozenset(
         (record.lease.decision_id, record.lease.target)

@@ -1,7 +1,7 @@
-"""A lock that lets only one enforcer be active: the member of a consumer group that has the topic's only partition.
+"""The lock of the active enforcer: the only partition of a topic, which Kafka assigns to one member of a group.
 
 If this member is killed, a standby takes over after the session timeout. Two active enforcers would restore wrong
-values: one would take the other's client quota for the original value.
+values: each would take the other's client quota for the original value.
 """
 
 import time
@@ -18,7 +18,7 @@ LOCK_PARTITION = 0
 """Only the consumer with this partition holds the lock, even if the topic has more partitions."""
 
 SESSION_TIMEOUT_MS = 6_000
-"""How long a killed enforcer keeps the lock. This is brokers' default minimum (`group.min.session.timeout.ms`)."""
+"""How long a killed enforcer keeps the lock: the brokers' default minimum (`group.min.session.timeout.ms`)."""
 
 _TIMEOUT_S = 10.0
 _TRIES = 3
@@ -60,8 +60,7 @@ class EnforcerLock:
     def is_held(self) -> bool:
         """Return whether we hold the lock, as last known. This blocks only if brokers do not answer.
 
-        Raises EnforcerLockError if Kafka refuses the lock, and LeaseStoreError if the topic was deleted and has been
-        recreated.
+        Raises EnforcerLockError if Kafka refuses the lock, and LeaseStoreError if the topic was deleted.
         """
         message = self._consumer.poll(0)
         error = message.error() if message is not None else None
@@ -72,30 +71,27 @@ class EnforcerLock:
         return self._held
 
     def confirm(self) -> bool:
-        """Ask the group coordinator whether we still hold the lock. A suspended process may have lost it unnoticed.
-
-        Raises the same errors as `is_held`.
-        """
+        """Ask the group coordinator whether we still hold the lock. Raises the same errors as `is_held`."""
         for _ in range(_TRIES):
             if not self.is_held():
                 return False
             try:
                 # Only a member of the current generation may commit. An evicted member notices here or at the next
-                # heartbeat, and `is_held` is false before it rejoins.
+                # heartbeat, and `is_held` turns false before the member rejoins.
                 self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
             except KafkaException as error:
                 if name_of(error) == _GONE and not self._recreate_topic():
-                    # Without the topic, no other enforcer can get the lock, so this one may end leases. It can't log
-                    # new leases.
+                    # Without the topic, no other enforcer can get the lock. So this enforcer may end leases, but not
+                    # log new leases.
                     return self._held
-                # Retry. For example, the group rebalances because another enforcer joined or left.
+                # Retry, because the group may be rebalancing.
                 self._consumer.poll(_PAUSE_S)
             else:
                 return self._held
         return False
 
     def _check_topic(self) -> None:
-        # Find a deleted topic early: once the group notices, no enforcer holds the lock, and no lease ends.
+        # Find a deleted topic early. Once the group notices the deletion, no enforcer holds the lock.
         if time.monotonic() < self._next_check_s:
             return
         self._next_check_s = time.monotonic() + _CHECK_INTERVAL_S
@@ -107,7 +103,7 @@ class EnforcerLock:
             self._recreate_topic()
 
     def _recreate_topic(self) -> bool:
-        """Recreate the deleted topic, without which no commit can confirm the lock. Return False on failure.
+        """Recreate the deleted topic. Return False on failure.
 
         Raises LeaseStoreError if the topic was recreated.
         """

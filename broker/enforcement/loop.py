@@ -1,4 +1,4 @@
-"""The enforcer's control loop: reconciles until it is stopped, then ends every lease."""
+"""The enforcer's control loop."""
 
 import threading
 import time
@@ -17,12 +17,12 @@ _STOP_TRIES = 5
 _MAX_PAUSE_S = 5.0
 _NEWS_CHECK_S = 0.02
 _ENDS_CHECK_S = 0.2
-"""Interval at which due leases end, even if the tables are read more rarely."""
+"""Due leases end at this interval, even if the tables are read less often."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A control loop. `poll_seconds` is the longest pause between reads of the tables, unless reads fail."""
+    """A control loop. `poll_seconds` is the normal pause between reads of the tables."""
 
     enforcer: Enforcer
     watch: StreamWatch
@@ -32,10 +32,10 @@ class Loop:
     poll_seconds: float
 
     def run(self, stop: threading.Event) -> None:
-        """Reconcile until `stop` is set or an error ends the loop; then end every lease.
+        """Reconcile until `stop` is set or an error ends the loop. Then end every lease.
 
-        While tables or the lease topic can't be read or written, the loop backs off. All other errors are raised.
-        Raises EnforceError if leases could not be ended.
+        After an error of tables or lease topic, the loop retries, with longer pauses. Other errors are raised. Raises
+        EnforceError if leases could not be ended.
         """
         try:
             self._reconcile_until(stop)
@@ -66,7 +66,7 @@ class Loop:
                 self.notify(Notice(self.clocks.now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
 
     def _pause(self, stop: threading.Event, next_s: float) -> bool:
-        """Pause until something is due. Return whether there are new decisions; see `Enforcer.has_news`."""
+        """Pause until the next check is due. Return whether there may be new decisions."""
         end_s = min(max(next_s, time.monotonic() + _NEWS_CHECK_S), time.monotonic() + _ENDS_CHECK_S)
         while (left_s := end_s - time.monotonic()) > 0 and not stop.wait(min(left_s, _NEWS_CHECK_S)):
             if self.enforcer.has_news():

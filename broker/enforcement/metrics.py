@@ -1,4 +1,4 @@
-"""The enforcer's Prometheus metrics: open leases and actions."""
+"""The enforcer's Prometheus metrics."""
 
 import threading
 from collections import Counter
@@ -13,11 +13,11 @@ from broker.enforcement.model import Lease
 from broker.enforcement.notices import Notice, NoticeAction
 
 SILENT_S = 60
-"""An enforcer is ready only if it finished a reconciliation within this time (as for `PidQuotaEnforcerSilent`)."""
+"""A ready enforcer has finished a reconciliation within this time, as for the alert `PidQuotaEnforcerSilent`."""
 
 
 class EnforcerMetrics(Collector):
-    """Counts notices and reconciliations. It is thread-safe."""
+    """Counts of notices, and the last reconciliation. The class is thread-safe."""
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._clock_ms = clock_ms
@@ -37,13 +37,13 @@ class EnforcerMetrics(Collector):
                 self._decision_ms = notice.at_ms
 
     def reconciled(self, leases: Collection[Lease], *, is_active: bool) -> None:
-        """Record a successful reconciliation, its open leases, and whether the enforcer holds the lock."""
+        """Record a successful reconciliation."""
         with self._lock:
             self._leases = Counter(lease.state for lease in leases)
             self._is_active, self._reconciled_ms = is_active, self._clock_ms()
 
     def unready(self) -> str:
-        """Return why the enforcer is not ready; empty if it is ready."""
+        """Return why the enforcer is not ready, or an empty text."""
         with self._lock:
             is_active, reconciled_ms = self._is_active, self._reconciled_ms
         if reconciled_ms is None:

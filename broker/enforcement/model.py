@@ -1,6 +1,6 @@
-"""Decisions, leases and release orders. This module does no I/O and reads no clock.
+"""Decisions, leases and release orders.
 
-A lease is logged before the brokers change. Each change of its state is a separate record:
+A lease is logged before the brokers change. Each state of a lease has a record:
 
     applying ──▶ in_force ──▶ restoring ──▶ restored
         │            │             │
@@ -38,7 +38,7 @@ OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
 MAX_LEASE_MS = 3_000_000
 """Maximum duration of a lease without a new decision. Brokers ignore a hold that ends more than an hour ahead."""
 CLOCK_SLACK_MS = 5_000
-"""Tolerated skew between hosts. If a clock is further behind the time when a lease was set, the clock was set back."""
+"""Tolerated skew between hosts. A clock that is further behind a lease's `set_ms` was set back."""
 MAX_AHEAD_MS = 300_000
 NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
 """Bare names that are never throttled: clients without a login (perhaps brokers), all users, and unknown principals."""
@@ -46,9 +46,9 @@ NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
 
 @dataclass(frozen=True)
 class ThrottleDecision:
-    """The newest row of a principal in `throttle_decisions`, for one broker or, without `broker_id`, for the cluster.
+    """A principal's newest row of `throttle_decisions`, for one broker or, without `broker_id`, for the cluster.
 
-    In a release, `throttled_until_ms` is past. `client_ids` and `addresses` count refused producer ids.
+    In a release, `throttled_until_ms` is `decided_at_ms`. `client_ids` and `addresses` count refused producer ids.
     """
 
     decision_id: str
@@ -62,7 +62,7 @@ class ThrottleDecision:
     broker_id: int | None = None
 
     def received(self, now_ms: int) -> "ThrottleDecision":
-        """Return a copy whose `throttled_until_ms` is the end of its leases. Call this when the decision arrives."""
+        """Return a copy that ends when its leases end. Call this when the decision arrives."""
         lasts_ms = min(self.throttled_until_ms - self.decided_at_ms, MAX_LEASE_MS)
         end_ms = min(self.throttled_until_ms, now_ms + lasts_ms, self.decided_at_ms + MAX_LEASE_MS)
         return replace(self, throttled_until_ms=end_ms)
@@ -87,10 +87,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Lease:
-    """A setting that a lever makes on the brokers until `until_ms`. `set_ms` is when this end was set.
+    """A lever on an entity until `until_ms`, which was set at `set_ms`.
 
-    `value` is None for a hold. `previous` is None if there was no client quota to restore. `revision` orders the
-    records of the lease. Times can't order them, because an end may move either way and someone may set a clock.
+    `value` is None for a hold. `previous` is the client quota to restore, or None. `revision` orders the lease's
+    records, because ends may move either way and someone may set a clock.
     """
 
     lease_id: str
@@ -106,7 +106,7 @@ class Lease:
 
     @classmethod
     def of(cls, decision: ThrottleDecision, target: Target, now_ms: int) -> "Lease":
-        """Make a lease that is about to be taken, until the decision ends."""
+        """Make a lease in state `applying`, which ends with the decision."""
         principal, until_ms = decision.principal, decision.throttled_until_ms
         return cls(uuid.uuid4().hex, principal, target, until_ms, decision.decision_id, set_ms=now_ms)
 
@@ -116,11 +116,11 @@ class Lease:
         return self.state in OPEN_STATES
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether the lease must end: it has expired or, to fail open, the clock is behind the time when it was set."""
+        """Whether the lease has expired, or must end because the clock was set back (`CLOCK_SLACK_MS`)."""
         return self.until_ms <= now_ms or now_ms < self.set_ms - CLOCK_SLACK_MS
 
     def ending(self, until_ms: int, now_ms: int, decision_id: str | None = None) -> "Lease":
-        """Return a copy with an earlier or later end, set at `now_ms`. Without `decision_id`, keep the decision."""
+        """Return a copy that ends at `until_ms`. Without `decision_id`, the copy keeps the decision."""
         name = self.decision_id if decision_id is None else decision_id
         return replace(self, until_ms=until_ms, decision_id=name, set_ms=now_ms, revision=self.revision + 1)
 
@@ -141,7 +141,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True)
 class ReleaseOrder:
-    """An order to end leases and take no new ones until a time: `--release`, or `--release-all` without a principal."""
+    """An order to end leases and take none until `until_ms`. `principal` is None for all principals."""
 
     recorded_at_ms: int
     principal: str | None
@@ -152,7 +152,7 @@ class ReleaseOrder:
 
 @dataclass(frozen=True)
 class AlertRecord:
-    """A warning in `enforcement_actions`. `principal` is None if it concerns no single principal."""
+    """A warning in `enforcement_actions`."""
 
     recorded_at_ms: int
     principal: str | None
@@ -172,14 +172,14 @@ class Clocks:
 
 
 class Pace:
-    """Tells when something is due: at once, then at most once per period."""
+    """A timer that is due at once, then at most once per period."""
 
     def __init__(self, steady_ms: Clock, every_ms: int) -> None:
         self._steady_ms, self._every_ms = steady_ms, every_ms
         self._next_ms: int | None = None
 
     def is_due(self) -> bool:
-        """Whether it is due now. If so, the next period begins."""
+        """Whether the timer is due. If it is, the next period begins."""
         now_ms = self._steady_ms()
         if self._next_ms is not None and now_ms < self._next_ms:
             return False
@@ -188,7 +188,7 @@ class Pace:
 
 
 class Releases:
-    """The release orders. The newest order for a principal, and the newest for all principals, count."""
+    """The release orders. The newest order of a principal and the newest order for all principals count."""
 
     def __init__(self, orders: Iterable[ReleaseOrder]) -> None:
         self._until_ms = {
@@ -201,12 +201,12 @@ class Releases:
 
 
 def lease_records(records: Iterable[EnforcementRecord]) -> list[LeaseRecord]:
-    """Return those records that are about leases."""
+    """Return the records of leases."""
     return [record for record in records if isinstance(record, LeaseRecord)]
 
 
 def open_leases(records: Iterable[EnforcementRecord]) -> dict[Target, Lease]:
-    """Return the leases that are still open after these records. The records may come in any order."""
+    """Return the leases that are open after these records, which may come in any order."""
     newest: dict[str, Lease] = {}
     for lease in (record.lease for record in lease_records(records)):
         kept = newest.get(lease.lease_id)
@@ -220,7 +220,7 @@ def _newness(lease: Lease) -> tuple[bool, int]:
 
 
 def user_of(principal: str) -> str | None:
-    """Return the bare name that quotas use for a principal; None if it has none.
+    """Return the bare name that quotas use for a principal, or None.
 
     Examples:
         >>> user_of("User:mallory"), user_of("unknown"), user_of("mallory")
@@ -235,13 +235,13 @@ def user_of(principal: str) -> str | None:
 
 
 def may_touch(principal: str, never: Iterable[str]) -> bool:
-    """Whether a principal may be throttled. `never` lists exceptions, bare or with their type.
+    """Whether a principal may be throttled. `never` lists more exceptions: principals or bare names.
 
     Examples:
         >>> may_touch("User:mallory", ["tap"]), may_touch("User:tap", ["tap"]), may_touch("User:ANONYMOUS", [])
         (True, False, False)
     """
     user = user_of(principal)
-    # A principal of another type shares the client quota of the user with its name.
+    # A principal of another type shares the client quota of the user with the same name.
     names = {principal, user, f"User:{user}"}
     return user is not None and names.isdisjoint({*NEVER_ENFORCED, *NEVER_TOUCHED, *never})

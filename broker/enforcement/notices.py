@@ -1,4 +1,4 @@
-"""Notices of an enforcer's actions: a line for people, and a record for programs."""
+"""Notices of an enforcer's actions."""
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -38,11 +38,11 @@ class Notice:
 
     @classmethod
     def of(cls, lease: Lease, at_ms: int, action: NoticeAction, why: str) -> "Notice":
-        """Make a notice of a lease."""
+        """Make a notice about a lease."""
         return cls(at_ms, action, why, lease.principal, lease.target, lease, lease.decision_id, lease.until_ms)
 
     def line(self, *, dry_run: bool = False) -> str:
-        """Return one line with time, action, principal, end and reason."""
+        """Return the notice as a line of text."""
         words = [format_time(self.at_ms), f"[dry run] {self.action}" if dry_run else self.action]
         if self.principal:
             words.append(self.principal)
@@ -84,7 +84,7 @@ def format_time(ms: int) -> str:
 
 
 def format_value(value: float | None) -> str:
-    """Format a quota; `none` if it is unset.
+    """Format a quota. An unset quota becomes `none`.
 
     Examples:
         >>> format_value(None), format_value(0.01)

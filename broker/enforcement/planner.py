@@ -1,4 +1,4 @@
-"""Plans which leases to take or extend for decisions, within the operator's limits."""
+"""Plans leases for decisions, within the operator's limits."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ _MAX_REMEMBERED = 10_000
 
 @dataclass(frozen=True)
 class EnforcerOptions:
-    """Limits and choices of the operator. `never` lists principals that are not throttled, bare or with their type."""
+    """The operator's options. `never` lists principals, or bare names, that are not throttled."""
 
     lever: LeverChoice = "auto"
     narrow: bool = True
@@ -37,8 +37,10 @@ class EnforcerOptions:
 class Known:
     """The state that planning depends on.
 
-    `hands_off` has targets that are left alone until a time, in ms since the epoch. `narrowed` has, by user, the client
-    ids that ever had their own lease. `ended` has the decision and target of each lease that must not be taken again.
+    Attributes:
+        hands_off: The time, in ms since the epoch, until which each target is left alone.
+        narrowed: The client ids that ever were a lease's target, by user.
+        ended: The decision and target of each lease that must not be taken again.
     """
 
     leases: Mapping[Target, Lease]
@@ -48,13 +50,13 @@ class Known:
     ended: Collection[tuple[str, Target]]
 
     def with_leases(self, leases: Iterable[Lease]) -> "Known":
-        """Return a copy with these leases added."""
+        """Return a copy with more leases."""
         return replace(self, leases={**self.leases, **{lease.target: lease for lease in leases}})
 
 
 @dataclass(frozen=True)
 class LeasePlan:
-    """The leases for a decision. `skipped` tells why the decision is not enforced in full; it is empty otherwise."""
+    """The leases for a decision. `skipped` is why the decision is not enforced in full, or empty."""
 
     extend: tuple[Lease, ...] = ()
     take: tuple[Target, ...] = ()
@@ -63,7 +65,7 @@ class LeasePlan:
 
 
 class Planner:
-    """Keeps the decisions in force, and plans their leases."""
+    """The decisions in force, and plans for their leases."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class Planner:
         self._newest.clear()
 
     def receive(self, decisions: Iterable[ThrottleDecision], now_ms: int) -> dict[str, int]:
-        """Store the newest decisions; return the end of each principal's throttle."""
+        """Store the newest decisions. Return the end of each principal's throttle."""
         decisions = list(decisions)
         self._escalation.receive(decisions)
         for decision in decisions:
@@ -121,14 +123,14 @@ class Planner:
         return found
 
     def plan(self, decision: ThrottleDecision, known: Known, now_ms: int) -> LeasePlan:
-        """Plan the leases of a decision in force. Notify if it is not enforced in full."""
+        """Plan the leases of a decision in force. Notify if the decision is not enforced in full."""
         what = self._plan(decision, known, now_ms)
         if what.skipped:
             self.skip(decision, what.skipped, now_ms)
         return what
 
     def skip(self, decision: ThrottleDecision, why: str, now_ms: int) -> None:
-        """Notify of a decision that is not enforced in full, once per reason."""
+        """Notify, once per reason, that a decision is not enforced in full."""
         if (decision.decision_id, why) not in self._notified:
             if len(self._notified) >= _MAX_REMEMBERED:
                 self._notified.clear()
@@ -192,6 +194,6 @@ class Planner:
 
 def _is_extended(lease: Lease, decision: ThrottleDecision, chosen: Targets) -> bool:
     is_wanted = lease.target in chosen.targets or lease.target.entity.client_id in decision.client_ids
-    # If the same decision is read again after a restart, it extends no lease.
+    # A decision that is read again after a restart extends no lease.
     is_other = lease.decision_id != decision.decision_id
     return is_wanted and is_other and lease.state != "restoring" and lease.until_ms < decision.throttled_until_ms

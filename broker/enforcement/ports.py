@@ -1,4 +1,4 @@
-"""The interfaces through which the enforcer gets decisions, a log, the lease store and a lock."""
+"""The interfaces that the enforcer needs."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from broker.enforcement.model import EnforcementRecord, LeaseRecord, LeverName, 
 
 
 class DecisionSource(Protocol):
-    """A source of decisions. `bad_rows` counts rows that the last call skipped: incomplete, or dated far ahead."""
+    """A source of decisions. `bad_rows` counts incomplete and far-dated rows of the last read."""
 
     bad_rows: int
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return the newest decision per principal (and broker), even if it has expired.
+        """Return the newest decision per principal (and broker), even if the decision has expired.
 
-        Return none if nothing was written since the last call, unless `again` is set.
+        If nothing was written since the last call, return none, unless `again` is set.
         """
 
     def has_news(self) -> bool:
-        """Whether something was written since `newest`: true once per write, false if unknown. This check is cheap."""
+        """Whether something was written since `newest`: true once per write, false if unknown. The check is cheap."""
 
 
 class ActionLog(Protocol):
     """The table `enforcement_actions`."""
 
     def append(self, records: Sequence[EnforcementRecord]) -> None:
-        """Append all records or none. Raise an error unless they are durable."""
+        """Append all records durably, or raise an error."""
 
     def read(self) -> list[EnforcementRecord]:
         """Return all records in the order written."""
@@ -37,28 +37,31 @@ class ActionLog(Protocol):
 
 
 class LeaseStore(Protocol):
-    """Stores what is needed to end leases without the tables; see `LeaseTopic`."""
+    """A store that suffices to end leases without the tables; see `LeaseTopic`."""
 
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
         """Return the newest record of each lease, and the orders. `again` rereads everything."""
 
     def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
-        """Store records. Raise an error unless they are durable."""
+        """Store records durably, or raise an error."""
 
     def drop(self, lease_ids: Sequence[str]) -> None:
         """Remove leases that have ended."""
 
 
 class Lock(Protocol):
-    """Makes only one enforcer active. `times_taken` grows if another may have held the lock between two checks."""
+    """A lock that lets only one enforcer be active.
+
+    `times_taken` grows if another enforcer may have held the lock between two checks.
+    """
 
     times_taken: int
 
     def is_held(self) -> bool:
-        """Whether we hold the lock, as last known. This blocks only if brokers do not answer."""
+        """Return whether we hold the lock, as last known."""
 
     def confirm(self) -> bool:
-        """Ask whether we still hold the lock. This blocks."""
+        """Ask Kafka whether we still hold the lock."""
 
 
 @dataclass(frozen=True)

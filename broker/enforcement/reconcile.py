@@ -1,8 +1,7 @@
 """Carries out decisions through levers, and ends each lease in time.
 
-The enforcer logs a new or extended lease in the table and in the lease topic before it changes the brokers, and logs
-the outcome afterwards. If an enforcer is killed, the next one therefore finds its leases. If anything fails, the
-enforcer fails open: it ends leases, and takes no new ones.
+New and extended leases are logged before the brokers change, so the successor of a killed enforcer finds them. After
+a failure the enforcer fails open: leases end, and none is taken.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ _MAX_STRAY_ALERTS = 10
 
 
 class Enforcer:
-    """Reconciles the brokers with decisions. It is not thread-safe. `name` identifies this process in the log."""
+    """The enforcer of decisions. It is not thread-safe. `name` identifies this process in the log."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Enforcer:
         return bool(self._active)
 
     def reconcile(self) -> None:
-        """Take, extend and end leases as decisions and deadlines require. Due leases end even if an error follows.
+        """Take, extend and end leases as decisions and deadlines require. Due leases end even if this raises an error.
 
         Raises EnforcerLockError if Kafka refuses the lock. All other errors are safe to retry.
         """
@@ -83,11 +82,11 @@ class Enforcer:
             raise failure
 
     def has_news(self) -> bool:
-        """Whether there may be new decisions: true once per version of the table, even if reading the table fails."""
+        """Whether there may be new decisions: true once per version of the table."""
         return self._ports.decisions.has_news()
 
     def end_due(self) -> None:
-        """End due leases between two reconciliations, without reading the tables."""
+        """End due leases without reading the tables."""
         if not self._holds_lock():
             return
         # Advance first, because reading a deleted topic fails only after seconds.
@@ -96,7 +95,7 @@ class Enforcer:
         self._advance([])
 
     def end_all(self, why: str) -> list[Lease]:
-        """End every lease before a stop; return the leases that could not be ended."""
+        """End every lease. Return the leases that could not be ended."""
         if self._active and self._ports.lock.is_held():
             self._planner.clear()
             self._work([], [lease.to("restoring") for lease in self._registry.leases.values()], why)
@@ -117,7 +116,7 @@ class Enforcer:
             self._stand_by()
             return False
         if not self._active or self._times_taken != self._ports.lock.times_taken:
-            # Another enforcer may have changed leases meanwhile.
+            # Since then, another enforcer may have changed leases.
             self._planner.clear()
             self._take_over()
         return True
@@ -141,7 +140,6 @@ class Enforcer:
         )
 
     def _write_ahead(self) -> list[LeaseReason]:
-        """Log new and extended leases before the brokers change; return these leases with reasons."""
         found = self._registry.refresh()
         self._steps.unverified |= {lease.target for lease in found}
         now_ms = self._clock_ms()
@@ -164,7 +162,6 @@ class Enforcer:
         return logged
 
     def _shorten(self, ends_ms: Mapping[str, int], now_ms: int) -> None:
-        """Shorten leases that would end after their principal's throttle. This does not change the brokers yet."""
         leases = [
             lease.ending(ends_ms[lease.principal], now_ms)
             for lease in self._registry.leases.values()
@@ -177,7 +174,6 @@ class Enforcer:
             self._notify(Notice.of(lease, now_ms, "shortened", why))
 
     def _plan(self, now_ms: int) -> tuple[list[LeaseReason], list[Lease]]:
-        """Return the leases to take, with reasons, and the open leases to extend, with their new ends."""
         known = self._registry.known()
         fresh: dict[Target, LeaseReason] = {}
         longer: dict[Target, Lease] = {}
@@ -207,12 +203,12 @@ class Enforcer:
         return found
 
     def _clear_strays(self) -> None:
-        """Remove our settings that belong to no lease. Alert once about each such setting that may be an operator's."""
+        """Remove our strays. Alert once about each stray that an operator may have set."""
         others = self._ports.others()
         if others is None or not self._ports.lock.confirm():
             return
         found, _ = clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms())
-        # A later call tries again to remove those of our settings that remain.
+        # A later call retries the removal of our strays.
         foreign = [each for each in found if each.remove is None and each.target not in others]
         for stray in [each for each in foreign if each.command not in self._alerted_strays][:_MAX_STRAY_ALERTS]:
             self._alerted_strays.add(stray.command)
@@ -248,17 +244,16 @@ class Enforcer:
         if self._registry.known().releases.covers(lease.principal, now_ms):
             return lease.to("restoring")
         if lease.is_due(now_ms) or self._deadlines.end_ms(lease.decision_id, lease.until_ms, now_ms) <= now_ms:
-            # The monotonic clock may reach the end before the brokers' clock does. Move the end, so that the lease does
-            # not come back.
+            # The monotonic clock may reach the end before the brokers' clock does. Move the end, so that the lease is
+            # not taken again.
             return replace(lease.to("restoring"), until_ms=min(lease.until_ms, now_ms))
         return lease
 
     def _work(self, promised: list[LeaseReason], changed: list[Lease], order: str = "") -> None:
-        """Change the brokers. Log intents and outcomes if the log can be written."""
         if not self._ports.lock.confirm():
             return
         now_ms = self._clock_ms()
-        # Step 1. Log intents to end leases. If the log can't be written, leases still end, and a later flush logs them.
+        # Step 1. Log intents to end leases. If the log can't be written, leases still end.
         news = [
             (lease, order or ("its time is over" if lease.is_due(now_ms) else "released by order"))
             for lease in changed

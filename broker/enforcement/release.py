@@ -1,4 +1,4 @@
-"""The kill switch, `pid-quota enforce --release…`: writes an order that the running enforcer obeys."""
+"""The kill switch, `pid-quota enforce --release…`."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _MAX_NAMED = 10
 
 @dataclass(frozen=True)
 class Release:
-    """Releases principals. `enforcer` gets no decisions. `report` gets the number of ended leases and of all leases."""
+    """A release of principals. `enforcer` gets no decisions. `report` gets the numbers of ended and of all leases."""
 
     enforcer: Enforcer
     levers: Mapping[LeverName, Lever]
@@ -36,8 +36,7 @@ class Release:
         """End the throttle of a principal, or of all, and block new throttles for `pause_ms`.
 
         A running enforcer obeys the order at its next reconciliation. If no enforcer runs, this process gets the lock
-        and ends the leases itself. Both work without the tables. Settings without a lease are removed if they are
-        certainly ours.
+        and ends the leases. Neither needs the tables. Our strays are removed, too.
 
         Raises:
             LeaseStoreError: If the order can't be written to the lease topic.
@@ -61,9 +60,8 @@ class Release:
             self.notify(Notice(order.recorded_at_ms, "alert", why))
 
     def _open_leases(self, principal: str | None) -> list[Lease]:
-        """Return the open leases of a principal or of all, read anew instead of from the enforcer's state."""
         records: list[EnforcementRecord] = [*self.store.read()]
-        # The lease topic has every open lease, unless it was recreated.
+        # The lease topic has every open lease, unless the topic was recreated.
         with suppress(TableError):
             records += self.log.read()
         return [lease for lease in open_leases(records).values() if principal in (None, lease.principal)]
@@ -88,8 +86,8 @@ class Release:
     def _require_free(self, principal: str | None) -> None:
 
         def counts(stray: Stray) -> bool:
-            # Leave a canary alone: it slows nobody. A running enforcer that watches it would conclude that a reconciler
-            # removed it.
+            # Leave a canary alone. It slows nobody, and an enforcer that watches it would conclude that a reconciler
+            # removed the canary.
             user = stray.target.entity.user
             return user != CANARY if principal is None else user == user_of(principal)
 

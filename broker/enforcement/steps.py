@@ -1,4 +1,4 @@
-"""Takes the next step of each lease, after comparing the lease with the brokers. It retries transient failures."""
+"""Takes the next step of each lease, and retries transient failures."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +17,7 @@ LeaseReason = tuple[Lease, str]
 
 
 class LeaseSteps:
-    """Takes steps of leases. A failure for one target does not affect the others."""
+    """The steps of leases. A failure for one target does not affect others."""
 
     def __init__(self, levers: Mapping[LeverName, Lever], clocks: Clocks, notify: Callable[[Notice], None]) -> None:
         self._levers, self._clocks, self._notify = levers, clocks, notify
@@ -28,11 +28,11 @@ class LeaseSteps:
         """Targets of leases that may differ from the brokers' settings."""
 
     def may_try(self, target: Target) -> bool:
-        """Return whether a target's pause after a failure, if any, is over."""
+        """Return False during the pause after a target's failure."""
         return self._retry_at.get(target, 0) <= self._clocks.steady_ms()
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Return the lease to take, or the reason against it. The reason is empty if the brokers do not answer."""
+        """Return the lease to take, or the reason against it. The reason is empty after a BrokerError."""
         try:
             return self._levers[target.lever].new_lease(decision, target, now_ms)
         except BrokerError as error:
@@ -40,7 +40,7 @@ class LeaseSteps:
             return ""
 
     def take(self, leases: Sequence[Lease], now_ms: int) -> list[LeaseReason]:
-        """Take the next step of each lease; return those whose state changed, with reasons."""
+        """Take the next step of each lease. Return the leases whose state changed, with reasons."""
         changes: dict[LeverName, list[tuple[LeaseChange, str]]] = {}
         outcomes: list[LeaseReason] = []
         for lease in leases:
@@ -72,7 +72,7 @@ class LeaseSteps:
         if error is None:
             self._reset_backoff(lease.target)
             if change.is_set and lease.state == "in_force":
-                # Only the end of the lease moved, which is already logged.
+                # Only the lease's end moved, and the end is already logged.
                 return []
             return [(lease.to("in_force" if change.is_set else "restored"), why)]
         if change.is_set and lease.state == "applying" and isinstance(error, RequestRefusedError):
@@ -98,7 +98,7 @@ class LeaseSteps:
 
 
 def for_each_canary(levers: Mapping[LeverName, Lever], call: Callable[[Canary], None]) -> None:
-    """Call a function with each lever's canary. Skip levers whose brokers do not answer."""
+    """Call a function with each lever's canary. Ignore BrokerErrors."""
     for canary in [lever.canary for lever in levers.values() if lever.canary is not None]:
         with suppress(BrokerError):
             call(canary)
@@ -110,9 +110,9 @@ def clear_strays(
     now_ms: int,
     counts: Callable[[Stray], bool] = lambda _: True,
 ) -> tuple[list[Stray], list[BrokerError]]:
-    """Remove settings without a lease, if `counts` selects them and they are certainly ours.
+    """Remove the strays that `counts` selects and that are certainly ours.
 
-    Return the selected settings that remain, and the errors of levers whose brokers do not answer.
+    Return the selected strays that remain, and the errors of levers.
     """
     left: list[Stray] = []
     errors: list[BrokerError] = []

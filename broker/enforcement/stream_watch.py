@@ -1,4 +1,4 @@
-"""Alerts on a stalled stream and on clock skew between this host and the brokers."""
+"""Alerts on a stalled stream, and on clock skew between this host and the brokers."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ _EVERY_MS = 5_000
 
 
 class StreamWatch:
-    """Alerts when a problem begins and when it ends. Pauses of up to `silence_ms` between writes are normal."""
+    """A watch that alerts when a problem begins and ends. The stream may pause for `silence_ms`."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class StreamWatch:
         self._is_wrong = {"stream": False, "clock": False}
 
     def check(self, now_ms: int) -> None:
-        """Check, at most every 5 s."""
+        """Check at most every 5 s."""
         if self._next_ms - _EVERY_MS <= now_ms < self._next_ms:
             return
         self._next_ms = now_ms + _EVERY_MS

@@ -1,7 +1,4 @@
-"""Posts notices to an HTTP endpoint from a background thread, so that enforcement never waits for the endpoint.
-
-Each POST contains up to 100 notices, so many decisions make few requests.
-"""
+"""Posts notices to an HTTP endpoint from a background thread, so that enforcement never waits."""
 
 import hashlib
 import hmac
@@ -40,7 +37,7 @@ EVENTS: Mapping[NoticeAction, str] = MappingProxyType(
 """Event by action of a notice. FAIL_OPEN means that a decision is not enforced, or only in part."""
 
 LooksLike = Callable[[Collection[str]], Mapping[str, str]]
-"""Returns likely causes by principal, such as `likely deploy, else leak`. Principals of unknown cause are missing."""
+"""A function that returns likely causes by principal, such as `likely deploy, else leak`, without unknown causes."""
 
 THROTTLED_PAGE = "docs/throttled.md"
 
@@ -53,7 +50,7 @@ _CLOSE_S = 10.0
 
 
 class Webhook:
-    """Sends notices in order, some perhaps twice. Notices that can't be sent are dropped, counted and reported."""
+    """A sender of notices in order, some perhaps twice. Notices that can't be sent are dropped and reported."""
 
     def __init__(
         self,
@@ -110,7 +107,7 @@ class Webhook:
 
     def _run(self) -> None:
         while True:
-            # No other thread takes notices, so all that `qsize` counts are still there.
+            # No other thread takes notices, so at least `qsize` notices are there.
             batch = [self._waiting.get_nowait() for _ in range(min(self._waiting.qsize(), _MAX_IN_A_POST))]
             if batch:
                 self._deliver(batch)
@@ -138,7 +135,7 @@ class Webhook:
             self._drop(len(batch), reason)
 
     def _post(self, body: bytes) -> tuple[str, bool]:
-        """POST once. Return the failure (empty if there is none), and whether retrying is pointless."""
+        """POST once. Return the failure or an empty text, and whether retrying is pointless."""
         # The signature of each attempt covers time and body, so that receivers can reject replays.
         timestamp = str(round(time.time()))
         signature = hmac.new(self._key, f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
@@ -169,7 +166,6 @@ class Webhook:
 
 
 def _client(url: SplitResult) -> urllib3.PoolManager:
-    """Return a client that uses the proxy of HTTP_PROXY or HTTPS_PROXY, unless NO_PROXY names the host."""
     proxies = getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all")
     settings: dict[str, Any] = {"timeout": _TIMEOUT_S, "retries": False}
@@ -178,7 +174,7 @@ def _client(url: SplitResult) -> urllib3.PoolManager:
     try:
         parsed = urllib3.util.parse_url(proxy if "://" in proxy else f"http://{proxy}")
         login = urllib3.make_headers(proxy_basic_auth=parsed.auth) if parsed.auth else None
-        # Remove the login from the URL, which an error might show.
+        # Remove the login, because an error might show the URL.
         return urllib3.ProxyManager(parsed._replace(auth=None).url, proxy_headers=login, **settings)
     except urllib3.exceptions.HTTPError as error:
         msg = f"the proxy of {url.scheme.upper()}_PROXY can't be used for the webhook: write http://host:port"
@@ -186,7 +182,7 @@ def _client(url: SplitResult) -> urllib3.PoolManager:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the root cause of an error, because the other errors may show the URL."""
+    """Return an error's root cause, because the other errors may show the URL."""
     while error.__cause__ is not None:
         error = error.__cause__
     return f"{type(error).__name__}: {error}" if isinstance(error, OSError) else type(error).__name__

@@ -1,4 +1,4 @@
-"""Lists, creates and deletes ACLs of a cluster. Each filter of a deletion matches exactly one ACL."""
+"""Lists, creates and deletes ACLs of a cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class AclResource(IntEnum):
 
 @dataclass(frozen=True)
 class Acl:
-    """An ACL. `name` may be a prefix or `*`. `operation` is `other` for operations that pid-quota does not use."""
+    """An ACL. `name` may be a prefix or `*`. The operation `other` stands for all that pid-quota does not use."""
 
     resource: AclResource
     name: str
@@ -60,7 +60,7 @@ class Acls:
         self._admin = admin
 
     def find(self, resource: AclResource, operation: str | None = None, principal: str | None = None) -> list[Acl]:
-        """Return the matching ACLs, with any name, pattern and host; none if brokers have no authorizer."""
+        """Return the matching ACLs; none if brokers have no authorizer."""
         answer = self._describe(resource, operation, principal)
         if answer.error_code == SecurityDisabledError.errno:
             return []
@@ -91,13 +91,13 @@ class Acls:
         return found.pop() if len(found) == 1 else None
 
     def create(self, acls: Sequence[Acl]) -> None:
-        """Create ACLs in this order, except existing ones."""
+        """Create these ACLs, in order. Existing ACLs stay."""
         creations = [CreateAclsRequest.AclCreation(*_fields(each)) for each in acls]
         for result in self._admin.ask(CreateAclsRequest(creations=creations)).results:
             self._admin.require_no_error(result)
 
     def delete(self, acls: Sequence[Acl]) -> None:
-        """Delete exactly these ACLs in this order, except missing ones."""
+        """Delete exactly these ACLs, in order. Missing ACLs are skipped."""
         filters = [DeleteAclsRequest.DeleteAclsFilter(*_fields(each)) for each in acls]
         for result in self._admin.ask(DeleteAclsRequest(filters=filters)).filter_results:
             self._admin.require_no_error(result)
@@ -121,7 +121,7 @@ class Acls:
 def allows_without_acl(settings: Mapping[str, Mapping[str, Any]]) -> bool | None:
     """Whether a broker's settings allow access when no ACL matches; None if they don't show this.
 
-    `allow.everyone.if.no.acl.found` is a setting of a plugin. Kafka shows that it is set, but hides its value.
+    Kafka hides the value of `allow.everyone.if.no.acl.found`, because it is a setting of a plugin.
     """
     setting = settings.get(_ALLOW_WITHOUT_ACL)
     if setting is None:

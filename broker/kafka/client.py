@@ -1,7 +1,4 @@
-"""An admin client for requests that librdkafka lacks or parses too strictly. It raises the errors of this package.
-
-It wraps kafka-python's client. Only this file uses that library's private names.
-"""
+"""An admin client for requests that librdkafka lacks or parses too strictly. It wraps kafka-python's client."""
 
 import socket
 import time
@@ -27,16 +24,16 @@ _LOGIN_S = 5.0
 _ATTEMPTS = 6
 _RETRY_S = 1.0
 _THROTTLED_S = 3.0
-"""Longer than a broker throttles one request: at most a quota window, which is 1 s by default."""
+"""A broker throttles one request for a shorter time: at most a quota window, which is 1 s by default."""
 _PAUSE_S = 0.05
 _Answer = TypeVar("_Answer")
 
 
 class RawAdmin(KafkaAdminClient):
-    """kafka-python's admin client, with a method that sends any request. It raises the library's own errors."""
+    """kafka-python's admin client, with a method that sends any request."""
 
     def __init__(self, **settings: Any) -> None:
-        """Connect. On failure, close the client, because the library would leak its thread."""
+        """Connect. After a failure, close the client, because the library would leak a thread."""
         servers = settings["bootstrap_servers"]
         _probe(servers.split(",") if isinstance(servers, str) else servers)
         try:
@@ -48,7 +45,7 @@ class RawAdmin(KafkaAdminClient):
             raise
 
     def ask(self, request: Any, node_id: int | None = None) -> Any:
-        """Send a request to a node, or to any, and return the response."""
+        """Send a request to a node, or to any node. Return the response."""
         return self._manager.run(self._send, request, node_id)
 
     async def _send(self, request: Any, node_id: int | None) -> Any:
@@ -64,7 +61,7 @@ class RawAdmin(KafkaAdminClient):
 
 
 class KafkaAdmin(Closing):
-    """Sends requests for a `purpose`. It connects at the first request and, with `reconnects`, again after a failure.
+    """A client that connects at the first request and, with `reconnects`, again after a failure.
 
     All requests raise BrokerUnreachableError if no broker answers, RequestNotAllowedError if a right is missing, and
     RequestRefusedError if Kafka refuses for another reason.
@@ -90,13 +87,13 @@ class KafkaAdmin(Closing):
         return self
 
     def close(self) -> None:
-        """Close the connections, if there are any."""
+        """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
 
     def call(self, request: Callable[[RawAdmin], _Answer]) -> _Answer:
-        """Call with the connected client."""
+        """Call `request` with the connected client."""
         try:
             if self._client is None:
                 self._client = RawAdmin(**self._settings)
@@ -111,22 +108,22 @@ class KafkaAdmin(Closing):
             raise self._purpose.from_error(error, servers) from error
 
     def _require_login(self) -> None:
-        """Raise LoginRefusedError if the brokers refuse the login. kafka-python reports this like a lost connection."""
+        """Raise LoginRefusedError if brokers refuse the login. kafka-python reports only a lost connection."""
         with suppress(BrokerUnreachableError):
             admin_client(librdkafka_of(self._settings)).metadata(_LOGIN_S)
 
     def ask(self, request: Any, node_id: int | None = None) -> Any:
-        """Send a request to a node, or to any; return the response, which may hold errors."""
+        """Send a request to a node, or to any node. Return the response, which may contain errors."""
         return self.call(lambda client: client.ask(request, node_id))
 
     def require_no_error(self, answer: Any) -> None:
-        """Raise the error of a response, if any."""
+        """Raise the error that a response contains."""
         error = self._purpose.from_code(answer.error_code, answer.error_message)
         if error is not None:
             raise error
 
     def brokers(self, *, up_only: bool = True) -> dict[int, str]:
-        """Return the hosts of all brokers, or with `up_only` of those up, by id. A killed one counts as up for 9 s."""
+        """Return brokers' hosts by id. `up_only` skips brokers that are down. A killed broker counts as up for 9 s."""
         cluster = self.call(lambda client: client.describe_cluster())
         up = [each for each in cluster["brokers"] if not (up_only and each.get("is_fenced"))]
         # Before Kafka 2.8, kafka-python answers from metadata, in which the id has another name.
@@ -140,7 +137,7 @@ class KafkaAdmin(Closing):
         return settings
 
     def require_setting(self, broker_id: int, name: str) -> Mapping[str, Any]:
-        """Return a setting as kafka-python describes it; raise an error if this user may not see it."""
+        """Return a setting as kafka-python describes it. Raises RequestNotAllowedError if the broker hides it."""
         found = self.broker_settings(broker_id)
         if name not in found:
             msg = f"broker {broker_id} does not show {name}: grant DESCRIBE_CONFIGS on the cluster"
@@ -148,7 +145,7 @@ class KafkaAdmin(Closing):
         return found[name]
 
     def set_broker_setting(self, broker_id: int, name: str, value: str) -> None:
-        """Change a dynamic setting of one broker; the error quotes Kafka."""
+        """Change a dynamic setting of one broker."""
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id), {name: (AlterConfigOp.SET, value)})
         answer = self.call(lambda client: client.alter_configs([resource], raise_on_unknown=False, incremental=True))
         outcome = answer["broker"][str(broker_id)]
@@ -171,7 +168,7 @@ def with_retries(ask: Callable[[], _Answer], wait: Callable[[float], None] = tim
 
 
 def _probe(servers: list[str]) -> None:
-    """Raise an error if no server listens: kafka-python would retry forever and leak a socket each time."""
+    """Raise OSError if no server listens. kafka-python would retry forever and leak a socket each time."""
     for server in servers:
         host, _, port = server.strip().rpartition(":") if ":" in server else (server.strip(), "", _DEFAULT_PORT)
         try:

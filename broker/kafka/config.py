@@ -50,18 +50,18 @@ _INSTEAD_OF_TOKENS = (
 
 @dataclass(frozen=True)
 class KafkaConfig:
-    """Settings of a client, under librdkafka's names. They are never printed, because they may contain a password."""
+    """A client's settings, under librdkafka's names. They are never printed, because they may contain a password."""
 
     settings: dict[str, str] = field(repr=False)
 
     @classmethod
     def load(cls, bootstrap_servers: str, file: Path | None = None) -> "KafkaConfig":
-        """Read a file of settings; see `parse`."""
+        """Read a file of settings."""
         return cls.parse(bootstrap_servers, [] if file is None else _lines(file), str(file))
 
     @classmethod
     def parse(cls, bootstrap_servers: str, lines: Iterable[str], origin: str) -> "KafkaConfig":
-        """Read lines `name=value` and comments that begin with `#`, or the lines of a Java properties file."""
+        """Read lines `name=value` and comments (`#`), or the lines of a Java properties file."""
         lines = list(lines)
         if is_java(lines):
             return cls(librdkafka_settings(lines, origin) | {"bootstrap.servers": bootstrap_servers})
@@ -163,7 +163,7 @@ class KafkaConfig:
 
 
 def librdkafka_of(kafka_python: Mapping[str, object]) -> dict[str, str]:
-    """Return those of kafka-python's settings that a login needs, under librdkafka's names."""
+    """Translate kafka-python's login settings to librdkafka's."""
     names = {theirs: ours for ours, theirs in _KAFKA_PYTHON.items()}
     names |= {"security_protocol": "security.protocol", "sasl_mechanism": "sasl.mechanism"}
     found = {names[name]: str(value) for name, value in kafka_python.items() if name in names}

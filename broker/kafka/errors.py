@@ -19,7 +19,7 @@ NO_COORDINATOR_YET = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", 
 
 @dataclass(frozen=True)
 class Purpose:
-    """What requests are about (such as `a client quota`), the rights they need, and what to check after a refusal."""
+    """What requests are about (such as `a client quota`), the rights that they need, and the advice after a refusal."""
 
     one: str = "the cluster"
     rights: str = "DESCRIBE and DESCRIBE_CONFIGS"
@@ -63,7 +63,7 @@ def unreachable(servers: str, reason: str) -> BrokerUnreachableError:
 
 
 def login_refused(servers: str, reason: str, user: str | None = None) -> LoginRefusedError:
-    """Return the error to raise if the brokers refuse the user name or the password."""
+    """Return the error to raise if the brokers refuse the login."""
     who = f"the login of user {user!r}" if user else "the login"
     return LoginRefusedError(
         f"the brokers at {servers} refuse {who} ({reason}): check user name, password and mechanism in --kafka-config"

@@ -5,8 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
-from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from broker.errors import TopicError
 from broker.kafka.errors import name_of, reason_of
@@ -32,13 +38,13 @@ class Grant:
 
     @property
     def words(self) -> str:
-        """The principal and the right in words."""
+        """The grant in words."""
         return f"{self.principal}: {self.right.words}"
 
     def command(self, servers: str, tool_option: str = "--add") -> str:
-        """Return the command of Kafka's own tool that grants the right or, with `--remove`, revokes it.
+        """Return the command of `kafka-acls.sh` that grants the right or, with `--remove`, revokes it.
 
-        The command lacks `--command-config FILE`, which has the login.
+        The command lacks the login (`--command-config FILE`).
         """
         words = ["kafka-acls.sh", "--bootstrap-server", servers, tool_option]
         words += ["--force"] if tool_option == "--remove" else []
@@ -56,8 +62,8 @@ class Grants:
 
     Args:
         config: confluent-kafka settings of a user with DESCRIBE and ALTER on the cluster.
-        denies_by_default: Whether brokers deny what no ACL allows. If not, or if unknown, rights on shared resources
-            are skipped: an ACL for them would lock other users out, and every user has these rights anyway.
+        denies_by_default: Whether brokers deny what no ACL allows. If not, rights on shared resources are skipped:
+            every user has these rights, and an ACL would lock other users out.
         with_holds: Whether the brokers run `pidquota.HoldAuthorizer`.
     """
 
@@ -73,7 +79,7 @@ class Grants:
         self._denies_by_default, self._with_holds = denies_by_default, with_holds
 
     def plan(self, principals: Mapping[Role, str]) -> list[Grant]:
-        """Return the rights of each role's principal: whether each exists, is missing or would be skipped."""
+        """Return the rights of each role's principal, with the action `exists`, `missing` or `skipped`."""
         found = {principal: self._bindings_of(principal) for principal in set(principals.values())}
         plan: dict[AclBinding, Grant] = {}
         for role, principal in principals.items():
@@ -99,7 +105,7 @@ class Grants:
         return bool(_result(self._admin.describe_acls(asked, request_timeout=self._timeout_s), "can't read ACLs"))
 
     def create(self, plan: Sequence[Grant]) -> list[Grant]:
-        """Grant the missing rights; return the plan with the outcomes."""
+        """Grant the missing rights. Return the plan with the outcomes."""
         missing = [grant for grant in plan if grant.action == "missing"]
         if missing:
             answers = self._admin.create_acls(
@@ -110,7 +116,7 @@ class Grants:
         return [Grant(each.principal, each.right, "granted") if each in missing else each for each in plan]
 
     def remove(self, plan: Sequence[Grant]) -> list[Grant]:
-        """Revoke the existing rights; return the plan with the outcomes."""
+        """Revoke the existing rights. Return the plan with the outcomes."""
         existing = [grant for grant in plan if grant.action == "exists"]
         for grant in existing:
             (answer,) = self._admin.delete_acls(

@@ -18,7 +18,7 @@ _HEARD_S = 3.0
 
 
 class HoldBindings(KafkaAdmin):
-    """The holds of a cluster, over one connection."""
+    """The holds of a cluster."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
@@ -27,7 +27,7 @@ class HoldBindings(KafkaAdmin):
         """When we set each hold. A broker may not list a new hold yet."""
 
     def of_user(self, user: str) -> list[HoldBinding]:
-        """Return the holds of a user, including expired ones and those that we set in the last 3 s."""
+        """Return a user's holds, even if expired, and the holds that we set in the last 3 s."""
         now_s = time.monotonic()
         self._made_s = {hold: made_s for hold, made_s in self._made_s.items() if now_s - made_s < _HEARD_S}
         return [*{*self._find(f"{USER}{user}"), *(hold for hold in self._made_s if hold.user == user)}]
@@ -52,7 +52,7 @@ class HoldBindings(KafkaAdmin):
                 self._made_s.pop(hold, None)
 
     def authorizers(self) -> dict[int, str]:
-        """Return the class of each broker's authorizer, by broker id; empty for a broker without one."""
+        """Return the class of each broker's authorizer by broker id; empty without an authorizer."""
         found = {each: self.broker_settings(each) for each in self.brokers()}
         return {number: settings.get(AUTHORIZER, {}).get("value") or "" for number, settings in found.items()}
 

@@ -34,7 +34,7 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def is_java(lines: Iterable[str]) -> bool:
-    r"""Whether settings are those of a Java client: they contain a name that librdkafka lacks.
+    r"""Whether settings contain a name that only Java clients have.
 
     Examples:
         >>> is_java(["sasl.mechanism: PLAIN", "sasl.jaas.config = x \\", " y;"]), is_java(["sasl.password=a"])

@@ -34,9 +34,9 @@ def oldest_record(config: Mapping[str, str], topic: str) -> OldestRecord:
     """Return the oldest record in an existing topic.
 
     Raises:
-        BrokerUnreachableError: If the brokers do not return a record, or the end, of each partition in time.
+        BrokerUnreachableError: If a partition returns neither a record nor its end in time.
     """
-    # A partition of aborted transactions has offsets but no record. The consumer then reports its end.
+    # The consumer reports the end of a partition that has offsets but no record, because of aborted transactions.
     with reading({**config, "enable.partition.eof": "true"}, topic, "first", _TIMEOUT_S) as (consumer, ranges):
         first = {number: low for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
@@ -59,7 +59,7 @@ def oldest_record(config: Mapping[str, str], topic: str) -> OldestRecord:
 
 
 def events_per_record(config: Mapping[str, str], topic: str) -> float:
-    """Return the average number of events per record, from the newest records of each partition; 1 without records."""
+    """Return the average number of events in each partition's newest records; 1 without records."""
     with reading(config, topic, "newest", _TIMEOUT_S) as (consumer, ranges):
         begins = {number: max(low, high - _NEWEST) for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, begin) for number, begin in begins.items()])
@@ -75,7 +75,7 @@ def events_per_record(config: Mapping[str, str], topic: str) -> float:
 def reading(
     config: Mapping[str, str], topic: str, which: str, timeout_s: float
 ) -> Iterator[tuple[Consumer, dict[int, tuple[int, int]]]]:
-    """Open a consumer for some records of a topic; yield the consumer, and the first and next offset per partition."""
+    """Yield a consumer for records of a topic, and the first and next offset per partition."""
     quiet = {"log_level": 0, "group.id": f"pid-quota-{which}-record", "enable.auto.commit": "false"}
     consumer = Consumer({**config, **quiet})
     try:
@@ -92,14 +92,14 @@ def reading(
 
 @dataclass(frozen=True)
 class TopicExtent:
-    """Id and earliest offsets of a topic. A recreated topic of the same name has another id."""
+    """Id and earliest offsets of a topic. A recreated topic has another id."""
 
     topic_id: str
     earliest: dict[int, int]
 
 
 class ExtentReader:
-    """Reads a topic's extent; keeps its connections."""
+    """A reader of a topic's extent, which keeps its connections."""
 
     def __init__(self, config: Mapping[str, str], topic: str) -> None:
         self._config = dict(config)
@@ -107,7 +107,7 @@ class ExtentReader:
         self._clients: tuple[AdminClient, Consumer] | None = None
 
     def __call__(self) -> TopicExtent:
-        """Return the topic's extent."""
+        """Ask the brokers."""
         if self._clients is None:
             # librdkafka would log each refused connection to stderr.
             settings = {"log_level": 0, "group.id": "pid-quota-extent", "enable.auto.commit": False}

@@ -1,12 +1,11 @@
-"""Asks the brokers which operations this user may perform (KIP-430), and changes nothing."""
+"""Asks the brokers which operations this user may perform (KIP-430)."""
 
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin._acl import AclOperation
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from broker.errors import RequestNotAllowedError
 from broker.kafka.errors import NO_COORDINATOR_YET, name_of, reason_of, unreachable
@@ -37,11 +36,7 @@ class OwnRights:
         self._cluster: set[AclOperation] | None = None
 
     def on_cluster(self) -> set[AclOperation]:
-        """Return this user's operations on the cluster; none without DESCRIBE.
-
-        Raises:
-            BrokerUnreachableError: If no broker answers.
-        """
+        """Return this user's operations on the cluster; none without DESCRIBE. Raises BrokerUnreachableError."""
         if self._cluster is None:
             asked = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=self._timeout_s)
             try:
@@ -88,13 +83,9 @@ class OwnRights:
 
 
 def operations_of(asked: "Future[Any]", servers: str) -> set[AclOperation]:
-    """Return the operations on a topic or group: none if the broker refuses, all if they are not known yet.
+    """Return the operations on a topic or group: none if the broker refuses, all if they are unknown.
 
-    Brokers show no operations of a missing topic. In a new cluster, topics and groups have no leader or coordinator
-    yet.
-
-    Raises:
-        BrokerUnreachableError: If no broker answers.
+    Operations of missing topics are unknown. Raises BrokerUnreachableError if no broker answers.
     """
     try:
         found = asked.result().authorized_operations
@@ -108,18 +99,14 @@ def operations_of(asked: "Future[Any]", servers: str) -> set[AclOperation]:
 
 
 def require_rights(settings: Mapping[str, str], role: Role, rights: Iterable[KafkaRight]) -> None:
-    """Check the rights that a command needs at its start.
-
-    Raises:
-        RequestNotAllowedError: If rights are missing. The message names all of them.
-    """
+    """Check the rights that a command needs. Raises RequestNotAllowedError with all missing rights."""
     missing = OwnRights(settings).missing(rights)
     if missing:
         raise RequestNotAllowedError(lacks(settings, role, missing))
 
 
 def lacks(settings: Mapping[str, str], role: Role, missing: Iterable[KafkaRight]) -> str:
-    """Return the message about missing rights, which all commands use.
+    """Return the message about missing rights.
 
     Examples:
         >>> from broker.kafka.roles import RIGHTS

@@ -1,4 +1,4 @@
-"""Asks brokers for the producers that they remember (DescribeProducers, KIP-664), at a limited rate."""
+"""Asks brokers for the producers that they remember (DescribeProducers, KIP-664)."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True)
 class PartitionProducers:
-    """Entries of a partition's producer state. After an error, `problem` and `code` describe it."""
+    """Entries of a partition's producer state, or an error (`problem`, `code`)."""
 
     topic: str
     partition: int
@@ -40,7 +40,7 @@ class PartitionProducers:
 
 @dataclass(frozen=True)
 class ProducersAnswer:
-    """A broker's answer to one request. `is_sent` is false if the broker failed before and was not asked again."""
+    """A broker's answer to one request. `is_sent` is false if the broker was skipped after a failure."""
 
     broker_id: int
     partitions: Sequence[PartitionProducers]
@@ -49,19 +49,19 @@ class ProducersAnswer:
 
 
 class ProducersAdmin(KafkaAdmin):
-    """Sends requests about producers, which need READ on the topics."""
+    """A client for requests about producers, which need READ on the topics."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__({**settings, "receive_message_max_bytes": _MAX_ANSWER_BYTES}, timeout_ms=_TIMEOUT_MS)
         self.connect()
 
     def topics(self) -> list[dict[str, Any]]:
-        """Return all topics that this user may see, with their partitions, as kafka-python describes them."""
+        """Return all topics that this user may see, as kafka-python describes them."""
         found: list[dict[str, Any]] = self.call(lambda client: client.describe_topics())
         return found
 
     def partitions_by_leader(self) -> dict[int, list[TopicPartition]]:
-        """Return all partitions by their leader; `NO_LEADER` for those without one."""
+        """Return all partitions by their leader, or by `NO_LEADER`."""
         led: dict[int, list[TopicPartition]] = {}
         for topic in self.topics():
             for about in topic["partitions"]:
@@ -74,7 +74,7 @@ class ProducersAdmin(KafkaAdmin):
         return {each.producer_id: each.transactional_id for on_broker in listed.values() for each in on_broker}
 
     def producers(self, broker_id: int, partitions: Sequence[TopicPartition]) -> Any:
-        """Return a broker's response for its replicas of partitions, including errors."""
+        """Return a broker's response for partitions, including errors."""
         by_topic: dict[str, list[int]] = defaultdict(list)
         for topic, number in partitions:
             by_topic[topic].append(number)
@@ -85,7 +85,7 @@ class ProducersAdmin(KafkaAdmin):
         return self.ask(DescribeProducersRequest(topics=topics), broker_id)
 
     def hidden_topic(self) -> str | None:
-        """Return a topic that this user may not describe, if any. Brokers omit such topics from their other answers."""
+        """Return a topic that this user may not describe, or None."""
         # With DESCRIBE on the cluster, a user sees all topics on brokers' disks, even without rights on the topics.
         found: set[str] = set()
         for broker_id in with_retries(self.brokers):
@@ -106,10 +106,7 @@ def ask_producers(
     wait: Callable[[float], object],
     requests_per_second: float = REQUESTS_PER_SECOND,
 ) -> Iterator[ProducersAnswer]:
-    """Ask brokers for the producers of partitions, in portions; don't ask a broker again after a failure.
-
-    The loop ends if `wait` raises an error.
-    """
+    """Ask brokers, at a limited rate, for the producers of partitions. Skip a broker after a failure."""
     is_first = True
     for broker_id, partitions in sorted(wanted.items()):
         failure: BrokerError | None = None
@@ -133,7 +130,7 @@ def ask_producers(
 
 
 def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator[list[int]]:
-    """Ask the leaders for the producer ids of all partitions; yield the ids of one partition at a time.
+    """Yield the producer ids of each partition, which its leader remembers.
 
     Raises BrokerError if a partition has no leader, a leader does not answer, or this user may not read or see a topic.
     """
@@ -164,7 +161,7 @@ def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator
 
 def _ids(answer: ProducersAnswer) -> Iterator[list[int]]:
     for each in answer.partitions:
-        # A topic that was deleted meanwhile has no producers.
+        # A topic that was deleted during the requests has no producers.
         if each.code not in (0, _NO_SUCH_PARTITION, _NOT_LEADER):
             msg = (
                 f"broker {answer.broker_id} does not name the producers of topic {each.topic} ({each.problem}): "

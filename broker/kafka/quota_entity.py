@@ -33,7 +33,7 @@ class QuotaEntity:
 
 @dataclass(frozen=True)
 class QuotaChange:
-    """A value to set; None removes it."""
+    """A change of a client quota. The value None removes the quota."""
 
     entity: QuotaEntity
     key: str

@@ -20,7 +20,7 @@ _ADDRESSES_EVERY_S = 30.0
 
 
 class ClientQuotas(KafkaAdmin):
-    """Client quotas of a cluster, over one connection."""
+    """The client quotas of a cluster."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
@@ -28,14 +28,14 @@ class ClientQuotas(KafkaAdmin):
         self._addresses_until_s = 0.0
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
-        """Return the quotas of exactly this entity, as value by key."""
+        """Return the quotas of exactly this entity, by key."""
         components: list[_Component] = [(kind, _EXACT, name) for kind, name in entity.parts()]
         return self._describe(components, strict=True).get(entity, {})
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """Return the value that applies if an entity has no value of its own: its user's value, or a default.
+        """Return the value that applies to an entity without its own value: the user's value, or a default.
 
-        For a whole user, `client_ids` are the user's client ids, and the tightest of their values counts.
+        For a whole user, the tightest value for the user's `client_ids` counts.
         """
         found: dict[tuple[_Component, ...], float | None] = {}
 
@@ -54,7 +54,7 @@ class ClientQuotas(KafkaAdmin):
         return min((each for each in holding if each is not None), default=None)
 
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
-        """Return all quotas of named users, their client ids, and ips, without defaults."""
+        """Return all quotas except defaults."""
         return self._describe([], strict=False)
 
     def users_with_default_clients(self, key: str) -> list[str]:
@@ -103,7 +103,7 @@ class ClientQuotas(KafkaAdmin):
 
 
 def _wider(entity: QuotaEntity, client_id: str | None) -> list[tuple[_Component, ...]]:
-    """Return the entities where Kafka looks for a quota, in order, if this entity has none."""
+    """Return the entities where Kafka looks next for a quota, in order."""
     if entity.user is None:
         return [(("ip", _DEFAULT, None),)]
     mine: _Component = ("user", _EXACT, entity.user)

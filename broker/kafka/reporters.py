@@ -1,6 +1,6 @@
 """Loads the class into running brokers, and unloads it, by the dynamic setting `metric.reporters` (KIP-226).
 
-The broker must have been started with the jar on its class path. The setting survives restarts.
+The jar must be on the broker's class path. The setting survives restarts.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ class ReportersChange:
 
 
 def switch_class(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | None = None) -> list[ReportersChange]:
-    """Add the class to `metric.reporters` of brokers, or remove it; other reporters stay.
+    """Add the class to `metric.reporters` of brokers, or remove the class. Other reporters stay.
 
-    The default is all brokers that are up. A failure of one broker does not affect the others.
+    The default is all brokers that are up.
     """
     up = list(with_retries(admin.brokers))
     return [

@@ -1,11 +1,10 @@
-"""The roles of a deployment, and the rights that each one needs on the cluster."""
+"""The roles of a deployment, and their rights on the cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from confluent_kafka.admin._acl import AclOperation
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from wire.topics import (
     BROKER_LOGS,
@@ -132,7 +131,7 @@ RIGHTS: Mapping[Role, tuple[KafkaRight, ...]] = {
 
 
 def rights_of(role: Role, topics: Mapping[str, str | None]) -> list[KafkaRight]:
-    """Return a role's rights, with other names for some topics. A topic with the name None is not used.
+    """Return a role's rights, with other names for some topics. The name None leaves out a topic.
 
     Examples:
         >>> [right.words for right in rights_of(Role.SHIPPER, {"broker-logs": "kafka-lines"})]

@@ -1,4 +1,4 @@
-"""Reads a topic from the beginning, a time or the end, without joining a group, and follows it."""
+"""Reads and follows a topic without joining a group."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ Decoded = TypeVar("Decoded")
 
 
 def decode_values(messages: Iterable[Message], decode: Callable[[bytes], Decoded]) -> Iterator[Decoded]:
-    """Decode the values of messages; skip tombstones and values of other programs."""
+    """Decode the values of messages. Skip tombstones and values of other programs."""
     for message in messages:
         try:
             yield decode(message.value() or b"")
@@ -41,7 +41,7 @@ def decode_values(messages: Iterable[Message], decode: Callable[[bytes], Decoded
 
 
 def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
-    """Return the earliest offset and the end of a partition; retry while the partition is being created or moved."""
+    """Return the earliest offset and the end of a partition. Retry while the partition is being created or moved."""
     give_up_at = time.monotonic() + timeout_s
     while True:
         try:
@@ -65,15 +65,14 @@ class TopicReader(Closing):
         group: str = "pid-quota",
         start: int | Literal["beginning", "end"] = "beginning",
     ) -> None:
-        """Look up the partitions and their ends, and begin to fetch.
+        """Begin to fetch.
 
-        The user needs READ on `group`, although the consumer does not join it. `start` may be a time in ms since the
-        epoch.
+        The user needs READ on `group`. `start` may be a time in ms since the epoch.
         """
         self._config = config
         self._topic = topic
         self._timeout_s = timeout_s
-        # librdkafka requires a group, but this consumer neither joins it nor writes to it.
+        # librdkafka requires a group, which this consumer neither joins nor writes to.
         settings: dict[str, str | int | float | bool] = {"group.id": group, "enable.auto.commit": False}
         settings |= {"auto.offset.reset": "earliest", "enable.partition.eof": False, "log_level": 0}
         self._consumer = Consumer({**config, **settings})
@@ -82,7 +81,7 @@ class TopicReader(Closing):
             found = {number: bounds(self._consumer, topic, number, timeout_s) for number in self.partitions}
             starts = self._starts(start, found)
             self._ends = {number: (max(first, starts[number]), end) for number, (first, end) in found.items()}
-            # Assign only once: after a second assignment, a fetch of the first may still return.
+            # Assign only once: records of a first assignment could arrive after a second assignment.
             self._consumer.assign([TopicPartition(topic, number, offset) for number, offset in starts.items()])
         except KafkaException as error:
             self._consumer.close()
@@ -114,7 +113,7 @@ class TopicReader(Closing):
         self._consumer.close()
 
     def read_to_end(self) -> Iterator[Message]:
-        """Yield all records that existed when the reader was created, and perhaps newer ones."""
+        """Yield all records that existed when the reader was created, and perhaps newer records."""
         missing = {number: end for number, (low, end) in self._ends.items() if low < end}
         give_up_at = time.monotonic() + self._timeout_s
         while missing:
@@ -131,7 +130,7 @@ class TopicReader(Closing):
                 raise BrokerUnreachableError(msg)
 
     def poll(self, wait_s: float = 0) -> list[Message]:
-        """Return new records; wait up to `wait_s` for the first one."""
+        """Return new records. Without new records, wait up to `wait_s`."""
         return self._consume(wait_s, 1 if wait_s else _BATCH)
 
     def _consume(self, timeout_s: float, most: int = _BATCH) -> list[Message]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError
@@ -30,7 +29,10 @@ _CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs"
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """Desired state of a topic. Other settings have the cluster's defaults. `partitions` is None for any number."""
+    """The desired state of a topic. Other settings have the cluster's defaults.
+
+    None accepts any number of partitions.
+    """
 
     name: str
     settings: dict[str, str]
@@ -48,7 +50,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class TopicOutcome:
-    """Actual state of a topic, or how it changed. The differences of an altered topic are those before the change."""
+    """The state of a topic, or its change. `differences` are those before the change."""
 
     name: str
     action: str
@@ -57,10 +59,7 @@ class TopicOutcome:
 
 
 def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RETENTION_HOURS) -> list[TopicPlan]:
-    """Plan all our topics. The topics of the enforcers and of learning requests have one partition.
-
-    `retention_hours` applies to topics that are not compacted. It must exceed the longest downtime of the stream.
-    """
+    """Plan all our topics. `retention_hours` must exceed the longest downtime of the stream."""
     retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
     plans = [
         TopicPlan(name, settings if name == TAP_STATUS else retention | settings, partitions)
@@ -71,13 +70,13 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
 
 
 class TopicSetup:
-    """Describes, creates and alters topics of one cluster."""
+    """The topics of one cluster."""
 
     def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self._timeout_s, self._admin = timeout_s, admin_client(config)
 
     def describe(self, plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
-        """Compare topics with the plans; change nothing."""
+        """Compare topics with the plans."""
         found = existing_topics(self._admin, self._timeout_s)
         there = {plan.name: found[plan.name] for plan in plans if plan.name in found}
         settings = self._settings(list(there))
@@ -91,10 +90,9 @@ class TopicSetup:
     def create(
         self, plans: Sequence[TopicPlan], *, replication_factor: int = -1, alter: bool = False
     ) -> list[TopicOutcome]:
-        """Create missing topics; alter differing topics only on request.
+        """Create missing topics. With `alter`, change the settings of differing topics.
 
-        This never adds partitions, because principals would move to other partitions, and their events would lose their
-        order.
+        This never adds partitions, because a principal's events would lose their order.
         """
         planned = {plan.name: plan for plan in plans}
         outcomes = []

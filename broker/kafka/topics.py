@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._metadata import ClusterMetadata
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError, TopicMissingError
@@ -17,28 +16,22 @@ DEFAULT_PARTITIONS = 4
 DEFAULT_TIMEOUT_S = 15.0
 
 _LOGIN_S = 2.0
-"""Brokers refuse a login within this time. If a large cluster lists its topics more slowly, a second request waits."""
+"""Brokers refuse a login within this time. A second request waits longer for the topics of a large cluster."""
 _SEEN_POLL_S = 0.05
 _NEW_TOPIC_S = 5.0
 
 
 class Admin(AdminClient):
-    """confluent-kafka's admin client. It does not log errors, because its callers raise them."""
+    """confluent-kafka's admin client. It does not log errors, because callers raise them."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        """Create a client, which connects at its first request."""
         self._refusals: list[str] = []
         self._servers, self._user = config["bootstrap.servers"], config.get("sasl.username")
         settings: dict[str, Any] = {**config, "log_level": 0, "error_cb": self._note}
         super().__init__(settings)
 
     def metadata(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> ClusterMetadata:
-        """Return the cluster's brokers and topics.
-
-        Raises:
-            LoginRefusedError: If the brokers refuse the user name or the password. This error comes within seconds.
-            BrokerUnreachableError: If no broker answers in time.
-        """
+        """Return the cluster's brokers and topics. Raises LoginRefusedError or BrokerUnreachableError."""
         for each_s in (min(_LOGIN_S, timeout_s), timeout_s):
             try:
                 return self.list_topics(timeout=each_s)
@@ -51,7 +44,7 @@ class Admin(AdminClient):
         raise unreachable(where, reason_of(failure)) from failure
 
     def _note(self, error: KafkaError) -> None:
-        """Note that brokers refuse the login. librdkafka itself retries, and reports only that no broker answers."""
+        """Note that brokers refuse the login, because librdkafka reports only that no broker answers."""
         if error.name() == "_AUTHENTICATION":
             # Leave out the duration, which differs each time, so that the same warning is not shown again.
             self._refusals.append(str(error.str()).partition(": ")[2].partition(" (after")[0])
@@ -65,7 +58,7 @@ def admin_client(config: Mapping[str, str]) -> Admin:
 def ensure_topics(
     config: Mapping[str, str], *, partitions: int = DEFAULT_PARTITIONS, replication_factor: int = -1
 ) -> None:
-    """Create the missing topics that the tap writes; leave existing topics unchanged."""
+    """Create the topics that the tap writes, if they are missing."""
     wanted = topic_settings().items()
     _ensure(config, [NewTopic(name, partitions, replication_factor, config=settings) for name, settings in wanted])
 
@@ -88,7 +81,7 @@ def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFA
 
 
 def await_topic(config: Mapping[str, str], topic: str) -> None:
-    """Wait for a topic that was just created and that some brokers don't know yet; raise TopicMissingError."""
+    """Wait until the brokers know a new topic. Raises TopicMissingError."""
     give_up_at = time.monotonic() + _NEW_TOPIC_S
     while True:
         try:
@@ -110,7 +103,7 @@ def existing_topics(admin: Admin, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[
 def create_topics(
     admin: AdminClient, wanted: Sequence[NewTopic], timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> dict[str, bool]:
-    """Create topics; return for each whether we created it, because another process may have been faster."""
+    """Create topics. Return by name whether this call created the topic."""
     created = {}
     answers = admin.create_topics(list(wanted), operation_timeout=timeout_s, request_timeout=timeout_s)
     for name, answer in answers.items():

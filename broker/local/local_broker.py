@@ -1,8 +1,7 @@
-"""A real single-node Kafka broker on this machine, for the demo and the tests.
+"""A real single-node Kafka broker.
 
-One JVM runs broker and controller. It has a SASL/PLAIN listener for users, a plaintext listener for admin clients, and
-the class whose lines the tap reads. The JVM ends with the `with` block or this process, even on SIGKILL (see
-`jvm.watchdog`).
+A SASL/PLAIN listener serves users, and a plaintext listener serves admin clients. The JVM ends with this process, even
+on SIGKILL (see `jvm.watchdog`).
 """
 
 from collections.abc import Mapping
@@ -30,11 +29,14 @@ PORT_ATTEMPTS = 5
 
 
 class LocalBroker(ServerProcess):
-    """Starts Kafka on entering the context, and stops it on leaving.
+    """A Kafka broker that runs in a `with` block.
 
-    `data_folder` may be from an earlier run. `users` has passwords by user name. `holds` loads
-    `pidquota.HoldAuthorizer`. `port` is the port of the SASL listener. Names in `server_properties` have `_` instead of
-    `.`.
+    Args:
+        data_folder: The broker's folder, perhaps of an earlier run.
+        users: Passwords by user name.
+        holds: Whether to load `pidquota.HoldAuthorizer`.
+        port: The SASL listener's port.
+        server_properties: Properties whose names have `_` instead of `.`.
     """
 
     def __init__(
@@ -62,15 +64,15 @@ class LocalBroker(ServerProcess):
 
     @property
     def admin_servers(self) -> str:
-        """Address for admin clients. They need no password, and are the super user `User:ANONYMOUS`."""
+        """Address for admin clients, which are the super user `User:ANONYMOUS`."""
         return f"{HOST}:{self._known_ports().inner}"
 
     def client_config(self, user: str) -> dict[str, str]:
-        """confluent-kafka settings of a user, including the password."""
+        """Return a user's confluent-kafka settings."""
         return sasl_plain(self.bootstrap_servers, self._users, user)
 
     def admin_config(self) -> dict[str, str]:
-        """confluent-kafka settings of an admin client."""
+        """Return an admin client's confluent-kafka settings."""
         return {"bootstrap.servers": self.admin_servers}
 
     def __enter__(self) -> "LocalBroker":

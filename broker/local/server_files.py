@@ -1,4 +1,4 @@
-"""Writes a local broker's configuration: server.properties and the log4j2 file."""
+"""Writes a local broker's configuration."""
 
 import re
 from collections.abc import Mapping
@@ -69,7 +69,7 @@ class Ports:
 
 
 def write_log_settings(folder: Path) -> Path:
-    """Write the log4j2 file into `folder`; return its path."""
+    """Write the log4j2 file. Return its path."""
     file = folder / "log4j2.yaml"
     file.write_text(_SERVER_LOG, encoding="utf-8")
     return file
@@ -84,10 +84,9 @@ def write_server_properties(
     node_id: int = 1,
     controllers: Mapping[int, int] | None = None,
 ) -> None:
-    """Write server.properties, readable only by its owner because it contains passwords.
+    """Write server.properties, which only its owner can read.
 
-    `extra` overrides our properties. `controllers` has each server's controller port by node id; by default this server
-    is the only one.
+    `extra` overrides our properties. `controllers` has the controller ports by node id.
     """
     voters = controllers or {node_id: ports.controller}
     properties = {
@@ -105,7 +104,7 @@ def write_server_properties(
 
 
 def server_properties_of(properties: Mapping[str, object], *, holds: bool) -> dict[str, object]:
-    """Return the properties with `.` for `_` in their names, and properties that load the classes of `broker_jar`."""
+    """Return the properties under Kafka's names, and properties that load the classes of `broker_jar`."""
     loaded: dict[str, object] = {"metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"}
     if holds:
         loaded["authorizer.class.name"] = HOLD_AUTHORIZER

@@ -1,4 +1,4 @@
-"""A Kafka server process: formats its data folder, starts it, waits until it is ready, and stops it."""
+"""A Kafka server process."""
 
 import base64
 import os
@@ -39,7 +39,7 @@ _JVM_OPTIONS = (
 
 @dataclass(frozen=True)
 class Jvm:
-    """JVM settings of a server. `log_option` names the log configuration. `more_jars` follow `classpath`."""
+    """JVM settings of a server."""
 
     classpath: str
     log_option: str
@@ -67,7 +67,7 @@ class ServerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the JVM; None while it is not running."""
+        """Process id of the JVM, or None."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def format(self, jvm: Jvm, cluster_id: str) -> None:
@@ -98,7 +98,7 @@ class ServerProcess:
         self._process = start_watched(command, self.folder / "broker.out")
 
     def wait_until_ready(self, ports: Ports) -> None:
-        """Wait until the server answers; kill it on a timeout or interrupt."""
+        """Wait until the server answers. After an error or interrupt, kill the server."""
         try:
             self._wait(ports)
         except BaseException:
@@ -107,7 +107,7 @@ class ServerProcess:
             raise
 
     def stop(self) -> None:
-        """Shut the server down cleanly; kill it after a timeout."""
+        """Shut the server down cleanly. After a timeout, kill the server."""
         process, self._process = self._process, None
         if process is not None:
             end(process, _STOP_TIMEOUT_S)
@@ -158,7 +158,7 @@ def new_cluster_id() -> str:
 
 
 def free_ports(servers: int = 1) -> list[Ports]:
-    """Return free ports, three per server; another process may still take one."""
+    """Return free ports, three per server. Another process may still take a port."""
     # Keep all sockets open until all are bound, so that the ports differ.
     sockets = [socket.socket() for _ in range(3 * servers)]
     try:
@@ -172,7 +172,7 @@ def free_ports(servers: int = 1) -> list[Ports]:
 
 
 def sasl_plain(bootstrap_servers: str, users: dict[str, str], user: str) -> dict[str, str]:
-    """confluent-kafka settings of a user, including the password."""
+    """Return a user's confluent-kafka settings."""
     if user not in users:
         msg = f"no user {user!r} on this broker (users: {', '.join(sorted(users))}): add it to `users`"
         raise LocalBrokerError(msg)

@@ -16,7 +16,7 @@ _HEAD_BYTES = 1024
 
 
 class LineCutter:
-    """Buffers an incomplete line, or the beginning of an oversized one."""
+    """A buffer of an incomplete line, or of the beginning of an oversized line."""
 
     def __init__(self) -> None:
         self.oversized_lines = 0
@@ -25,7 +25,7 @@ class LineCutter:
         self._too_long = False
 
     def cut(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that the chunk completes, without line ends. Of an oversized line, return the beginning."""
+        """Return the lines that the chunk completes, without line ends. An oversized line is cut to its beginning."""
         first, *others = chunk.split(b"\n")
         if not others:
             self._keep(chunk)
@@ -47,7 +47,7 @@ class LineCutter:
 
 
 class LogFile:
-    """Reads a file that others append to, rename, compress and truncate."""
+    """A file that others append to, rename, compress and truncate."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -65,7 +65,7 @@ class LogFile:
     def open_at(self, position: FilePosition | None, *, from_end: bool = False) -> None:
         """Open the file at `position`, which may be in a rotated file. If that file is gone, open the next newer file.
 
-        Without a position, start at the beginning, or with `from_end` at the end. The file may not exist yet.
+        Without a position, start at the beginning or, with `from_end`, at the end.
         """
         if position is None:
             if self._open(self._path) and from_end:
@@ -75,9 +75,9 @@ class LogFile:
         if found is not None and self._open(found):
             self._seek(position.offset)
             return
-        # The file was deleted while the tap was down, so all remaining lines are new. At offset 0, the beginning may
-        # have been empty, which identifies no file. Include files of the same time then: one may be the saved file,
-        # compressed since.
+        # The file was deleted while the tap was down, so all remaining lines are new. At offset 0 the file may be
+        # empty, so that its beginning identifies no file. In that case, include files of the same time: the saved file,
+        # compressed since, may be one of them.
         self.lost_files += 1
         read_ns = position.written_ns - (position.offset == 0)
         later = (path for path in rotated_files(self._path) if _is_later(path, read_ns))
@@ -103,14 +103,14 @@ class LogFile:
 
     @property
     def position(self) -> FilePosition | None:
-        """The position after the last line returned by `read`; None while there is no file."""
+        """The position after the last line returned by `read`, or None."""
         if self._file is None:
             return None
         written_ns = os.fstat(self._file.fileno()).st_mtime_ns
         return FilePosition(self._inode, self._offset, self._head.length, self._head.digest, written_ns)
 
     def read(self) -> list[bytes]:
-        """Return the next complete lines without their line ends; none at the current end of the file."""
+        """Return the next complete lines without line ends; none at the end of the file."""
         file = self._file
         if file is None:
             # Return no lines yet, so that a position exists before the first line.
@@ -145,7 +145,7 @@ class LogFile:
         self._cutter, self._offset = LineCutter(), offset
 
     def _was_cut(self, file: BinaryIO) -> bool:
-        """Detect truncation (copytruncate), even if the file has outgrown its old size. Resume in the copy, if any."""
+        """Detect a truncation (copytruncate), even if the file has outgrown its old size. Then resume in the copy."""
         if self._compressed:
             return False
         beginning = os.pread(file.fileno(), HEAD_BYTES, 0)
@@ -176,7 +176,6 @@ class LogFile:
         self.rotations += self._open(self._following(file))
 
     def _following(self, file: BinaryIO) -> Path:
-        """Return the file after this one. The log may have been rotated more than once."""
         files = rotated_files(self._path)
         inodes = [_inode(path) for path in files]
         if self._inode in inodes:
@@ -187,7 +186,7 @@ class LogFile:
                 index for index, path in enumerate(files) if self._head.length and self._head.fits(beginning_of(path))
             ]
             if not same:
-                # The files after it may also be gone.
+                # Later files may also be gone.
                 self.lost_files += 1
             last_write_ns = os.fstat(file.fileno()).st_mtime_ns
             later = files[same[-1] + 1 :] if same else [each for each in files if _is_later(each, last_write_ns)]

@@ -1,4 +1,4 @@
-"""Reads the lines of brokers' classes from a Kafka topic, to which Fluent Bit or Vector, for example, ships them.
+"""Reads lines from a Kafka topic, to which a shipper such as Fluent Bit writes.
 
 A value is one line, or an object with the line as `message` or `log`. All lines of a broker must be in one partition,
 in order. A line out of order counts as a loss.
@@ -31,7 +31,7 @@ _decode_wrapper = msgspec.json.Decoder(_Wrapper).decode
 
 
 def unwrap(value: bytes) -> bytes:
-    r"""Return the line in a shipper's record: the line itself, or the `message` or `log` of an object.
+    r"""Return the line in a shipper's record.
 
     Examples:
         >>> unwrap(b'{"log": "{\\"number\\": 1}\\n", "host": "b1"}')
@@ -49,7 +49,7 @@ def unwrap(value: bytes) -> bytes:
 
 
 class TopicSource:
-    """Reads all partitions of a topic of lines. The position file, and not a group, stores the offsets.
+    """A source of lines in all partitions of a topic. The position file, not a group, stores the offsets.
 
     If `broker_id` is given, all lines must be from this broker. `from_end` starts at the end if no position is saved.
     """
@@ -110,7 +110,7 @@ class TopicSource:
 
     @property
     def position(self) -> TopicPosition | None:
-        """The position after the last record returned."""
+        """The position after the last returned record."""
         return TopicPosition(self._topic, dict(self._offsets)) if self._offsets else None
 
     @property

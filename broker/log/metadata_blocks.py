@@ -1,6 +1,6 @@
 """Reads blocks of producer ids from a broker's or controller's metadata log, `__cluster_metadata-0`, or from a copy.
 
-A `ProducerIdsRecord` allocates each block. It contains the start of the *next* block (KIP-730).
+Each block has a `ProducerIdsRecord`, which contains the start of the *next* block (KIP-730).
 """
 
 import struct
@@ -22,7 +22,7 @@ _PRODUCER_IDS_RECORD = 15
 _FRAME_VERSION = 1
 _FIELDS = struct.Struct(">iqq")
 STEP_BYTES = 4 * 1024 * 1024
-"""Maximum to read at once. A log may have hundreds of megabytes."""
+"""Maximum number of bytes to read at once. A log may have hundreds of megabytes."""
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _LENGTH_END = 8, 12
@@ -33,7 +33,7 @@ _MAY_BE_BLOCK = bytes([1, 15])
 
 @dataclass(frozen=True)
 class MetadataHistory:
-    """Blocks in a metadata log. Blocks below the id `complete_from` may be missing, because they precede the log."""
+    """Blocks in a metadata log. Blocks below the id `complete_from` may be missing."""
 
     blocks: tuple[Block, ...]
     complete_from: int
@@ -43,7 +43,7 @@ class MetadataHistory:
 def read_metadata_blocks(
     folder: Path, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> MetadataHistory:
-    """Read the blocks of a metadata log, without a JVM."""
+    """Read the blocks of a metadata log."""
     try:
         segments = _segments_of(folder)
         start = _start_of(segments[0])
@@ -68,7 +68,7 @@ def _segments_of(folder: Path) -> list[Path]:
 
 
 def _start_of(segment: Path) -> int | None:
-    """Return the first producer id that was free when a segment began; None if no snapshot contains the id."""
+    """Return the first producer id that was free when a segment began, or None."""
     begins_at = int(segment.stem)
     if begins_at == 0:
         return 0
@@ -87,7 +87,7 @@ def _unreadable(folder: Path, error: Exception) -> MetadataLogError:
 
 
 class _BlockReader:
-    """Collects blocks from consecutive batches. `next_producer_id` is the first free id; None while it is unknown."""
+    """A collector of blocks from consecutive batches. `next_producer_id` is the first free id, or None."""
 
     def __init__(self, next_producer_id: int | None) -> None:
         self.next_producer_id = next_producer_id
@@ -146,9 +146,9 @@ def _varint(value: bytes, at: int) -> tuple[int, int]:
 
 
 class MetadataPosition(msgspec.Struct, frozen=True):
-    """The position up to which a metadata log was read: a segment, by its first offset, and the next byte in it.
+    """A position in a metadata log: a segment's first offset, and the next byte in the segment.
 
-    `next_producer_id` is the first id after the blocks read so far; None if unknown.
+    `next_producer_id` is the first id after the blocks so far, or None.
     """
 
     segment: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -157,11 +157,11 @@ class MetadataPosition(msgspec.Struct, frozen=True):
 
 
 class MetadataFollower:
-    """Reads a metadata log from a position."""
+    """A reader of a metadata log from a position."""
 
     def __init__(self, position: MetadataPosition | None = None) -> None:
         self.position = position
-        """The position after the last batch read; None before the first."""
+        """The position after the last batch, or None."""
         self.is_behind = False
 
     def read(self, folder: Path) -> list[Block]:
@@ -178,7 +178,7 @@ class MetadataFollower:
                     chunk += file.read(size - len(chunk))
             done = _read_frames(reader, chunk)
         except (OSError, ValueError) as error:
-            # Kafka may have truncated the segment and appended to it since. Read it again from its beginning.
+            # Kafka may have truncated the segment and appended to it. Read the segment again from its beginning.
             self.position = None if self.position is None else MetadataPosition(self.position.segment)
             raise _unreadable(folder, error) from error
         # There is more to read: the segment may have more blocks, or another segment follows.
@@ -214,7 +214,7 @@ def _read_frames(reader: _BlockReader, chunk: bytes) -> int:
 
 
 def _frame_bytes(chunk: bytes, at: int) -> int:
-    """Return the length of the batch at an offset; 0 if it is incomplete."""
+    """Return the length of the batch at an offset; 0 if the batch is incomplete."""
     if len(chunk) < at + _LENGTH_END:
         return 0
     length = int(_LENGTH.unpack_from(chunk, at + _LENGTH_AT)[0])

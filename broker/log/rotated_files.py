@@ -1,4 +1,4 @@
-"""Finds the files that a log was rotated into: renamed, compressed, or copied before truncation."""
+"""Finds the files that a log was rotated into: renamed, compressed or copied."""
 
 import glob
 import gzip
@@ -28,7 +28,7 @@ class Head:
 
     @classmethod
     def of(cls, beginning: bytes) -> "Head":
-        """Make the fingerprint of these first bytes."""
+        """Make the fingerprint of the first bytes."""
         cut = beginning[:HEAD_BYTES]
         return cls(len(cut), hashlib.sha256(cut).hexdigest() if cut else "")
 

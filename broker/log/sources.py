@@ -1,4 +1,4 @@
-"""Sources of a tap's lines: the protocol, and the source for files. The source for topics is in `log_topic`."""
+"""Sources of a tap's lines."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +25,9 @@ class LineBatch:
     """Lines of a `stream`, such as a partition, in order and without line ends.
 
     Attributes:
-        broker_id: The broker that must have written the lines; None if any broker may have.
+        broker_id: The broker that must have written the lines; None accepts any broker.
         repeated: Whether a crashed run may already have sent the events of the lines.
-        after_loss: Whether lines before these were lost.
+        after_loss: Whether earlier lines were lost.
     """
 
     stream: str
@@ -43,17 +43,17 @@ class Source(Protocol):
     kind: str
     """`file` or `topic`, for the heartbeat."""
     brokers: list[int]
-    """Ids of the brokers known before their first line."""
+    """Ids of the brokers that are known before their first line."""
 
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
         """Resume at `position`. Lines before `sent_up_to` are marked as repeated."""
 
     def read(self) -> list[LineBatch]:
-        """Return new lines, if any. This may block for about 100 ms."""
+        """Return new lines. This may block for about 100 ms."""
 
     @property
     def position(self) -> Position | None:
-        """The position after all returned lines; None before the first."""
+        """The position after all returned lines, or None."""
 
     @property
     def lag(self) -> int:
@@ -68,7 +68,7 @@ class Source(Protocol):
 
 
 class FileSource:
-    """The file that the class in one broker writes, which may not exist yet.
+    """A source of lines in the file of one broker. The file may not exist yet.
 
     `from_end` starts at the end if no position is saved.
     """
@@ -136,8 +136,8 @@ class FileSource:
             return 0
         now = self._file.position
         if now is None or begin is None or not now.inode == begin.inode == limit.inode:
-            # The lines are from an older file than `sent_up_to`, or that file was compressed. If it was, all lines
-            # count as repeated until `read` reaches the end of the log.
+            # The lines are from an older file than `sent_up_to`, or that file was compressed. After a compression, all
+            # lines count as repeated until `read` reaches the end of the log.
             return len(lines)
         at = begin.offset
         for index, line in enumerate(lines):

@@ -1,1 +1,1 @@
-"""Census of the producer ids that all brokers hold: the sweep over the brokers, and the owners of the ids found."""
+"""A census of the producer ids that all brokers hold."""

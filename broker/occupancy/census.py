@@ -1,4 +1,4 @@
-"""Takes a census: a sweep over all brokers, and the owners of the producer ids."""
+"""Takes a census of producer ids and their owners."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +34,10 @@ _decode_init = msgspec.json.Decoder(ProducerInit).decode
 
 @dataclass(frozen=True)
 class TakenCensus:
-    """A census, the brokers that should hold replicas but returned nothing (`down`), and whether taps write events."""
+    """A census. `is_tapped` tells whether taps write events.
+
+    `down` has the brokers that should hold replicas but did not answer, with reasons.
+    """
 
     census: Census
     expirations: tuple[BrokerExpiration, ...]
@@ -60,8 +63,7 @@ class FoundOwners:
 
     Attributes:
         bound: Principal and hand-out time (ms since the epoch) by producer id.
-        known_since_ms: When the oldest known id was handed out, even if no broker holds it; `NOT_KNOWN_MS` if none is
-            known.
+        known_since_ms: When the oldest known id was handed out, or `NOT_KNOWN_MS`.
     """
 
     bound: Mapping[int, tuple[str, int]]
@@ -98,7 +100,6 @@ def take_census(
 
 
 def _settings(admin: ProducersAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:
-    """Return the settings of the brokers, and the reason for each broker that does not answer."""
     answered, silent = [], {}
     for broker_id in with_retries(admin.brokers):
         try:
@@ -122,7 +123,7 @@ def _owners(kafka: KafkaConfig, swept: Sweep, now_ms: int) -> FoundOwners | None
 def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) -> FoundOwners:
     """Return the owners of producer ids, as far as the taps' topics name them.
 
-    An id belongs to the principal that last appended with it within `TAIL_MS`, else to the principal that last got it.
+    An id belongs to the last principal that used the id within `TAIL_MS`, else to the last principal that got the id.
     """
     wanted = set(np.unique(producer_ids).tolist())
     asked, appended, first_ms = _Newest(), _Newest(), dict[int, int]()

@@ -1,4 +1,4 @@
-"""Computes the report of a census: each broker with forecasts, and effects of other settings."""
+"""Computes the report of a census."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,10 @@ _ALTER = ("kafka-configs.sh", "--bootstrap-server")
 
 @dataclass(frozen=True)
 class Forecast:
-    """Forecast of a broker's entries at one rate: `rate_pids` in `rate_seconds`, and its relative standard error.
+    """A forecast of a broker's entries at a rate of `rate_pids` in `rate_seconds`.
 
-    Entries settle around `settles_at`, and rise and fall by `swing` between expiration checks.
+    `rate_error` is the rate's relative standard error. Entries settle around `settles_at`, and vary by `swing` between
+    expiration checks.
     """
 
     pids_per_hour: float
@@ -40,9 +41,9 @@ class Forecast:
 
 @dataclass(frozen=True)
 class BrokerOutlook:
-    """One broker, now and later. `led_pids` are entries of partitions that it leads, `held_pids` of all its replicas.
+    """A broker, now and later. `led_pids` counts entries of led partitions, `held_pids` of all replicas.
 
-    The forecast with the likeliest rate comes first. Use it to plan.
+    The likeliest forecast comes first.
     """
 
     broker_id: int
@@ -92,7 +93,7 @@ def make_report(
     expiration_ms: int | None = None,
     bootstrap_servers: str = "localhost:9092",
 ) -> CensusReport:
-    """Compute the results of a census."""
+    """Compute the report of a census."""
     census = taken.census
     occupancy = count_occupancy(census)
     brokers = tuple(_outlook(taken, each, occupancy, earlier, limit) for each in taken.expirations)
@@ -107,7 +108,7 @@ def make_report(
 
 
 def change_commands(expirations: Sequence[BrokerExpiration], expiration_ms: int, bootstrap_servers: str) -> list[str]:
-    """Return the commands that set an expiration on all brokers, including brokers with their own setting."""
+    """Return the commands that set an expiration on all brokers."""
     begin = (*_ALTER, bootstrap_servers, "--entity-type", "brokers")
     end = ("--alter", "--add-config", f"producer.id.expiration.ms={expiration_ms}")
     entities: list[tuple[str, ...]] = [("--entity-default",)]

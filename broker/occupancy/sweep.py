@@ -1,4 +1,4 @@
-"""Asks every broker for the producers of each replica that it holds, as leader or as follower.
+"""Asks every broker for the producers of its replicas.
 
 The user needs READ on the topics and DESCRIBE_CONFIGS on the cluster.
 """
@@ -25,10 +25,7 @@ _OF_ONE_BROKER = "DYNAMIC_BROKER_CONFIG"
 
 @dataclass(frozen=True)
 class BrokerExpiration:
-    """Expiration settings of a broker. With `is_own`, the broker has its own `producer.id.expiration.ms`.
-
-    `transactional_id_ms` applies to transactional ids on coordinators, not to producer ids (KIP-854).
-    """
+    """Expiration settings of a broker. With `is_own`, the broker has its own `producer.id.expiration.ms`."""
 
     broker_id: int
     producer_id_ms: int
@@ -57,7 +54,7 @@ class Sweep:
 
 
 def placements(admin: ProducersAdmin) -> list[Placement]:
-    """Return the leader and replicas of each partition that this user may see."""
+    """Return leader and replicas of each partition that this user may see."""
     return [
         Placement(
             topic["name"],
@@ -97,7 +94,7 @@ def sweep(
 ) -> Sweep:
     """Ask brokers for the producers of all their replicas, one request at a time.
 
-    `progress` is called with the number of replicas so far and their total.
+    `progress` gets the number of replicas so far and the total.
     """
     found = Sweep()
     leaders = {(each.topic, each.partition): each.leader for each in partitions}
@@ -135,7 +132,7 @@ def _replica(broker_id: int, topic: str, partition: int, is_leader: bool, produc
 def last_batches(
     kafka: KafkaConfig, report: Callable[[float, float], None] = lambda _done, _total: None
 ) -> tuple[dict[int, int], Sequence[Unanswered]]:
-    """Return the time of each producer id's last batch (ms since the epoch), and partitions without an answer."""
+    """Return the time of each producer id's last batch (ms since the epoch), and the unanswered partitions."""
     newest: dict[int, int] = {}
     with ProducersAdmin(kafka.kafka_python()) as admin:
         brokers = list(with_retries(admin.brokers))

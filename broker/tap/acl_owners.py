@@ -1,6 +1,6 @@
-"""Evaluates by the cluster's ACLs who may write a topic or transactional id, as Kafka's StandardAuthorizer does.
+"""Evaluates by ACLs who may write a topic or transactional id, as Kafka's StandardAuthorizer does.
 
-This module does no I/O. Super users may write everything, but do not appear in ACLs.
+ACLs do not name super users, who may write everything.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ class OwnerReason(str, Enum):
 
 @dataclass(frozen=True)
 class Writers:
-    """A set of principals: `names`, or with `everybody` all except `names`. `doubt` tells why the set is uncertain."""
+    """A set of principals: `names` or, with `everybody`, all except `names`. `doubt` tells why the set is uncertain."""
 
     names: frozenset[str] = frozenset()
     everybody: bool = False
@@ -58,7 +58,7 @@ class Writers:
 
 @dataclass(frozen=True)
 class Owner:
-    """The owner of a producer id. If it is uncertain, `principal` is None, with a `reason` and some `candidates`."""
+    """The owner of a producer id. If the owner is uncertain, `principal` is None, and `reason` tells why."""
 
     principal: str | None = None
     reason: OwnerReason | None = None
@@ -76,12 +76,12 @@ class AclRules:
         self._prefix_lengths = sorted({len(name) for _, is_prefix, name in self._by_pattern if is_prefix})
 
     def may_write(self, principal: str, host: str, resource: AclResource, name: str) -> bool:
-        """Whether a principal may write from a host, unless it is a super user."""
+        """Whether a principal that is no super user may write from a host."""
         acls = self._matching(resource, name)
         return _permits(acls, principal, host) if acls else self._without_acl.everybody
 
     def writers(self, resource: AclResource, name: str) -> Writers:
-        """Return who may write from any host, apart from super users."""
+        """Return the principals that may write from at least one host, without super users."""
         acls = self._matching(resource, name)
         return _writers(acls) if acls else self._without_acl
 
@@ -92,7 +92,7 @@ class AclRules:
 
 
 class AclHistory:
-    """The ACLs of the last rounds. A batch found in this round may have been written under an older round's ACLs."""
+    """The ACLs of the last rounds, because a batch may have been written under older ACLs."""
 
     def __init__(self, *, allows_without_acl: bool) -> None:
         self._allows_without_acl = allows_without_acl
@@ -118,7 +118,7 @@ class AclHistory:
         }
 
     def owner(self, topic: str, transactional_id: str | None) -> Owner:
-        """Return the owner of a producer id: the only principal that may write its topic and its transactional id."""
+        """Return the owner of a producer id: the only principal that may write topic and transactional id."""
         owner = self._cached.get((topic, transactional_id))
         if owner is None:
             writers = self._writers(AclResource.TOPIC, topic)

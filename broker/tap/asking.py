@@ -1,8 +1,7 @@
-"""Asks the brokers which producer ids existed before a watch began, or before a stream lost them.
+"""Asks the brokers which producer ids existed before a watch began, or before a stream lost its ids.
 
-A tap that begins to watch, or has missed lines, can't tell old ids from new ones. It therefore asks the brokers: an id
-that no broker held at that time is new. Until the answer is complete, the tap marks all events of the first window as
-`learning`.
+An id that no broker held at that time is new. Until the answer is complete, the tap marks all events of the first
+window as `learning`.
 """
 
 import threading
@@ -29,7 +28,7 @@ _MAX_REQUESTED = 3
 _END_S = 5.0
 
 AskBrokers = Callable[[Mapping[str, Watched], threading.Event], KnownIds]
-"""Asks all brokers. Once the event is set, it ends early, and the caller ignores the answer."""
+"""A function that asks all brokers. If the event is set, the function ends early, and its answer is ignored."""
 
 
 class _StoppedError(Exception):
@@ -51,7 +50,7 @@ def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
 
 
 class Asking:
-    """Asks the brokers in its own thread, one question at a time. `file` keeps the answers for the next run."""
+    """A thread that asks the brokers, one question at a time. `file` keeps the answers for the next run."""
 
     def __init__(
         self,
@@ -63,8 +62,8 @@ class Asking:
     ) -> None:
         self._ask, self._learn_ms, self._file, self._warn_once = ask, learn_ms, file, Once(warn)
         self._wall_clock = wall_clock
-        # Answers by name of a watch. A later answer does not replace an earlier one, because the later one also has ids
-        # that were charged or refused since.
+        # Answers by name of a watch. The first answer stays, because a later answer also has ids that were charged or
+        # refused since.
         self._known: dict[str, KnownIds] = {}
         # Newest first.
         self._requested: tuple[KnownIds, ...] = ()
@@ -162,7 +161,7 @@ class Asking:
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """An answer for the watches `streams`, without the ids, which follow the first line of the file."""
+    """An answer for the watches `streams`. The ids follow the first line of the file."""
 
     streams: list[str]
     watched: dict[str, Watched]
@@ -174,7 +173,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequence[KnownIds] = ()) -> None:
-    """Save the answers for watches and for streams' requests atomically. If this fails, the next run asks again."""
+    """Save the answers atomically. After a failure, the next run asks again."""
     distinct = list({id(each): each for each in (*requested, *answers.values())}.values())
     head = [
         _Kept(

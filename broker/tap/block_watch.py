@@ -1,4 +1,4 @@
-"""Reports the blocks of producer ids that were allocated to a tap's brokers, from a metadata log on the tap's host."""
+"""Reports the blocks of producer ids that were allocated to a tap's brokers, from a metadata log."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ LOOK_S = 10.0
 
 
 class BlockWatch:
-    """Follows a metadata log for the blocks of one broker or of all. By default, the class names the log's folder."""
+    """The blocks of one broker, or of all, in a metadata log. If `folder` is None, the class names the log's folder."""
 
     def __init__(self, folder: Path | None, broker_id: int | None, warn: Callable[[str], None]) -> None:
         self._folder, self._broker_id, self._warn_once = folder, broker_id, Once(warn)

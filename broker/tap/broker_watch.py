@@ -1,4 +1,4 @@
-"""The watch over one broker: turns its lines into records, and marks those to learn. It does no I/O."""
+"""The watch of one broker: makes records of the broker's lines, with learning marks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,10 +18,9 @@ _TAKEN_OUT = "the class was unloaded from the broker, so its producers are not s
 
 @dataclass
 class LineCounters:
-    """Counters of a broker's lines since the start. The last five are the class's counters since the start of its run.
+    """Counters of a broker's lines since the tap's start. The last five are counters of the class (see `ClassState`).
 
-    `own_topics` counts batches of the tap's own topic, and `duplicates` counts lines that a shipper delivered again.
-    For the class's counters, see `wire.broker_lines.ClassState`.
+    `own_topics` counts batches of the tap's own topic. `duplicates` counts lines that a shipper delivered again.
     """
 
     events: int = 0
@@ -46,7 +45,7 @@ class SavedWatch(msgspec.Struct, frozen=True):
 
 
 class BrokerWatch:
-    """Reads the lines of one broker in order. It learns for `learn_ms`, and skips batches of `own_topic`."""
+    """The watch of one broker. It learns for `learn_ms`, and skips batches of `own_topic`."""
 
     def __init__(
         self, broker_id: int, *, learn_ms: int = 0, own_topic: str = "", warn: Callable[[str], None] = lambda _: None
@@ -57,19 +56,19 @@ class BrokerWatch:
         self.answers = NO_ANSWERS
         self.counters = LineCounters()
         self.state: ClassState | None = None
-        """The last state that the class reported; None before the first."""
+        """The last state that the class reported, or None."""
         self.problem: str | None = None
-        """Why the class can't see any batch; None if it can."""
+        """Why the class can't see any batch, or None."""
         self._order = LineOrder()
         self._learn_ms, self._own_topic, self._warn_once = learn_ms, own_topic, Once(warn)
 
     @property
     def newest_line_ms(self) -> int | None:
-        """Time of the newest line; None before the first."""
+        """Time of the newest line, or None."""
         return self.learning.newest_ms if self.learning.newest_ms >= 0 else None
 
     def take(self, line: Line, *, repeated: bool = False) -> ProduceEvent | ProducerInit | None:
-        """Process the next line; return its record, if any. A crashed run may have sent the record if `repeated`."""
+        """Process the next line; return its record, or None. If `repeated`, a crashed run may have sent the record."""
         place = self._order.follow(line)
         if place is Place.DUPLICATE:
             self.counters.duplicates += 1
@@ -87,7 +86,7 @@ class BrokerWatch:
         return None
 
     def lose(self) -> None:
-        """Restart the watch with the next line, because lines may be missing before it."""
+        """Restart the watch with the next line, because earlier lines may be missing."""
         self._order.forget()
         self.learning.restart()
 

@@ -1,4 +1,4 @@
-"""Sends the tap's heartbeats, one per broker that it watches."""
+"""Sends the tap's heartbeats, one per broker."""
 
 import socket
 import uuid
@@ -14,7 +14,7 @@ from wire.heartbeat import TapHeartbeat
 HEARTBEAT_S = 10.0
 """Interval of heartbeats."""
 SILENT_S = 60.0
-"""If the class has written no line for this long, it probably is not loaded."""
+"""A class that has written no line for this long is probably not loaded."""
 
 _SILENT = (
     f"no line of the class has come for {SILENT_S:g} s, although it writes one every 10 s: check that it is loaded "

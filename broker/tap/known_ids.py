@@ -1,7 +1,4 @@
-"""The old producer ids: those that brokers held when a tap asked them. This module does no I/O.
-
-Ids are unique in a cluster, so the set needs no principals.
-"""
+"""The producer ids that brokers held when a tap asked."""
 
 from array import array
 from bisect import bisect_left
@@ -18,10 +15,10 @@ _PIECE = 50_000
 
 
 class Watched(NamedTuple):
-    """How far a broker's lines had been read when the tap asked.
+    """The time of a watch's first line, and the time when the tap asked.
 
-    `asked_at_ms` is the time of the newest line, or when the requesting stream began to learn if that is later, but
-    never ahead of this host's clock.
+    `asked_at_ms` is the time of the newest line, or of the request if that is later, but never ahead of this host's
+    clock.
     """
 
     since_ms: int
@@ -29,14 +26,14 @@ class Watched(NamedTuple):
 
 
 class KnownIds:
-    """A sorted set of producer ids: 8 bytes each.
+    """A sorted set of producer ids, with 8 bytes per id.
 
     Args:
-        watched: By watch, how far its lines had been read when the tap asked.
+        watched: When each watch began, and when the tap asked.
         ids: Distinct ids, sorted.
         answered_at_ms: When the last broker had answered. Ids of earlier lines may be missing, because brokers forget
             the ids of a deleted topic.
-        requested_ms: When the stream with the newest answered request began to learn; 0 without a request.
+        requested_ms: When the stream with the newest answered request began to learn, or 0.
     """
 
     def __init__(
@@ -48,7 +45,7 @@ class KnownIds:
         self.requested_ms = requested_ms
 
     def before(self, requested_ms: int) -> "KnownIds":
-        """Return the answer, dated before a later request: a host's clock that is ahead dates an answer too late."""
+        """Return the answer with dates before a later request. A clock that is ahead dates an answer too late."""
         if self.requested_ms >= requested_ms:
             return self
         watched = {
@@ -61,7 +58,7 @@ class KnownIds:
 
     @classmethod
     def of(cls, watched: Mapping[str, Watched], found: Iterable[Iterable[int]]) -> "KnownIds":
-        """Make a set of the ids of many partitions. Most ids are on several partitions."""
+        """Make a set of the ids of many partitions."""
         chunks: list[deque[mmap]] = []
         pending: set[int] = set()
         for each in found:
@@ -102,14 +99,14 @@ def _drained(pieces: deque[mmap]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class KnownIdAnswers:
-    """The brokers' answers for the watch `stream`: its own answer, and answers to requests of streams, newest first."""
+    """The brokers' answers for a watch: `of_watch`, and answers to requests of streams, newest first."""
 
     stream: str = ""
     of_watch: KnownIds | None = None
     requested: tuple[KnownIds, ...] = ()
 
     def check(self, producer_id: int, timestamp_ms: int, since_ms: int, *, learning: bool) -> tuple[bool, int | None]:
-        """Return whether to learn an id. Also return when the brokers were asked, if none held the id, else None."""
+        """Return whether to learn an id, and the `asked_at_ms` of an answer without the id, or None."""
         asked_at_ms = None
         if learning and self.of_watch is not None:
             watched = self.of_watch.watched[self.stream]

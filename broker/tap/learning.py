@@ -1,19 +1,16 @@
-"""Tracks how long a broker has been watched without a gap. It reads no clock.
-
-Producer ids in the first window of a watch may be old, so the tap marks their events as `learning`.
-"""
+"""Tracks how long a broker has been watched without a gap."""
 
 import msgspec
 
-# Threads of a broker write lines concurrently, so a line may be older than the previous one by this much.
+# Threads of a broker write lines concurrently, so a line may be older than the previous line by this much.
 _OUT_OF_ORDER_MS = 1_000
 
 
 class LearningTime(msgspec.Struct):
-    """The time of the watch over one broker, saved with its position.
+    """The time of a watch, by the broker's clock.
 
-    By the broker's clock, `since_ms` is the time of the first line and `newest_ms` of the newest one, -1 before the
-    first line. `lost` tells whether lines after the newest one were lost.
+    `since_ms` and `newest_ms` are the times of the first and the newest line; -1 before the first line. `lost` tells
+    whether lines after the newest line were lost.
 
     Examples:
         >>> watch = LearningTime()
@@ -26,7 +23,7 @@ class LearningTime(msgspec.Struct):
     lost: bool = False
 
     def is_learning(self, timestamp_ms: int, learn_ms: int) -> bool:
-        """Observe a line; return whether its producer id may be old, because the watch is young."""
+        """Observe a line. Return whether it is from the first `learn_ms` of the watch."""
         self.observe(timestamp_ms, learn_ms)
         return learn_ms > 0 and timestamp_ms < self.since_ms + learn_ms
 
@@ -35,7 +32,7 @@ class LearningTime(msgspec.Struct):
         return self.since_ms >= 0 and not self.lost and self.newest_ms < self.since_ms + learn_ms
 
     def observe(self, timestamp_ms: int, learn_ms: int) -> None:
-        """Observe a line of any kind."""
+        """Observe a line."""
         if self.since_ms < 0 or self.lost:
             self.since_ms = self.newest_ms = timestamp_ms
             self.lost = False

@@ -1,7 +1,6 @@
 """Reads the compacted topic `pid-quota-requests`, in which streams request that all taps ask the brokers.
 
-Without the topic, or the right to use it, streams learn for a whole window. Requests make a tap ask at most once a
-minute.
+Without the topic, streams learn for a whole window. A tap asks at most once a minute, however many requests it gets.
 """
 
 import logging
@@ -28,7 +27,7 @@ _decode = msgspec.json.Decoder(LearningRequest).decode
 
 
 class LearningRequests(Closing):
-    """Follows the topic for a tap."""
+    """A tap's reader of the topic."""
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class LearningRequests(Closing):
         self._open_at = 0.0
 
     def newest_ms(self, now_s: float) -> int:
-        """Return when the last stream that still learns began to learn (ms, at a whole second); 0 if none does."""
+        """Return the time of the newest request of streams that still learn (ms, whole seconds), or 0."""
         try:
             if self._topic is not None:
                 self._take(self._topic.poll())
@@ -76,7 +75,7 @@ class LearningRequests(Closing):
 
 
 class _Requests:
-    """The newest request that is due. Its answer covers all earlier ones, so a forged request can't hide another."""
+    """The newest request that is due. Its answer also covers all earlier requests."""
 
     def __init__(self) -> None:
         self._newest_ms = self._until_ms = 0
@@ -94,11 +93,11 @@ class _Requests:
             return
         self._ahead.append((due_ms, request.learns_until_ms))
         if len(self._ahead) > _MAX_AHEAD:
-            # Keep those that are due first. Their answer also covers the others, whose hosts' clocks are further ahead.
+            # Keep the requests that are due first. Their answers also cover the others.
             self._ahead = sorted(self._ahead)[:_MAX_AHEAD]
 
     def newest_ms(self, now_ms: float) -> int:
-        """Return the begin of the newest request that is due; 0 if all requests have ended."""
+        """Return the time of the newest due request; 0 if all requests have ended."""
         if self._ahead:
             for due_ms, until_ms in self._ahead:
                 if due_ms <= now_ms < until_ms:

@@ -1,4 +1,4 @@
-"""Follows the numbers of one broker's lines to find missing lines, duplicates and new runs. It does no I/O."""
+"""Follows the numbers of one broker's lines to find missing lines, duplicates and new runs."""
 
 from enum import Enum
 
@@ -10,19 +10,19 @@ _MAX_GAPS = 16
 
 
 class Place(Enum):
-    """The place of a line after the lines before it."""
+    """The place of a line among earlier lines."""
 
     NEXT = "next"
-    """No line is missing before it."""
+    """No earlier line is missing."""
     AFTER_LOSS = "after loss"
-    """Lines before it are missing, or may be missing."""
+    """Earlier lines are missing, or may be missing."""
     LATE = "late"
     """The line was missing until now."""
     DUPLICATE = "duplicate"
 
 
 class LineOrder(msgspec.Struct):
-    """How far a broker's lines have been read, saved with the position.
+    """The last line of a broker that the tap has read. It is stored with the position.
 
     Attributes:
         run: Run of the class; empty while unknown.

@@ -1,4 +1,4 @@
-"""Sends the heartbeats of a poll, one for each broker of the cluster."""
+"""Sends the heartbeats of a poll, one per broker."""
 
 import socket
 import time
@@ -14,26 +14,18 @@ class PollHeartbeats:
     """Heartbeats of one run of `pid-quota tap poll`."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Start a run; `clock` returns seconds since the epoch."""
         self._clock = clock
         self._host, self._tap_id = socket.gethostname(), uuid.uuid4().hex[:12]
         self._due_s = 0.0
 
     def are_due(self) -> bool:
-        """Return whether `HEARTBEAT_S` have passed since the last ones."""
+        """Return whether `HEARTBEAT_S` have passed since the last heartbeats."""
         return time.monotonic() >= self._due_s
 
     def send(
         self, output: TapOutput, counters: Mapping[str, int], unanswered: Mapping[int, int], *, stopped: bool
     ) -> None:
-        """Send a heartbeat for each broker.
-
-        Args:
-            output: The producer of the poll.
-            counters: Counters of the whole poll.
-            unanswered: Number of partitions without an answer in the last round, by broker.
-            stopped: Whether the poll ends.
-        """
+        """Send a heartbeat for each broker. `unanswered` counts a broker's partitions without an answer."""
         self._due_s = time.monotonic() + HEARTBEAT_S
         brokers = output.brokers()
         for broker_id in brokers:

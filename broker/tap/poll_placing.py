@@ -21,7 +21,7 @@ _FIELDS = frozenset({"topic", "transactional_id", "principal"})
 
 @dataclass(frozen=True)
 class OwnerRule:
-    """One entry of an owners file. Exactly one of the two patterns is set."""
+    """An entry of an owners file. Exactly one of the patterns is set."""
 
     principal: str
     topic: re.Pattern[str] | None = None
@@ -30,7 +30,7 @@ class OwnerRule:
 
 @dataclass(frozen=True)
 class OwnerPatterns:
-    """The entries of an owners file. The first match counts. Entries for transactional ids are tried before topics.
+    """The entries of an owners file. The first match counts. Entries for transactional ids precede entries for topics.
 
     A YAML file is a list of entries `transactional_id: billing-*` or `topic: orders.*`, each with `principal:
     User:billing`. A CSV file has these three columns. `*` matches any text, and `?` matches one character.
@@ -58,7 +58,7 @@ class OwnerPatterns:
         return any(rule.transactional_id for rule in self.rules)
 
     def of(self, topic: str, transactional_id: str | None) -> str | None:
-        """Return the principal of a producer seen on a topic; None if no entry matches."""
+        """Return the principal of a producer on a topic; None if no entry matches."""
         if transactional_id is not None:
             for rule in self.rules:
                 if rule.transactional_id and rule.transactional_id.match(transactional_id):
@@ -112,7 +112,7 @@ class Unattributed:
 
 @dataclass(frozen=True)
 class PollPlacement:
-    """How many producer ids of a round have an owner, and how many have none. Each id counts once."""
+    """Numbers of a round's producer ids with and without an owner. Each id counts once."""
 
     producer_ids: int
     by_file: int
@@ -134,7 +134,7 @@ class PollOwners:
         return self._from_acls or (self._patterns is not None and self._patterns.by_transactional_id)
 
     def begin(self, acls: Acls, now: float) -> None:
-        """Read ACLs for the first time, if they are used."""
+        """Read the ACLs for the first time."""
         if self._from_acls:
             found = acls.for_writers()
             # If the rule is unknown, assume that resources without an ACL are open to all and have no certain owner.
@@ -142,7 +142,7 @@ class PollOwners:
             self._history.read(found, now)
 
     def follow(self, acls: Acls, now: float) -> None:
-        """Read ACLs again. If this user may no longer read them, no owner is certain."""
+        """Read the ACLs again. If this user may no longer read them, no owner is certain."""
         if self._history is not None:
             try:
                 found = acls.for_writers()
@@ -152,11 +152,11 @@ class PollOwners:
                 self._history.read(found, now)
 
     def of(self, topic: str, transactional_id: str | None) -> Owner:
-        """Return the owner of a producer id that was seen on a topic."""
+        """Return the owner of a producer id on a topic."""
         return self._by_file(topic, transactional_id) or self._by_acls(topic, transactional_id)
 
     def placement(self, found: Iterable[tuple[str, str | None]]) -> PollPlacement | None:
-        """Count producer ids with and without an owner, each given as topic and transactional id; None without ACLs."""
+        """Count pairs of topic and transactional id with and without an owner; return None without ACLs."""
         if self._history is None:
             return None
         by_file = by_acls = 0

@@ -1,4 +1,4 @@
-"""The tap's position file: the position in its source, and the state that it needs to resume there."""
+"""The tap's position file, from which the tap resumes."""
 
 import os
 from collections.abc import Iterable
@@ -14,7 +14,10 @@ from wire.heartbeat import Position
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """Kafka has acknowledged all records before `position`; a crashed run may have sent records up to `sent_up_to`."""
+    """The position up to which Kafka has acknowledged all records.
+
+    A crashed run may have sent records up to `sent_up_to`.
+    """
 
     position: Position
     sent_up_to: Position | None = None
@@ -48,7 +51,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def write_atomically(path: Path, parts: Iterable[Buffer]) -> None:
-    """Replace a file atomically: even after a crash of the host, it is either the old file or the new one."""
+    """Replace a file atomically, even if the host crashes."""
     new = path.with_name(path.name + ".new")
     with new.open("wb") as file:
         file.writelines(parts)

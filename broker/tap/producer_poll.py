@@ -1,7 +1,7 @@
 """Polls brokers for the producer ids of their partitions, for managed clusters that load no class.
 
-Each id that appears after the first poll or has a new batch makes an event, if a file or ACLs tell its owner. The poll
-misses activity between two polls on a leader that has died since.
+An id that appears after the first poll, or has a new batch, makes an event if a file or ACLs tell its owner. The
+poll misses activity on a leader that dies before the next poll.
 """
 
 import threading
@@ -50,7 +50,7 @@ class ActiveProducer:
 
 @dataclass(frozen=True)
 class LedProducers:
-    """Producer ids that a broker holds for the partitions of a topic that it leads. An id counts once per partition."""
+    """Number of producer ids on the partitions of a topic that a broker leads. An id counts once per partition."""
 
     broker_id: int
     topic: str
@@ -60,7 +60,7 @@ class LedProducers:
 
 @dataclass
 class PollCounters:
-    """Counters since the start. `unowned` counts events that were dropped because their owner is unknown."""
+    """Counters since the start. `unowned` counts dropped events of unknown owners."""
 
     polls: int = 0
     requests: int = 0
@@ -77,7 +77,7 @@ class _Sighting:
 
 
 class ProducerPoll:
-    """Polls all brokers in rounds until it is stopped. Without `owners` it sends no events."""
+    """A poll of all brokers in rounds. Without `owners`, no events are sent."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class ProducerPoll:
         self._requests_per_second = requests_per_second
         self._clock = clock
         self._seen: dict[int, _Sighting] = {}
-        # If a partition existed in an earlier round without an answer, the ids in its first answer may be old.
+        # The ids in a partition's first answer may be old if the partition existed in an earlier round.
         self._answered: set[tuple[str, int]] = set()
         self._unanswered: set[tuple[str, int]] = set()
         self._answered_late: set[tuple[str, int]] = set()
@@ -132,14 +132,12 @@ class ProducerPoll:
             self._send_heartbeats(output, stopped=True)
 
     def _pause(self, output: TapOutput | None, stop: threading.Event) -> None:
-        """Wait for the next round, and send heartbeats meanwhile."""
         end_s = time.monotonic() + self._interval_seconds
         while not stop.is_set() and (left_s := end_s - time.monotonic()) > 0:
             self._send_heartbeats(output, stopped=False)
             stop.wait(min(left_s, HEARTBEAT_S))
 
     def _open_heartbeats(self) -> PollHeartbeats | None:
-        """Return the heartbeats; None if there is no topic for them, which `pid-quota doctor` reports."""
         with suppress(TopicMissingError):
             require_topic(self._kafka.client(), TAP_STATUS)
             return PollHeartbeats(self._clock)
@@ -159,7 +157,7 @@ class ProducerPoll:
         found, complete = answer
         # 2. Count the producer ids.
         self._report(_occupancy(found))
-        # 3. Send events for new ids and batches. If no broker answers the request for owners, the next round does this.
+        # 3. Send events for new ids and batches. If no broker tells the owners, the next round sends them.
         if output is not None and self._owners is not None:
             try:
                 named = self._read_owners(admin, self._owners)
@@ -209,7 +207,7 @@ class ProducerPoll:
             raise TapDeliveryError(msg)
 
     def _ask_all(self, admin: ProducersAdmin, stop: threading.Event) -> tuple[list[ActiveProducer], bool] | None:
-        """Return the entries of all partitions, and whether all partitions answered; None if no broker answers."""
+        """Return the entries of all partitions, and whether all answered; None if no broker answers."""
         failed_before = self.counters.failed_partitions
         self._failed_by_broker.clear()
         found: list[ActiveProducer] = []
@@ -251,7 +249,7 @@ class ProducerPoll:
         self._unanswered |= set(portion) - self._answered
 
     def _news(self, latest: Mapping[int, ActiveProducer], late: Container[int]) -> Iterator[ActiveProducer]:
-        """Yield producer ids that are new or have a new batch since their last event, each at most once a tick."""
+        """Yield producer ids that are new, or have a new batch since their last event, at most once a tick."""
         now, this_round = self._clock(), self.counters.polls
         for pid, each in latest.items():
             seen = self._seen.get(pid)

@@ -1,7 +1,7 @@
-"""The tap: reads the lines of brokers' classes and writes who produced with which producer id to `produce-events`.
+"""The tap: reads the lines of brokers' classes and writes events to `produce-events`.
 
-Delivery is at least once: the tap saves a position after Kafka has acknowledged all records before it. After a crash
-the tap rereads the lines after the position and marks their events as `repeated`, so they count once.
+Delivery is at least once: the tap saves a position after Kafka has acknowledged all earlier records. After a crash
+the tap rereads the later lines and marks their events as `repeated`, so they count once.
 """
 
 import math
@@ -34,16 +34,15 @@ _FLUSH_TIMEOUT_S = 15.0
 
 @dataclass
 class TapCounters(SourceCounters, LineCounters):
-    """All counters of a tap, over all its brokers. `bad_lines` are truncated, damaged or from another program."""
+    """A tap's counters over all its brokers. `bad_lines` counts truncated, damaged and foreign lines."""
 
     bad_lines: int = 0
 
 
 class SourceTap:
-    """Follows one source until it is stopped.
+    """A tap of one source.
 
-    Without `ask` it learns for a whole window; with `learn_seconds` of 0 it does not learn. If `metadata_log` is None,
-    the class in the broker names the folder.
+    Without `ask`, the tap learns for `learn_seconds`. If `metadata_log` is None, the class names the folder.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class SourceTap:
 
     @property
     def counters(self) -> TapCounters:
-        """The current counters, summed over all brokers."""
+        """The current counters."""
         of_lines = asdict(self._watches.counters)
         return TapCounters(**of_lines, **asdict(self._source.counters), bad_lines=self._watches.bad_lines)
 
@@ -143,7 +142,7 @@ class SourceTap:
                 self.idle_rounds = 0
 
     def _read(self, output: TapOutput, stop: threading.Event) -> bool:
-        """Send the records of new lines; return whether there were any."""
+        """Send the records of new lines. Return whether there were new lines."""
         batches = self._source.read()
         if batches:
             self._mark_send_limit()
@@ -166,13 +165,13 @@ class SourceTap:
         self._heartbeats.send(output, self._source, self._watches, asdict(self.counters), stopped=stopped)
 
     def _mark_send_limit(self) -> None:
-        """Save the end of this round. After a crash, events before it may have been sent already."""
+        """Save the end of this round, up to which events may have been sent before a crash."""
         if self._position_file is not None and self._committed is not None:
             self._committed = replace(self._committed, sent_up_to=self._source.position)
             save_checkpoint(self._position_file, self._committed)
 
     def _commit(self, output: TapOutput, stop: threading.Event, timeout_s: float) -> int:
-        """Deliver all events, then save the position; return how many records are undelivered."""
+        """Deliver all events, then save the position. Return the number of undelivered records."""
         output.send_events(stop.is_set)
         left = output.flush(timeout_s)
         position = self._source.position

@@ -1,4 +1,4 @@
-"""The tap's Prometheus metrics. They come from its heartbeats, so a scrape never reads the tap's state."""
+"""The tap's Prometheus metrics, which come from heartbeats."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ MAX_BYTES, MAX_RECORDS = 10_000_000, 10_000
 
 
 class TapMetrics(Collector):
-    """Exposes the newest heartbeats. It is thread-safe."""
+    """Metrics of the newest heartbeats. The class is thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -40,7 +40,7 @@ class TapMetrics(Collector):
             self._cluster = set(heartbeat.cluster_brokers) or self._cluster
 
     def unready(self) -> str:
-        """Return why the tap is not ready, such as its lag behind a broker's lines; empty if it is ready."""
+        """Return why the tap is not ready, or an empty text."""
         with self._lock:
             heartbeats = list(self._newest.values())
         if not heartbeats:
@@ -62,7 +62,7 @@ class TapMetrics(Collector):
         return ""
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics, by broker."""
+        """Yield all metrics."""
         with self._lock:
             heartbeats, cluster = [self._newest[each] for each in sorted(self._newest)], sorted(self._cluster)
         for name, text in _COUNTERS.items():

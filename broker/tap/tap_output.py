@@ -89,7 +89,7 @@ class TapOutput:
             return []
 
     def flush(self, timeout_s: float) -> int:
-        """Wait for delivery of all records; return how many are undelivered."""
+        """Wait for delivery of all records. Return the number of undelivered records."""
         if not self._unsettled:
             return 0
         left = self._producer.flush(timeout_s)
@@ -98,7 +98,7 @@ class TapOutput:
         return left
 
     def close(self) -> None:
-        """Close the producer, and drop undelivered records. The next run of a tap with a position resends them."""
+        """Close the producer, and drop undelivered records."""
         self._producer.purge()
         # The producer's callback refers to this object. Without `del`, the producer's threads run until the next
         # garbage collection.

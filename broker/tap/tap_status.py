@@ -1,4 +1,4 @@
-"""Reads the taps' heartbeats from the compacted topic `tap-status` to find brokers that no tap watches."""
+"""Reads the taps' heartbeats from the topic `tap-status` to find brokers that no tap watches."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class WatchState(str, Enum):
 
 @dataclass(frozen=True)
 class WatchedBroker:
-    """A broker, and the newest heartbeat of its tap; None if there is no heartbeat."""
+    """A broker, and the newest heartbeat of its tap, or None."""
 
     broker_id: int
     watch: WatchState
@@ -42,7 +42,7 @@ class WatchedBroker:
         return self.alive and self.watch is not WatchState.WATCHED
 
     def remarks(self) -> Iterator[str]:
-        """Yield what the operator should know about the tap, and what to do."""
+        """Yield what the operator should know about the tap."""
         known = self.heartbeat
         if known is None:
             return
@@ -71,7 +71,7 @@ class DatedHeartbeat:
 def watch_states(
     brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float = STALE_SECONDS
 ) -> list[WatchedBroker]:
-    """Return the state of each broker that is up or has a heartbeat. Heartbeats older than `stale_s` are stale."""
+    """Return the state of each broker that is up or has a heartbeat."""
     alive = set(brokers)
     return [
         _watch_state(broker_id, broker_id in alive, heartbeats.get(broker_id), now_ms, stale_s)
@@ -85,7 +85,7 @@ def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
 
 
 def read_dated_heartbeats(config: Mapping[str, str]) -> dict[int, DatedHeartbeat]:
-    """Read the newest heartbeat by broker id, each with the broker's time."""
+    """Read the newest heartbeat, with its append time, by broker id."""
     decode = msgspec.json.Decoder(TapHeartbeat).decode
     found: dict[int, DatedHeartbeat] = {}
     with TopicReader(config, TAP_STATUS) as topic:

@@ -1,4 +1,4 @@
-"""The watches of a tap, one per broker. This module decodes raw lines and passes each to the watch over its broker."""
+"""Decodes raw lines, and passes each line to its broker's watch."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +16,7 @@ _BAD_SAMPLE_BYTES = 200
 
 
 class Watches:
-    """The watches over all brokers that a tap reads."""
+    """A tap's watches, one per broker."""
 
     def __init__(self, *, learn_ms: int, own_topic: str, warn: Callable[[str], None] = lambda _: None) -> None:
         self.by_name: dict[str, BrokerWatch] = {}
@@ -32,7 +32,7 @@ class Watches:
         return LineCounters(*map(sum, zip(*each, strict=True)))
 
     def of(self, broker_id: int) -> BrokerWatch:
-        """Return the watch over a broker. Create it if there is none yet."""
+        """Return a broker's watch. A missing watch is created."""
         watch = self._by_id.get(broker_id)
         if watch is None:
             watch = BrokerWatch(broker_id, learn_ms=self._learn_ms, own_topic=self._own_topic, warn=self._warn)

@@ -1,6 +1,6 @@
 """The demo's clients: alice keeps her producers open, and mallory creates a new producer for every message.
 
-`pid-quota demo-clients` runs them against an existing broker (see `compose.yaml`).
+`pid-quota demo-clients` runs both clients against an existing broker (see `compose.yaml`).
 """
 
 import signal
@@ -19,7 +19,7 @@ from jobs.options import BootstrapServers
 from jobs.output.progress import wait
 
 ORDERS = "orders"
-"""Topic of the demo's users."""
+"""The topic that the demo's clients write."""
 
 _ALICE_PRODUCERS = 3
 _ALICE_PAUSE_S = 0.1
@@ -50,7 +50,7 @@ class Traffic:
 
 
 class Clients:
-    """Runs alice and mallory in threads within a `with` block."""
+    """The threads of alice and mallory, which run within a `with` block."""
 
     def __init__(self, alice: Mapping[str, str], mallory: Mapping[str, str], topic: str = ORDERS) -> None:
         self.alice, self.mallory = Traffic(), Traffic()
@@ -82,7 +82,7 @@ class Clients:
 
 
 def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
-    """Keep three producers open, and send with each in turn."""
+    """Keep three producers open, and send one message after another with alternating producers."""
     producers = [_producer(config, f"alice-app-{number}", traffic) for number in range(_ALICE_PRODUCERS)]
     turn = 0
     while not stop.wait(_ALICE_PAUSE_S):
@@ -93,7 +93,7 @@ def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, tra
 
 
 def run_careless(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
-    """Create a new producer for every message, three at a time. This is the bug that quotas limit."""
+    """Create a producer for every message, which is the bug that quotas limit. Three producers run at a time."""
     while not stop.wait(_MALLORY_PAUSE_S):
         producers = [_producer(config, "mallory-batch", traffic) for _ in range(_MALLORY_PRODUCERS)]
         for producer in producers:

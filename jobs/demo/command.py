@@ -1,6 +1,6 @@
-"""`pid-quota demo`: runs a real broker, real producers, the tap and the stream on this machine, in two minutes.
+"""`pid-quota demo`: runs a broker, producers, the tap and the stream on this machine.
 
-Spark takes longest to start. So its process starts first, before most imports.
+Spark takes longest to start, so Spark's process starts before most imports.
 """
 
 import os
@@ -48,9 +48,9 @@ def demo(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run all of pid-quota on this machine: it throttles mallory, who creates a producer per message, but not alice.
+    """Run all of pid-quota on this machine: mallory, who creates a producer per message, is throttled; alice is not.
 
-    The first lines show the console's address. Open it in a browser to watch the demo.
+    The first lines show the console's address. Open this address in a browser to watch the demo.
     """
     begin = time.monotonic()
     # SIGTERM has to stop the child processes, as Ctrl-C does.
@@ -136,7 +136,7 @@ def linger(view: "DemoView", page: "DemoConsole") -> None:
 
 
 def _program() -> str:
-    """Return how to call `pid-quota`. `make demo` installs it in a virtual environment that is not on PATH."""
+    """Return the name or path of `pid-quota`. `make demo` installs the program outside PATH."""
     if shutil.which("pid-quota"):
         return "pid-quota"
     program = Path(sys.executable).with_name("pid-quota")

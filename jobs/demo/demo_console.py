@@ -1,7 +1,4 @@
-"""The demo's console: `pid-quota console` on the loopback address, in a thread of the demo.
-
-A thread answers sooner than a process would, and can't outlive the demo.
-"""
+"""The demo's console: `pid-quota console` on the loopback address, in a thread that ends with the demo."""
 
 import threading
 from typing import TYPE_CHECKING
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PORT = 8080
-"""Default port of `pid-quota console`. If it is taken, the demo uses a free port."""
+"""The console's port. If another program uses this port, the demo takes a free port."""
 
 _HOST = "127.0.0.1"
 _REFRESH_S = 2.0
@@ -27,7 +24,7 @@ _END_WITHIN_S = 10.0
 
 
 class DemoConsole:
-    """Serves the console from the call of `open` to the end of a `with` block."""
+    """A server of the console, which runs from `open` to the end of the `with` block."""
 
     def __init__(self, tables: str, port: int = PORT) -> None:
         self._tables, self._wanted, self._port = tables, port, 0
@@ -37,7 +34,7 @@ class DemoConsole:
         return self
 
     def open(self) -> None:
-        """Start serving. The tables must exist."""
+        """Start the server. The tables must exist."""
         try:
             listener = listening(_HOST, self._wanted)
         except typer.BadParameter:
@@ -61,11 +58,11 @@ class DemoConsole:
 
     @property
     def address(self) -> str:
-        """The console's address, for browsers on this machine."""
+        """The console's URL, for browsers on this machine."""
         return f"http://{_HOST}:{self._port}/"
 
     def page_of(self, principal: str) -> str:
-        """Return the address of a principal's page that shows the last six minutes.
+        """Return the URL of a principal's page that shows the last six minutes.
 
         Examples:
             >>> DemoConsole("./demo-data").page_of("User:mallory")

@@ -26,7 +26,7 @@ from tables.store.path_tables import create_missing
 from wire.topics import PRODUCE_EVENTS
 
 DEFAULT_QUOTA = 20.0
-"""New producer ids per hour. alice's three stay far below it; mallory exhausts it in seconds."""
+"""New producer ids per hour. alice creates three producer ids, and mallory exhausts the quota in seconds."""
 
 _USERS = {"alice": "alice-secret", "mallory": "mallory-secret"}
 _LOOK_EVERY_S = 0.5
@@ -37,12 +37,11 @@ _DRAIN_PAUSE_S = 2.0
 
 @dataclass(frozen=True)
 class Result:
-    """Outcome of the demo. `Watching` describes `first_decision_s` and `slowing`.
+    """The outcome of the demo. `Watching` describes `first_decision_s` and `slowing`.
 
     Attributes:
-        throttled: Principals with a THROTTLE decision.
-        seconds: Time from the begin of the traffic until everything has stopped.
-        drained: Whether the stream caught up with the traffic in time.
+        throttled: The principals with a THROTTLE decision.
+        drained: Whether the stream read all events in time.
     """
 
     principals: list[PrincipalRow]
@@ -64,7 +63,7 @@ class Result:
 def run(
     view: DemoView, folder: Path, tables: str, seconds: float, *, stream: Child, open_console: Callable[[], None]
 ) -> Result:
-    """Start everything, run the traffic, and always stop everything."""
+    """Start broker, tap and enforcer, run the traffic, and always stop all processes."""
     with ExitStack() as stack:
         try:
             # Step 1. While the broker starts, create the tables and set a default quota, as `pid-quota quotas` does.
@@ -74,12 +73,12 @@ def run(
                 broker = stack.enter_context(LocalBroker(folder / "broker", users=_USERS, holds=True))
             prepared.result()
             _create_topics(broker)
-            # Step 2. Start the tap, and write the address that the stream waits for.
+            # Step 2. Start the tap, and write the broker's address, for which the stream waits.
             children = [stream, stack.enter_context(_tap(broker, folder))]
             # The stream stops before the broker.
             stack.callback(stream.stop)
             _write_address(folder, broker.admin_servers)
-            # Step 3. Start the traffic. The stream is still starting, and its first batch has the events until then.
+            # Step 3. Start the traffic before the stream is ready. The first batch reads the earlier events.
             view.stage(
                 f"Kafka answers at {broker.admin_servers}, where commands need no login, such as "
                 f"`occupancy --bootstrap-servers {broker.admin_servers}`; users log in at {broker.bootstrap_servers}"
@@ -89,7 +88,7 @@ def run(
             with Clients(broker.client_config("alice"), broker.client_config("mallory")) as clients:
                 watching = Watching(view, tables, progress, clients)
                 _until(watching, children, lambda: watching.has_begun, _STREAM_START_S)
-                # Step 4. Start the enforcer, once there may be decisions to carry out.
+                # Step 4. Start the enforcer, because the stream may have written a decision.
                 children.append(stack.enter_context(_enforcer(broker, folder, tables)))
                 _until(watching, children, lambda: watching.has_run_for(seconds))
                 traffic_s = watching.seconds
@@ -122,7 +121,7 @@ def _prepare(view: DemoView, tables: str, open_console: Callable[[], None]) -> N
 
 
 def _create_topics(broker: LocalBroker) -> None:
-    # One partition is enough, and each costs Spark a task per batch.
+    # One partition is enough, and Spark runs a task per partition and batch.
     ensure_topics(broker.admin_config(), partitions=1)
     # Keep a reference: the future never completes after the client is garbage-collected.
     admin = AdminClient(broker.admin_config() | {"log_level": 0})
@@ -161,7 +160,7 @@ def _until(
 
 
 def _await_drain(progress: StreamProgress, children: list[Child]) -> bool:
-    """Wait until the topic is idle and the stream has committed all records; return whether it did so in time."""
+    """Wait until the topic is idle and the stream has committed all records. Return False after `DRAIN_S`."""
     give_up_at = time.monotonic() + DRAIN_S
     before: dict[int, int] = {}
     while time.monotonic() < give_up_at:

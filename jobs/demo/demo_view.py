@@ -1,4 +1,4 @@
-"""Shows the demo: stages with their times, a live table of principals, and the result."""
+"""The demo's output: stages with their times, a live table of principals, and the result."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from jobs.output.text_tables import TextTable
 from tables.query.sql_query import query
 
 _PLAIN_LINE_EVERY_S = 5.0
-"""Interval of the plain lines that replace the live table where there is no terminal."""
+"""Seconds between the plain lines that replace the live table if there is no terminal."""
 
 _PRINCIPALS = """
 SELECT counts.principal, latest.new_pids_window, latest.tokens, latest.throttle_time_ms, counts.admitted,
@@ -47,12 +47,12 @@ class PrincipalRow:
 
 
 def read_principals(tables: str, now: datetime) -> list[PrincipalRow]:
-    """Read the newest state of each principal from the tables."""
+    """Read the newest state of each principal."""
     return [PrincipalRow(*row) for row in query(tables, _PRINCIPALS, now).rows]
 
 
 class DemoView:
-    """Shows the demo's progress: a live table on a terminal, plain lines elsewhere."""
+    """A view of the demo's progress: a live table on a terminal, else plain lines."""
 
     def __init__(
         self, console: Console, clock: Callable[[], float] = time.monotonic, begin: float | None = None
@@ -74,12 +74,12 @@ class DemoView:
         return self._clock() - self._begin
 
     def stage(self, text: str) -> None:
-        """Print the current stage."""
+        """Print a stage with the seconds since the demo began."""
         # Soft-wrap the line, because you can't copy a hard-wrapped command.
         self._console.print(printable(f"[{self.seconds:5.1f} s] {text}"), soft_wrap=True)
 
     def busy(self, text: str) -> AbstractContextManager[object]:
-        """Return a context that shows, on a terminal, that a step is running."""
+        """Return a context manager that shows `text` on a terminal while a step runs."""
         return self._console.status(text) if self._console.is_terminal else nullcontext()
 
     def print_line(self, text: str) -> None:
@@ -105,7 +105,7 @@ class DemoView:
             self.stage(f"{text}: {text_of_rows}" if text_of_rows else text)
 
     def end_live(self) -> None:
-        """Stop updating the live table; later lines are printed below it."""
+        """Stop updating the live table. Later lines follow below the table."""
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     import subprocess
 
 MARKER = ".made-by-pid-quota-demo"
-"""Name of a marker file. The demo replaces only a folder with this file."""
+"""The file that marks a demo's folder. The demo replaces no folder without this file."""
 
 ADDRESS_FILE, CHECKPOINT = "address", "checkpoint"
-"""Names in the demo's folder: the broker's address, written when the broker answers, and the stream's checkpoint."""
+"""Names in the demo's folder: the file with the broker's address, and the stream's checkpoint."""
 
 _STOP_S = 20.0
 _QUOTED_CHARS = 400
@@ -59,7 +59,7 @@ class Child:
             end(process, _STOP_S)
 
     def require_alive(self) -> None:
-        """Raise if the process has ended."""
+        """Raise `JobError` if the process has ended."""
         code = self._process.poll() if self._process else None
         if code is not None:
             last = one_line(self._log.read_text(encoding="utf-8", errors="replace").strip()[-_QUOTED_CHARS:])

@@ -1,7 +1,6 @@
-"""The class archive of the demo's Spark, which halves the CPU time of a start.
+"""The class archive of the demo's JVMs, which halves the CPU time of Spark's start.
 
-After `make demo` has fetched the jars, it calls `python -m jobs.demo.spark_archive`. This runs a broker, and a stream
-that reads one event, and keeps the archive that the stream's JVM writes.
+`make demo` runs this module, which records the classes of a broker and of a stream that reads one event.
 """
 
 import importlib.util
@@ -33,7 +32,7 @@ def spark_archive() -> ClassArchive:
 
 
 def make() -> None:
-    """If Spark's archive is missing, create it, and with it the broker's."""
+    """If Spark's archive is missing, create the archives of Spark and of the broker."""
     archive = spark_archive()
     if archive.own is None or archive.options(write=False):
         return
@@ -52,7 +51,7 @@ def make() -> None:
             (folder / "address").write_text(broker.admin_servers, encoding="ascii")
             places = [str(folder / each) for each in ("tables", "checkpoint", "address")]
             options = ["--trigger", "available-now", "--note-classes", str(archive.own)]
-            # This waits for the end of the JVM's output. Before that end, the JVM writes the archive.
+            # Wait for the end of the JVM's output, because the JVM writes the archive before that end.
             code, printed = run_to_end([sys.executable, "-m", "jobs.demo.early_stream", *places, *options], _TIMEOUT_S)
     if code == 0:
         archive.keep()
@@ -63,7 +62,7 @@ def make() -> None:
 
 
 def _jars() -> Iterator[str]:
-    """Yield path, size and time of each jar, which a JVM compares before it uses an archive."""
+    """Yield path, size and time of each jar. A JVM compares these values before using an archive."""
     spec = importlib.util.find_spec("pyspark")
     folders = (spec.submodule_search_locations or ()) if spec else ()
     own = [Path(jar).resolve() for jar in spark_jars(jars_folder())]

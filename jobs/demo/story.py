@@ -1,4 +1,4 @@
-"""The demo's closing text: who made producers, what it cost, what was done, and which commands to try next."""
+"""The demo's closing text: who made producers, what they cost, what was done, and commands to try."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ _DAY_S = 86_400
 
 
 def story(result: "Result", quota: float) -> Iterator[str]:
-    """Yield the outcome in three lines."""
+    """Yield the outcome as three lines of text."""
     alice, mallory, slowing = result.alice, result.mallory, result.slowing
     pace = mallory.producers / result.seconds if slowing is None else slowing.before()
     entries = pace * _DAY_S
@@ -50,7 +50,7 @@ def next_commands(program: str, tables: str) -> Iterator[str]:
 
 
 def decisions_table(answer: Answer) -> TextTable:
-    """Return the decisions as a table. It distinguishes renewals of a throttle from its start."""
+    """Return the decisions as a table that distinguishes the renewals of a throttle from the start."""
     throttled: set[str] = set()
     rows = []
     for row in answer.records():

@@ -1,4 +1,4 @@
-"""Watches the demo's tables while the traffic runs, and reports what happens."""
+"""Watches the demo's tables while the traffic runs, and reports first decisions and throttles."""
 
 import time
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_
 
 @dataclass(frozen=True)
 class Slowing:
-    """When the enforcer throttled mallory, and how many messages mallory had sent by then."""
+    """The traffic before mallory's throttle: seconds, and messages of mallory, each with a new producer id."""
 
     after_s: float
     delivered: int
@@ -27,16 +27,16 @@ class Slowing:
         return self.delivered / self.after_s
 
     def after(self, delivered: int, seconds: float) -> float:
-        """Return mallory's new producer ids per second since the throttle, given totals of messages and seconds."""
+        """Return mallory's new producer ids per second since the throttle, from totals of messages and seconds."""
         return (delivered - self.delivered) / max(1.0, seconds - self.after_s)
 
 
 class Watching:
-    """Observes the traffic. Create it when the traffic begins.
+    """An observer of the traffic. Create the observer when the traffic begins.
 
     Attributes:
-        first_decision_s: Seconds of traffic until the table had the first THROTTLE decision; None before that.
-        slowing: When the enforcer throttled mallory; None before that.
+        first_decision_s: Seconds of traffic before the first THROTTLE decision.
+        slowing: The traffic before mallory's throttle.
     """
 
     def __init__(self, view: DemoView, tables: str, progress: StreamProgress, clients: Clients) -> None:
@@ -61,11 +61,11 @@ class Watching:
         return self._stream_begin is not None
 
     def has_run_for(self, seconds: float) -> bool:
-        """Whether this many seconds have passed since the stream committed its first batch."""
+        """Return whether the stream committed its first batch at least `seconds` ago."""
         return self.has_begun and time.monotonic() - (self._stream_begin or 0.0) >= seconds
 
     def look(self) -> None:
-        """Report new events, and show the principals."""
+        """Report the first decision and the throttle of mallory, and show the principals."""
         if self.first_decision_s is None and self._has_new("throttle_decisions") and self.throttled():
             self.first_decision_s = self.seconds
             self._view.stage(f"first decision, {self.seconds:.1f} s after the first message: mallory is over her quota")
@@ -85,7 +85,6 @@ class Watching:
         return frozenset(row[0] for row in query(self._tables, _THROTTLED, _now()).rows)
 
     def _has_new(self, table: str) -> bool:
-        """Whether the table has a new version since the previous call (False at first). It costs less than a query."""
         version = sum(1 for _ in Path(self._tables, table, "_delta_log").glob("*.json"))
         before, self._versions[table] = self._versions.get(table), version
         return before is not None and version != before

@@ -1,4 +1,4 @@
-"""`pid-quota enforce`: carries out throttle decisions on the brokers while they are in force."""
+"""The command `pid-quota enforce`."""
 
 import json
 import os
@@ -35,7 +35,7 @@ from jobs.services.stopping import stopped_by_signals
 from tables.query.throttle_causes import looks_like
 
 _HOUR_S, _YEAR_S = 3_600, 31_536_000
-"""Upper bounds of options in seconds. The command computes dates and waiting times from the options."""
+"""Upper bounds of options in seconds. Greater values would overflow dates and waiting times."""
 
 
 def enforce(
@@ -90,7 +90,7 @@ def enforce(
     metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
 ) -> None:
-    """Carry out throttle decisions on the brokers, and end them in time. Without --apply, only report the effects."""
+    """Carry out throttle decisions on the brokers, and end throttles in time. Without --apply, only report effects."""
     wants_release = release_all or release_principal is not None
     dry_run = not (apply or wants_release)
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
@@ -146,7 +146,7 @@ def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
         else:
             text = one_line(notice.line(dry_run=dry_run))
         try:
-            # Flush each line: somebody may be watching the pipe.
+            # Flush each line for readers of a pipe.
             print(text, flush=True)
         except OSError:
             is_closed.set()

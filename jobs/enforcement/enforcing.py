@@ -1,4 +1,4 @@
-"""Assembles an enforcer and runs it, or releases throttles."""
+"""Assembles and runs an enforcer, or ends throttles."""
 
 import os
 import socket
@@ -37,10 +37,10 @@ from tables.store.open import open_store
 from wire.holds import HOLD_AUTHORIZER
 
 _SILENCE_MS = 300_000
-"""After this time without new rows, an alert says that the stream writes nothing."""
+"""If the stream writes no row for this time, the enforcer raises an alert."""
 
 RIGHTS_TIMEOUT_S = 15.0
-"""Timeout of the check of this user's rights."""
+"""Timeout of the check of the Kafka user's rights."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,6 @@ class EnforceJob:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Connections to brokers and tables, and objects that use them."""
-
     ports: EnforcerPorts
     clocks: Clocks
     tables: TableStore
@@ -73,7 +71,7 @@ class _Parts:
 
 
 def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metrics: EnforcerMetrics) -> None:
-    """Carry out decisions until `stop` is set. Without `apply`, only report their effect."""
+    """Carry out decisions until `stop` is set. If `job.apply` is false, only report effects."""
     if job.apply:
         _bring_up_to_date(job)
     else:
@@ -85,7 +83,7 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
         look_at_decisions(parts.ports.decisions, job.tables, job.notify, now_ms)
     enforcer = parts.enforcer(job)
     for name in job.options.ladder:
-        # This call makes the levers report now, instead of with the first decision, whether they are available.
+        # With this call, a lever reports before the first decision whether brokers support the lever.
         parts.ports.levers[name].unavailable_reason()
     watch = StreamWatch(follow_writes(parts.tables), parts.skew_ms, enforcer.alert, silence_ms=_SILENCE_MS)
     doing = "carrying out" if job.apply else "(dry run, without --apply) reporting the effect of"
@@ -95,7 +93,7 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
 
 
 def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, principal: str | None, pause_ms: int) -> None:
-    """End the throttle of a principal, or of all principals. For errors, see `Release.run`."""
+    """End the throttle of a principal, or of all principals. Raises the same errors as `Release.run`."""
     _bring_up_to_date(job)
     parts = _open(stack, job, _NoDecisions())
     with LeaseTopic(job.kafka.client()) as kept, progress_bar("ending the throttles") as report:
@@ -105,19 +103,19 @@ def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, princi
 
 
 def _bring_up_to_date(job: EnforceJob) -> None:
-    """Create missing tables, but only if the table of decisions exists. Otherwise, all may only be unreachable."""
+    """Create missing tables, unless the table of decisions is missing, because `--tables` may be wrong then."""
     try:
         with open_store(job.tables) as store:
             store.ensure_tables(having=DECISIONS)
     except TableVersionError:
         raise
     except TableError as error:
-        # Leases end without tables, too, and each cycle of the enforcer reads the tables again.
+        # Continue, because leases end without tables, too, and the enforcer reads the tables again.
         job.notify(Notice(wall_ms(), "trying again", str(error)))
 
 
 def _lock(stack: ExitStack, settings: Mapping[str, str]) -> EnforcerLock | EnforcerLockError:
-    """Join the lock, which creates its topic. Return an error instead of raising it, to report missing rights first."""
+    """Return a member of the enforcers' group, or an error, because the caller reports missing rights first."""
     try:
         lock = EnforcerLock(settings)
     except EnforcerLockError as error:
@@ -165,7 +163,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
         leases = stack.enter_context(LeaseTopic(settings))
         ports = EnforcerPorts(source, ActionTable(tables), leases, found, lock)
     else:
-        # A dry run writes no record. So it doesn't measure the brokers' clock, which needs a probe record.
+        # A dry run writes no record, not even the probe record that measures the brokers' clock.
         others = partial(leases_of_others, partial(kept_leases, settings), ActionTable(tables).read)
         ports = EnforcerPorts(source, DiscardedRecords(), DiscardedRecords(), found, NoLock(), others)
     return _Parts(ports, clocks, tables, time_.skew_ms, holds, quotas)
@@ -176,15 +174,11 @@ def _servers(job: EnforceJob) -> str:
 
 
 class _NoDecisions:
-    """A source without decisions, because a release enforces none."""
-
     bad_rows = 0
 
     def newest(self, _now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return an empty list."""
         del again
         return []
 
     def has_news(self) -> bool:
-        """Return False."""
         return False

@@ -1,4 +1,4 @@
-"""`pid-quota decisions`: shows throttle decisions as they arrive, one per line."""
+"""The command `pid-quota decisions`."""
 
 import sys
 import time
@@ -31,7 +31,7 @@ def decisions(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show throttle decisions, one per line: who is throttled until when, and who is released."""
+    """Show throttle decisions, one per line: who is throttled, until when, and who is released."""
     begin = start(since, datetime.now(timezone.utc), follow=follow)
     wanted = principal and full_name(principal)
     with until_interrupted(), open_store(tables) as store:
@@ -52,7 +52,6 @@ def decisions(
 
 
 def _nothing(tables: str, principal: str | None, begin: datetime) -> str:
-    """Return the message for a lack of decisions. If the stream has written no rows since `begin`, it says so."""
     text = f"no decisions{'' if principal is None else f' on {principal}'} since {time_of(begin)}"
     try:
         ((newest,),) = query(tables, _NEWEST, datetime.now(timezone.utc)).rows
@@ -65,7 +64,7 @@ def _nothing(tables: str, principal: str | None, begin: datetime) -> str:
 
 
 def _is_new_throttle(row: dict[str, Any], now: datetime) -> bool:
-    """Return whether a row is a throttle of the last hour. The clients' present pattern can't explain older ones."""
+    """Return whether a row is a throttle of the last hour. Present requests don't explain older throttles."""
     at = row["decided_at"]
     return row["action"] == "THROTTLE" and at is not None and now - at < timedelta(hours=1)
 

@@ -1,4 +1,4 @@
-"""`pid-quota events`: shows produce events as they arrive, one per line."""
+"""The command `pid-quota events`."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -60,7 +60,7 @@ def _decoded(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
                 continue
         except (ValueError, RecursionError):
             pass
-        # The stream quarantines such records.
+        # The stream writes such records to `quarantined_events`.
         yield {"no_event": value.decode(errors="backslashreplace")}
 
 

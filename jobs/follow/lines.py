@@ -1,4 +1,4 @@
-"""Shared parts of the commands that follow rows: options, start times, lines."""
+"""Options, start times and lines of `pid-quota events` and `pid-quota decisions`."""
 
 import re
 from datetime import datetime, timedelta, timezone
@@ -24,7 +24,7 @@ _DEFAULT = "10m"
 
 
 def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
-    """Return the time to start at; None for the end.
+    """Return the time to start at; None to start at the end.
 
     Examples:
         >>> noon = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
@@ -48,7 +48,7 @@ def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
 
 
 def emit(text: str, record: dict[str, Any], *, as_json: bool) -> None:
-    """Print a line and flush it, because somebody may be watching the pipe."""
+    """Print a line, and flush standard output for readers of a pipe."""
     if as_json:
         print_json(record)
     else:

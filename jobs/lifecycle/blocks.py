@@ -1,4 +1,4 @@
-"""`pid-quota blocks`: audits the blocks of producer ids that brokers received and their rate of use (KIP-730)."""
+"""The command `pid-quota blocks`."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

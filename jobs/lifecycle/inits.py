@@ -1,4 +1,4 @@
-"""`pid-quota inits`: shows brokers' answers to requests for producer ids (KIP-360)."""
+"""The command `pid-quota inits`."""
 
 from datetime import datetime, timezone
 from typing import Annotated

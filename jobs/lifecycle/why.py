@@ -1,4 +1,4 @@
-"""`pid-quota why`: diagnoses why a principal's clients keep asking for producer ids, and how to fix it."""
+"""The command `pid-quota why`."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ def why(
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Diagnose each client of a principal: how it uses producers, the evidence, and the fix."""
+    """Diagnose a principal's clients: their use of producers, the evidence, and the fix."""
     name = full_name(principal)
     last_ms = None if bootstrap_servers is None else ask_last_batches(bootstrap_servers, kafka_config)
     now = datetime.now(timezone.utc)
@@ -84,7 +84,7 @@ def why(
 
 
 def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int, int]:
-    """Ask the brokers when each producer id was last used. Report partitions without an answer on standard error."""
+    """Ask the brokers for the time of each producer id's last batch, in ms since the epoch."""
     from broker.kafka.config import KafkaConfig
     from broker.occupancy.sweep import last_batches
 
@@ -98,7 +98,7 @@ def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[
 
 
 def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
-    """Return the evidence of a row in words."""
+    """Return a text with the evidence of a row of `principal_churn` and of `lives`."""
     parts = [f"{plural(row['new_pids'], 'new producer id')} in 24 h"]
     if row["new_pids"] >= MIN_NEW_PIDS:
         parts[0] += f" ({row['pids_per_hour']:,.0f} an hour while active)"
@@ -126,7 +126,6 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
 
 
 def _is_known(tables: str, name: str, now: datetime) -> bool:
-    """Return whether the tables have metrics or decisions of a principal."""
     for table in ("producer_id_metrics", "throttle_decisions"):
         with suppress(TableNotFoundError):
             if query(tables, _KNOWN.format(table), now, {"principal": name}).rows:
@@ -144,7 +143,7 @@ def _unknown_text(tables: str, name: str, now: datetime) -> str:
 
 
 def similar(name: str, known: Sequence[str]) -> list[str]:
-    """Return the known names that are most similar to a wrong one.
+    """Return the known names that are most similar to `name`.
 
     Examples:
         >>> similar("alcie", ["User:alice", "User:bob"]), similar("zzz", ["User:bob"])

@@ -1,4 +1,4 @@
-"""`pid-quota occupancy`: shows and forecasts the producer state in brokers' memory, and simulates changes."""
+"""The command `pid-quota occupancy`."""
 
 from datetime import datetime, timezone
 from pathlib import Path
@@ -90,5 +90,5 @@ def _earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
     try:
         return read_earlier(tables, now)
     except TableNotFoundError:
-        # The first census creates the table.
+        # The first run of the command creates the table.
         return {}

@@ -1,4 +1,4 @@
-"""Writes a census report as text, JSON or metrics."""
+"""Writes the report of `pid-quota occupancy` as text, JSON or metrics."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -26,7 +26,7 @@ _METRICS = {
     "held_pids": "Producer ids that a broker holds, counted once per partition.",
 }
 _MORE_UNANSWERED = 5
-# A swing is printed if it is more than this share of the number that a broker settles at.
+# A swing that exceeds this share of `settles_at` is printed.
 _MUCH = 0.05
 
 
@@ -65,7 +65,7 @@ def report_dict(report: CensusReport) -> dict[str, Any]:
 
 
 def occupancy_registry(seconds_to_limit: Mapping[int, float], held_pids: Mapping[int, int]) -> CollectorRegistry:
-    """Return the metrics of a census, by broker."""
+    """Return the metrics, labelled by broker."""
     registry = CollectorRegistry()
     for (name, text), values in zip(_METRICS.items(), (seconds_to_limit, held_pids), strict=True):
         gauge = Gauge(f"pid_quota_occupancy_{name}", text, ["broker"], registry=registry)
@@ -75,7 +75,7 @@ def occupancy_registry(seconds_to_limit: Mapping[int, float], held_pids: Mapping
 
 
 def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
-    """Write metrics for node_exporter's textfile collector, because the command ends before Prometheus scrapes it."""
+    """Write a file of metrics for node_exporter's textfile collector."""
     # A broker that never reaches the limit has no metric `seconds_to_limit`.
     reached = {each.broker_id: each.likeliest.limit_reached_at for each in report.brokers}
     seconds = {number: max(0.0, (at - now).total_seconds()) for number, at in reached.items() if at is not None}
@@ -88,7 +88,7 @@ def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
-    """Return a table whose counts have thousands separators. Ids of brokers have none."""
+    """Return a table whose counts, but not ids, have thousands separators."""
     ids = ("broker", "if it dies")
     cells = (
         [
@@ -167,12 +167,12 @@ def _broker_cells(census: Census, broker: BrokerOutlook, limit: int | None) -> t
 
 
 def _rates(census: Census, broker: BrokerOutlook, limit: int | None) -> Iterator[str]:
-    """Explain the likeliest forecast: its rate and its uncertainty. Then show the forecast at the other rate."""
+    """Yield the rate and error of the likeliest forecast, then the forecasts at other rates."""
     likeliest, *others = broker.forecasts
     is_faster = any(likeliest.pids_per_hour > each.pids_per_hour for each in others)
     yield f"broker {broker.broker_id}: {_rate(likeliest)}{', faster than today, if it continues' if is_faster else ''}"
     for each in others:
-        # A recent rate that is usual at this time of day, such as a peak of each morning, is not the likeliest.
+        # A recent rate that is usual at this time of day, such as a morning's peak, is not the likeliest.
         which = "today's" if is_faster else "the latest, usual at this time,"
         reached = "" if limit is None else f", reaches {limit:,}: {_moment(each.limit_reached_at)}"
         held = [_held(census, count) for count in (each.pids_in_1h, each.pids_in_24h, each.settles_at)]
@@ -241,7 +241,7 @@ def _held(census: Census, entries: int) -> str:
 
 
 def _duration(ms: int) -> str:
-    """Return an exact, human-readable duration, in the largest unit without a fraction.
+    """Return an exact duration in the largest unit without a fraction.
 
     Examples:
         >>> _duration(86_400_000), _duration(5_400_000), _duration(1500)

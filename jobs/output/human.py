@@ -10,9 +10,7 @@ NOTHING = "-"
 
 
 def human(value: Any) -> str:
-    """Return a value for people: times to the second, fractions with four digits, lists and maps without brackets.
-
-    Whole numbers stay exact, since producer ids are whole numbers.
+    """Return a value for people: times to the second, fractions with four digits, whole numbers exactly.
 
     Examples:
         >>> human(datetime(2026, 1, 15, 12, 0, 0, 84040, tzinfo=timezone.utc)), human(datetime(2026, 1, 15))
@@ -70,7 +68,7 @@ def plural(count: float, one: str, many: str | None = None) -> str:
 
 
 def counted(counts: Mapping[str, int], most: int = 5) -> str:
-    """Return names with their counts, the greatest first. The remaining counts and `other` are added up.
+    """Return names with counts, the greatest count first. Further counts and `other` are added up.
 
     Examples:
         >>> counted({"10.0.0.7": 4, "10.0.0.8": 1200})

@@ -1,4 +1,4 @@
-"""Prints JSON. This module also loads on hosts without the tables' libraries."""
+"""Prints JSON, also on hosts without the tables' libraries."""
 
 import json
 import math
@@ -11,12 +11,12 @@ from jobs.output.terminal import printable
 
 
 def print_json(value: Any, *, indent: int | None = None) -> None:
-    """Print a value as JSON. `json_value` converts its types."""
+    """Print a value as JSON."""
     print_exactly(json.dumps(json_value(value), ensure_ascii=False, allow_nan=False, indent=indent))
 
 
 def print_exactly(text: str, end: str = "\n") -> None:
-    """Print a text for programs: unchanged, except on a terminal."""
+    """Print a text unchanged, except for control characters on a terminal."""
     if sys.stdout.isatty():
         # Control characters would control the terminal.
         text = "\n".join(printable(line).plain for line in text.split("\n"))

@@ -1,4 +1,4 @@
-"""Shows progress of long commands on standard error if that is a terminal."""
+"""Shows the progress of long commands if standard error is a terminal."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,13 +10,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from jobs.output.terminal import printable
 
 ProgressReport = Callable[[float, float], None]
-"""Called with the amount done and the total."""
+"""A function that gets the amount done and the total."""
 
 _STEP_S = 0.5
 
 
 def print_status(text: str, console: Console | None = None) -> None:
-    """Print what a command is doing, if standard error is a terminal."""
+    """Print a line if standard error is a terminal."""
     console = console or Console(stderr=True)
     if console.is_terminal:
         console.print(printable(text), soft_wrap=True)
@@ -33,7 +33,7 @@ def progress_bar(what: str, console: Console | None = None) -> Iterator[Progress
 
 
 def wait(what: str, seconds: float) -> None:
-    """Sleep, with a progress bar."""
+    """Sleep, and show a progress bar."""
     end = time.monotonic() + seconds
     with progress_bar(what) as report:
         while (left := end - time.monotonic()) > 0:

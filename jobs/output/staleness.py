@@ -1,4 +1,4 @@
-"""Warns on standard error if the tables receive no more rows. Standard output is for programs."""
+"""Warns on standard error if the tables get no more rows."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
 
 
 def warn_if_stale(tables: str, now: datetime, stale_seconds: float = STALE_AFTER_S) -> Freshness:
-    """Read the time of the newest row, and warn if it is old."""
+    """Warn if the newest row is older than `stale_seconds`."""
     freshness = read_freshness(tables, now, stale_seconds)
     if freshness.is_stale:
         typer.echo(f"warning: {freshness.warning()}\n{freshness.advice}", err=True)
@@ -17,7 +17,7 @@ def warn_if_stale(tables: str, now: datetime, stale_seconds: float = STALE_AFTER
 
 
 def warn_if_known_stale(tables: str, now: datetime) -> None:
-    """Warn as `warn_if_stale` does, but do nothing if the tables can't be read."""
+    """Warn like `warn_if_stale`, unless the tables can't be read."""
     try:
         warn_if_stale(tables, now)
     except TablesError:

@@ -15,7 +15,7 @@ from tables.store.values import Answer
 
 Form = Literal["table", "json", "csv"]
 Formats = Mapping[str, Callable[[Any], str]]
-"""Functions that format the values of columns for people, by column name. These columns are aligned to the right."""
+"""By column name: a function that formats values for people. Such columns are aligned to the right."""
 
 
 def form(*, as_json: bool, as_csv: bool) -> Form:
@@ -29,7 +29,7 @@ def form(*, as_json: bool, as_csv: bool) -> Form:
 
 
 def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
-    """Print the rows. In a table, `formats` formats the values of some columns."""
+    """Print rows. `formats` applies only to tables."""
     made = formats or {}
     if wanted == "table":
         rows = (
@@ -48,7 +48,7 @@ def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
 
 
 def to_csv(answer: Answer) -> str:
-    r"""Return the rows as CSV with a header; values as in JSON, null as empty, lists and maps as JSON.
+    r"""Return the rows as CSV with a header. Values have their JSON form, and null is empty.
 
     Examples:
         >>> to_csv(Answer(("who", "ids"), (("User:a,b", [1, 2]), (None, []))))

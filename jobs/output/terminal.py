@@ -23,10 +23,10 @@ from tables.errors import TablesError, install_command
 OUR_ERRORS = (BrokerError, JobError, JvmError, QuotaError, StateError, StreamingError, TablesError)
 
 _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
-"""click's base error: typer vendors click and exports only some of its errors."""
+"""click's base error, which typer does not export."""
 
 _WIDTH_OF_A_PIPE = 10_000
-"""Width of piped output, so wide that no line is truncated."""
+"""Width of piped output."""
 
 INTERRUPTED = 130
 """Exit code that shells report after Ctrl-C."""
@@ -83,7 +83,7 @@ def debug_wanted() -> bool:
 
 
 def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | None = None) -> int:
-    """Run an application, and print any failure as one line on standard error."""
+    """Run an application and return the exit code. A failure is printed as one line on standard error."""
     try:
         code = typer.main.get_command(load()).main(args=list(arguments), prog_name=name, standalone_mode=False)
     except _COMMAND_LINE_ERROR as error:
@@ -101,21 +101,20 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
         if needs := missing_extra(error, arguments):
             return _fail(error, needs, 1)
         if type(error).__name__ == "KafkaException" and error.args[0].name() == "_INVALID_ARG":
-            # Compare by name: importing Kafka's client takes long, and most commands don't need it.
+            # Compare by name, because an import of Kafka's client takes long.
             return _fail(error, f"Kafka's client rejects its settings ({error.args[0].str()}): check --kafka-config", 1)
         return _fail(error, f"{type(error).__name__}: {error}. This is a bug: repeat with --debug and report it", 1)
     if code == INTERRUPTED:
         _clear_interrupt()
-        # Newer versions of typer turn Ctrl-C into an exit code, older ones into an exception.
+        # Newer versions of typer return an exit code for Ctrl-C. Older versions raise an exception.
         print("error: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else 0
 
 
 def _clear_interrupt() -> None:
-    """Clear CPython's flag for a Ctrl-C that arrived during `exec` of a string, which `dataclass` uses.
+    """Clear the flag that CPython sets if Ctrl-C arrives while `dataclass` executes a string.
 
-    While the flag is set, `python -m` ends by SIGINT and ignores our exit code. The next evaluation of a string clears
-    the flag. Creating a named tuple evaluates one.
+    With this flag, `python -m` would ignore the exit code. A named tuple evaluates a string, which clears the flag.
     """
     namedtuple("_Cleared", ())
 
@@ -138,7 +137,7 @@ def one_line(message: str) -> str:
 
 
 def missing_extra(error: BaseException, arguments: Sequence[str]) -> str:
-    """Return a sentence that says what to install; empty for other errors."""
+    """Return what to install if a library of the extra `tables` is missing; else an empty text."""
     module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if module not in OF_TABLES:
         return ""

@@ -1,9 +1,11 @@
-"""Tables for people, at any width. No value is truncated, and no column is left out.
+"""Tables for people, which truncate no value at any width.
 
-If all columns fit, a row is a line. In a narrower terminal, columns without any value are only listed below the table,
-and text in the last column wraps. If that is not enough, the first columns, which matter most, stay on the line. The
-others follow below it with their names, without empty values. If too many columns would follow, if only one fits, or if
-there is only one row, each row is a block of lines `name value`.
+If the columns don't fit on a line, columns without values are only listed below the table. If the remaining columns
+don't fit either, the table takes the first possible form:
+
+- The last column's text wraps.
+- The first columns stay on the line, and the other values follow below with their names.
+- Each row is a block of lines `name value`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,7 +21,7 @@ from jobs.output.terminal import printable
 _INDENT = 2
 _EMPTY = ("", NOTHING)
 _MIN_LEAD = 12
-"""The first column is narrowed to no less than this if the others fit beside it. Longer values take their own line."""
+"""Minimum width of the first column. A longer value takes its own line."""
 _MIN_PROSE = 24
 """Minimum width in which the last column's text is wrapped."""
 _MAX_FOLDED = 6
@@ -27,9 +29,9 @@ _MAX_FOLDED = 6
 
 
 class TextTable:
-    """A table that adapts to the console's width. The most important column comes first.
+    """A table that adapts to the console's width.
 
-    A row may lack columns at its end. Columns in `right`, and columns with only numbers, are aligned to the right.
+    A row may lack its last columns. Columns in `right` and columns of numbers are aligned to the right.
     """
 
     def __init__(
@@ -46,7 +48,6 @@ class TextTable:
         self._columns = [_Column(name, [row[at] for row in values], name in right) for at, name in enumerate(columns)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the lines."""
         if self._title is not None:
             yield Text(self._title, style="italic")
         yield from _Layout(self._columns, console, options.max_width, self._gap).lines()
@@ -74,7 +75,6 @@ class _Layout:
         self._columns, self._console, self._width, self._gap = columns, console, width, gap
 
     def lines(self) -> Iterator[Text]:
-        """Yield the lines in the form that fits the width."""
         if self._fitting() < len(self._columns):
             empty = [column.name.plain for column in self._columns if column.is_empty]
             self._columns = [column for column in self._columns if not column.is_empty]
@@ -98,7 +98,7 @@ class _Layout:
             yield from self._blocks()
 
     def _bound_lead(self) -> None:
-        """Limit the first column's width, so that one long name does not change the form of all rows."""
+        """Limit the first column's width, so that a long name does not change the table's form."""
         if not self._columns:
             return
         lead = self._columns[0]
@@ -109,7 +109,6 @@ class _Layout:
         return sum(column.width for column in self._columns[:count]) + self._gap * max(0, count - 1)
 
     def _fitting(self) -> int:
-        """Return the number of columns that fit on a line."""
         counts = range(len(self._columns) + 1)
         return max(count for count in counts if not count or self._total(count) <= self._width)
 
@@ -171,7 +170,6 @@ class _Layout:
 
 
 def _packed(pairs: Iterable[Text], width: int) -> Iterator[Text]:
-    """Yield lines, each with as many pairs as fit."""
     line = Text()
     for pair in pairs:
         if line and cell_len(line.plain) + 2 + cell_len(pair.plain) > width:

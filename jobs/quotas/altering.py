@@ -11,10 +11,9 @@ from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quota
 
 
 def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str) -> Allowance:
-    """Set numbers of a quota, such as `producer_ids_rate=10,producer_ids_burst=600`; return the resulting quota.
+    """Set numbers of a quota, such as `producer_ids_rate=10,producer_ids_burst=600`, and return the quota.
 
-    The tables must exist, since a missing folder is probably a mistyped `--tables`. None as `entity_name` means
-    the default quota.
+    The tables must exist. If `entity_name` is None, the default quota changes.
     """
     numbers: dict[str, float] = {}
     for part in text.split(","):
@@ -35,7 +34,7 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
 
 
 def delete(tables: str, entity_name: str | None, text: str, now: datetime, who: str) -> Allowance | None:
-    """Delete a quota, or only its burst. Return what remains of the quota; None if nothing does."""
+    """Delete a quota, or only its burst. Return the remaining quota or None."""
     names: dict[str, float] = {}
     for part in text.split(","):
         names[_known(part, names)] = 0

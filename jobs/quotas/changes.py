@@ -13,12 +13,9 @@ _SIGNS = {"add": "+", "change": "~", "remove": "-"}
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a quota.
+    """A change of a user's quota, or of the default quota if `entity_name` is None.
 
-    Attributes:
-        entity_name: Bare user name, None for the default.
-        before: The quota before the change; None without a quota.
-        after: The quota after the change; None without a quota.
+    `before` or `after` is None if there is no quota before or after the change.
     """
 
     entity_name: str | None
@@ -38,7 +35,7 @@ class Change:
         return f"{_SIGNS[self.action]} {entity_words(self.entity_name)}: {numbers}"
 
     def record(self) -> dict[str, Any]:
-        """Return the change in the types of JSON."""
+        """Return the change as JSON values."""
         sides = {"before": self.before, "after": self.after}
         rates = {side: each and each.producer_ids_rate for side, each in sides.items()}
         bursts = {f"{side}_burst": each and each.producer_ids_burst for side, each in sides.items()}
@@ -47,12 +44,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Plan:
-    """Changes of an import.
+    """The changes of an import.
 
     Attributes:
-        changes: The changes: the default first, then by name.
         unchanged: Number of quotas that are the same in table and file.
-        kept: Number of quotas that are only in the table, and stay.
+        kept: Number of quotas that are only in the table and stay there.
     """
 
     changes: tuple[Change, ...]
@@ -61,7 +57,7 @@ class Plan:
 
     @classmethod
     def of(cls, entries: Iterable[QuotaEntry], wanted: Mapping[str | None, Allowance], *, prune: bool) -> "Plan":
-        """Compare the quotas in force with a file's. `prune` removes quotas that the file lacks."""
+        """Compare the quotas in force with a file. `prune` removes quotas that the file lacks."""
         before = {entry.entity_name: entry.allowance for entry in entries}
         names = sorted({**before, **wanted} if prune else wanted, key=lambda name: (name is not None, name or ""))
         every = [Change(name, before.get(name), wanted.get(name)) for name in names]
@@ -69,7 +65,7 @@ class Plan:
         return cls(changes, len(every) - len(changes), 0 if prune else len(before.keys() - wanted.keys()))
 
     def record(self) -> dict[str, Any]:
-        """Return the plan in the types of JSON."""
+        """Return the plan as JSON values."""
         changes = [change.record() for change in self.changes]
         return {"changes": changes, "unchanged": self.unchanged, "not_in_file": self.kept}
 

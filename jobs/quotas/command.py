@@ -1,4 +1,4 @@
-"""`pid-quota quotas`: sets, deletes and describes quotas, with the options of `kafka-configs.sh`."""
+"""The command `pid-quota quotas`."""
 
 import getpass
 import shlex
@@ -119,7 +119,6 @@ def quotas(
 
 
 def _suggested_command(tables: str, principal: str) -> str:
-    """Return the command that sets the quota that `suggest-quotas` suggests by default."""
     name = full_name(principal)
     found = suggestions(tables, percentile=99.0, headroom=1.5, at_least=10.0)
     allowance = next((each.allowance for each in found if each.principal == name), None)
@@ -132,7 +131,6 @@ def _suggested_command(tables: str, principal: str) -> str:
 
 
 def _validated(tables: str) -> list[QuotaEntry]:
-    """Return the quotas in force; warn about invalid rows."""
     entries, faults = validated_quotas(tables)
     for fault in faults:
         typer.echo(f"warning: {one_line(fault)}", err=True)

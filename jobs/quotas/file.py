@@ -23,11 +23,11 @@ _SUFFIXES = (".csv", ".yaml", ".yml", ".json")
 
 
 def read_quotas(file: Path) -> dict[str | None, Allowance]:
-    """Read and validate a file of quotas. Return them by bare user name; None is the default quota's name.
+    """Return the quotas of a file by bare user name. The key None is the default quota.
 
-    A `.csv` has the columns `entity_name`, `producer_ids_rate` and, if any quota has a burst, `producer_ids_burst`. A
-    `.yaml`, `.yml` or `.json` has a list of entries with these fields. An empty name means the default quota. An empty
-    burst means the stream's default burst.
+    A `.csv` has the columns `entity_name`, `producer_ids_rate` and, optionally, `producer_ids_burst`. A `.yaml`, `.yml`
+    or `.json` is a list of entries with these fields. An empty name means the default quota. An empty burst means the
+    stream's default.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -51,7 +51,7 @@ def read_quotas(file: Path) -> dict[str | None, Allowance]:
 
 
 def write_quotas(file: Path, entries: Iterable[QuotaEntry]) -> None:
-    """Write quotas as `read_quotas` reads them: only names and numbers, so the file changes only if they change."""
+    """Write the names and numbers of quotas, in the format of `read_quotas`."""
     rows = [_row(entry) for entry in entries]
     if file.suffix not in _SUFFIXES:
         msg = f"--export {file} has no known file type. Name it .csv, .yaml or .json"
@@ -89,10 +89,9 @@ def _parse_csv(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
 
 
 class _OnceEach(yaml.SafeLoader):
-    """Rejects YAML and JSON with a repeated field in an entry. `SafeLoader` would take the last one."""
+    """A loader of YAML and JSON that rejects an entry with a repeated field."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return the fields of an entry."""
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
@@ -136,5 +135,5 @@ def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, A
 
 
 def _number(value: object) -> object:
-    """Return a text as a number, or None if it is empty. Return other values unchanged."""
+    """Return a text as a number, or an empty text as None. Return other values unchanged."""
     return (float(value) if value.strip() else None) if isinstance(value, str) else value

@@ -38,10 +38,7 @@ def replay(
     of_stream: StreamSettings,
     learn_seconds: int | None,
 ) -> dict[str, RefusalCounts]:
-    """Replay the topic of produce events under some quotas; return counts of refusals by principal.
-
-    The replay writes only to a temporary folder.
-    """
+    """Replay the topic of produce events under `quotas`, in a temporary folder. Return the refusals by principal."""
     with tempfile.TemporaryDirectory(prefix="pid-quota-replay-") as folder:
         tables = str(Path(folder, "tables"))
         set_quotas(tables, quotas)
@@ -82,7 +79,7 @@ def _report(progress: StreamProgress, report: ProgressReport, stop: threading.Ev
     try:
         extents = progress.extents()
     except BrokerError:
-        # The stream itself reports the error. No progress is shown.
+        # The stream reports the error.
         return
     total = sum(end - begin for begin, end in extents.values())
     while not stop.wait(_LOOK_EVERY_S):

@@ -1,4 +1,4 @@
-"""`pid-quota suggest-quotas`: suggests a quota per principal from its history, and replays the topic under it."""
+"""The command `pid-quota suggest-quotas`."""
 
 import csv
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def suggest_quotas(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Suggest a quota per principal from its new producer ids per window. A replay counts the ids it refuses."""
+    """Suggest a quota per principal from new producer ids per window. A replay counts the ids that it would refuse."""
     found = suggestions(tables, percentile=percentile, headroom=headroom, at_least=at_least)
     if not found:
         msg = f"{tables} has no window with new producer ids yet: let the stream run past its learning time first"

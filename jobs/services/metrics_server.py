@@ -21,7 +21,7 @@ from jobs.errors import JobError
 from jobs.options import LOOPBACK
 
 _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-"""A WSGI application: takes the request and a function to call with status and headers."""
+"""A WSGI application."""
 
 
 @contextmanager
@@ -31,8 +31,8 @@ def serving(
     """Serve a collector's metrics and the process's CPU and memory until the `with` block ends.
 
     `/healthz` answers 200 while the process runs. `/readyz` answers 503 if `unready` returns a reason, else 200. The
-    server's threads call the collector at each scrape, and `unready` at each request for `/readyz`. Port 0 selects a
-    free port; None serves nothing. Yields the port, or 0 if nothing is served.
+    server's threads call `collector` and `unready`. Port 0 selects a free port. Yields the port, or 0 if `port` is None
+    and nothing is served.
     """
     if port is None:
         yield 0

@@ -8,10 +8,9 @@ from queue import SimpleQueue
 
 
 def stopped_by_signals() -> threading.Event:
-    """Return an event that SIGINT and SIGTERM set. You must call this from the main thread.
+    """Return an event that SIGINT and SIGTERM set. Call this function from the main thread.
 
-    A separate thread sets the event. Python runs a signal handler in the main thread, which may hold the event's lock
-    in `Event.wait`. So a handler that calls `Event.set` could deadlock. `SimpleQueue.put` is safe in a signal handler.
+    A thread sets the event, because a signal handler interrupts the main thread, which may hold the event's lock.
     """
     stop = threading.Event()
     arrived: SimpleQueue[int] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""`pid-quota broker-jar`: writes the jar that brokers load."""
+"""The command `pid-quota broker-jar`."""
 
 import shutil
 from pathlib import Path
@@ -24,7 +24,7 @@ def write_broker_jar(
     new = folder / f"{JAR_NAME}.new"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Rename the file into place, so that a broker that starts meanwhile never reads half a file.
+        # Rename the file into place, so that no broker reads half a file.
         shutil.copyfile(jar, new)
         new.replace(folder / JAR_NAME)
     except OSError as error:

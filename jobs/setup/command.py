@@ -1,4 +1,4 @@
-"""`pid-quota topics`: creates and describes pid-quota's topics, and grants each role its rights."""
+"""The command `pid-quota topics`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -104,12 +104,9 @@ def describe(
 def require_all_named(
     grants: Grants, plan: Sequence[Grant], who: Mapping[Role, str], topics_found: Sequence[TopicOutcome]
 ) -> None:
-    """Check that `who` has all roles if the plan has the first ACLs of a topic, which lock out everybody else.
+    """Raise `TopicError` if the plan has the first ACLs of a topic in use, and `who` lacks a role.
 
-    A shipper may be missing. Call this only if brokers may allow access where no ACL matches.
-
-    Raises:
-        TopicError: If a role is missing.
+    If brokers allow access without ACLs, a topic's first ACLs lock out all other principals. A shipper may be missing.
     """
     absent = [role.value for role in (Role.TAP, Role.STREAM, Role.ENFORCER, Role.OPERATOR) if role not in who]
     in_use = {outcome.name for outcome in topics_found if outcome.action != "missing"}
@@ -123,7 +120,7 @@ def require_all_named(
 
 
 def granting(kafka: KafkaConfig, *, deny_by_default: bool) -> Grants:
-    """Return the object that grants rights on a cluster, after reading the brokers' authorizers."""
+    """Return the `Grants` of a cluster, which depend on the brokers' authorizers."""
     settings = kafka.kafka_python()
     with KafkaAdmin(settings) as admin, HoldBindings(settings) as holds:
         denies_by_default = deny_by_default or Acls(admin).allows_without_acl() is False

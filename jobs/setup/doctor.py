@@ -1,4 +1,4 @@
-"""`pid-quota doctor`: checks a deployment, and shows how to fix problems."""
+"""The command `pid-quota doctor`."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ def doctor(
     role: Annotated[RoleChoice, typer.Option(help="Role whose rights the user of --kafka-config needs.")] = "operator",
     as_json: JsonOption = False,
 ) -> None:
-    """Check brokers, rights, topics, taps, stream and enforcer, changing nothing; exit code 1 if something is wrong."""
+    """Check brokers, rights, topics, taps, stream and enforcer without changes; exit code 1 if something is wrong."""
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     roles = [*Role] if role == "all" else [Role(role)]
     findings = []
@@ -121,7 +121,7 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
 
 
 def _open_leases(settings: dict[str, str], tables: str | None) -> tuple[dict[Target, Lease], bool]:
-    """Return the open leases, and whether their topic exists. If it was deleted, only the tables have the leases."""
+    """Return the open leases of the enforcer's topic and of the tables, and whether that topic exists."""
     leases: dict[Target, Lease] = {}
     if tables is not None:
         # `_of_tables` reports tables that can't be read.

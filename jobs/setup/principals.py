@@ -19,7 +19,7 @@ ShipperPrincipal = Annotated[str | None, typer.Option(help="The only principal t
 def principals(
     tap: str | None, stream: str | None, enforcer: str | None, operator: str | None, shipper: str | None
 ) -> dict[Role, str]:
-    """Return the principal of each role that has one. A name without a type is a user.
+    """Return the named principals by role. A name without a type is a user.
 
     Raises:
         BadParameter: If a name can't be the name of one user.

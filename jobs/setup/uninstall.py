@@ -1,4 +1,4 @@
-"""`pid-quota uninstall`: removes pid-quota's holds, rights and topics from the cluster."""
+"""The command `pid-quota uninstall`."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -96,18 +96,12 @@ def uninstall(
 
 
 class _Report:
-    """Carries out steps, and prints each."""
-
     def __init__(self, apply: bool, as_json: bool, by_hand: list[str]) -> None:
         self._apply, self._as_json, self._by_hand = apply, as_json, by_hand
         self._removed = 0
 
     def carry_out(self, steps: Iterable[Step]) -> None:
-        """Carry out all steps, even if one fails.
-
-        Raises:
-            EnforceError: If a step failed. This ends the command, which keeps the rights and topics of later steps.
-        """
+        """Carry out all steps, then raise `EnforceError` if a step failed, so that later rights and topics stay."""
         failures = []
         for step in steps:
             try:
@@ -127,7 +121,6 @@ class _Report:
             raise EnforceError(msg)
 
     def end(self) -> None:
-        """Print the steps that you have to do by hand."""
         if self._as_json:
             print_json({"by_hand": self._by_hand})
             return
@@ -148,7 +141,7 @@ def _open_leases(settings: Mapping[str, str]) -> list[Lease]:
     try:
         return [*open_leases(kept_leases(settings)).values()]
     except TopicMissingError:
-        # Brokers hide a topic from users without rights to it. In this case, there may be open leases.
+        # Brokers hide a topic from users without rights. If this user lacks rights, there may be open leases.
         topic = [right for right in RIGHTS[Role.ENFORCER] if right.name == ENFORCER_TOPIC]
         if OwnRights(settings).missing(topic[:1]):
             raise

@@ -1,4 +1,4 @@
-"""`pid-quota stream`, also `python -m jobs.stream`: the Structured Streaming job."""
+"""The command `pid-quota stream`, also `python -m jobs.stream`."""
 
 import importlib.util
 from contextlib import nullcontext
@@ -173,7 +173,7 @@ def stream(
 
 
 def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None) -> KafkaConfig:
-    """Return the Kafka client's settings, from a file or a secret."""
+    """Return the Kafka client's settings from a file or a Databricks secret."""
     if secret is None:
         return KafkaConfig.load(bootstrap_servers, file)
     if file is not None:
@@ -183,7 +183,7 @@ def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None
 
 
 def require_spark() -> None:
-    """Raise unless Spark can start."""
+    """Raise an error if Spark or Java is missing."""
     if importlib.util.find_spec("pyspark") is None:
         msg = f"the stream needs Spark, which is not installed: {install_command('local')}"
         raise SparkMissingError(msg)

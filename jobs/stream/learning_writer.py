@@ -1,4 +1,4 @@
-"""Writes requests of a stream that learns anew to the topic that taps follow (`broker.tap.learning_requests`)."""
+"""Writes the requests by which a learning stream has the taps ask brokers (`broker.tap.learning_requests`)."""
 
 import logging
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def write_request(config: Mapping[str, str], stream: str, request: LearningRequest) -> None:
-    """Write a stream's request under the stream's id. If that fails, log a warning.
+    """Write a request with the stream's id as key. If the write fails, log a warning.
 
     The user of `config` needs WRITE on the topic, and CREATE if the topic is missing.
     """
@@ -28,7 +28,7 @@ def write_request(config: Mapping[str, str], stream: str, request: LearningReque
 
 
 def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> str:
-    """Write a record; return the reason if it failed, else an empty text."""
+    """Write a record; return the reason of a failure, else an empty text."""
     errors: list[str] = []
 
     def note(error: KafkaError | None, _: Message) -> None:
@@ -36,7 +36,7 @@ def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> 
             errors.append(error.str())
 
     try:
-        # Create a missing topic first, because a record for it would only time out.
+        # Create a missing topic first, because a record for a missing topic would only time out.
         ensure_topic(config, LEARNING_REQUESTS, _TIMEOUT_S)
     except BrokerError as error:
         return str(error)

@@ -1,4 +1,4 @@
-"""Lines that `pid-quota stream` prints while it runs: settings, the first decision, and progress once a minute."""
+"""The lines that `pid-quota stream` prints: settings, the first decision, and progress once a minute."""
 
 from __future__ import annotations
 
@@ -30,23 +30,20 @@ CATCHING_UP_EVERY_S = 10.0
 
 
 def print_line(text: str, at_s: float) -> None:
-    """Print a line with its time to standard error, for a terminal and for a service's journal."""
+    """Print a line with its time to standard error."""
     print(f"{time_of(to_time(round(at_s * 1000)))} {one_line(text)}", file=sys.stderr, flush=True)
 
 
 class LineHandler(logging.Handler):
-    """Prints the stream's log records as lines."""
+    """A log handler that prints records as lines."""
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a record."""
         print_line(record.getMessage(), record.created)
 
 
 @dataclass
 class _Since:
-    """Counts since the last line."""
-
     at_s: float
     records: int = 0
     longest_batch_s: float = 0.0
@@ -55,7 +52,7 @@ class _Since:
 
 
 class Narrator:
-    """Prints what a stream does, in few lines. Thread-safe, because Spark reports from its own threads."""
+    """A printer of what a stream does. Thread-safe, because Spark reports from several threads."""
 
     def __init__(
         self,
@@ -65,14 +62,6 @@ class Narrator:
         clock_s: Callable[[], float] = time.time,
         say: Callable[[str, float], None] = print_line,
     ) -> None:
-        """Create a narrator. It prints no line yet.
-
-        Args:
-            totals: Returns how many principals are active and throttled.
-            window_seconds: Window of the quotas.
-            clock_s: Wall clock, in seconds since the epoch.
-            say: Called with a line to print and its time.
-        """
         self._totals, self._window_seconds = totals, window_seconds
         self._clock_s, self._say = clock_s, say
         self._lock = threading.Lock()
@@ -89,7 +78,7 @@ class Narrator:
         )
 
     def learns_until(self, until_s: float) -> None:
-        """If the stream learns, print until when."""
+        """Print the end of the learning unless the end has passed."""
         if until_s > self._clock_s():
             until = time_of(to_time(round(until_s * 1000)))
             self._tell(f"learning until {until}: until then it charges only PIDs that a tap knows to be new")
@@ -114,13 +103,13 @@ class Narrator:
             self._tell(f"quotas in force: {self._in_force(quotas)}")
 
     def report(self, progress: Progress) -> None:
-        """Count a micro-batch, and print a line if one is due."""
+        """Count a micro-batch, and print a line if a line is due."""
         if progress.query != STREAM_QUERY:
             return
         with self._lock:
             since = self._since
             if since.behind is None:
-                # This is the first batch. The time of Spark's start before it must not lower the rate.
+                # The time in which Spark started must not lower the rate of the first batch.
                 since.at_s = max(since.at_s, self._clock_s() - progress.batch_seconds)
                 since.behind = progress.records_behind + progress.records
             since.records += progress.records
@@ -128,7 +117,7 @@ class Narrator:
         self._line(progress.records_behind)
 
     def idle(self, query: str) -> None:
-        """Print a line if one is due, after a trigger without records."""
+        """After a trigger without records, print a line if a line is due."""
         if query == STREAM_QUERY:
             self._line(0)
 
@@ -172,7 +161,7 @@ def _rate(per_s: float) -> str:
 
 
 def _left(before: int, behind: int, elapsed_s: float) -> str:
-    """Return how many records a stream is behind, and the time until it catches up.
+    """Return a text with the number of unread records, and the time until the stream has read them.
 
     Examples:
         >>> _left(200_000, 150_000, 10.0), _left(150_000, 160_000, 10.0)

@@ -1,4 +1,4 @@
-"""Runs the queries of `pid-quota stream`, and prepares its tables, Spark session and metrics."""
+"""Prepares and runs the queries of `pid-quota stream`."""
 
 from __future__ import annotations
 
@@ -53,18 +53,17 @@ _FIRST_BATCH_S = 15
 _FIRST_BATCH_POLL_S = 1
 _POLL_S = 5
 _CLOCK_STEP_S = 5.0
-"""Smaller backward steps of the wall clock are ignored: they delay one batch by the size of the step."""
+"""Smaller backward steps of the wall clock only delay a batch, so the stream ignores such steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """Settings of a stream's process. `StreamOptions` has the settings of the stream itself.
+    """The settings of a stream's process, in addition to `StreamOptions`.
 
     Attributes:
-        learn_seconds: Length of the learning time of a first start; 0 for no learning time.
+        learn_seconds: Length of the learning after a first start.
         new_tables: Whether a stream with a checkpoint may continue with other tables.
-        metrics_port: Port of the metrics; None to serve no metrics.
-        java_options: More options of the JVM that this process starts.
+        java_options: Additional options of the JVM.
     """
 
     learn_seconds: int
@@ -106,7 +105,10 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
 
 
 def prepare_tables(store: TableStore, options: StreamOptions, *, new_tables: bool) -> None:
-    """Create missing tables and store the stream's settings. A stream that has run before needs its own tables."""
+    """Create missing tables and store the stream's settings.
+
+    Unless `new_tables` is true, raise an error if the checkpoint belongs to other tables.
+    """
     require_same(store, options.checkpoint, new_tables=new_tables)
     store.create()
     config, servers = options.config, options.kafka_options.get("kafka.bootstrap.servers", "")
@@ -122,11 +124,10 @@ def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
 
 
 def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> tuple[int, int]:
-    """Return the begin and the end of the learning time in ms since the epoch; zeros without a learning time.
+    """Return the begin and end of the learning in ms since the epoch; zeros if `learn_seconds` is 0.
 
-    It begins at the topic's oldest record. It begins now if the topic is empty, or if the stream resumes where another
-    ended. If it doesn't resume and the topic still has all its records, the stream missed nothing. The returned begin
-    is then 0, and the end stays the same.
+    The learning begins at the topic's oldest record. With `--new-checkpoint` or an empty topic, the learning begins
+    now. Without `--new-checkpoint`, the begin is 0 if the topic still has its first record.
     """
     if not learn_seconds:
         return 0, 0
@@ -174,16 +175,16 @@ def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str],
             raise
         finally:
             if not in_databricks():
-                # In Databricks, the session belongs to the cluster, and stopping it counts as a crash.
+                # In Databricks, the session belongs to the cluster, and a stop counts as a crash.
                 with jvm_may_be_gone():
                     spark.stop()
             await_batches()
 
 
 def _run_steadily(run: Callable[[], float]) -> None:
-    """Run the queries to their end. Restart them whenever the wall clock goes back.
+    """Run the queries to their end.
 
-    Spark's trigger waits for a wall clock time. After a backward step of an hour, it would start no batch for an hour.
+    If the wall clock goes back, restart the queries, because Spark's trigger would wait for the old time.
     """
     while back_s := run():
         print_line(
@@ -198,7 +199,10 @@ def _run_queries(
     narrator: Narrator,
     ask: Callable[[Iterable[StreamingQuery]], None],
 ) -> float:
-    """Run the queries until one fails, all have read the available records, or the wall clock goes back."""
+    """Run the queries until a query fails, all records are read, or the wall clock goes back.
+
+    Return the clock's backward step in seconds.
+    """
     queries = [start(spark, options)]
     try:
         if identity := stored_identity(options.checkpoint):
@@ -228,7 +232,7 @@ def _run_queries(
 
 
 def await_step_back(has_ended: Callable[[], bool]) -> float:
-    """Wait until the wall clock goes back by a step, and return the step in seconds; 0 if the queries end first."""
+    """Wait until the wall clock goes back, and return the step in seconds; 0 if the queries end first."""
     ahead_s = time.time() - time.monotonic()
     while not has_ended():
         before_s, ahead_s = ahead_s, time.time() - time.monotonic()
@@ -238,7 +242,7 @@ def await_step_back(has_ended: Callable[[], bool]) -> float:
 
 
 def _let_begin(stream: StreamingQuery) -> None:
-    """Wait a few seconds for the stream's first batch, so that the reports don't compete with it for the cold JVM."""
+    """Wait a few seconds for the stream's first batch, so that other queries don't slow that batch."""
     give_up_at = time.monotonic() + _FIRST_BATCH_S
     while stream.lastProgress is None and time.monotonic() < give_up_at:
         if stream.awaitTermination(_FIRST_BATCH_POLL_S):

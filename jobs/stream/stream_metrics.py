@@ -1,7 +1,7 @@
-"""The stream's Prometheus metrics: KIP-936's metrics per principal, and the stream's own health.
+"""The stream's Prometheus metrics: KIP-936's metrics per principal, and the stream's health.
 
-Names follow Kafka's MBeans: `kafka.server:type=ProducerIds,user=alice` with `rate`, `tokens` and `throttle-time`. The
-top principals have their own series. All others share one, so made-up principals add no series.
+Names follow Kafka's MBeans: `kafka.server:type=ProducerIds,user=alice` with `rate`, `tokens` and `throttle-time`. Each
+top principal has a series, and all other principals share a series.
 """
 
 import threading
@@ -23,19 +23,14 @@ from streaming.commit.sinks import BatchSummary
 from streaming.listener import Progress
 
 OTHER = "other"
-"""Label of all principals without their own series."""
+"""Label of the shared series."""
 STREAM_QUERY = "pid-quota"
 SILENT_S = 300
-"""A stream is ready for this time after it ended a batch or found no records.
-
-The alert `PidQuotaStreamSilent` uses the same value.
-"""
+"""A stream is ready for this time after a batch or an empty trigger. `PidQuotaStreamSilent` uses the same value."""
 MAX_LABEL_CHARS = 200
 
 
 class _Row(msgspec.Struct):
-    """The fields of the operator's `producer_id_metrics` rows that the metrics need."""
-
     principal: str
     broker_id: int | None
     as_of: int
@@ -52,8 +47,6 @@ class _Row(msgspec.Struct):
 
 
 class _Decision(msgspec.Struct):
-    """The fields of the operator's `throttle_decisions` rows that the metrics need."""
-
     principal: str
     broker_id: int | None
     action: str
@@ -78,7 +71,7 @@ def _sum(one: float | None, other: float | None) -> float | None:
 
 
 _Values = dict[str, float | None]
-"""The values of one series by metric. A series is one principal, or all others together."""
+"""The values of a series by metric."""
 _RATE, _TOKENS = "kafka_server_producerids_rate", "kafka_server_producerids_tokens"
 _AVERAGE_MS, _THROTTLE_S = "kafka_server_producerids_throttle_time_avg_ms", "pid_quota_throttle_time_seconds"
 _NEW, _QUOTA, _BURST = "pid_quota_window_pids", "pid_quota_limit_pids", "pid_quota_burst_pids"
@@ -101,7 +94,7 @@ _OF_A_USER: dict[str, tuple[Callable[[float | None, float | None], float | None]
     _ACTIVE: (_sum, "Producer ids of a user that are remembered."),
     _THROTTLES: (_sum, "Throttle decisions against a user that are in force."),
 }
-"""Metrics of a principal: the function that combines values of several principals, and the help text."""
+"""Metrics of a principal: the function that combines several principals' values, and the help text."""
 _OF_ALL_PRINCIPALS: tuple[tuple[str, str, Callable[[_Row], bool]], ...] = (
     ("pid_quota_principals", "Principals with a row of metrics in the last quota window.", lambda _: True),
     (
@@ -115,7 +108,7 @@ _OF_ALL_PRINCIPALS: tuple[tuple[str, str, Callable[[_Row], bool]], ...] = (
         lambda row: row.saturated,
     ),
 )
-"""Gauges that count the principals with a row for which a condition holds. Rows of several brokers count once."""
+"""Gauges that count the principals with a row that fulfils a condition."""
 _OF_A_QUERY = (
     ("pid_quota_stream_batch_id", "Number of a query's last micro-batch.", "batch_id"),
     ("pid_quota_stream_batch_seconds", "Seconds that a query's last micro-batch took.", "batch_seconds"),
@@ -133,19 +126,18 @@ _OF_A_QUERY = (
 )
 """Gauges of a query: name, help text, and attribute of `Progress`."""
 _BATCH_BOUNDS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
-"""Histogram bounds in seconds. An idle stream's batch takes half a second, and a trigger is seldom minutes long."""
+"""Histogram bounds in seconds."""
 _Key = tuple[str, int | None]
 _Labels = tuple[str, str]
 _Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
 
 
 class StreamMetrics(Collector):
-    """Collects the batches' metrics for Prometheus. Thread-safe."""
+    """A collector of the batches' metrics for Prometheus. Thread-safe."""
 
     def __init__(
         self, config: QuotaConfig, *, top: int = 100, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     ) -> None:
-        """Start without metrics."""
         self._config, self._top, self._clock_ms = config, top, clock_ms
         self._lock = threading.Lock()
         self._rows: dict[_Key, _Row] = {}
@@ -182,7 +174,7 @@ class StreamMetrics(Collector):
             self._forget()
 
     def restore(self, decisions: Iterable[Mapping[str, object]]) -> None:
-        """Record decisions of an earlier run of the stream, without counting them."""
+        """Record decisions from before the stream's start, without counting them."""
         with self._lock:
             self._record(msgspec.convert(list(decisions), list[_Decision]))
             self._forget()
@@ -194,7 +186,7 @@ class StreamMetrics(Collector):
             return Totals(*(len({name for name, _ in each}) for each in (self._rows, self._throttles)))
 
     def report(self, progress: Progress) -> None:
-        """Record Spark's progress of any query."""
+        """Record a query's progress."""
         with self._lock:
             self._progress[progress.query] = progress
             self._records[progress.query] += progress.records
@@ -210,7 +202,7 @@ class StreamMetrics(Collector):
                 self._progress[query] = replace(known, records_behind=0)
 
     def unready(self) -> str:
-        """Return why the stream is not ready; empty if it is ready."""
+        """Return why the stream is not ready, or an empty text."""
         with self._lock:
             heard_ms = self._heard_ms.get(STREAM_QUERY)
         if heard_ms is None:
@@ -233,7 +225,6 @@ class StreamMetrics(Collector):
             self._throttles[decision.principal, decision.broker_id] = decision
 
     def _forget(self) -> None:
-        """Drop rows that are older than a window, and ended throttles."""
         now_ms = self._clock_ms()
         oldest_ms = now_ms - self._config.window_ms
         self._rows = {key: row for key, row in self._rows.items() if row.as_of > oldest_ms}
@@ -306,9 +297,9 @@ class StreamMetrics(Collector):
 
 
 def label_of(principal: str) -> str:
-    r"""Return a principal's label. For a user, this is the bare name, as in Kafka's MBeans.
+    r"""Return a principal's label: a user's bare name, as in Kafka's MBeans, else the whole principal.
 
-    Clients choose names, so names are truncated and invalid Unicode is replaced.
+    Names are truncated, and invalid Unicode is replaced.
 
     Examples:
         >>> label_of("User:alice"), label_of("Role:a"), label_of("unknown"), label_of("User:\ud800")
@@ -320,7 +311,7 @@ def label_of(principal: str) -> str:
 
 
 def _principal_families(series: Mapping[_Labels, _Values]) -> Iterator[Metric]:
-    # In scope `broker`, a principal has a budget on each broker.
+    # With `--scope broker`, a principal has a ledger per broker.
     names = ["user", "broker"] if any(broker for _, broker in series) else ["user"]
     for name, (_, text) in _OF_A_USER.items():
         family = GaugeMetricFamily(name, text, labels=names)

@@ -1,4 +1,4 @@
-"""Progress of a stream: its committed offsets and the topic's offsets."""
+"""The progress of a stream."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ _KAFKA_TIMEOUT_S = 10.0
 
 
 class StreamProgress:
-    """Reads a stream's committed offsets and the first and end offsets of its topic."""
+    """A reader of a stream's committed offsets, and of the first and end offsets of a topic."""
 
     def __init__(self, checkpoint: Path, config: Mapping[str, str], topic: str) -> None:
         self._checkpoint, self._config, self._topic = checkpoint, config, topic

@@ -1,4 +1,4 @@
-"""Connects a running stream to its metrics and its narrator."""
+"""Connects a running stream to metrics and narrator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLUMNS = ("principal", "broker_id", "action", "decided_at", "throttled_until")
 
 @dataclass(frozen=True)
 class Watch:
-    """Passes batches and progress of a stream to its metrics and its narrator."""
+    """A stream's metrics and narrator, which both get all batches and progress."""
 
     metrics: StreamMetrics
     narrator: Narrator
@@ -52,7 +52,7 @@ class Watch:
         self.narrator.idle(query)
 
     def restore(self, store: TableStore, now: datetime) -> None:
-        """Add the throttles of an earlier run of the stream to the metrics.
+        """Add the throttles from before the stream's start to the metrics.
 
         Raises:
             TableError: If the throttles can't be read.
@@ -69,7 +69,7 @@ def reported(spark: SparkSession, watch: Watch) -> Iterator[Callable[[Iterable[S
     """Report the progress of a session's queries to a watch until the context ends.
 
     Yields:
-        What to call every few seconds with the running queries.
+        A function to call every few seconds with the running queries.
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         yield ProgressPoll(watch.report, watch.idle)
@@ -84,7 +84,7 @@ def reported(spark: SparkSession, watch: Watch) -> Iterator[Callable[[Iterable[S
 
 
 class _Nobody:
-    """Replaces an observer in another process."""
+    """A copy of an observer in another process."""
 
     def __call__(self, batch: BatchSummary) -> None:
         """Ignore a committed batch."""
@@ -92,7 +92,7 @@ class _Nobody:
 
 @dataclass(frozen=True)
 class Observer:
-    """Passes committed batches to a watch. Its copy in the server of Spark Connect does nothing."""
+    """A function that passes committed batches to a watch. A copy in Spark Connect's server does nothing."""
 
     watch: Watch
 
@@ -101,5 +101,4 @@ class Observer:
         self.watch.observe(batch)
 
     def __reduce__(self) -> tuple[type[_Nobody], tuple[()]]:
-        """Return how to make a copy in another process."""
         return _Nobody, ()

@@ -1,4 +1,4 @@
-"""`pid-quota tables`: creates and describes the tables, and tests the rights that the jobs need in a workspace."""
+"""The command `pid-quota tables`."""
 
 from dataclasses import astuple
 from pathlib import Path

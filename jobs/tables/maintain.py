@@ -1,4 +1,4 @@
-"""`pid-quota maintain`: deletes expired rows, compacts and vacuums the tables, while a stream may run."""
+"""The command `pid-quota maintain`."""
 
 from contextlib import nullcontext
 from datetime import datetime, timezone
@@ -70,7 +70,6 @@ def maintain(
 
 
 def _keep_up(store: TableStore, plan: UpkeepPlan, report: ProgressReport) -> tuple[list[Upkeep], list[str]]:
-    """Maintain all tables, even if one fails."""
     now = datetime.now(timezone.utc)
     done, failed = [], []
     with nullcontext() if plan.dry_run else store.alone():

@@ -1,4 +1,4 @@
-"""`pid-quota sql`: runs a query over the tables and views."""
+"""The command `pid-quota sql`."""
 
 from datetime import datetime, timezone
 from difflib import get_close_matches

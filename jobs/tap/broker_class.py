@@ -1,4 +1,4 @@
-"""`pid-quota tap load-class` and `unload-class`: load the class whose lines taps read into brokers, or unload it."""
+"""The commands `pid-quota tap load-class` and `unload-class`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -25,9 +25,9 @@ def load_class(
     broker_ids: _IdsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load the class into running brokers without a restart: add it to their metric.reporters.
+    """Load the class into running brokers without a restart: add the class to the brokers' metric.reporters.
 
-    The jar must have been on the brokers' class path when they started (docs/broker.md).
+    The jar must have been on the class path when the brokers started (docs/broker.md).
     """
     _switch(bootstrap_servers, kafka_config, broker_ids, as_json, on=True)
 
@@ -38,7 +38,7 @@ def unload_class(
     broker_ids: _IdsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Unload the class from running brokers, so that taps get no more lines from them."""
+    """Unload the class from running brokers, so that taps get no more lines."""
     _switch(bootstrap_servers, kafka_config, broker_ids, as_json, on=False)
 
 

@@ -1,4 +1,4 @@
-"""`pid-quota tap`: turns the lines of a broker's class into produce events until you stop it."""
+"""The command `pid-quota tap`."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin import AclOperation
 
 from broker.errors import RequestNotAllowedError
 from broker.kafka.config import KafkaConfig
@@ -78,7 +78,7 @@ def tap(
     metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
 ) -> None:
-    """Turn the lines of a broker's class into produce events, until Ctrl-C or SIGTERM; creates missing topics."""
+    """Create missing topics, and turn the lines of a broker's class into produce events until Ctrl-C or SIGTERM."""
     if context.invoked_subcommand is not None:
         return
     if bootstrap_servers is None:
@@ -121,7 +121,7 @@ def _warn(text: str) -> None:
 
 
 def missing_rights(settings: Mapping[str, str], topic: str, from_topic: str | None) -> list[str]:
-    """Return a warning for each missing right that the tap can run without.
+    """Return a warning for each missing right that is not essential.
 
     Raises:
         RequestNotAllowedError: If the tap has no right to write.
@@ -137,7 +137,6 @@ def missing_rights(settings: Mapping[str, str], topic: str, from_topic: str | No
 def _source(
     log_file: Path | None, from_topic: str | None, broker_id: int | None, settings: Mapping[str, str], *, from_end: bool
 ) -> tuple[Source, str]:
-    """Return the source, and its name for messages."""
     if (log_file is None) == (from_topic is None):
         msg = "name either --log-file with --broker-id, or --from-topic"
         raise typer.BadParameter(msg)

@@ -1,4 +1,4 @@
-"""`pid-quota tap poll`: polls brokers for the producer ids that they hold, if you can't read their logs."""
+"""The command `pid-quota tap poll`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -48,7 +48,7 @@ def poll_producers(
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Count the producer ids of all partitions in rounds, and write produce events for those with a known owner.
+    """Count the producer ids of all partitions in rounds, and write produce events for ids with a known owner.
 
     Owners come from --owners, then from --owners-from-acls. Without both, the command only counts.
     """

@@ -1,4 +1,4 @@
-"""`pid-quota tap status`: shows which brokers a tap watches, and which no tap watches (blind spots)."""
+"""The command `pid-quota tap status`."""
 
 import time
 from typing import Annotated
@@ -31,7 +31,7 @@ def status(
     try:
         heartbeats = read_heartbeats(settings)
     except TopicMissingError:
-        # No tap has ever run, so all brokers are blind spots.
+        # No tap has run, so no tap watches a broker.
         heartbeats = {}
     watches = watch_states(brokers, heartbeats, int(time.time() * 1000), stale_seconds)
     blind = [watch.broker_id for watch in watches if watch.is_blind_spot]

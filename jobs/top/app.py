@@ -19,7 +19,7 @@ from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
 
 _DIAGNOSES_EVERY = 15
-"""Number of refreshes from one diagnosis to the next, because a diagnosis reads a day of requests."""
+"""Number of refreshes per diagnosis, because a diagnosis reads a day of requests."""
 
 
 class PrincipalList(DataTable[Text]):
@@ -29,7 +29,7 @@ class PrincipalList(DataTable[Text]):
 
 
 class TopApp(App[None]):
-    """The application. A worker thread reads the tables, so that the screen stays responsive."""
+    """The application. A worker thread reads the tables."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -114,7 +114,7 @@ class TopApp(App[None]):
             self.screen_stack[0].query_one("#status", Static).update(printable(text))
 
     def show_rows(self) -> None:
-        """Show the rows, sorted and filtered; keep the cursor's row."""
+        """Sort, filter and show the rows. The cursor stays on the same row."""
         if not self.screen_stack:
             # The app is ending.
             return

@@ -1,4 +1,4 @@
-"""`pid-quota top`: shows the principals live in a terminal. It reads only the tables, without a JVM."""
+"""The command `pid-quota top`."""
 
 import sys
 from datetime import datetime, timezone
@@ -35,7 +35,7 @@ def top(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Show who makes new producer ids, live: s sorts, / filters, Enter shows details, q quits."""
+    """Show live who makes new producer ids. Keys: s sorts, / filters, Enter shows details, q quits."""
     name = principal and full_name(principal)
     wanted = form(as_json=as_json, as_csv=as_csv)
     if once or wanted != "table" or not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -1,4 +1,4 @@
-"""Renders `pid-quota top` within 80 columns. It escapes control characters in names."""
+"""Renders `pid-quota top` within 80 columns."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -50,7 +50,7 @@ _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def cells(row: TopRow) -> tuple[Text, ...]:
-    """Return a row's cells, in the order of `COLUMNS`, padded to their widths."""
+    """Return a row's cells, in the order of `COLUMNS`, padded to the columns' widths."""
     padded = []
     for column, cell in zip(COLUMNS, plain_cells(row), strict=True):
         blanks = Text(" " * (column.width - len(cell)))
@@ -75,7 +75,7 @@ def plain_cells(row: TopRow) -> tuple[Text, ...]:
 
 
 def why(row: TopRow) -> str:
-    """Return a principal's state or diagnosis in a word or two."""
+    """Return a principal's state, or a short form of the diagnosis."""
     if row.saturated:
         return "saturated"
     if row.phase == "learning":
@@ -98,7 +98,7 @@ def bar(share: float) -> Text:
 
 
 def number(value: float) -> str:
-    """Return a number in at most five characters, or six if it is negative.
+    """Return a number in at most five characters, or six with a minus sign.
 
     Examples:
         >>> number(1234), number(-0.5), number(12_345), number(1e9), number(999_999), number(3.0)
@@ -131,7 +131,7 @@ def rows_table(rows: Sequence[TopRow]) -> TextTable:
 
 
 def warning_text(freshness: Freshness) -> Text:
-    """Return the warning about stale tables in two lines; empty if they are not stale."""
+    """Return a warning in two lines if the tables are stale, else an empty text."""
     warning = freshness.warning()
     return Text(f"{warning}\n{freshness.advice}" if warning else "")
 
@@ -153,7 +153,7 @@ def summary(rows: Sequence[TopRow], freshness: Freshness) -> str:
 
 
 def detail_view(detail: Detail, freshness: Freshness | None = None) -> RenderableType:
-    """Return one principal in detail, below the warning if the tables are stale."""
+    """Return a principal in detail, after a warning if the tables are stale."""
     parts: list[RenderableType] = [_styled(printable(detail.principal), "bold")]
     if freshness is not None and freshness.is_stale:
         parts.insert(0, _styled(warning_text(freshness), "bold yellow"))
@@ -203,7 +203,7 @@ def _leases(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         left = f", {row['seconds_left']:.0f} s left" if row["in_force_now"] else ""
         entity = row["entity_ip"] or row["entity_user"]
         client = f" client {row['entity_client_id']}" if row["entity_client_id"] else ""
-        # A hold's value is its end, which `left` shows.
+        # A hold has no value, and `left` shows the hold's end.
         quota = "hold" if row["lever"] == "hold" else f"{row['lever']} {row['new_value']}"
         yield f"  {row['recorded_at']:%H:%M:%S} {row['state']}: {entity}{client} {quota}{left}"
 

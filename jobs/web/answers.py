@@ -1,4 +1,4 @@
-"""Answers the requests of the console's pages with JSON, from a cache that all browsers share."""
+"""Answers the requests of the console's pages, from a cache that all browsers share."""
 
 import json
 import threading
@@ -91,7 +91,7 @@ QUERIES: dict[str, _Page] = {
 
 @dataclass
 class Answers:
-    """A cache of answers; concurrent requests for a page wait for one query."""
+    """A cache of answers. Concurrent requests for a page wait for a single query."""
 
     data: ConsoleData
     clock: Callable[[], datetime]
@@ -102,7 +102,7 @@ class Answers:
 
     def forget(self) -> None:
         """Forget all answers, after a change."""
-        # An answer that is being made keeps the other dictionary.
+        # A concurrent `get` still writes to the old dictionary.
         self.kept = {}
 
     def endpoint(self, name: str) -> Callable[[Request], Any]:

@@ -1,4 +1,4 @@
-"""`pid-quota console`: serves a page over the tables, read-only unless editors are named."""
+"""The command `pid-quota console`."""
 
 import secrets
 import socket
@@ -56,7 +56,7 @@ EDITORS = "PID_QUOTA_CONSOLE_EDITORS"
 """Environment variable of the file of editors."""
 
 FRESH_S = 2.0
-"""Seconds for which answers are cached, however many browsers ask."""
+"""Seconds for which answers are cached."""
 REFRESH_S = 10.0
 """Seconds between refreshes of a visible page."""
 _END_WITHIN_S = 3
@@ -129,7 +129,7 @@ def console(
             return
         made = None if token is not None or is_loopback(host) else secrets.token_urlsafe(32)
         access = Access(token or made, own_names(host, allow_host or ()), f"pid_quota_console_{bound}")
-        # Import these libraries before the first request. This takes a second or two.
+        # Import these libraries before the first request, because the import takes a second or two.
         for library in ("deltalake", "duckdb", "pyarrow"):
             import_module(library)
         shown = f" with the token of {VARIABLE}" if token else "" if made is None else f"?token={made}"
@@ -145,7 +145,7 @@ def application(
     refresh_s: float = REFRESH_S,
     editors: Editors | None = None,
 ) -> Guard:
-    """Return the application; without editors it only reads."""
+    """Return the application, which only reads if `editors` is None."""
     clock = clock or (lambda: datetime.now(timezone.utc))
     static = resources.files("jobs.web").joinpath("static")
     answers = Answers(data, clock, fresh_s, refresh_s)
@@ -183,13 +183,13 @@ async def _error_answer(_request: Request, error: Exception) -> Response:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Return a listening socket; connections queue until the console serves them."""
+    """Return a listening socket, on which connections queue until the console serves them."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # Listen before the address is printed: early connections queue instead of being refused.
+        # Listen before the address is printed, so that no early connection is refused.
         listener.listen()
     except OSError as error:
         listener.close()

@@ -1,6 +1,6 @@
-"""Limits the console's connections, and evicts idle ones first.
+"""Limits the console's connections, and evicts idle connections first.
 
-uvicorn alone waits forever for a request's headers. At its own connection limit, it refuses new connections.
+uvicorn would wait forever for a request's headers, and would refuse new connections at a limit.
 """
 
 import asyncio
@@ -17,10 +17,9 @@ class Room:
     """The open connections, oldest first.
 
     Attributes:
-        most: Limit in total.
-        most_of_an_address: Limit per client address.
-        request_s: Maximum time until a request has arrived, since the connection or the previous answer.
-        answer_s: Maximum time until a request is answered.
+        most_of_an_address: Maximum number of connections per client address.
+        request_s: Maximum seconds until a request has arrived.
+        answer_s: Maximum seconds until a request is answered.
     """
 
     most: int = 200
@@ -30,10 +29,10 @@ class Room:
     connections: "dict[PatientProtocol, str]" = field(default_factory=dict)
 
     def enter(self, connection: "PatientProtocol", address: str) -> None:
-        """Add a connection, after evicting one if there is no room, preferably an idle one.
+        """Add a connection. At a limit, evict another connection, preferably an idle connection.
 
-        At an address's limit, this evicts a connection of that address. At the total limit, it evicts a connection of
-        the address with the most.
+        At the total limit, a connection of the address with the most connections is evicted. At the limit of `address`,
+        a connection of `address` is evicted.
         """
         counts = Counter(self.connections.values())
         if counts[address] >= self.most_of_an_address:
@@ -57,7 +56,6 @@ class PatientProtocol(H11Protocol):
     """A connection with timeouts."""
 
     def __init__(self, *arguments: Any, room: Room, **more: Any) -> None:
-        """Take uvicorn's arguments, and the room that counts the connection."""
         super().__init__(*arguments, **more)
         self._room = room
         self._end: asyncio.TimerHandle | None = None
@@ -89,7 +87,7 @@ class PatientProtocol(H11Protocol):
 
     @override
     def on_response_complete(self) -> None:
-        # This comes before super(), which may start a pipelined request.
+        # Start this wait before super(), which may start a pipelined request.
         self._wait(self._room.request_s)
         super().on_response_complete()
         if self.is_asking:

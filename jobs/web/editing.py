@@ -1,4 +1,4 @@
-"""Lets editors sign in to the console and change quotas. Only a console with `--editors` does this."""
+"""The sign-in of editors, and their changes of quotas, in a console with `--editors`."""
 
 import json
 from collections.abc import Callable
@@ -36,9 +36,9 @@ class QuotaEdit:
     """A change of a quota.
 
     Attributes:
-        entity_name: User name; None for the default.
+        entity_name: User name; None for the default quota.
         then: The new quota; None deletes the quota.
-        was: The quota that the editor saw; None if there was no quota.
+        was: The quota that the editor saw; None without a quota.
     """
 
     entity_name: str | None
@@ -48,7 +48,7 @@ class QuotaEdit:
 
 @dataclass
 class Editing:
-    """The routes of a console that writes. It calls `changed` after each change."""
+    """The routes of a console with editors. `changed` is called after each change."""
 
     data: ConsoleData
     editors: Editors
@@ -134,7 +134,7 @@ async def _json(request: Request) -> dict[str, Any]:
 
 
 def changes_of(body: dict[str, Any]) -> list[QuotaEdit]:
-    """Validate the changes of a request."""
+    """Return the validated changes of a request."""
     rows = body.get("changes")
     if not isinstance(rows, list) or not 0 < len(rows) <= _MAX_CHANGES:
         raise HTTPException(400, f"changes is not a list of 1 to {_MAX_CHANGES}. Send one")
@@ -165,7 +165,7 @@ def _allowance(row: dict[str, Any], rate: str, burst: str) -> Allowance | None:
 
 
 def user_fault(name: object) -> str:
-    """Return what is wrong with the name of a quota's user; empty if it is valid. None, the default quota, is valid."""
+    """Return what is wrong with a user's name; empty for a valid name and for None, the default quota."""
     if name is None:
         return ""
     if not isinstance(name, str) or not name or name == "<default>":

@@ -23,7 +23,7 @@ _MAX_SESSIONS = 100
 _MAX_ADDRESSES = 1_000
 _WITHIN_S = 300.0
 _OF_AN_ADDRESS, _OF_ALL = 10, 60
-"""Maximum attempts in five minutes. Each attempt costs a tenth of a second of CPU time and 32 MB."""
+"""Maximum attempts in five minutes, per address and in total."""
 
 
 def editor_line(name: str, password: str) -> str:
@@ -56,7 +56,7 @@ class Editors:
 
     Attributes:
         hashes: Salt and hash by name.
-        clock: Seconds, monotonic.
+        clock: Monotonic time in seconds.
     """
 
     hashes: Mapping[str, tuple[bytes, bytes]] = field(repr=False)
@@ -68,7 +68,7 @@ class Editors:
 
     @classmethod
     def load(cls, file: Path) -> "Editors":
-        """Read a file of editors. Each line is one that `--new-editor` printed, or a comment."""
+        """Read a file with lines that `--new-editor` printed, and with comments."""
         try:
             mode, lines = file.stat().st_mode, file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
@@ -93,7 +93,7 @@ class Editors:
         return cls(hashes)
 
     def wait_s(self, address: str) -> float:
-        """Count an attempt and return 0. After too many attempts, count none, and return the seconds to wait."""
+        """Count an attempt and return 0. After too many attempts, only return the seconds to wait."""
         now = self.clock()
         with self._lock:
             mine = self._attempts_by_address.get(address) or deque()
@@ -123,7 +123,7 @@ class Editors:
         return secret
 
     def user(self, secret: str) -> str | None:
-        """Return the editor of a session, and restart its idle time; None if there is no such session."""
+        """Return a session's editor, and restart the session's idle time; None without a session."""
         now = self.clock()
         with self._lock:
             self._drop_ended(now)

@@ -1,4 +1,4 @@
-"""The console's occupancy page: sums per broker, and the effect of losing one (KIP-854)."""
+"""The console's occupancy page: sums per broker, and the effect of a broker's failure (KIP-854)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def sweeps_over_time(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what each broker held at each sweep, in columns; None where a broker is missing."""
+    """Return the producer ids that each broker held at each time, in columns; None where a broker is missing."""
     times = sorted({row["at_ms"] for row in sweeps})
     held = {(row["at_ms"], row["broker_id"]): row["held_pids"] for row in sweeps}
     brokers = sorted({row["broker_id"] for row in sweeps})
@@ -16,11 +16,10 @@ def sweeps_over_time(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def failover_bounds(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return sums per broker, and for each failing broker the most that each survivor could lead.
+    """Return sums per broker, and for each broker's failure the most producer ids that each survivor could lead.
 
-    The table has no placement of partitions, so the next leaders are unknown. For each topic, a survivor takes over at
-    most what the dead broker led, and at most what the survivor follows. `pid-quota occupancy` asks the brokers and is
-    exact. Memory use does not change, because followers already hold the producers of their replicas.
+    In each topic, a survivor takes over at most what the dead broker led, and at most what the survivor follows.
+    `pid-quota occupancy` asks the brokers for the placement of partitions and is exact.
     """
     led: Counter[tuple[int, str]] = Counter()
     held: Counter[tuple[int, str]] = Counter()

@@ -44,17 +44,16 @@ _HISTORY_LISTED = 1_000
 
 _LISTED = 2_000
 _DAY_HOURS = 25
-"""A day, and an hour more: a view leaves out a window whose first row is older than a day, so it needs that row."""
+"""A day and an hour, so that a view can tell which windows began more than a day ago."""
 
 
 @dataclass(frozen=True)
 class ConsoleData:
-    """Reads the data of the pages.
+    """The data of the pages.
 
     Attributes:
-        tables: Folder of the path tables, or `catalog.schema`.
-        stale_after_s: The tables are stale if the newest row is older than this.
-        cluster: Name of the cluster; if empty, the brokers that the stream was started with.
+        stale_after_s: Age in seconds of the newest row at which the tables become stale.
+        cluster: Name of the cluster; if empty, the stream's brokers are shown.
     """
 
     tables: str
@@ -67,7 +66,7 @@ class ConsoleData:
         return opened(self.tables, now, rows, self._kept)
 
     def freshness(self, now: datetime) -> dict[str, Any]:
-        """Return the time of the newest row, and a warning if it is old."""
+        """Return the time of the newest row, and a warning if the tables are stale."""
         found = read_freshness(self.tables, now, self.stale_after_s, self._kept)
         page: dict[str, Any] = json_value(
             {
@@ -130,7 +129,7 @@ class ConsoleData:
             return self.framed(now, relations, page)
 
     def headroom(self, now: datetime) -> dict[str, Any]:
-        """Return the headroom of each principal active in the last 24 hours, the smallest first."""
+        """Return the used share of each principal's quota, for principals of the last 24 hours, greatest first."""
         with self.opened(now, _last_day(now)) as relations:
             held = {(row["principal"], row["broker_id"]) for row in relations.ask(web_sql.THROTTLED).records()}
             records = relations.ask(web_sql.HEADROOM).records()
@@ -140,9 +139,9 @@ class ConsoleData:
             return self.framed(now, relations, page)
 
     def principal(self, now: datetime, name: str, hours: float = 24, broker_id: int | None = None) -> dict[str, Any]:
-        """Return one principal over time; in scope `broker`, on one broker.
+        """Return a principal over time; with `--scope broker`, on one broker.
 
-        By default, this is the broker where the principal is nearest to its quota.
+        By default, the broker is where the principal is nearest to the quota.
         """
         since = now - timedelta(hours=hours)
         mine = {"principal": name}
@@ -150,7 +149,7 @@ class ConsoleData:
             "producer_id_metrics": later_than("window_end", since, name),
             "throttle_decisions": later_than("throttled_until", since, name),
             "enforcement_actions": RowFilter("principal = :principal", mine),
-            # A day before the last one shows for nearly all transactional ids whether they had a producer id already.
+            # The previous day shows which transactional ids already had a producer id.
             "producer_inits": later_than("answered_at", now - timedelta(days=2), name),
         }
         with self.opened(now, rows) as relations:
@@ -176,7 +175,7 @@ class ConsoleData:
                 "throttles": merged(spans_of(decisions)),
                 "decisions": decisions,
                 "leases": relations.ask(web_sql.LEASES, mine).records(),
-                "held": next(iter(relations.ask(HELD.format(principal=":principal"), mine).records()), None),
+                "held": next(iter(relations.ask(HELD, mine).records()), None),
                 "churn": [_with_diagnosis(row) for row in relations.ask(web_sql.CHURN, mine).records()],
             }
             if not ledgers and not decisions:
@@ -184,7 +183,7 @@ class ConsoleData:
             return self.framed(now, relations, page)
 
     def occupancy(self, now: datetime) -> dict[str, Any]:
-        """Return the producer state that brokers hold, and the effect of losing each broker."""
+        """Return the producer state that brokers hold, and the effect of each broker's failure."""
         rows = {"producer_occupancy": later_than("swept_at", now - timedelta(days=7))}
         with self.opened(now, rows) as relations:
             held = relations.ask(web_sql.OCCUPANCY).records()
@@ -253,8 +252,8 @@ _COUNTS = ("admitted_pids", "refused_pids", "late_pids")
 
 
 def later_than(column: str, since: datetime, principal: str = "") -> RowFilter:
-    """Select the rows after a time, of all principals or one."""
-    # The filters of a page share their parameters, so the name of this one contains the column.
+    """Select the rows after a time, of all principals or of `principal`."""
+    # The filters of a page share parameters, so the parameter's name contains the column.
     condition, values = f"{column} > :since_{column}", {f"since_{column}": since}
     if not principal:
         return RowFilter(condition, values, newer_than=(column, since))
@@ -265,7 +264,7 @@ def later_than(column: str, since: datetime, principal: str = "") -> RowFilter:
 def _recent_decisions(now: datetime) -> RowFilter:
     condition = "decided_at > :day OR throttled_until > :present"
     day = now - timedelta(hours=_DAY_HOURS)
-    # A throttle ends after it is decided, so all these rows have a later `throttled_until`.
+    # A throttle ends after its decision, so `throttled_until` is later in all these rows.
     return RowFilter(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
 
 
@@ -277,7 +276,6 @@ def _last_day(now: datetime) -> dict[str, RowFilter]:
 
 
 def _with_diagnosis(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of the view `principal_churn` with its diagnosis, the evidence and the fixes."""
     diagnosis = diagnosis_of(row)
     shown = ("client", "new_pids", "pids_per_hour", "span_seconds")
     return {name: row[name] for name in shown} | {

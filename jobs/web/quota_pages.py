@@ -21,7 +21,7 @@ _LISTED = 2_000
 
 
 def quotas(data: ConsoleData, now: datetime) -> dict[str, Any]:
-    """Return each user's quota in force, the suggested one, and what both would have refused in a week."""
+    """Return each user's quota in force and suggested quota, and what both would have refused in a week."""
     entries, faults = _in_force(data.tables)
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
     with data.opened(now, _week(now)) as relations:
@@ -86,7 +86,6 @@ def _excess(
     name: str | None,
     allowance: Allowance | None,
 ) -> Excess:
-    """Return the sum of new PIDs above a quota, for one user or for all users under the default."""
     whose = [name] if name is not None else [each for each in by_name if each not in quotas_now]
     found = [excess(by_name.get(each, {}), allowance) for each in whose]
     return Excess(*(sum(getattr(each, name) for each in found) for name in Excess.__dataclass_fields__))

@@ -1,4 +1,4 @@
-"""Access to the web console: token or the sign-in of a Databricks App, host names, and security headers."""
+"""Access to the web console: token or Databricks sign-in, host names, and security headers."""
 
 import hmac
 import ipaddress
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MIN_TOKEN_LENGTH = 16
 APP_FRESH_S, APP_REFRESH_S = 30.0, 60.0
-"""These are longer than for path tables, because every query costs warehouse time."""
+"""Seconds of caching and between refreshes in a Databricks App, where every query costs warehouse time."""
 APP_PORT = "DATABRICKS_APP_PORT"
 """Environment variable that Databricks Apps sets."""
 _APP_NAME = "DATABRICKS_APP_NAME"
@@ -35,17 +35,17 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _OPEN = "/static/"
-"""Path of static files. They need no token, because the sign-in page uses them."""
+"""Path of static files, which need no token."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """Access to the console: the token, and our host names.
+    """Access to the console by a token.
 
     Attributes:
-        token: None if no token is required. Only a console on a loopback address may run without one.
-        names: Our host names, in lower case; IP addresses are always accepted.
-        cookie: Name of the cookie; one per port, since browsers share cookies between ports.
+        token: The token that visitors need; None if visitors need no token.
+        names: The console's host names, in lower case. IP addresses are always accepted.
+        cookie: Name of the cookie, with the port, because browsers share cookies between ports.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -59,10 +59,9 @@ class Access:
     """Error and remedy for a request that `allows` rejects."""
 
     def is_ours(self, host: str) -> bool:
-        """Return whether a Host header names this console.
+        """Return whether a Host header is a name or an address of this console.
 
-        This guards against DNS rebinding: if the name of a foreign page resolved to our address, that page could read
-        the console through the visitor's browser. The attack needs a name, so addresses are accepted.
+        The check prevents DNS rebinding, in which a foreign page's name resolves to the console's address.
         """
         bare = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
         return bare.lower() in self.names or ip_of(bare) is not None
@@ -81,17 +80,17 @@ class Access:
         return hmac.compare_digest(_bytes(request.cookies.get(self.cookie, "")), _bytes(self.session()))
 
     def matches(self, shown: str) -> bool:
-        """Compare a token with ours in constant time."""
+        """Compare a token with the console's token in constant time."""
         return self.token is not None and hmac.compare_digest(_bytes(shown), _bytes(self.token))
 
     def session(self) -> str:
-        """Return the cookie's value: derived from the token, so that a stolen cookie does not reveal it."""
+        """Return the cookie's value, which is derived from the token and does not reveal the token."""
         return hmac.new(_bytes(self.token or ""), b"pid-quota console cookie", "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
 class ForwardedUser(Access):
-    """Trusts the App's proxy, which sets the user headers and can't be bypassed."""
+    """Access by the user headers that the proxy of Databricks Apps sets."""
 
     missing: ClassVar[tuple[str, str]] = (
         "no user is named",
@@ -99,7 +98,7 @@ class ForwardedUser(Access):
     )
 
     def is_ours(self, _host: str) -> bool:
-        """Accept any host name. The platform assigns it, and requests by DNS rebinding have no user headers."""
+        """Accept any host name, because requests by DNS rebinding have no user headers."""
         return True
 
     def user(self, headers: Headers) -> str:
@@ -114,7 +113,7 @@ class ForwardedUser(Access):
 
 
 def require_app() -> None:
-    """Raise unless the console runs behind the proxy of Databricks Apps. Elsewhere, anybody can forge user headers."""
+    """Raise an error outside Databricks Apps, where anybody can forge user headers."""
     if not os.environ.get(_APP_NAME):
         msg = (
             "--databricks-app trusts a header that only the proxy of Databricks Apps may set, and "
@@ -124,7 +123,7 @@ def require_app() -> None:
 
 
 def ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return an IP address; None if the host is a name."""
+    """Return the IP address `host`; None if `host` is a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -132,16 +131,16 @@ def ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address to listen on is reachable from this machine only."""
+    """Return whether only this machine can reach an address."""
     address = ip_of(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def is_own_page(headers: Headers) -> bool:
-    """Return whether a request that writes comes from our own page, and not from a page of another site.
+    """Return whether a request comes from a page of this console.
 
-    Browsers set `Origin` and `Sec-Fetch-Site`, and pages can't forge them. Before a browser sends JSON of a foreign
-    page, it asks this server for permission, which the server never gives.
+    Pages can't forge `Origin` and `Sec-Fetch-Site`. A browser sends JSON of a foreign page only with the server's
+    permission, which this server never gives.
     """
     origin = urlsplit(headers.get("origin", ""))
     return (
@@ -164,16 +163,16 @@ def refusal(status: int, error: str, remedy: str) -> Response:
 
 
 class Guard:
-    """Admits only requests with the right host and token, and adds security headers to every answer.
+    """An application that rejects requests with a wrong host or token, and adds security headers to every answer.
 
-    Requests can only read, except for POST from our own pages to the paths in `writes`.
+    Only requests from the console's pages to the paths in `writes` can write.
     """
 
     def __init__(self, app: ASGIApp, access: Access, sign_in_page: str, writes: frozenset[str]) -> None:
         self.app, self.access, self.sign_in_page, self.writes = app, access, sign_in_page, writes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Serve an ASGI request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return

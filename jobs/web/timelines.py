@@ -1,4 +1,4 @@
-"""Data of the console's plots: metrics intervals summed into steps, rows for silent times, and times under throttle."""
+"""Data of the console's plots."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -8,16 +8,16 @@ from typing import Any
 from tables.times import to_ms
 
 _POINTS = 360
-"""Maximum number of points in a chart. On a wide screen, each has two pixels."""
+"""Maximum number of points in a chart."""
 _STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 240, 600, 1_800, 3_600)
 _LONGEST_STEP_S = 7_200
 _MINUTE_MS = 60_000
 
 
 def per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
-    """Return the new producer ids of the minute up to the end of the newest complete interval.
+    """Return new producer ids per minute, over the newest complete metrics interval or a minute, whichever is longer.
 
-    If intervals are longer than a minute, the newest gives the mean. Shorter intervals are added up to a minute.
+    None means that there is no complete interval.
     """
     over = [row for row in intervals if row["at_ms"] <= to_ms(now)]
     if not over:
@@ -29,15 +29,13 @@ def per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float |
 
 
 def interval_ms(intervals: Sequence[Mapping[str, Any]]) -> int:
-    """Return the length of a metrics interval, which no table has: the shortest distance between two rows."""
+    """Return the length of a metrics interval: the shortest distance between two rows."""
     ends = [row["at_ms"] for row in intervals]
     return min((later - earlier for earlier, later in pairwise(ends)), default=_MINUTE_MS)
 
 
 def step_ms_of(shown_ms: float) -> int:
-    """Return the length of a chart's steps in milliseconds.
-
-    `shown_ms` is the time since the first row, not the requested time span, so that a young cluster gets short steps.
+    """Return the length of a chart's steps in milliseconds. `shown_ms` is the time since the first row.
 
     Examples:
         >>> step_ms_of(24 * 3_600_000), step_ms_of(12 * 60_000)
@@ -47,7 +45,7 @@ def step_ms_of(shown_ms: float) -> int:
 
 
 def thinned(intervals: Sequence[Mapping[str, Any]], step_ms: int) -> list[dict[str, Any]]:
-    """Add up intervals to steps. The last step may be incomplete."""
+    """Add up intervals to steps."""
     sums: dict[int, dict[str, Any]] = {}
     for row in intervals:
         at_ms = -(-row["at_ms"] // step_ms) * step_ms
@@ -59,11 +57,11 @@ def thinned(intervals: Sequence[Mapping[str, Any]], step_ms: int) -> list[dict[s
 
 def lines_of(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
     """Return a ledger's rows up to now, with rows for silent times, and an empty first row if the ledger is new."""
-    # The newest step has not ended yet, so its row gets the present time.
+    # The newest step has not ended yet, so the step's row gets the present time.
     times = [row | {"at_ms": min(row["at_ms"], to_ms(now))} for row in times]
     filled = _with_silence(times, now, window_ms, step_ms)
     if times and times[0]["new_pids_window"] <= times[0]["admitted_pids"] + times[0]["refused_pids"]:
-        # All new PIDs of its window are from its first interval, so the ledger is new, and its line starts at 0.
+        # The first interval has all new PIDs of the window, so the ledger is new, and the line starts at 0.
         before_ms = times[0]["at_ms"] - max(step_ms, interval_ms(times))
         filled.insert(0, _empty(times[0]) | {"at_ms": before_ms})
     return filled
@@ -76,7 +74,7 @@ def _empty(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
-    """Fill gaps in a ledger's rows: a silent ledger writes no row, but its window empties."""
+    """Fill gaps in a ledger's rows, because a silent ledger writes no row while the window empties."""
     filled: list[Mapping[str, Any]] = []
     for row, later in zip_longest(times, times[1:]):
         filled.append(row)
@@ -96,7 +94,7 @@ def spans_of(decisions: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
     for row, later in zip_longest(rows, rows[1:]):
         until_ms = to_ms(row["throttled_until"])
         if row["action"] == "THROTTLE":
-            # The next decision supersedes this one: it may end the throttle sooner.
+            # The next decision may end the throttle sooner.
             spans.append((to_ms(row["decided_at"]), min(until_ms, to_ms(later["decided_at"])) if later else until_ms))
     return spans
 

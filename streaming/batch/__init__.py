@@ -1,1 +1,1 @@
-"""Metadata of a batch: files in the checkpoint that the driver writes and the tasks read."""
+"""Metadata of a batch. The driver writes files to the checkpoint, and the tasks read them."""

@@ -1,7 +1,6 @@
-"""The end of a batch: the tracked principals and the event times, which the tasks of the next batch read.
+"""The end of a batch: the tracked principals and the event times, for the tasks of the next batch.
 
-The driver writes a file per batch before Spark commits the batch. So if a batch is repeated, it reads the same file of
-the previous batch again.
+The driver writes a file per batch before Spark commits the batch. So a repeated batch reads the same file again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,8 +21,7 @@ class BatchEnd(msgspec.Struct, frozen=True, array_like=True):
     """The tracked principals and the event times after a batch.
 
     Attributes:
-        tracked: Name of the file with the tracked principals; empty if there are none.
-        event_times: Maximum event time of each partition.
+        tracked: Name of the file with the tracked principals, or empty.
         written: Newest batch with rows, by table.
     """
 
@@ -33,7 +31,7 @@ class BatchEnd(msgspec.Struct, frozen=True, array_like=True):
 
 
 def end_before(checkpoint: str, batch_id: int) -> BatchEnd:
-    """Return the end of the batch before this one. It is empty for the first batch.
+    """Return the end of the batch before `batch_id`, or an empty end before the first batch.
 
     Raises:
         CheckpointError: If the file does not appear, or can't be read.
@@ -42,39 +40,25 @@ def end_before(checkpoint: str, batch_id: int) -> BatchEnd:
 
 
 def tracked_principals_before(checkpoint: str, batch_id: int) -> TrackedPrincipals:
-    """Return the principals tracked before a batch.
-
-    Raises:
-        CheckpointError: If their file does not appear, or can't be read.
-    """
+    """Return the principals tracked before a batch. Raises the same errors as `end_before`."""
     return _tracked(checkpoint, end_before(checkpoint, batch_id))
 
 
 def event_times_before(checkpoint: str, batch_id: int) -> EventTimes:
-    """Return the maximum event times before a batch.
-
-    Raises:
-        CheckpointError: If their file does not appear, or can't be read.
-    """
+    """Return the maximum event times before a batch. Raises the same errors as `end_before`."""
     return end_before(checkpoint, batch_id).event_times
 
 
 def written_batches(checkpoint: str) -> dict[str, int]:
-    """Return the newest batch that wrote rows, by table; empty if the checkpoint has no batch end."""
+    """Return the newest batch with rows, by table; empty if the checkpoint has no batch end."""
     begun = newest_batch(checkpoint)
-    # The last batch has an end only if Spark was about to commit it.
+    # The newest batch may have no end yet.
     ends = () if begun is None else (_files(checkpoint).glance(batch_id) for batch_id in (begun, begun - 1))
     return next((end.written for end in ends if end is not None), {})
 
 
 def write_end(checkpoint: str, batch_id: int, reported: Mapping[str, Sequence[Any]]) -> None:
-    """Write the end of a batch. A repeated batch writes the same file.
-
-    Args:
-        checkpoint: Folder of the checkpoint.
-        batch_id: Number of the batch.
-        reported: Bodies of the operator's rows, by kind (see `streaming.operator.rows`).
-    """
+    """Write the end of a batch, given bodies of the operator's rows by kind (see `streaming.operator.rows`)."""
     before = end_before(checkpoint, batch_id)
     name = before.tracked
     if any(reported.get(kind) for kind in NOTES):

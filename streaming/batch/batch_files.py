@@ -1,8 +1,6 @@
 """Files that the driver writes to the checkpoint folder for the tasks of a batch.
 
-No reader lists a folder to find a file, because a mount may list new files late. A reader computes the file's name from
-the batch number, or reads the name in another such file. Then it waits for the file
-(`streaming.checkpoint.own_files.await_file`).
+A mount may list new files late, so readers don't list folders. A reader knows the file's name, and waits for the file.
 """
 
 import hashlib
@@ -19,7 +17,7 @@ from streaming.checkpoint.spark_files import START_ANEW, in_use
 from streaming.errors import CheckpointError
 
 KEPT_BATCHES = 3
-"""Number of batches whose files are kept. Spark repeats only the newest batch, which needs its predecessor's files."""
+"""Number of batches whose files are kept. Spark repeats only the newest batch. It needs the previous batch's files."""
 
 _Content = TypeVar("_Content")
 
@@ -29,10 +27,8 @@ class BatchFiles(Generic[_Content]):
     """One small file per batch.
 
     Attributes:
-        checkpoint: Folder of the checkpoint.
-        name: Name of the files' folder in it.
-        content: Type of a file's content.
-        remedy: What to do if a file can't be read.
+        name: Name of the files' folder in the checkpoint.
+        remedy: Advice in errors if a file can't be read.
     """
 
     checkpoint: str
@@ -49,8 +45,7 @@ class BatchFiles(Generic[_Content]):
         """Return the content of a batch's file.
 
         Raises:
-            CheckpointError: If the file does not appear, or can't be read. The message says so if another stream has
-                deleted it.
+            CheckpointError: If the file does not appear or can't be read, or another stream has deleted it.
         """
         try:
             content: _Content = _read(self._path(batch_id), self.content, self.remedy)
@@ -61,12 +56,12 @@ class BatchFiles(Generic[_Content]):
         return content
 
     def _was_deleted(self, batch_id: int) -> bool:
-        """Return whether another stream is so far ahead that it has deleted the file of a batch."""
+        """Return whether a stream that is ahead has deleted a batch's file."""
         files = Path(self.checkpoint, self.name).glob("*.msgpack")
         return any(int(file.stem) >= batch_id + KEPT_BATCHES for file in files)
 
     def glance(self, batch_id: int) -> _Content | None:
-        """Return the content of a batch's file without waiting; None if it can't be read now."""
+        """Return the content of a batch's file without waiting. Return None if the file can't be read now."""
         try:
             return msgspec.msgpack.decode(self._path(batch_id).read_bytes(), type=self.content)
         except (OSError, ValueError):
@@ -78,14 +73,7 @@ class BatchFiles(Generic[_Content]):
 
 @dataclass(frozen=True)
 class SharedFiles(Generic[_Content]):
-    """Files that several batches share. A file's name is a digest of its content, so its content never changes.
-
-    Attributes:
-        checkpoint: Folder of the checkpoint.
-        name: Name of the files' folder in it.
-        content: Type of a file's content.
-        remedy: What to do if a file can't be read.
-    """
+    """Files that several batches share. A file's name is a digest of its content."""
 
     checkpoint: str
     name: str
@@ -93,7 +81,7 @@ class SharedFiles(Generic[_Content]):
     remedy: str = START_ANEW
 
     def write(self, content: _Content, before: str = "") -> str:
-        """Write content to a file unless it exists, and return the file's name. Delete other files except `before`."""
+        """Write content to a file and return its name. If the file is new, delete all others except `before`."""
         encoded = msgspec.msgpack.encode(content)
         name = _digest(encoded)
         if not _holds(self._path(name), encoded):

@@ -1,7 +1,6 @@
-"""The quotas in force for a batch. The driver reads them when the batch begins. Tasks read them from the checkpoint.
+"""The quotas in force for a batch. When the batch begins, the driver writes the quotas to the checkpoint.
 
-A join with the quota table would cost half a second per batch for planning and small jobs, and add three columns to the
-data that pandas handles.
+A join with the quota table would cost half a second per batch.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 def quotas_in_force(entries: Iterable[QuotaEntry]) -> Quotas:
-    """Return the quotas in force, in the form in which tasks look them up."""
+    """Return entries of the quota table in the form for tasks."""
     users: dict[str, Limit] = {}
     default = UNLIMITED
     for entry in entries:
@@ -48,16 +47,11 @@ def quotas_in_force(entries: Iterable[QuotaEntry]) -> Quotas:
 
 
 def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -> Quotas:
-    """Read the quotas in force.
-
-    Args:
-        spark: Session that reads tables outside local folders.
-        tables: Folder of path tables, or `catalog.schema`.
-        table_id: Id of the table that the stream started with, if known. Only tables in a local folder are checked.
+    """Read the quotas in force. For a table in a local folder, `table_id` is the expected id.
 
     Raises:
         TableError: If the table can't be read.
-        CheckpointError: If the table has another id. Otherwise all quotas would silently be gone.
+        CheckpointError: If the table has another id. A recreated table has no quotas.
     """
     store = open_store(tables)
     if is_local(tables):
@@ -80,31 +74,20 @@ def _log_once(fault: str) -> None:
 
 @dataclass(frozen=True)
 class BatchQuotas:
-    """Writes each batch's quotas to the checkpoint, on the driver. Tasks read them with `TaskBatch.quotas`.
-
-    Attributes:
-        tables: Folder of path tables, or `catalog.schema`.
-    """
+    """Writes each batch's quotas to the checkpoint, for `TaskBatch.quotas`."""
 
     checkpoint: str
     tables: str
 
     def publish(self, spark: SparkSession, batch_id: int) -> Quotas:
-        """Read the quotas for a batch, and write them to the checkpoint.
-
-        Returns:
-            The quotas in force.
-
-        Raises:
-            TableError: If the quotas can't be read.
-        """
+        """Read the quotas, write them to the checkpoint, and return them. Raises the same errors as `read_quotas`."""
         quotas = read_quotas(spark, self.tables, load_table_ids(self.checkpoint).get(TABLE))
         write_quotas(self.checkpoint, batch_id, quotas)
         return quotas
 
 
 def write_quotas(checkpoint: str, batch_id: int, quotas: Quotas) -> None:
-    """Write the quotas of a batch: their id, and a file with the quotas only if the previous batch's quotas differ."""
+    """Write the id of a batch's quotas. Write the quotas unless they are stored."""
     names = _names(checkpoint)
     before = names.glance(batch_id - 1) or ""
     names.write(batch_id, _quotas(checkpoint).write(quotas, before))
@@ -114,13 +97,13 @@ def quotas_of_id(checkpoint: str, quotas_id: str) -> Quotas:
     """Return the quotas with an id.
 
     Raises:
-        CheckpointError: If their file does not appear, or can't be read.
+        CheckpointError: If the file does not appear, or can't be read.
     """
     return _quotas(checkpoint).read(quotas_id)
 
 
 def quotas_id_at(checkpoint: str, batch_id: int) -> str:
-    """Return the id of the quotas in force for a batch. Different quotas have different ids.
+    """Return the id of the quotas in force for a batch.
 
     Raises:
         CheckpointError: If the batch's file does not appear, or can't be read.

@@ -1,4 +1,4 @@
-"""Metadata of the micro-batch that a task belongs to. A worker reads it from the driver's files in the checkpoint."""
+"""Metadata of a task's micro-batch, from the driver's files in the checkpoint."""
 
 import gc
 import sys
@@ -18,8 +18,7 @@ from streaming.checkpoint.spark_files import batch_begin_ms, batch_offsets, newe
 def batch_of_task(checkpoint: str) -> int:
     """Return the number of this task's micro-batch; 0 if no batch has begun.
 
-    With Spark Connect, the server's thread does not have the number. The function then returns the newest batch that
-    has begun, because a checkpoint runs one batch at a time.
+    With Spark Connect, tasks do not know the number. The function then returns the newest batch that has begun.
     """
     task = TaskContext.get()
     batch_id = task and task.getLocalProperty("streaming.sql.batchId")
@@ -28,36 +27,24 @@ def batch_of_task(checkpoint: str) -> int:
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """The micro-batch of the running task. Spark serializes this object to the workers.
-
-    Attributes:
-        checkpoint: Folder of the stream's checkpoint.
-    """
+    """The micro-batch of the running task. Spark serializes this object to the workers."""
 
     checkpoint: str
 
     def begin_ms(self) -> int | None:
-        """Return the driver's clock when the batch began, in ms since the epoch; None if it was not recorded."""
+        """Return the driver's clock when the batch began, in ms since the epoch; None if unknown."""
         return self._files().begin_ms
 
     def partitions(self) -> int:
-        """Return how many topic partitions the batch covers."""
+        """Return the number of the batch's topic partitions."""
         return sum(map(len, batch_offsets(self.checkpoint, batch_of_task(self.checkpoint)).values()))
 
     def quotas(self) -> Quotas:
-        """Return the quotas in force.
-
-        Raises:
-            CheckpointError: If their file does not appear, or can't be read.
-        """
+        """Return the quotas in force. Raises the same errors as `quotas_of_id`."""
         return self._files().quotas
 
     def quotas_id(self) -> str:
-        """Return the id of the quotas in force. Different quotas have different ids.
-
-        Raises:
-            CheckpointError: If the batch's file does not appear, or can't be read.
-        """
+        """Return the id of the quotas in force. Raises the same errors as `quotas_id_at`."""
         return self._files().quotas_id
 
     def tracked_principals(self) -> TrackedPrincipals:
@@ -74,7 +61,7 @@ class TaskBatch:
 
 
 class _Files:
-    """The driver's files for one task attempt. Each is read on first use."""
+    """The driver's files for one task attempt. Each file is read on first use."""
 
     def __init__(self, checkpoint: str) -> None:
         self._checkpoint, self._batch_id = checkpoint, batch_of_task(checkpoint)
@@ -102,19 +89,18 @@ class _Files:
 
 @lru_cache(maxsize=4)
 def _files_of(checkpoint: str, _attempt_id: int) -> _Files:
-    # Cached, because a task asks for each principal; per attempt, because a repeated batch may have other files.
+    # A task asks for each principal, so cache the files. A repeated batch may have other files, so cache by attempt.
     return _Files(checkpoint)
 
 
 def _attempt_id() -> int | None:
-    """Return the task attempt's id, unique in the application; None outside Spark."""
     task = TaskContext.get()
     return task.taskAttemptId() if task else None
 
 
 @dataclass
 class _Frozen:
-    """The number of modules that this worker had loaded at the last freeze."""
+    """The number of loaded modules at the last `gc.freeze`."""
 
     modules: int = 0
 
@@ -123,11 +109,9 @@ _frozen = _Frozen()
 
 
 def freeze_gc() -> None:
-    """Exclude all existing objects from garbage collection. Repeat this when the worker has imported more modules.
+    """If the worker has loaded modules since the last call, exclude all existing objects from garbage collection.
 
-    PySpark runs a full collection after every task (`manager` in `pyspark/daemon.py`), before the worker takes another
-    task. The collection traverses all objects of pandas, pyarrow and this package, which takes about 100 ms. Frozen
-    objects are hardly ever garbage. Later objects are collected as usual.
+    PySpark runs a full collection after every task (`manager` in `pyspark/daemon.py`), which takes about 100 ms.
     """
     if len(sys.modules) > _frozen.modules and TaskContext.get():
         _frozen.modules = len(sys.modules)

@@ -1,7 +1,6 @@
-"""The tracked principals: those with a ledger in the state.
+"""The tracked principals, which have a ledger in the state.
 
-The operator reports which principals it started and stopped tracking. The driver applies these changes after the batch
-(see `streaming.batch.batch_ends`).
+The operator reports new and evicted ledgers. The driver applies these changes after the batch.
 """
 
 import hashlib
@@ -17,7 +16,7 @@ TRACKED = "tracked"
 FORGOTTEN = "forgotten"
 OVERFLOWED = "overflowed"
 NOTES = (TRACKED, FORGOTTEN, OVERFLOWED)
-"""Kinds of the operator's rows (notes) that change the tracked principals. They go to no table."""
+"""Kinds of notes: the operator's rows that change the tracked principals and go to no table."""
 
 FOLDER = "pid-quota-principals"
 _CODE_BYTES = 8
@@ -35,7 +34,7 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         codes: Hashes of the principals (`code_of`), ascending, as int64 in native byte order.
-        overflowed_ms: Newest event time of a principal that could not be tracked; 0 if there was no such principal.
+        overflowed_ms: Newest event time of an overflow entry (see `streaming.decode.overflow`), or 0.
     """
 
     codes: bytes = b""
@@ -49,7 +48,7 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
         return np.isin(np.fromiter(map(code_of, principals), np.int64), self._array())
 
     def changed(self, tracked: Iterable[int], forgotten: Iterable[int], overflowed_ms: int) -> "TrackedPrincipals":
-        """Return the tracked principals after a batch."""
+        """Return the tracked principals after a batch. `tracked` and `forgotten` are hashes (`code_of`)."""
         codes = np.union1d(self._array(), np.fromiter(tracked, np.int64))
         codes = np.setdiff1d(codes, np.fromiter(forgotten, np.int64), assume_unique=True)
         return TrackedPrincipals(codes.tobytes(), max(overflowed_ms, self.overflowed_ms))
@@ -59,19 +58,13 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
 
 
 def tracked_files(checkpoint: str) -> SharedFiles[TrackedPrincipals]:
-    """Return the files with the tracked principals."""
-    # A lost file has no default. With an incomplete list, principals that have a ledger might go to an overflow entry.
+    """Return the store of the tracked principals."""
+    # A lost file is an error. With an incomplete list, principals with a ledger might go to an overflow entry.
     return SharedFiles(checkpoint, FOLDER, TrackedPrincipals)
 
 
 def apply_notes(before: TrackedPrincipals, batch_id: int, notes: Mapping[str, Sequence[int]]) -> TrackedPrincipals:
-    """Return the tracked principals after a batch.
-
-    Args:
-        before: The tracked principals before the batch.
-        batch_id: Number of the batch.
-        notes: Bodies of the notes, by kind.
-    """
+    """Return the tracked principals after a batch, given the bodies of its notes by kind."""
     tracked, forgotten, overflowed = (notes.get(kind, ()) for kind in NOTES)
     if overflowed:
         _log.warning("batch %d: more principals than --max-principals, see overflow-NN in the metrics", batch_id)

@@ -1,1 +1,1 @@
-"""Our files in the checkpoint folder, beside Spark's own, and the checks before a stream starts."""
+"""This project's files in the checkpoint folder, and the checks before a stream starts."""

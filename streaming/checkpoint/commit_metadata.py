@@ -1,6 +1,6 @@
-"""Metadata in each commit of the stream to a table: the stream, the batch, and the offsets that it read.
+"""Metadata in each commit of the stream to a table: the stream, the batch and its offsets.
 
-If the checkpoint is lost, the metadata in the tables tells a new stream where to start reading.
+If the checkpoint is lost, the metadata tells a new stream where to start.
 """
 
 import msgspec
@@ -13,13 +13,13 @@ from tables.store.open import open_store
 from tables.store.values import TableCommit
 
 _LOOK_BACK = (20, 5000)
-"""Numbers of newest commits to search. Only few commits, by maintenance, follow the stream's last commit."""
+"""Numbers of newest commits to search. Only commits of maintenance follow the stream's last commit."""
 
 EARLIEST = "earliest"
 """Spark's name for the offset of the oldest record."""
 
 WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
-"""Order in which a batch writes its tables. Decisions are first, because the enforcer acts on them."""
+"""Order in which a batch writes its tables. The enforcer acts on decisions, so they are first."""
 
 
 class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,9 +27,9 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         tables: All tables that the batch writes to.
-        starts: First offset of the batch, by topic and partition.
+        starts: The batch's first offset, by topic and partition.
         ends: Offset after the batch's last record, by topic and partition.
-        committed_ms: Time of the commit, from the table's log, in milliseconds since the epoch. It is not stored.
+        committed_ms: Time of the commit in milliseconds since the epoch, from the table's log.
     """
 
     stream_id: str
@@ -40,18 +40,14 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     committed_ms: int = 0
 
     def to_text(self) -> str:
-        """Return the metadata's stored text."""
+        """Return the metadata as JSON."""
         return msgspec.json.encode(self).decode()
 
 
 def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadata) -> None:
-    """Check that this stream wrote a table's rows of a batch. If it did, the table has the same offsets for the batch.
+    """Check that no other stream with the same id has written a table's newest batch.
 
-    Args:
-        spark: Session that reads tables in a catalog.
-        tables: Folder of path tables, or `catalog.schema`.
-        table: Name of the table, which has the batch or a newer one.
-        own: Metadata that this stream writes for the batch.
+    `own` is this stream's metadata of the batch. The table has the batch or a newer batch.
 
     Raises:
         StreamIdTakenError: If the table holds other offsets for the batch, or a newer batch with this stream id.
@@ -59,7 +55,7 @@ def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadat
     """
     there = newest_metadata(spark, tables, table)
     if there is None or there.stream_id != own.stream_id or there.batch_id < own.batch_id:
-        # The table's log no longer has the batch's commit.
+        # The newest metadata is of another stream or an older batch, so there is nothing to compare.
         return
     if there.batch_id > own.batch_id:
         differs = f"batch {there.batch_id}, while this stream writes batch {own.batch_id}"
@@ -75,7 +71,6 @@ def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadat
 
 
 def _difference(there: CommitMetadata, own: CommitMetadata) -> str:
-    """Describe only the first partition that differs, because there may be thousands. Name both ranges of offsets."""
     places = sorted({(topic, number) for each in (there, own) for topic, ends in each.ends.items() for number in ends})
     for place in places:
         theirs, ours = _range(there, *place), _range(own, *place)
@@ -90,7 +85,7 @@ def _range(commit: CommitMetadata, topic: str, partition: int) -> str:
 
 
 def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetadata | None:
-    """Return the metadata of the newest commit to a table by any stream; None if there is none.
+    """Return the metadata of the newest commit to a table by any stream, or None.
 
     Raises:
         TableError: If a path table can't be read.
@@ -107,13 +102,10 @@ def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetad
 
 
 def resume_offsets(commits: list[CommitMetadata]) -> str:
-    """Return the offsets at which a new stream starts, so that it continues after the newest stream's rows.
+    """Return the offsets after the newest stream's rows, given the newest metadata of each table.
 
-    If the newest stream died between two tables, the new stream repeats that stream's last batch. Duplicate rows are
-    better than missing rows.
-
-    Args:
-        commits: The newest metadata of each table.
+    If the last batch is missing in a table, return that batch's first offsets. Duplicate rows are better than missing
+    rows.
 
     Examples:
         >>> decided = CommitMetadata("s", 7, ("throttle_decisions",), {"t": {0: 5}}, {"t": {0: 9}})

@@ -1,8 +1,7 @@
-"""Detects records that were lost before they were read. The stream logs them, and restarts in learning mode.
+"""Detects records that were lost before the stream read them.
 
-Spark's Kafka source skips a gap (`failOnDataLoss=false`) without a visible message. So `LossDetector` compares the
-offsets of each batch with those that the topic still holds. After a gap, a PID that was last used in the gap would look
-new. So the stream restarts with a learning time of a window, and repeats the batch in which it found the gap.
+Spark's Kafka source skips gaps silently (`failOnDataLoss=false`). `LossDetector` compares each batch's offsets with the
+topic's offsets. After a gap, old PIDs may look new. So the stream restarts, learns for a window, and repeats the batch.
 """
 
 import logging
@@ -23,22 +22,22 @@ _log = logging.getLogger(__name__)
 
 
 class Extent(Protocol):
-    """The offsets that a topic has now."""
+    """The current offsets of a topic."""
 
     @property
     def topic_id(self) -> str:
-        """Id of the topic. A recreated topic has another id."""
+        """The topic's id. A recreated topic has another id."""
 
     @property
     def earliest(self) -> Mapping[int, int]:
-        """Offset of the oldest record, by partition."""
+        """The oldest record's offset, by partition."""
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """Records of a partition that were lost before they were read.
+    """Lost records of a partition.
 
     Attributes:
-        batch_id: The batch that should have read the records.
+        batch_id: The batch in which the loss was found.
         first: Offset of the first lost record.
         end: Offset after the last lost record; -1 if unknown.
     """
@@ -54,9 +53,8 @@ class LossRecord(msgspec.Struct, frozen=True):
     """The losses recorded in a checkpoint.
 
     Attributes:
-        topic_id: Id of the topic that the offsets of the checkpoint belong to; empty until it is known.
+        topic_id: Id of the topic at the last check; empty before the first check.
         learn_until_ms: End of the learning time after the losses, in event time.
-        losses: All losses so far.
     """
 
     topic_id: str = ""
@@ -65,23 +63,18 @@ class LossRecord(msgspec.Struct, frozen=True):
 
 
 def load_loss_record(checkpoint: str) -> LossRecord:
-    """Return the loss record of a checkpoint, empty if nothing was lost.
+    """Return a checkpoint's loss record, or an empty record.
 
     Raises:
         CheckpointDamagedError: If the file can't be read.
     """
-    # Don't advise to delete the file. That would end a running learning time, and old PIDs would be charged as new.
+    # Don't advise to delete the file. This would end the learning time, and old PIDs would be charged as new.
     remedy = f"{START_ANEW}, which learns for a window"
     return read_json(Path(checkpoint) / LOSS_FILE, LossRecord, remedy) or LossRecord()
 
 
 def restart_after_losses(checkpoint: str, run: Callable[[], None]) -> None:
-    """Run a stream, and restart it whenever it ends with a detected loss.
-
-    Args:
-        checkpoint: Folder of the stream's checkpoint.
-        run: Starts the stream and waits for its end.
-    """
+    """Call `run` again if it fails with a new loss. `run` starts a stream and waits for its end."""
     while True:
         known = load_loss_record(checkpoint).losses
         try:
@@ -89,19 +82,19 @@ def restart_after_losses(checkpoint: str, run: Callable[[], None]) -> None:
         except Exception:
             if load_loss_record(checkpoint).losses == known:
                 raise
-            # The loss is recorded, so the next run starts in learning mode.
+            # The loss is recorded, so the next run learns.
         else:
             return
 
 
 @dataclass(frozen=True)
 class LossDetector:
-    """Compares the offsets of batches with those that the topic still holds.
+    """Compares the offsets of batches with the topic's offsets.
 
     Attributes:
-        window_ms: How long the stream learns after a loss.
-        starting_offsets: Where the first batch starts, as Spark's option `startingOffsets`.
-        extent: Asks the brokers what the topic holds now.
+        window_ms: Length of the learning time after a loss, in milliseconds.
+        starting_offsets: Offsets of the first batch, in the form of Spark's option `startingOffsets`.
+        extent: Asks the brokers for the topic's current offsets.
         now_ms: The clock, in milliseconds since the epoch.
     """
 
@@ -113,13 +106,12 @@ class LossDetector:
     now_ms: Callable[[], int]
 
     def check(self, batch_id: int) -> None:
-        """Check that all records of a batch are still there.
+        """Check that the topic still has all records of a batch. Record new losses.
 
         Raises:
-            DataLossError: If there is a new loss. The method has recorded it.
+            DataLossError: If there is a new loss.
         """
         record, extent = load_loss_record(self.checkpoint), self.extent()
-        # The first batch starts at the starting offsets.
         before = parse_offsets(self.starting_offsets) if not batch_id else batch_offsets(self.checkpoint, batch_id - 1)
         ends = batch_offsets(self.checkpoint, batch_id)
         topic = Range(before.get(self.topic, {}), ends.get(self.topic, {}))
@@ -179,7 +171,7 @@ def _missing(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[L
             reason = f"partition {partition} went back from offset {start} to {end}: the records between are lost"
             found.append(Loss(batch_id, partition, start, -1, reason))
         elif start < min(low, end):
-            # The gap includes lost records that later batches would have read. The learning time covers them, too.
+            # The gap may end after the batch. The learning time covers the whole gap.
             reason = f"offsets {start} to {low - 1} of partition {partition} were deleted before they were read"
             found.append(Loss(batch_id, partition, start, low, reason))
     return found
@@ -198,14 +190,14 @@ def _recreated(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list
 
 
 def _of_now(losses: Sequence[Loss], loss: Loss) -> list[Loss]:
-    """Return the recorded losses of a loss's partition since the partition's offsets last restarted."""
+    """Return the recorded losses of the same partition since its offsets last restarted."""
     known = [each for each in losses if each.partition == loss.partition]
     began = max((each.batch_id for each in known if each.end < 0), default=0)
     return [each for each in known if each.batch_id >= began]
 
 
 def _covers(known: Loss, loss: Loss, batch: Range) -> bool:
-    """Return whether a recorded loss of this or an earlier batch covers a loss, up to where this batch reads."""
+    """Return whether a recorded loss covers a loss up to the batch's end."""
     if known.end < 0 or loss.end < 0:
         return known.batch_id == loss.batch_id
     return known.first <= loss.first and known.end >= min(loss.end, batch.ends[loss.partition])

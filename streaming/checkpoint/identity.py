@@ -1,8 +1,8 @@
-"""The identity of a stream: id, salt, learning time, settings. The first start stores it in the checkpoint.
+"""The identity of a stream: id, salt, learning time, settings. The first start stores the identity in the checkpoint.
 
 Before a stream starts, this module compares the checkpoint with the tables. Tables recognise a repeated batch by stream
-id and batch number. With a checkpoint that has lost batches, the tables would drop new rows as repeats. With a new
-checkpoint, the stream would write old rows again.
+id and batch number. With an old copy of the checkpoint, tables would drop new rows as repeats. With a new checkpoint,
+the stream would write old rows again.
 """
 
 import secrets
@@ -29,9 +29,9 @@ from tables.store.open import open_store
 
 IDENTITY_FILE = "pid-quota.json"
 DEFAULT_STATE_BUCKETS = 24
-"""State buckets of a new checkpoint. Few buckets cost little. Spark spreads 24 evenly over two or four partitions."""
+"""Number of state buckets of a new checkpoint. Spark spreads 24 buckets evenly over two or four partitions."""
 CHECKPOINT_FORMAT = 1
-"""Format of our files in a checkpoint, and of the state's rows. A release that changes it raises this number."""
+"""Format of our files in a checkpoint, and of the state's rows. Raise the number with each change of format."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +39,13 @@ class StreamIdentity:
     """The identity of a stream, fixed while its checkpoint exists.
 
     Attributes:
-        stream_id: Identifies the checkpoint in every Delta commit, since batch numbers restart with a new checkpoint.
-        salt: Secret that PIDs are hashed with.
+        stream_id: Identifies the checkpoint in every Delta commit.
+        salt: Secret for the hashes of PIDs.
         learn_until_ms: End of the learning time, in event time.
         learn_from_ms: Start of the learning time, in event time.
-        window_seconds: Setting that the state depends on.
-        layer_count: Setting that the state depends on.
-        window_num: Setting that the state depends on.
-        scope: Setting that the state depends on.
         state_buckets: Number of states that all principals share; 0 for a state per principal.
-        starting_offsets: Where the stream starts reading, as Spark's option `startingOffsets`; empty until known.
-        format: Format of the checkpoint. A release refuses a checkpoint of another format before it writes to it.
+        starting_offsets: The first offsets, in the form of Spark's option `startingOffsets`; empty until known.
+        format: Format of the checkpoint. A release refuses a checkpoint of another format.
     """
 
     stream_id: str
@@ -68,15 +64,14 @@ class StreamIdentity:
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """The options that a checkpoint stores. You can't change them later, except for the learning time.
+    """The options that the first start stores in the checkpoint. Later starts must agree, except on the learning time.
 
     Attributes:
-        checkpoint: Folder path on a local disk or a Databricks volume.
-        config: Settings of the rules. The checkpoint stores the settings that the state depends on.
-        learn_until_ms: End of the learning time of a first start.
-        state_buckets: Number of state buckets; None for the stored number, or `DEFAULT_STATE_BUCKETS` at the first
-            start.
-        learn_from_ms: Start of the learning time of a first start.
+        checkpoint: Path of a folder on a local disk or a Databricks volume.
+        config: Settings of the rules. The checkpoint stores only the settings that the state depends on.
+        learn_until_ms: End of the learning time of a first start, in event time.
+        state_buckets: As in `StreamIdentity`. If None, keep the stored number, or store `DEFAULT_STATE_BUCKETS`.
+        learn_from_ms: Start of the learning time of a first start, in event time.
     """
 
     checkpoint: str
@@ -90,15 +85,10 @@ class CheckpointOptions:
 def open_identity(
     spark: SparkSession, tables: str, options: CheckpointOptions, written: Mapping[str, int], *, new_checkpoint: bool
 ) -> StreamIdentity:
-    """Return the identity of a stream after checking that its checkpoint and tables match.
+    """Check that a stream's checkpoint and tables match, and return the identity.
 
-    Args:
-        spark: Session that reads tables in a catalog.
-        tables: Folder of path tables, or `catalog.schema`.
-        options: Options of the checkpoint.
-        written: Newest batch with rows, by table, as the checkpoint knows it.
-        new_checkpoint: Whether a stream may start on tables with rows of an earlier stream. The new stream then resumes
-            where these rows end.
+    `written` is the checkpoint's newest batch with rows, by table. If `new_checkpoint` is true, a new stream may resume
+    where an earlier stream's rows end.
 
     Raises:
         CheckpointError: If rows would be lost or written twice.
@@ -129,7 +119,7 @@ def open_identity(
 
 
 def load_or_create(options: CheckpointOptions) -> StreamIdentity:
-    """Return the identity in a checkpoint folder; create it at the first start.
+    """Return the identity in a checkpoint folder. The first start creates the identity.
 
     Raises:
         CheckpointError: If the folder can't be used, or belongs to a stream with other settings.
@@ -165,7 +155,7 @@ def load_or_create(options: CheckpointOptions) -> StreamIdentity:
 
 
 def stored_identity(checkpoint: str) -> StreamIdentity | None:
-    """Return the identity in a checkpoint, None before the first start.
+    """Return the identity in a checkpoint; None before the first start.
 
     Raises:
         CheckpointError: If the identity can't be read, or the checkpoint has another format.
@@ -219,7 +209,7 @@ def _require_not_ahead(
 ) -> None:
     for table, batch_id in written.items():
         commit = commits[table]
-        # A new table has no commit of this stream (`--new-tables`).
+        # With `--new-tables`, a new table has no commit of this stream.
         if commit and commit.stream_id == identity.stream_id and commit.batch_id < batch_id:
             msg = (
                 f"{table} ends with batch {commit.batch_id} of this stream, but checkpoint {checkpoint} knows that "

@@ -1,4 +1,4 @@
-"""Reads and writes this project's own files in a checkpoint folder."""
+"""Reads and writes this project's files in a checkpoint folder."""
 
 import time
 from collections.abc import Callable
@@ -10,16 +10,16 @@ import msgspec
 from streaming.errors import CheckpointDamagedError, CheckpointError
 
 APPEARS_WITHIN_S = 60.0
-"""Maximum time that a mount such as `/Volumes` takes to show a file that another machine has written."""
+"""Maximum time before a mount such as `/Volumes` shows a file of another machine."""
 WHOLE_WITHIN_S = 5.0
-"""Maximum time that a mount shows only a part of the file. Some mounts rename a file by copying it."""
+"""Maximum time for which a mount shows only a part of the file. Some mounts rename a file by copying."""
 _PAUSE_S = 0.05
 
 _Content = TypeVar("_Content")
 
 
 def await_file(file: Path, decode: Callable[[bytes], _Content]) -> _Content:
-    """Return the decoded content of a file that was written. Wait until this machine sees the whole file.
+    """Wait until this machine sees a whole file, and return its decoded content.
 
     Raises:
         FileNotFoundError: If the file does not appear within `APPEARS_WITHIN_S`.
@@ -42,15 +42,10 @@ def await_file(file: Path, decode: Callable[[bytes], _Content]) -> _Content:
 
 
 def read_json(file: Path, kind: type[_Content], remedy: str) -> _Content | None:
-    """Return the content of a file, None if there is no file.
-
-    Args:
-        file: The file.
-        kind: Type of the content.
-        remedy: What to do if the file is damaged.
+    """Return the content of a file, or None if there is no file.
 
     Raises:
-        CheckpointDamagedError: If the file is damaged.
+        CheckpointDamagedError: If the file is damaged. The message contains `remedy`.
         CheckpointError: If the file can't be read.
     """
     try:
@@ -77,7 +72,7 @@ def write_json(file: Path, content: object) -> None:
 
 
 def write_atomically(file: Path, content: bytes) -> None:
-    """Write a file so that a reader finds all of its content or none. Create a missing folder."""
+    """Write a file so that readers see all of the content or none. Create a missing folder."""
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_suffix(".tmp")
     temporary.write_bytes(content)

@@ -1,6 +1,6 @@
-"""Reads Spark's own files in a checkpoint folder: which batches began, and their offsets.
+"""Reads Spark's own files in a checkpoint folder, without a JVM.
 
-Spark writes `offsets/N` before batch N runs, and `commits/N` after it. This module needs no JVM.
+Spark writes `offsets/N` before batch N runs, and `commits/N` afterwards.
 """
 
 import fcntl
@@ -14,23 +14,19 @@ from streaming.errors import CheckpointDamagedError, CheckpointError
 
 LOCK_FILE = "pid-quota.lock"
 START_ANEW = "restore it from a backup, or start with an empty folder as --checkpoint and --new-checkpoint"
-"""Remedy if a file of a checkpoint can't be read, and only a backup may have its content."""
+"""Remedy if only a backup may have the content of a damaged file."""
 
 Offsets = dict[str, dict[int, int]]
 """Next offset to read, by topic and partition."""
 
 
 def newest_batch(checkpoint: str, otherwise: str = START_ANEW) -> int | None:
-    """Return the number of the newest batch that began, None if no batch began.
-
-    Args:
-        checkpoint: Folder of a query's checkpoint.
-        otherwise: Advice for the message if deleting a file would not repair the checkpoint.
+    """Return the number of the newest batch that began, or None.
 
     Raises:
-        CheckpointDamagedError: If `metadata`, the newest file of `commits`, one of the newest two of `offsets`, or a
-            file of `sources` is damaged, for example by a full disk or a machine crash. Spark would end with a stack
-            trace, or repeat a batch over other records.
+        CheckpointDamagedError: If a file that Spark needs is damaged, for example by a full disk. Spark would end with
+            a stack trace, or repeat a batch with other records. `otherwise` is the message's advice if deleting the
+            file does not help.
     """
     begun, done = (_newest(Path(checkpoint) / folder) for folder in ("offsets", "commits"))
     if done is not None and not _is_whole(Path(checkpoint) / "commits" / str(done)):
@@ -54,9 +50,9 @@ def newest_batch(checkpoint: str, otherwise: str = START_ANEW) -> int | None:
 
 
 def _require_whole_sources(checkpoint: Path, otherwise: str, *, has_batches: bool) -> None:
-    """Check the files with the first offsets. Only the first batch needs them, but Spark parses them at every start."""
+    """Check the files with the first offsets. Spark parses these files at every start."""
     for file in checkpoint.glob("sources/*/0"):
-        # The file starts with a zero byte.
+        # These files start with a zero byte.
         if not _is_whole(file, skip=1):
             remedy = f"delete it and .0.crc beside it, and start again: a newer batch of {checkpoint} has the offsets"
             msg = f"{file}, Spark's own file, is damaged: {remedy if has_batches else otherwise}"
@@ -65,9 +61,9 @@ def _require_whole_sources(checkpoint: Path, otherwise: str, *, has_batches: boo
 
 @contextmanager
 def lock_checkpoint(checkpoint: str) -> Iterator[None]:
-    """Lock a checkpoint during the `with` block: two streams on one checkpoint would abort each other's batches.
+    """Lock a checkpoint during the `with` block. Two streams on one checkpoint would abort each other's batches.
 
-    If the file system has no locks, Spark's own log detects the other stream at its first batch.
+    If the file system has no locks, Spark detects the other stream at its first batch.
 
     Raises:
         CheckpointError: If another process on this machine holds the lock.
@@ -82,7 +78,7 @@ def lock_checkpoint(checkpoint: str) -> Iterator[None]:
         except BlockingIOError as error:
             raise in_use(checkpoint) from error
         except OSError:
-            # The code that writes the checkpoint reports folders that can't be written.
+            # The first write to the folder reports the error.
             stack.close()
         yield
 
@@ -96,10 +92,10 @@ def in_use(checkpoint: str) -> CheckpointError:
 
 
 def batch_offsets(checkpoint: str, batch_id: int) -> Offsets:
-    """Return the end offsets of a batch that has begun. They are empty if `batch_id` is -1 or the source is not Kafka.
+    """Return the end offsets of a batch that has begun; empty if `batch_id` is -1 or the source is not Kafka.
 
     Raises:
-        CheckpointError: If Spark's file of the batch does not appear.
+        CheckpointError: If Spark's file does not appear, or can't be read.
     """
     return parse_offsets(_offsets_file(checkpoint, batch_id)[-1]) if batch_id >= 0 else {}
 
@@ -111,12 +107,12 @@ def committed_offsets(checkpoint: str) -> Offsets | None:
 
 
 def batch_begin_ms(checkpoint: str, batch_id: int) -> int | None:
-    """Return the driver's time when a batch began, in ms since the epoch; None if Spark did not store the time.
+    """Return the driver's clock when a batch began, in ms since the epoch; None if unknown.
 
-    Spark stores the time with the offsets, so a repeated batch has the time of its first attempt.
+    A repeated batch has the time of its first attempt.
 
     Raises:
-        CheckpointError: If Spark's file of the batch does not appear.
+        CheckpointError: If Spark's file does not appear, or can't be read.
     """
     try:
         return int(json.loads(_offsets_file(checkpoint, batch_id)[1])["batchTimestampMs"])
@@ -125,7 +121,7 @@ def batch_begin_ms(checkpoint: str, batch_id: int) -> int | None:
 
 
 def _offsets_file(checkpoint: str, batch_id: int) -> list[str]:
-    """Return the lines of Spark's file of a batch that has begun."""
+    """Return the lines of Spark's file `offsets/N`."""
     file = Path(checkpoint) / "offsets" / str(batch_id)
     try:
         return await_file(file, _whole_lines)
@@ -145,7 +141,7 @@ def _whole_lines(content: bytes) -> list[str]:
 
 
 def parse_offsets(text: str) -> Offsets:
-    """Parse offsets from Spark's JSON. They are empty if the source is not Kafka.
+    """Parse offsets from Spark's JSON. The result is empty if the source is not Kafka.
 
     Examples:
         >>> parse_offsets('{"produce-events":{"1":5,"0":7}}')
@@ -174,7 +170,7 @@ def _newest(folder: Path) -> int | None:
 
 
 def _is_whole(file: Path, skip: int = 0) -> bool:
-    """Return whether a file of Spark's log has its version line and complete lines of JSON (or `-`) after it."""
+    """Return whether a file has a version line, then complete lines of JSON (or `-`)."""
     version, *entries = file.read_text(encoding="utf-8", errors="replace")[skip:].splitlines() or [""]
     return version.startswith("v") and bool(entries) and all(entry == "-" or _is_json(entry) for entry in entries)
 

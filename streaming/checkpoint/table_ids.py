@@ -1,7 +1,7 @@
-"""Ties a checkpoint to its tables by the id that Delta gives each table at its creation.
+"""Stores the Delta ids of a stream's tables in the checkpoint. This module needs no Spark.
 
-A recreated table has no quotas, so throttling would silently stop. Therefore, a stream that has run before does not
-start if a table is missing or has another id. This module needs no Spark.
+A recreated table has another id and no quotas. Throttling would silently stop, so a stream does not start with other
+tables than before.
 """
 
 from collections.abc import Mapping
@@ -13,19 +13,14 @@ from streaming.errors import CheckpointError
 from tables.store.base import TableStore
 
 NEEDED = ("producer_id_quotas", "throttle_decisions", "producer_id_metrics", "quarantined_events")
-"""The tables that the stream itself reads and writes."""
+"""The tables that the stream reads or writes."""
 IDS_FILE = "pid-quota-tables.json"
 
 _WITHOUT_OLD_ROWS = "--new-tables to start without its quotas and rows"
 
 
 def require_same(store: TableStore, checkpoint: str, *, new_tables: bool) -> None:
-    """Check that the tables of a stream that has run before still exist and have the same ids.
-
-    Args:
-        store: Store of the tables.
-        checkpoint: Folder of the stream's checkpoint.
-        new_tables: Whether to skip the check.
+    """Check that a stream's tables exist with the same ids. The first start and `new_tables` need no check.
 
     Raises:
         CheckpointError: If a table is missing or has another id.
@@ -53,7 +48,7 @@ def other_table(tables: str, name: str, found: str, kept: str) -> CheckpointErro
 
 
 def load_table_ids(checkpoint: str) -> dict[str, str]:
-    """Return the ids of the tables that a stream started with, by name; empty before its first start.
+    """Return the stored ids of a stream's tables, by name; empty before the first start.
 
     Raises:
         CheckpointError: If the ids can't be read.
@@ -73,7 +68,7 @@ def save_table_ids(checkpoint: str, ids: Mapping[str, str]) -> None:
 
 
 def table_ids(store: TableStore) -> dict[str, str]:
-    """Return the ids of the existing tables that the stream needs, by name.
+    """Return the current ids of the stream's existing tables, by name.
 
     Raises:
         TableError: If a table can't be read.

@@ -1,1 +1,1 @@
-"""From the operator's output to the tables, exactly once."""
+"""Writes the operator's output to the tables exactly once."""

@@ -1,7 +1,6 @@
-"""Appends to path tables with `deltalake`, exactly once. An append takes about 10 ms; delta-spark takes a second.
+"""Appends to path tables with `deltalake`. An append takes about 10 ms. With delta-spark, an append takes a second.
 
-Both writers store a batch in the table's log as a transaction of the same application id. So each writer recognises the
-batches of the other, and a stream may switch between the writers.
+Both writers mark a batch in the table's log in the same way, so a stream may switch between the writers.
 """
 
 from dataclasses import dataclass
@@ -18,12 +17,7 @@ from tables.store.path_tables import open_table
 
 @dataclass(frozen=True)
 class DeltalakeSink:
-    """Appends with `deltalake`, from the driver.
-
-    Attributes:
-        tables: Folder of path tables.
-        stream_id: Identifies the checkpoint. Batch numbers are unique only within a checkpoint.
-    """
+    """Appends with `deltalake`, from the driver, to tables in the folder `tables`."""
 
     tables: str
     stream_id: str
@@ -31,7 +25,7 @@ class DeltalakeSink:
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch. The commit's application transaction makes the append idempotent.
+        """Append the rows of a batch; see `TableSink`.
 
         Raises:
             StreamIdTakenError: If another stream has written the batch.
@@ -48,7 +42,7 @@ class DeltalakeSink:
             require_own(spark, self.tables, table, metadata)
 
     def _append_once(self, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None) -> bool:
-        """Append the rows unless the table has the batch; return whether they were appended."""
+        """Append the rows unless the table has the batch. Return whether the rows were appended."""
         from deltalake import CommitProperties, Transaction, write_deltalake
 
         name = application(self.stream_id, table)
@@ -60,6 +54,6 @@ class DeltalakeSink:
             custom_metadata=None if metadata is None else {"userMetadata": metadata.to_text()},
             app_transactions=[Transaction(name, batch_id)],
         )
-        # A table of an earlier version may have columns that are no longer written. These become null.
+        # Tables of an earlier version may have columns that are no longer written. With "merge", these become null.
         write_deltalake(opened, rows, mode="append", schema_mode="merge", commit_properties=commit, **leaving_old_log())
         return True

@@ -1,4 +1,4 @@
-"""Writes the operator's output to Delta tables exactly once, with a numbered commit per table and micro-batch."""
+"""Writes the operator's output to Delta tables, with one numbered commit per table and micro-batch."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,17 +25,10 @@ class TableSink(Protocol):
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch. Appending a batch twice changes nothing.
-
-        Args:
-            spark: The session of the batch.
-            rows: Rows of the batch, in the table's columns.
-            table: Name of the table.
-            batch_id: Number of the batch.
-            metadata: Metadata of the batch for `userMetadata`, if any.
+        """Append the rows of a batch, in the table's columns. Appending a batch twice changes nothing.
 
         Raises:
-            StreamIdTakenError: If another stream has written the batch, so the table holds it with other metadata.
+            StreamIdTakenError: If the table holds the batch with other `metadata`, because another stream wrote it.
         """
 
 
@@ -46,12 +39,7 @@ def application(stream_id: str, table: str) -> str:
 
 @dataclass(frozen=True)
 class DeltaSink:
-    """Appends with delta-spark.
-
-    Attributes:
-        tables: Folder of path tables, or `catalog.schema`.
-        stream_id: Identifies the checkpoint. Batch numbers are unique only within a checkpoint.
-    """
+    """Appends with delta-spark to `tables`: a folder of path tables, or `catalog.schema`."""
 
     tables: str
     stream_id: str
@@ -59,7 +47,7 @@ class DeltaSink:
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch; see `TableSink`. Delta's `txnAppId` and `txnVersion` make this idempotent."""
+        """Append the rows of a batch; see `TableSink`. Delta recognises a repeated batch by its `txnVersion`."""
         writer = (
             spark.createDataFrame(rows)
             .coalesce(1)
@@ -72,7 +60,7 @@ class DeltaSink:
             writer = writer.option("userMetadata", metadata.to_text())
         retry_conflicts(lambda: open_store(self.tables).save(writer, table))
         if metadata is not None:
-            # Delta does not report whether it has skipped the rows.
+            # Delta does not tell whether the table already had the batch.
             require_own(spark, self.tables, table, metadata)
 
 
@@ -83,7 +71,7 @@ class BatchSummary:
     Attributes:
         rows: Bodies of the batch's rows by table, with times in milliseconds.
         commit_seconds: Duration of the writes to the tables.
-        quotas: The quotas in force for the batch, if any were published.
+        quotas: The quotas in force; None if the `Commit` publishes no quotas.
     """
 
     batch_id: int
@@ -97,13 +85,10 @@ class Commit:
     """The function for `foreachBatch`.
 
     Attributes:
-        sink: Writer of the tables.
-        stream_id: Identifies the checkpoint; empty to write no metadata.
-        checkpoint: Folder of the checkpoint; empty to write no files there.
-        quotas: Publishes the quotas in force to the tasks; None if the tasks need no quotas.
-        watch: Detects lost records; None to ignore losses.
+        stream_id: Identifies the checkpoint. If empty, commits have no metadata.
+        checkpoint: Folder of the checkpoint. If empty, no files are written there.
         observer: Called with each committed batch.
-        on_learning: Called if ledgers were lost, with the event time in milliseconds from which they learn.
+        on_learning: Called if ledgers of the batch start to learn, with the latest such event time, in milliseconds.
     """
 
     sink: TableSink
@@ -116,20 +101,19 @@ class Commit:
 
     def __call__(self, output: DataFrame, batch_id: int) -> None:
         """Run a batch and append its rows to the tables."""
-        # Step 1. If records were lost, abort the batch before it decides anything. The stream restarts in learning mode
-        # and repeats the batch.
+        # Step 1. If records were lost, abort the batch before any decision. The stream restarts, learns, and repeats
+        # the batch.
         if self.watch:
             self.watch.check(batch_id)
         # Step 2. Publish the quotas in force, before any task runs.
         quotas = self.quotas.publish(output.sparkSession, batch_id) if self.quotas else None
-        # Step 3. Run the batch once and completely, because the operator's state must be committed even if all tables
-        # already have the batch. This collects only a few rows per principal.
+        # Step 3. Run the whole batch once. Even if all tables have the batch, the operator's state must be committed.
         bodies = by_kind(unpack_rows(output.toArrow().column("packed").to_pylist()))
-        # Step 4. Check again: records may have been deleted while the batch was read.
+        # Step 4. Check again, because records may have been deleted while the batch was read.
         if self.watch:
             self.watch.check(batch_id)
             bodies.setdefault("quarantined_events", []).extend(self.watch.rows(batch_id))
-        # Step 5. Append to each table for which there are rows. The table recognises a repeated batch by its number.
+        # Step 5. Append to each table that gets rows. Tables recognise a repeated batch by its number.
         tables = [table for table in WRITE_ORDER if bodies.get(table)]
         metadata = self._metadata(batch_id, tables)
         begin_s = time.monotonic()
@@ -140,10 +124,10 @@ class Commit:
             written = {table: bodies[table] for table in tables}
             self.observer(BatchSummary(batch_id, written, time.monotonic() - begin_s, quotas))
         # Step 6. Store the tracked principals and the event times. Spark commits the batch after this method returns.
-        # After a crash before that, the batch is repeated.
+        # If the process crashes before Spark's commit, the batch is repeated.
         if self.checkpoint:
             write_end(self.checkpoint, batch_id, bodies)
-        # Step 7. If ledgers were lost, ask the taps which producer ids the brokers already held.
+        # Step 7. If ledgers learn, have the taps ask which producer ids the brokers hold.
         if self.on_learning and LEARNS_FROM in bodies:
             self.on_learning(max(bodies[LEARNS_FROM]))
 

@@ -1,1 +1,1 @@
-"""Turns Kafka records into rows of events per principal, before the shuffle."""
+"""Turns Kafka records into rows of events by principal, before the shuffle."""

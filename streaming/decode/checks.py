@@ -1,4 +1,4 @@
-"""Checks the values of parsed events: times, producer ids, principals, brokers."""
+"""Checks the values of parsed events."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class Contract:
     """Conditions on an event beyond its schema.
 
     Attributes:
-        max_clock_skew_ms: Maximum time that an event may be ahead of its record's own time, in milliseconds.
-        needs_broker: Whether `broker_id` is required, as in scope `broker`.
+        max_clock_skew_ms: An event may be at most this far ahead of its record's Kafka timestamp.
+        needs_broker: Whether `broker_id` is required (scope `broker`).
     """
 
     max_clock_skew_ms: int = 300_000
@@ -30,16 +30,13 @@ class Contract:
 def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tuple[np.ndarray, dict[int, str]]:
     """Return a mask of the events that break the contract, and the reasons by row of `events.records`.
 
-    Args:
-        events: A block of events.
-        contract: What events must satisfy.
-        begin_ms: The driver's clock when the batch began, in ms since the epoch; None if unknown.
+    `begin_ms` is the driver's clock when the batch began, in ms since the epoch.
     """
     checks = _checks(events, contract, MAX_INT64 if begin_ms is None else begin_ms)
     found: np.ndarray = np.any([failed for failed, _ in checks] or [np.zeros(len(events), bool)], axis=0)
     if not found.any():
         return found, {}
-    # An event that fails several checks counts for the first one.
+    # If an event fails several checks, the first check counts.
     why = np.select([failed for failed, _ in checks], np.arange(len(checks)), -1)
     record, by_record = events.record(), {}
     for row in np.unique(record[found]).tolist():
@@ -49,7 +46,7 @@ def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tu
 
 
 def _reason(why: np.ndarray, reasons: list[str]) -> str:
-    """Return the reason of a record, given the number of the failed check of each event (-1 if it passes)."""
+    """Return a record's reason, given each event's index into `reasons` (-1 if the event is good)."""
     counts = Counter(each for each in why.tolist() if each >= 0)
     return "; ".join(
         reasons[check] if count == len(why) else f"{count} of {len(why)} events: {reasons[check]}"
@@ -58,7 +55,7 @@ def _reason(why: np.ndarray, reasons: list[str]) -> str:
 
 
 def _checks(events: Exploded, contract: Contract, clock_ms: int) -> list[tuple[np.ndarray, str]]:
-    """Return a mask of failing events and the reason for each check. Checks that all events pass may be missing."""
+    """Return a mask of bad events and a reason for each failed check."""
     times, pids = events.timestamps_ms, events.producer_ids
     if not len(events):
         return []
@@ -69,7 +66,7 @@ def _checks(events: Exploded, contract: Contract, clock_ms: int) -> list[tuple[n
         checks.append((pids < -1, "producer_id is below -1"))
     for failed, reason in _principals(column(events.records, "principal")):
         checks.append((np.repeat(failed, events.counts), reason))
-    # The difference of a negative time may wrap around, but such an event has already failed.
+    # The difference may wrap around for a negative time. Such an event has already failed.
     earliest, newest = times - contract.max_clock_skew_ms, int(times.max()) - contract.max_clock_skew_ms
     record_ms = column(events.records, "record_ms").to_numpy()
     if newest > record_ms.min():
@@ -83,7 +80,7 @@ def _checks(events: Exploded, contract: Contract, clock_ms: int) -> list[tuple[n
 
 
 def _principals(encoded: pa.DictionaryArray) -> list[tuple[np.ndarray, str]]:
-    """Return masks of the records with an invalid principal."""
+    """Return masks of records with an invalid principal, and the reasons."""
     names = encoded.dictionary
     checks = [
         (pc.invert(pc.match_substring_regex(names, _PRINCIPAL)), "principal is not Type:name"),

@@ -1,7 +1,6 @@
 """Explodes parsed records of both versions into columns of events.
 
-Events are ordered by their record's offset, then by their index in the record. Fields that events share stay in one row
-per record or group, so they are checked and encoded once.
+Fields that events share stay in one row per record or group, so they are checked and encoded once.
 """
 
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ EVENT_SCHEMA = pa.schema(
         ("producer_ids", pa.list_(pa.int64())),
     ]
 )
-"""The fields of both versions of `produce-events` that the rules read. Other fields are ignored."""
+"""The fields that the rules read, of both versions of `produce-events`."""
 
 SOURCE_COLUMNS = ["partition", "offset", "record_ms"]
 RECORD_NAMES = ["principal", "broker_id", *SOURCE_COLUMNS]
@@ -42,13 +41,13 @@ RECORD_NAMES = ["principal", "broker_id", *SOURCE_COLUMNS]
 
 @dataclass(frozen=True)
 class Exploded:
-    """Events of a block of records, as columns.
+    """Events of a block of records, as columns. Events are in the order of `records`.
 
     Attributes:
         records: A row per record, with the columns `RECORD_NAMES`. The principal is dictionary-encoded.
         counts: Number of events of each record.
         groups: A row per combination of the fields that events share (`GROUP_FIELDS`).
-        group: Each event's row in `groups`. Events are in the order of records, then of their indexes.
+        group: Each event's row in `groups`.
     """
 
     records: pa.Table
@@ -60,11 +59,7 @@ class Exploded:
 
     @classmethod
     def of(cls, parsed: pa.Table) -> "Exploded":
-        """Explode records whose fields are consistent (see `misfits`).
-
-        Args:
-            parsed: Columns of `EVENT_SCHEMA` and `SOURCE_COLUMNS`.
-        """
+        """Explode records that have no `misfits`. `parsed` has columns of `EVENT_SCHEMA` and `SOURCE_COLUMNS`."""
         parsed = parsed.combine_chunks()
         principals = parsed["principal"].combine_chunks().dictionary_encode()
         records = parsed.select(RECORD_NAMES).set_column(0, "principal", principals)
@@ -95,13 +90,13 @@ class Exploded:
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     def filter(self, kept: np.ndarray) -> "Exploded":
-        """Return the events that a mask selects, and drop records without such events."""
+        """Return the events that a mask selects, and their records."""
         counts = np.bincount(self.record()[kept], minlength=len(self.counts))
         columns = (each[kept] for each in (self.group, self.timestamps_ms, self.producer_ids))
         return Exploded(self.records.filter(pa.array(counts > 0)), counts[counts > 0], self.groups, *columns)
 
     def take(self, rows: np.ndarray) -> "Exploded":
-        """Return the events of some rows of `records`, in the order of these rows."""
+        """Return the events of some rows of `records`, in the order of `rows`."""
         counts, begins = self.counts[rows], np.cumsum(self.counts) - self.counts
         events = np.repeat(begins[rows] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
         columns = (each[events] for each in (self.group, self.timestamps_ms, self.producer_ids))
@@ -109,9 +104,9 @@ class Exploded:
 
 
 def _groups(parsed: pa.Table, is_one: np.ndarray, counts: np.ndarray) -> tuple[pa.Table, np.ndarray]:
-    """Return the groups, and each event's row in them.
+    """Return the groups, and each event's row in the groups.
 
-    The groups of records without lists come first, then the groups in lists, then one group with the defaults.
+    Groups of records without lists come first, then groups in lists, then a group with the defaults.
     """
     ones = parsed.select(GROUP_NAMES).filter(pa.array(is_one))
     lists = column(parsed, "groups").filter(pa.array(~is_one))
@@ -129,11 +124,7 @@ def _groups(parsed: pa.Table, is_one: np.ndarray, counts: np.ndarray) -> tuple[p
 
 
 def misfits(parsed: pa.Table) -> list[tuple[np.ndarray, str]]:
-    """Return masks of the records that can't be exploded, each with the reason.
-
-    Args:
-        parsed: Columns of `EVENT_SCHEMA`, of one chunk.
-    """
+    """Return masks of the records that can't be exploded, and reasons. `parsed` has columns of `EVENT_SCHEMA`."""
     versions, lists = column(parsed, "version"), column(parsed, "producer_ids")
     missing = [(is_null(column(parsed, name)), f"{name} is missing") for name in ("timestamp_ms", "principal")]
     no_id = is_null(column(parsed, "producer_id"))
@@ -167,7 +158,7 @@ def _beyond(parsed: pa.Table, is_many: np.ndarray) -> list[tuple[np.ndarray, str
     sizes = np.maximum(lengths(column(parsed, "groups")), 1)[_parents(group)]
     after = pc.list_flatten(after_ms).fill_null(0).to_numpy()
     begin = column(parsed, "timestamp_ms").fill_null(0).to_numpy()[_parents(after_ms)]
-    # A sum wrapped around if its sign differs from the signs of both numbers.
+    # If the sign of a sum differs from the signs of both numbers, the sum has wrapped around.
     wraps = ((begin + after) ^ begin) & ((begin + after) ^ after) < 0
     return [
         (is_many & _any(group, (indexes < 0) | (indexes >= sizes)), "group is out of range"),
@@ -187,7 +178,7 @@ def lengths(lists: pa.Array) -> np.ndarray:
 
 
 def is_null(values: pa.Array) -> np.ndarray:
-    """Return a mask of the nulls."""
+    """Return a mask of null values."""
     if not values.null_count:
         return np.zeros(len(values), bool)
     found: np.ndarray = pc.is_null(values).to_numpy(zero_copy_only=False)
@@ -200,7 +191,7 @@ def _parents(lists: pa.Array) -> np.ndarray:
 
 
 def _any(lists: pa.Array, of_elements: np.ndarray) -> np.ndarray:
-    """Return a mask of the lists with an element that a mask selects."""
+    """Return a mask of the lists in which `of_elements` selects an element."""
     found = np.zeros(len(lists), bool)
     if of_elements.any():
         found[_parents(lists)[of_elements]] = True

@@ -1,12 +1,10 @@
 """Deduplicates across batches: each Python worker remembers the PIDs that it has forwarded to the operator.
 
-Within a tick, a repeat of a PID changes nothing, and in a steady stream nearly all events are repeats. The
-pre-aggregation drops repeats within a block of records. This memory drops repeats of earlier blocks and batches. After
-the shuffle, each principal costs about a millisecond per batch. A principal with only repeats costs nothing.
+Within a tick, a repeat of a PID changes nothing. In a steady stream, nearly all events are repeats. After the shuffle,
+a principal costs about a millisecond per batch. A principal with only repeats costs nothing.
 
-The memory is exact. It relies only on committed batches (earlier batches of the same run) and on its own task attempt,
-and only if this worker has read the partition without a gap since, so that it knows the principal's time. Otherwise the
-memory is empty, which costs time but changes no decision.
+The memory is exact. It relies only on the same task attempt, and on earlier batches of the same query run with the same
+quotas. After a gap in a partition's offsets, the memory starts empty. An empty memory changes no decision.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +15,7 @@ from pyspark import TaskContext
 from streaming.batch.tasks import TaskBatch
 
 _MAX_PIDS = 500_000
-"""Maximum PIDs per partition. Beyond it, the memory is cleared: a flood has no repeats, and must not exhaust memory."""
+"""A partition's memory with more PIDs is cleared. A flood has no repeats and must not exhaust memory."""
 _NO_TICK = -1
 
 
@@ -26,8 +24,8 @@ class Attempt:
     """A task attempt.
 
     Attributes:
-        run_id: Id of the streaming query's run, which changes with each start.
-        attempt_id: Id of the attempt, unique in the application.
+        run_id: Id of the query run, new at each start of the query.
+        attempt_id: Id of the attempt, unique in the Spark application.
         quotas_id: Id of the quotas in force. Under other quotas, a refused PID may be admitted.
     """
 
@@ -42,8 +40,8 @@ class EventColumns:
     """Events of one partition in offset order, as columns of the same length.
 
     Attributes:
-        owner: Principals, as indexes into a list of names.
-        how: Kind and broker in one number. A repeat has the same number as the event that it repeats.
+        owner: Each event's principal, as an index into a list of names.
+        how: Kind and broker as one number. An event and its repeat have the same number.
     """
 
     owner: np.ndarray
@@ -55,30 +53,31 @@ class EventColumns:
         return len(self.pid)
 
     def take(self, rows: np.ndarray) -> "EventColumns":
-        """Return some of the events."""
+        """Return the events at the indexes `rows`."""
         return EventColumns(self.owner[rows], self.pid[rows], self.tick[rows], self.how[rows])
 
 
 @dataclass
 class ForwardedTick:
-    """PIDs forwarded in a principal's newest tick. Another event in it with such a PID and its `how` changes nothing.
+    """The PIDs that were forwarded in a principal's newest tick.
 
     Attributes:
-        pids: The last `how` (see `EventColumns`) of each PID.
+        pids: The last `how` (see `EventColumns`) of each PID. An event of this tick with the same PID and `how` is a
+            repeat.
     """
 
     tick: int
     pids: dict[int, int] = field(default_factory=dict)
 
     def repeats(self, pid: int, tick: int, how: int, *, is_late: bool) -> bool:
-        """Return whether an event is a repeat, and remember the event. It must not be of a later tick.
+        """Return whether an event is a repeat, and remember the event.
 
         Args:
-            pid: Producer id of the event.
-            tick: Tick of its timestamp.
-            how: Kind and broker of the event (see `EventColumns`).
-            is_late: Whether the event may be late. A late event is written to an older quantum, which may make a
-                refused PID known.
+            pid: The event's PID.
+            tick: The event's tick. It must not be later than `self.tick`.
+            how: The event's kind and broker (see `EventColumns`).
+            is_late: Whether the event may be late. A late event makes a refused PID known, because the ledger stores
+                the PID without charge.
         """
         is_repeat = not is_late and tick == self.tick and self.pids.get(pid) == how
         if is_late:
@@ -86,8 +85,8 @@ class ForwardedTick:
         elif tick == self.tick:
             self.pids[pid] = how
         elif self.pids.get(pid) != how:
-            # The ledger of another broker may be behind this time. It may admit a PID that was refused here, and the
-            # PID is then known.
+            # The ledger of another broker may be at an earlier tick. If that ledger admits the PID, the PID is known
+            # here, too.
             self.pids.pop(pid, None)
         return is_repeat
 
@@ -97,12 +96,12 @@ NOTHING_FORWARDED = ForwardedTick(_NO_TICK)
 
 @dataclass
 class PartitionMemory:
-    """PIDs forwarded from one topic partition.
+    """The PIDs that were forwarded from one topic partition.
 
     Attributes:
         attempt: The last attempt that wrote to this memory.
-        next_offset: First offset that this attempt has not read.
-        principals: The PIDs forwarded in each principal's newest tick.
+        next_offset: First offset that the attempt has not read.
+        principals: The forwarded PIDs by principal.
     """
 
     attempt: Attempt
@@ -110,13 +109,12 @@ class PartitionMemory:
     principals: dict[str, ForwardedTick] = field(default_factory=dict)
 
     def repeats(self, names: list[str], seen: EventColumns, late_ticks: int) -> np.ndarray:
-        """Return a mask of the events that were forwarded before, and remember the others.
+        """Return a mask of the repeats, and remember the other events.
 
         Args:
-            names: Principals.
-            seen: Events of these principals.
-            late_ticks: An event may be late if it is at least this number of ticks older than its principal's newest
-                event. The memory then forgets the principal's PIDs (see `ForwardedTick.repeats`).
+            names: The principals that `seen.owner` refers to.
+            seen: The events.
+            late_ticks: An event may be late if its principal's newest event is at least this number of ticks newer.
         """
         known = [self.principals.get(name, NOTHING_FORWARDED) for name in names]
         newest = np.array([each.tick for each in known], np.int64)
@@ -124,8 +122,8 @@ class PartitionMemory:
         np.maximum.at(latest, seen.owner, seen.tick)
         time = np.maximum(newest_before(seen.owner, seen.tick), newest[seen.owner])
         late = seen.tick <= time - late_ticks
-        # Forwarded PIDs count until the principal's time moves on. Of the events read now, only events at the newest
-        # time are remembered for later batches.
+        # `time` is the principal's newest tick at each event. Only two kinds of events matter: events before the tick
+        # moves on can be repeats of remembered events, and events after its last move are remembered.
         counts = np.flatnonzero((time == newest[seen.owner]) | (time == latest[seen.owner]))
         repeats = np.zeros(len(seen), bool)
         columns = (column[counts].tolist() for column in (seen.owner, seen.pid, seen.tick, seen.how, time, late))
@@ -136,20 +134,19 @@ class PartitionMemory:
         return repeats
 
     def forget(self, name: str) -> None:
-        """Forget a principal: its events went to an overflow entry, not to its own ledger."""
+        """Forget a principal whose events went to an overflow entry instead of a ledger."""
         self.principals.pop(name, None)
 
     def pids(self) -> int:
-        """Return how many PIDs are remembered."""
+        """Return the number of remembered PIDs."""
         return sum(len(each.pids) for each in self.principals.values())
 
 
 def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:
-    """Return a mask of the events that repeat their PID's previous event within a tick, which changes nothing.
+    """Return a mask of the events that repeat their PID's previous event within a tick.
 
-    Each event is compared only with the PID's previous event, because an event of another tick, kind or broker may have
-    changed the PID's state. An event is a repeat only if the principal's newest tick, over all brokers, has not changed
-    in between, and if no late event came in between (see `PartitionMemory.repeats`).
+    Between the two events, the principal's newest tick over all brokers must not change, and there must be no late
+    event (see `ForwardedTick.repeats`).
     """
     owner, pid, tick, how = seen.owner, seen.pid, seen.tick, seen.how
     newest = newest_before(owner, tick)
@@ -171,8 +168,8 @@ def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:
 
 
 def newest_before(owner: np.ndarray, tick: np.ndarray) -> np.ndarray:
-    """Return for each event the newest tick of its owner's events up to this one."""
-    # Sort by owner. An ascending offset per owner makes one running maximum work for all owners.
+    """Return for each event the newest tick of the owner's events so far, including the event."""
+    # Events are sorted by owner. `base` rises with the owner, so one running maximum works for all owners.
     order = np.argsort(owner, kind="stable")
     base = owner[order].astype(np.int64) << 42
     newest = np.empty(len(tick), np.int64)
@@ -181,13 +178,13 @@ def newest_before(owner: np.ndarray, tick: np.ndarray) -> np.ndarray:
 
 
 class Forwarded:
-    """The memory of one Python worker. A partition is read by one task at a time."""
+    """The memory of one Python worker. Only one task reads a partition at a time."""
 
     def __init__(self) -> None:
         self._partitions: dict[tuple[str, int], PartitionMemory] = {}
 
     def of(self, attempt: Attempt, topic: str, partition: int, first: int, last: int) -> PartitionMemory:
-        """Return the reliable memory of a partition for an attempt that reads the offsets `first` to `last`."""
+        """Return a partition's memory for an attempt that reads the offsets `first` to `last`."""
         key = (topic, partition)
         known = self._partitions.get(key)
         if known is None or not _is_reliable(known, attempt) or known.next_offset != first:
@@ -201,7 +198,7 @@ class Forwarded:
 def _is_reliable(known: PartitionMemory, attempt: Attempt) -> bool:
     if (known.attempt.run_id, known.attempt.quotas_id) != (attempt.run_id, attempt.quotas_id):
         return False
-    # The PIDs that another attempt of the same batch forwarded may have reached no ledger.
+    # PIDs that another attempt of the same batch forwarded may not have reached a ledger.
     return known.attempt.batch_id < attempt.batch_id or known.attempt == attempt
 
 
@@ -210,21 +207,14 @@ _of_this_worker = Forwarded()
 
 @dataclass(frozen=True)
 class WorkerMemory:
-    """The memory of the worker that a task runs in. Spark serializes this object to the workers.
-
-    Attributes:
-        checkpoint: Folder of the stream's checkpoint.
-    """
+    """Access to the memory of the worker in which a task runs. Spark serializes this object to the workers."""
 
     checkpoint: str
 
     def recall(self, topic: str, partitions: np.ndarray, offsets: np.ndarray) -> dict[int, PartitionMemory]:
-        """Return the reliable memories for a block of the running task, by partition; empty outside a query.
+        """Return the memories for a block of the running task, by partition; empty outside a query.
 
-        Args:
-            topic: Topic of the block.
-            partitions: Partition of each record.
-            offsets: Offset of each record.
+        `partitions` and `offsets` have an entry for each record.
         """
         attempt = self.attempt()
         found: dict[int, PartitionMemory] = {}
@@ -236,7 +226,7 @@ class WorkerMemory:
         return found
 
     def forwarded(self) -> Forwarded:
-        """Return this worker's memory."""
+        """Return the worker's memory."""
         return _of_this_worker
 
     def attempt(self) -> Attempt | None:
@@ -246,6 +236,6 @@ class WorkerMemory:
         run_id = context.getLocalProperty("spark.jobGroup.id") if context else None
         if context is None or batch_id is None or run_id is None:
             return None
-        # `TaskBatch` reads the batch's files once per attempt, not once per block.
+        # `TaskBatch` reads the batch's files once per attempt.
         quotas_id = TaskBatch(self.checkpoint).quotas_id()
         return Attempt(run_id, int(batch_id), context.taskAttemptId(), quotas_id)

@@ -1,7 +1,7 @@
-"""Maps principals beyond `max_principals` to a few shared overflow entries, before the shuffle.
+"""Maps principals beyond `max_principals` to a few shared ledgers, called overflow entries.
 
-Each principal in the state costs memory, and about a millisecond in each batch that has its events. The limit protects
-the stream from forged principals. Principals with their own quota are tracked even beyond the limit.
+The limit protects the stream from forged principals. Each principal costs memory, and about a millisecond in each batch
+with its events. Principals with their own quota are tracked even beyond the limit.
 """
 
 import zlib
@@ -16,16 +16,10 @@ NO_QUOTAS = Quotas()
 
 
 class Gate:
-    """Decides within one task which principals are tracked. Not thread-safe."""
+    """Decides which principals of one task are tracked. Not thread-safe."""
 
     def __init__(self, tracked: TrackedPrincipals, share: int, quotas: Quotas = NO_QUOTAS) -> None:
-        """Create the gate of a task.
-
-        Args:
-            tracked: The principals tracked before this batch.
-            share: Number of further principals that the task may track.
-            quotas: Quotas in force. A principal with its own quota is always tracked.
-        """
+        """Create the gate of a task that may track `share` principals beyond the `tracked` principals."""
         self._tracked, self._quotas = tracked, quotas
         self._left = share
         self._unchecked = share
@@ -36,11 +30,7 @@ class Gate:
     def of(cls, batch: TaskBatch, max_principals: int, max_tasks: int | None = None) -> "Gate":
         """Return the gate of the running task. The tasks share the remaining room evenly.
 
-        Args:
-            batch: The task's batch.
-            max_principals: Maximum number of tracked principals. Principals with their own quota count, but are tracked
-                in any case.
-            max_tasks: Maximum number of tasks; None for one per partition of the topic.
+        `max_tasks` is None for one task per partition of the topic.
         """
         tracked, tasks = batch.tracked_principals(), batch.partitions()
         if max_tasks is not None:
@@ -48,14 +38,10 @@ class Gate:
         return cls(tracked, max(0, max_principals - len(tracked)) // max(1, tasks), batch.quotas())
 
     def keys(self, principals: Sequence[str]) -> dict[str, str]:
-        """Return the overflow entry of each principal that does not get a ledger.
-
-        Args:
-            principals: Distinct principals. If there is not enough room for all, the first ones get a ledger.
-        """
+        """Return the overflow entry of each principal that is not tracked. Earlier principals are tracked first."""
         unseen = [principal for principal in principals if principal not in self._passed]
         if len(unseen) <= self._unchecked:
-            # There is room even if all of these principals are new. This is nearly always so, and saves hashing.
+            # There is room even if all of these principals are new. This common case needs no hashing.
             self._unchecked -= len(unseen)
             self._passed.update(unseen)
             return {}
@@ -72,7 +58,7 @@ class Gate:
         return beyond
 
     def _settle(self) -> None:
-        """Count the new principals among those that passed unchecked."""
+        """Count the new principals that passed unchecked."""
         if not self._is_settled:
             passed = self._passed - NEVER_ENFORCED
             self._left -= len(passed) - int(self._tracked.holds(passed).sum())

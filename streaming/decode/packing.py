@@ -1,7 +1,7 @@
 """Packs the events of a block: one row per principal and partition, without repeats.
 
-Repeats of a PID within a tick change nothing (see `state.ledger_batch`), so they are dropped. This includes repeats of
-earlier batches that the worker remembers (see `streaming.decode.forwarded`).
+Repeats of a PID within a tick change nothing (see `state.ledger_batch`). This module drops repeats of the block and of
+earlier batches (see `streaming.decode.forwarded`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,10 +20,10 @@ from wire.packed_events import PackedEvents, pack
 
 NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
 _BROKERS, _KINDS = 1 << 32, 1 << 31
-"""Greater than every broker id and every kind. With `_BROKERS`, one number encodes both."""
+"""Greater than every broker id and every kind. `kind * _BROKERS + broker` encodes both in one number."""
 _LONG_BYTES = 8
 MAX_CLIENT_CHARS = 256
-"""Longer client ids and addresses count as `other`, because the state stores them, and Kafka allows 32 kB."""
+"""Longer client ids and addresses become `other`. The state stores these texts, and Kafka allows 32 kB."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Packing:
 
     Attributes:
         quantum_ms: Length of a quantum in milliseconds.
-        late_grace_ms: Events older than their principal's time by more than this are late.
+        late_grace_ms: An event is late if the principal has an event that is newer by more than this time.
         per_broker: Whether each broker has its own ledgers (scope `broker`).
     """
 
@@ -43,15 +43,13 @@ class Packing:
     def rows(
         self, events: Exploded, memories: Mapping[int, PartitionMemory] = NOTHING_REMEMBERED
     ) -> Iterator[tuple[str, bytes]]:
-        """Yield a principal and its encoded `PackedEvents`, for each principal and partition of a block.
+        """Yield a principal and encoded `PackedEvents` for each principal and partition of a block.
 
-        Args:
-            events: Events of the block.
-            memories: The worker's reliable memories of earlier batches, by partition.
+        `memories` holds the worker's memory by partition.
         """
         partitions = column(events.records, "partition").to_numpy()
         offsets, owners = column(events.records, "offset").to_numpy(), _codes(events.records, "principal")
-        # One sort of the records puts each principal's events in offset order. Events keep their order within a record.
+        # Sort records by partition, principal and offset. Events keep their order within a record.
         order = np.lexsort((offsets, owners, partitions))
         for rows in np.split(order, np.flatnonzero(np.diff(partitions[order])) + 1):
             if len(rows):
@@ -93,41 +91,38 @@ class Packing:
 
 
 def _codes(records: pa.Table, name: str) -> np.ndarray:
-    """Return the codes of a dictionary-encoded column."""
     codes: np.ndarray = column(records, name).indices.to_numpy()
     return codes
 
 
 def _clients(groups: pa.Table) -> tuple[list[Client], np.ndarray]:
-    """Return distinct clients in the form that decisions use, and the code of each group's client."""
+    """Return the distinct clients, and each group's index into them."""
     client_ids, of_ids = _encoded(column(groups, "client_id"))
     given = column(groups, "address")
     if given.null_count == len(given):
         return [(client_id, "") for client_id in client_ids], of_ids
     addresses, of_addresses = _encoded(given)
-    # Pairs of client id and address as numbers: only pairs that occur get a code, and each gets one code.
+    # A pair of client id and address is one number. Only pairs that occur get a code.
     pairs = pa.array(of_ids.astype(np.int64) * len(addresses) + of_addresses).dictionary_encode()
     named = (divmod(pair, len(addresses)) for pair in pairs.dictionary.to_pylist())
     return [(client_ids[client_id], addresses[address]) for client_id, address in named], pairs.indices.to_numpy()
 
 
 def _encoded(texts: pa.Array) -> tuple[list[str], np.ndarray]:
-    """Return distinct texts in the form that decisions use, and the code of each row's text. Null counts as empty."""
+    """Return the distinct texts, and each row's index into them. Null becomes an empty text."""
     encoded = texts.fill_null("").dictionary_encode()
     named = (text if len(text) <= MAX_CLIENT_CHARS else OTHER_CLIENTS for text in encoded.dictionary.to_pylist())
     return list(named), encoded.indices.to_numpy()
 
 
 def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, list[list[int]]]:
-    """Number the clients of each owner separately: return each event's number, and each owner's clients.
+    """Number each owner's clients from 0. Return each event's number, and each owner's client codes.
 
-    Args:
-        owner: Owner of each event, ascending; at least one.
-        client: Client code of each event.
+    `owner` and `client` have an entry for each event. `owner` is ascending and not empty.
     """
     base = int(client.max()) + 1
     of_events = owner.astype(np.int64) * base + client
-    # Consecutive events often have the same client, at least within a record.
+    # Consecutive events often have the same client.
     runs = np.flatnonzero(np.diff(of_events, prepend=-1))
     pairs, number = np.unique(of_events[runs], return_inverse=True)
     owners, clients = np.divmod(pairs, base)
@@ -139,7 +134,7 @@ def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, lis
 
 
 def _kinds(groups: pa.Table) -> np.ndarray:
-    """Return how the events of each group are counted; see `state.events.Events.kinds`."""
+    """Return the kind of each group's events; see `state.events.Events.kinds`."""
     correction, learning = (groups[name].fill_null(False).to_numpy() for name in ("correction", "learning"))
     asked = groups["asked_at_ms"]
     otherwise: Any = CHARGED
@@ -151,7 +146,7 @@ def _kinds(groups: pa.Table) -> np.ndarray:
 
 
 def ticks_of(timestamps_ms: np.ndarray, quantum_ms: int) -> np.ndarray:
-    """Return the tick of each timestamp: a vectorized `quota.timeline.Timeline.tick`."""
+    """Return the tick of each timestamp, as `quota.timeline.Timeline.tick` does."""
     quantum, rest = np.divmod(timestamps_ms, quantum_ms)
     ticks: np.ndarray = quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // quantum_ms
     return ticks

@@ -1,6 +1,6 @@
 """Pre-aggregates events before the shuffle: one row per principal, partition and block of records, without repeats.
 
-After the shuffle, the operator's time mostly depends on the number of principals in a batch, not of events.
+The operator's time then mostly depends on the number of principals in a batch.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from wire.packed_events import PackedQuarantine, Quarantined, pack
 
 BLOCK_BYTES = 16 * 1024 * 1024
 QUARANTINE_KEY = "quarantine/"
-"""Prefix of the keys that spread quarantined records over the tasks. The type of a packed row tells what it is."""
+"""Prefix of the keys that spread quarantined records over the tasks."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,7 @@ class PreAggregate:
     """The function of `mapInArrow`: decodes and pre-aggregates the Kafka records of one task.
 
     Attributes:
-        contract: What events must satisfy.
-        packing: Packs valid events.
-        topic: Topic of the records.
         max_principals: Maximum number of tracked principals; see `streaming.decode.overflow`.
-        batch: Metadata of the task's batch.
-        memory: The worker's memory of earlier batches.
         max_tasks: Maximum number of tasks that read the topic; None for one per partition.
     """
 
@@ -45,19 +40,12 @@ class PreAggregate:
     max_tasks: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pre-aggregate the records of a task.
-
-        Args:
-            batches: Columns of `streaming.decode.records.decode`, without the topic.
-
-        Yields:
-            Rows of `PRE_AGGREGATE_SCHEMA`.
-        """
+        """Yield rows of `PRE_AGGREGATE_SCHEMA`. `batches` has the columns of `decode`, without the topic."""
         freeze_gc()
         gate, begin_ms = Gate.of(self.batch, self.max_principals, self.max_tasks), self.batch.begin_ms()
         sampler = Sampler()
         for each in blocks(batches, BLOCK_BYTES):
-            # Adding the topic here saves sending it to Python with each record.
+            # Spark need not send the topic to Python with each record.
             block = each.append_column("topic", pa.repeat(self.topic, len(each)))
             decoded = decode(block, self.contract, begin_ms)
             partitions, offsets = (block[name].to_numpy() for name in ("partition", "offset"))
@@ -65,7 +53,7 @@ class PreAggregate:
             rows = list(self.packing.rows(decoded.events, memories))
             beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
             for principal in beyond:
-                # This principal's PIDs go to an overflow entry. If it is tracked later, its own ledger won't know them.
+                # The PIDs go to an overflow entry. If the principal is tracked later, its ledger won't know the PIDs.
                 for memory in memories.values():
                     memory.forget(principal)
             yield from _batch(
@@ -77,7 +65,7 @@ class PreAggregate:
 
 def _batch(rows: list[tuple[str, bytes]], quarantined: list[Quarantined]) -> Iterator[pa.RecordBatch]:
     if quarantined:
-        # A key per block spreads bad input over the tasks.
+        # Each block has its own key, so bad input is spread over the tasks.
         first = quarantined[0]
         key = f"{QUARANTINE_KEY}{first.topic}/{first.partition}/{first.offset}"
         rows.append((key, pack(PackedQuarantine(quarantined))))

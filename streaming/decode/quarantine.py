@@ -1,13 +1,13 @@
-"""Samples bad records: keeps a thousand per partition and batch, then one in a thousand, and counts the others."""
+"""Samples bad records: keeps a thousand per partition and batch, then each thousandth, and counts the others."""
 
 from collections import Counter, defaultdict
 
 from wire.packed_events import Quarantined
 
 MAX_ROWS = 1000
-"""Number of bad records of a partition and batch that are kept before sampling starts."""
+"""Number of bad records of a partition and batch before sampling starts."""
 SAMPLE_EVERY = 1000
-"""Beyond `MAX_ROWS`, one record in this many is kept."""
+"""After `MAX_ROWS` records, one in this many is kept."""
 MAX_REASONS = 8
 _REASON_CHARS = 80
 
@@ -32,13 +32,11 @@ class Sampler:
         return [record for record in records if self._of[record.partition].keeps(record)]
 
     def left_out(self) -> list[Quarantined]:
-        """Return a record for each partition that counts its records left out, by reason."""
+        """Return a record for each partition with the number of dropped records by reason."""
         return [each for partition in self._of.values() for each in partition.left_out()]
 
 
 class _Partition:
-    """The bad records of one partition."""
-
     def __init__(self) -> None:
         self._seen = 0
         self._left_out: Counter[str] = Counter()
@@ -46,7 +44,7 @@ class _Partition:
         self._last_offset = -1
 
     def keeps(self, record: Quarantined) -> bool:
-        """Return whether to keep a record. If not, count it."""
+        """Return whether to keep a record. Count a record that is not kept."""
         beyond = self._seen - MAX_ROWS
         self._seen += 1
         is_kept = beyond < 0 or beyond % SAMPLE_EVERY == 0
@@ -55,7 +53,6 @@ class _Partition:
         return is_kept
 
     def left_out(self) -> list[Quarantined]:
-        """Return a record that counts the records left out, by reason; empty if none was left out."""
         if self._first is None:
             return []
         first, total = self._first, self._left_out.total()

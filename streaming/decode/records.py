@@ -1,7 +1,7 @@
-"""Decodes the values of Kafka records, of both versions, into columns of produce events. Bad records are quarantined.
+"""Decodes Kafka records of both versions into columns of produce events, and quarantines bad records.
 
-pyarrow's JSON reader parses all values of a block at once. If a block has a bad value, a second decoder with the same
-rules decodes its values one by one.
+pyarrow's JSON reader parses all values of a block at once. If a value is bad, a second decoder with the same rules
+decodes the values one by one.
 """
 
 import re
@@ -21,15 +21,13 @@ from wire.packed_events import Quarantined
 
 MAX_INT32 = 2**31 - 1
 MAX_KEPT_BYTES = 4096
-"""Maximum size of a quarantined value; longer values are truncated."""
+"""Longer quarantined values are truncated."""
 
 
 _NO_NUMBER = re.compile(rb"(?:\"\s*:|[,\[])\s*-?(?:NaN|Inf)")
 
 
 class _Group(msgspec.Struct):
-    """Fields that the events of a record share."""
-
     client_id: str | None = None
     correction: bool | None = None
     learning: bool | None = None
@@ -38,7 +36,7 @@ class _Group(msgspec.Struct):
 
 
 class _Record(_Group, kw_only=True):
-    """A record of either version, with the fields of `EVENT_SCHEMA`, for values that are decoded one by one."""
+    """A record of either version, with the fields of `EVENT_SCHEMA`."""
 
     timestamp_ms: int
     principal: str
@@ -60,7 +58,7 @@ class DecodedBlock:
 
     Attributes:
         events: Events that satisfy the contract.
-        quarantined: Records that are not produce events, or that have an event that breaks the contract.
+        quarantined: Records that can't be decoded, or contain an event that breaks the contract.
     """
 
     events: Exploded
@@ -70,10 +68,8 @@ class DecodedBlock:
 def decode(records: pa.Table, contract: Contract, begin_ms: int | None = None) -> DecodedBlock:
     """Decode a block of Kafka records.
 
-    Args:
-        records: Columns `value` (binary), `topic`, `partition`, `offset`, `record_ms` (int64, the record's own time).
-        contract: What events must satisfy.
-        begin_ms: The driver's clock when the batch began, in ms since the epoch; None if unknown.
+    `records` has the columns `value` (binary), `topic`, `partition`, `offset` and `record_ms` (Kafka's timestamp, int64
+    milliseconds). `begin_ms` is as in `bad_events`.
     """
     parsed = _parse_block(records["value"].combine_chunks())
     if parsed is None:
@@ -82,7 +78,7 @@ def decode(records: pa.Table, contract: Contract, begin_ms: int | None = None) -
 
 
 def _checked(records: pa.Table, parsed: pa.Table, contract: Contract, begin_ms: int | None) -> DecodedBlock:
-    """Explode and check parsed records. `parsed` has a row for each row of `records`."""
+    """Explode and check parsed records. `parsed` and `records` have the same rows."""
     bad: dict[int, str] = {}
     for failed, reason in misfits(parsed):
         bad = dict.fromkeys(np.flatnonzero(failed).tolist(), reason) | bad
@@ -101,19 +97,19 @@ def _checked(records: pa.Table, parsed: pa.Table, contract: Contract, begin_ms: 
 
 
 def _parse_block(values: pa.Array) -> pa.Table | None:
-    """Parse all values at once; None if they have to be decoded one by one."""
+    """Parse all values at once. Return None if they must be decoded one by one."""
     if values.null_count or not len(values):
         return None
     lines = _joined(values)
-    # If one value held two objects and another none, all rows between them would shift. So require that `_joined` put
-    # each line break between two values.
+    # If one value held two objects and another value none, all rows between them would shift. So every line break must
+    # be one that `_joined` inserted.
     breaks = len(values) - 1
     if not (lines.startswith(b"{") and lines.endswith(b"}")):
         return None
     if lines.count(b"\n") != breaks or lines.count(b"}\n{") != breaks:
         return None
     if (b"NaN" in lines or b"Inf" in lines) and _NO_NUMBER.search(lines):
-        # The block reader accepts NaN and Infinity. JSON and the decoder of single values do not.
+        # pyarrow accepts NaN and Infinity. JSON and the second decoder do not.
         return None
     options = arrow_json.ParseOptions(explicit_schema=EVENT_SCHEMA, unexpected_field_behavior="ignore")
     block_size = arrow_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1 << 20))
@@ -126,7 +122,6 @@ def _parse_block(values: pa.Array) -> pa.Table | None:
 
 
 def _joined(values: pa.Array) -> bytes:
-    """Join all values with line breaks."""
     if values.offset:
         return b"\n".join(values.to_pylist())
     together = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
@@ -149,14 +144,13 @@ def _decode_one_by_one(records: pa.Table, contract: Contract, begin_ms: int | No
 
 
 def _decode_one(value: bytes | None) -> tuple[_Record | None, str]:
-    """Return the record in a value, or None and the reason."""
+    """Return a value's record and an empty text, or None and the reason."""
     if not value:
         return None, "value is empty"
     try:
         record = _decoder.decode(value)
     except RecursionError:
-        # An ignored field is nested too deep for this decoder. Only the block reader, which does not recurse, can parse
-        # it.
+        # An ignored field is nested too deep for this decoder. Try pyarrow, which does not recurse.
         parsed = _parse_block(pa.array([value], pa.binary()))
         if parsed is None:
             return None, "not an event: nested too deep"
@@ -175,7 +169,6 @@ def _fits(record: _Record) -> bool:
 
 
 def _quarantine(records: pa.Table, bad: Mapping[int, str]) -> list[Quarantined]:
-    """Return the bad rows of a block, in order."""
     if not bad:
         return []
     rows = sorted(bad)
@@ -192,11 +185,11 @@ def _quarantined(row: dict[str, object], reason: str) -> Quarantined:
 
 
 def blocks(batches: Iterator[pa.RecordBatch], max_bytes: int) -> Iterator[pa.Table]:
-    """Join a task's Arrow batches into blocks of about `max_bytes`."""
+    """Join or split a task's Arrow batches into blocks of about `max_bytes`."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:
-        # A single batch of large records may fill many blocks.
+        # A batch of large records may fill many blocks.
         rows = max(1, batch.num_rows * max_bytes // max(1, batch.nbytes))
         for begin in range(0, batch.num_rows, rows):
             part = batch.slice(begin, rows)

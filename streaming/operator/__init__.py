@@ -1,1 +1,1 @@
-"""The stateful operator: keeps ledgers in Spark's state and returns their rows."""
+"""The stateful operator, which keeps ledgers in Spark's state."""

@@ -1,7 +1,6 @@
 """Unpacks pre-aggregated rows into the events of each principal of a group.
 
-Most principals have a handful of events in a batch. So this module decodes columns and hashes PIDs once for the whole
-group. The fixed costs of these calls then arise per group, not per principal.
+Most principals have few events in a batch. So this module decodes columns and hashes PIDs once per group.
 """
 
 from collections.abc import Sequence
@@ -20,18 +19,18 @@ _LONG_BYTES = 8
 
 
 class Arrived(NamedTuple):
-    """Events of one principal in a batch.
+    """A principal's events in a batch.
 
     Attributes:
-        events: The events, in partition and offset order.
-        newest_ms: Greatest timestamp of each partition, in milliseconds since the epoch.
+        events: The events, by partition and offset.
+        newest_ms: Greatest timestamp by partition, in milliseconds since the epoch.
     """
 
     events: Events
     newest_ms: dict[int, int]
 
     def partition(self) -> int:
-        """Return the partition of the newest event, or the highest partition if several have events of that time."""
+        """Return the newest event's partition. If several partitions have that time, return the highest."""
         if len(self.newest_ms) == 1:
             return next(iter(self.newest_ms))
         return max(self.newest_ms, key=lambda partition: (self.newest_ms[partition], partition))
@@ -40,9 +39,7 @@ class Arrived(NamedTuple):
 def arrived(pre_aggregates: Sequence[tuple[str, PackedEvents]], salt: int) -> dict[str, Arrived]:
     """Return the events of a group by principal.
 
-    Args:
-        pre_aggregates: Pairs of a principal and packed events. Each pair's events are in offset order.
-        salt: Salt of the stream; see `state.hashing`.
+    `pre_aggregates` holds pairs of a principal and packed events in offset order. `salt` is for `state.hashing`.
     """
     ordered = sorted(pre_aggregates, key=itemgetter(0))
     parts = [part for _, part in ordered]
@@ -50,7 +47,7 @@ def arrived(pre_aggregates: Sequence[tuple[str, PackedEvents]], salt: int) -> di
     timestamps_ms = _longs([part.timestamps_ms for part in parts])
     clients = _longs([part.clients for part in parts])
     kinds = _longs([part.kinds for part in parts])
-    # Empty in scope `cluster`.
+    # In scope `cluster`, this column is empty.
     brokers = _longs([part.brokers for part in parts])
     hashes = hash_pids(pids, salt)
     found: dict[str, Arrived] = {}
@@ -75,7 +72,7 @@ def arrived(pre_aggregates: Sequence[tuple[str, PackedEvents]], salt: int) -> di
 
 
 def _in_order(parts: list[PackedEvents], columns: Sequence[list[Any]]) -> list[list[Any]]:
-    """Return columns of a principal's events in partition and offset order."""
+    """Sort a principal's events by partition and offset."""
     partitions = np.repeat([part.partition for part in parts], [_count(part) for part in parts])
     offsets = np.frombuffer(b"".join(part.offsets for part in parts), np.int64)
     order = np.lexsort((offsets, partitions)).tolist()

@@ -1,7 +1,7 @@
-"""A group: the ledgers in one Spark state. They belong to a bucket of principals, or to a single principal.
+"""The ledgers in one Spark state, called a group. A group holds a bucket of principals, or a single principal.
 
-Spark's operator has a high fixed cost per group and batch, so fewer groups are faster. But the whole group is written
-when one of its ledgers changes. Grouping changes no decision, because each principal has its own ledger.
+Spark's operator has a high fixed cost per group and batch, so fewer groups are faster. When one ledger changes, the
+whole group is written. Grouping changes no decision.
 """
 
 from collections.abc import Container
@@ -17,12 +17,13 @@ _NEXT_BATCH_MS = 1
 
 
 class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
-    """A ledger in a group.
+    """A ledger in a group. Times are in milliseconds since the epoch.
 
     Attributes:
-        forget_ms: The ledger is evicted when its partition reaches this event time, in milliseconds since the epoch.
+        forget_ms: The ledger is evicted when `partition` reaches this event time.
         partition: Topic partition of the ledger's newest event.
-        throttled_until_ms: When the throttle ends, in milliseconds since the epoch; 0 without a throttle.
+        content: The encoded ledger.
+        throttled_until_ms: End of the throttle; 0 without a throttle.
     """
 
     forget_ms: int
@@ -32,7 +33,7 @@ class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Content(msgspec.Struct, array_like=True):
-    """A stored group. If an earlier group was lost, new ledgers learn until `learn_until_ms`."""
+    """A stored group. `learn_until_ms` is as in `LedgerGroup`."""
 
     ledgers: dict[str, StoredLedger] = msgspec.field(default_factory=dict)
     learn_until_ms: int = 0
@@ -43,14 +44,15 @@ _decoder = msgspec.msgpack.Decoder(_Content)
 
 
 class LedgerGroup:
-    """The ledgers of one group during one batch. `store` writes them if a ledger has changed."""
+    """The ledgers of one group during a batch."""
 
     def __init__(self, state: Any, learn_until_ms: int | None = None) -> None:
         """Decode a group.
 
         Args:
             state: Spark's `GroupState` of `streaming.operator.ledger_operator.STATE_SCHEMA`.
-            learn_until_ms: Given if the stored group can't be read: start empty, and learn until this event time.
+            learn_until_ms: If None, read the stored group. Else start an empty group, whose ledgers learn until this
+                event time.
 
         Raises:
             LedgerCodecError: If this version can't read the stored group.
@@ -64,15 +66,15 @@ class LedgerGroup:
 
     @property
     def learn_until_ms(self) -> int:
-        """Event time until which new ledgers of the group learn; 0 if the group was never lost."""
+        """The event time until which new ledgers of the group learn; 0 if the group was never lost."""
         return self._content.learn_until_ms
 
     def get(self, principal: str) -> StoredLedger | None:
-        """Return a principal's ledger, None if it has no ledger."""
+        """Return a principal's ledger, or None."""
         return self._content.ledgers.get(principal)
 
     def put(self, principal: str, held: StoredLedger | None) -> None:
-        """Set a principal's ledger. With None, remove the ledger."""
+        """Set a principal's ledger, or remove the ledger if `held` is None."""
         if held == self._content.ledgers.get(principal):
             return
         self._has_changed = True
@@ -82,12 +84,12 @@ class LedgerGroup:
             self._content.ledgers[principal] = held
 
     def throttled(self, but: Container[str]) -> dict[str, StoredLedger]:
-        """Return the ledgers with a throttle, except those of the principals in `but`."""
+        """Return the throttled ledgers by principal, except the principals in `but`."""
         held_by = self._content.ledgers.items()
         return {name: held for name, held in sorted(held_by) if held.throttled_until_ms and name not in but}
 
     def expired(self, times: EventTimes, but: Container[str]) -> list[str]:
-        """Return the principals to evict by their partition's event time, except those in `but`."""
+        """Return the principals whose ledger must be evicted, except the principals in `but`."""
         max_event_time_ms = times.max_event_time_ms
         return sorted(
             principal
@@ -98,13 +100,11 @@ class LedgerGroup:
     def store(self, times: EventTimes, look_again_ms: int) -> None:
         """If the group has changed, update the state, and set the timeout to when the next ledger may expire.
 
-        Setting the timeout of unchanged groups would rewrite every group in every batch. If a timeout has fired and is
-        not set again, it fires in each batch. A group with a throttle relies on this. The operator calls the group in
-        each batch, so a changed quota also reaches principals without events.
+        A new timeout rewrites a group, so unchanged groups get no new timeout. A timeout that has fired and is not set
+        again fires in each batch. For a group with a throttle, this is intended: the operator then applies a changed
+        quota to throttled principals without events.
 
-        Args:
-            times: Maximum event time of each partition.
-            look_again_ms: Minimum timeout of a group without a throttle, in milliseconds.
+        `look_again_ms` is the minimum timeout of a group without a throttle.
         """
         ledgers = self._content.ledgers
         is_throttled = any(held.throttled_until_ms for held in ledgers.values())

@@ -1,4 +1,4 @@
-"""The stateful operator. It only passes events and quotas to each principal's ledger, and returns the ledger's rows."""
+"""The stateful operator: passes events and quotas to ledgers, and returns the ledgers' rows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -25,17 +25,12 @@ from wire.packed_events import PackedEvents, Quarantined, unpack
 
 STATE_SCHEMA = "ledger BINARY"
 OVERFLOW_BYTES = 64 * 1024
-"""Maximum filter size of an overflow entry, which many principals share and which is never enforced."""
+"""Maximum `max_uncharged_bytes` of an overflow entry, the ledger that many principals share."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """The function of `applyInPandasWithState`: applies the events of a group of principals to their ledgers.
-
-    Attributes:
-        deployment: Settings of the rules and of this stream.
-        batch: Metadata of the task's batch: quotas, tracked principals, event times.
-    """
+    """The function of `applyInPandasWithState`: applies a group's events to its ledgers."""
 
     deployment: Deployment
     batch: TaskBatch
@@ -44,7 +39,7 @@ class Operator:
         """Process one group in a batch.
 
         Args:
-            key: Key of the group: the bucket's number, or the principal.
+            key: The bucket's number, or the principal.
             frames: Rows of `wire.packed_events.PRE_AGGREGATE_SCHEMA`; empty if the group's timeout has fired.
             state: Spark's `GroupState` of `STATE_SCHEMA`.
 
@@ -69,7 +64,7 @@ class Operator:
             yield pack(output)
 
     def _open_group(self, name: object, found: Mapping[str, Arrived], state: Any, output: Rows) -> LedgerGroup:
-        """Open a group. If it can't be read, report the loss and start an empty group that learns for a window."""
+        """Open a group. If the state can't be read, report the loss, and start an empty group that learns."""
         try:
             return LedgerGroup(state)
         except LedgerCodecError as error:
@@ -80,7 +75,7 @@ class Operator:
             return LedgerGroup(state, newest_ms + self.deployment.config.window_ms)
 
     def _apply(self, principal: str, own: Arrived, group: LedgerGroup) -> Rows:
-        """Apply the events of one principal to its ledger, and return the rows that it produces."""
+        """Apply a principal's events to its ledger, and return the ledger's rows."""
         events, held = own.events, group.get(principal)
         stored = None if held is None else held.content
         ledger, output = self._open_ledger(principal, stored, events)
@@ -96,7 +91,7 @@ class Operator:
         return output + table_bodies(outcome)
 
     def _change_quota_of_silent(self, principal: str, held: StoredLedger, group: LedgerGroup) -> Rows:
-        """Put a changed quota in force for a throttled principal without events, and return the resulting rows."""
+        """Apply a changed quota to a throttled principal without events, and return the ledger's rows."""
         now_ms = self._now_ms(held.partition)
         if held.throttled_until_ms <= now_ms:
             group.put(principal, replace_struct(held, throttled_until_ms=0))
@@ -113,10 +108,11 @@ class Operator:
         return table_bodies(outcome)
 
     def _now_ms(self, partition: int) -> int:
-        """Return the time of a batch for a principal without events.
+        """Return the batch's time for a principal without events.
 
-        This is the start of the batch, but not later than the end of the newest event-time step of the principal's
-        partition. Otherwise, if the stream lags, the principal's next events would count as late and not be charged.
+        The time is the batch's start or the end of the partition's newest event-time step
+        (`Deployment.event_time_step`), whichever is earlier. With a later time, the next events of a lagging stream
+        would be late, and not be charged.
         """
         newest_ms = self.batch.event_times().max_event_time_ms.get(partition, 0)
         _, most_ms = self.deployment.event_time_step(newest_ms)
@@ -127,12 +123,12 @@ class Operator:
         return UNLIMITED if principal in NEVER_ENFORCED else self.batch.quotas().limit(principal)
 
     def _stored(self, ledger: Ledger | BrokerLedgers, partition: int, outcome: Outcome) -> StoredLedger:
-        # Keep the ledger for a window longer than the rules need, because one tap may lag behind another by that much.
+        # Keep the ledger a window longer than the rules need. One tap may lag behind another by a window.
         forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
         return StoredLedger(forget_ms, partition, outcome.content, ledger.throttled_until_ms())
 
     def _forget(self, principal: str, group: LedgerGroup) -> Rows:
-        """Evict the ledger of an idle principal, and return its last rows."""
+        """Evict an expired ledger, and return its last rows."""
         held = group.get(principal)
         stored = b"" if held is None else held.content
         group.put(principal, None)
@@ -143,7 +139,7 @@ class Operator:
             return [_lost(f"ledger of {principal} lost: {error}", 0, stored), *forgotten]
 
     def _open_ledger(self, principal: str, stored: bytes | None, events: Events) -> tuple[Ledger | BrokerLedgers, Rows]:
-        """Open the stored ledger. If it can't be read, report the loss, and replace it with a ledger that learns."""
+        """Open the stored ledger. If the bytes can't be read, report the loss, and open a new ledger that learns."""
         try:
             return self._ledger(principal, stored), []
         except LedgerCodecError as error:
@@ -156,7 +152,7 @@ class Operator:
         """Make a new ledger learn if its principal may have used PIDs that no ledger remembers.
 
         Returns:
-            A note for the driver, if the taps have to ask the brokers.
+            A `LEARNS_FROM` row if the taps must ask the brokers for old PIDs; else nothing.
         """
         if group.learn_until_ms:
             ledger.learn_again(group.learn_until_ms)
@@ -180,7 +176,6 @@ class Operator:
 
 
 def _read(frames: Iterator[pd.DataFrame]) -> tuple[list[tuple[str, PackedEvents]], list[Quarantined]]:
-    """Return the group's packed events with their principals, and its quarantined records."""
     pre_aggregates: list[tuple[str, PackedEvents]] = []
     bad: list[Quarantined] = []
     for frame in frames:
@@ -198,7 +193,7 @@ def _place(record: Quarantined) -> tuple[str, int, int]:
 
 
 def _max_event_times(found: Mapping[str, Arrived], times: EventTimes, deployment: Deployment) -> Rows:
-    """Return the newest step of each partition, if it is later than the partition's committed step."""
+    """Return a row for each partition whose newest event-time step is later than the committed step."""
     newest: dict[int, int] = {}
     for each in found.values():
         for partition, newest_ms in each.newest_ms.items():
@@ -217,20 +212,20 @@ def _lost(reason: str, now_ms: int, stored: bytes = b"") -> tuple[str, dict[str,
 
 
 def table_bodies(outcome: Outcome) -> Rows:
-    """Return the outcome of a ledger as table rows, decisions first."""
+    """Return a ledger's outcome as table rows, decisions first."""
     decisions: Rows = [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
     return decisions + [("producer_id_metrics", row) for row in outcome.metrics]
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:
-    """Return a decision as a row of `throttle_decisions`, with times still in milliseconds."""
+    """Return a decision as a row of `throttle_decisions`, with times in milliseconds."""
     row = asdict(decision)
     evidence: dict[str, Any] = row.pop("evidence")
     return _without_unit(row) | evidence
 
 
 def quarantined_row(record: Quarantined) -> dict[str, Any]:
-    """Return a bad record as a row of `quarantined_events`, with its time still in milliseconds."""
+    """Return a bad record as a row of `quarantined_events`, with the time in milliseconds."""
     row = record._asdict()
     return row | {"record_timestamp": row.pop("record_ms")}
 

@@ -1,4 +1,4 @@
-"""Rows of the operator. Workers pack them; the driver unpacks them into columns."""
+"""Rows of the operator. Workers pack the rows, and the driver unpacks them into columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,21 +11,22 @@ import pyarrow as pa
 from tables.schema.ddl import row_schema
 
 OUTPUT_SCHEMA = "packed BINARY"
-"""The output has one column, and one row per group, which holds all of the group's rows. Both save time per group."""
+"""The output has one row per group, with all of the group's rows."""
 
 Row = tuple[str, Any]
-"""A kind and a body. A table's name comes with a row of the table, whose times are in milliseconds.
+"""A kind and a body.
 
-Other kinds are notes for the driver: a kind in `streaming.batch.tracked_principals.NOTES` comes with a number,
-`streaming.batch.event_times.MAX_EVENT_TIME` with a partition and its time, and `LEARNS_FROM` with a time.
+If the kind is a table's name, the body is a row of the table, with times in milliseconds: a dict, or a struct that
+unpacks as a dict.
 
-Rows of tables are dicts, or structs that unpack as dicts.
+Other kinds are notes for the driver. The body is a number for a kind in `streaming.batch.tracked_principals.NOTES`, a
+partition and a time for `streaming.batch.event_times.MAX_EVENT_TIME`, and a time for `LEARNS_FROM`.
 """
 
 Rows = list[Row]
 
 LEARNS_FROM = "learns_from"
-"""Kind of a note with the event time, in milliseconds, from which a ledger learns because it does not know old PIDs."""
+"""Kind of a note with the event time, in milliseconds, at which a ledger starts to learn."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Rows)
@@ -39,12 +40,12 @@ def pack(rows: Rows) -> pd.DataFrame:
 
 
 def unpack_rows(packed: Iterable[bytes]) -> Rows:
-    """Return all rows that `pack` has packed, in order."""
+    """Return the rows of all packed values, in order."""
     return [row for each in packed for row in _decoder.decode(each)]
 
 
 def by_kind(rows: Iterable[Row]) -> dict[str, list[Any]]:
-    """Return the bodies of rows by their kind."""
+    """Return the bodies of the rows by kind."""
     found: dict[str, list[Any]] = {}
     for kind, body in rows:
         found.setdefault(kind, []).append(body)
@@ -52,7 +53,7 @@ def by_kind(rows: Iterable[Row]) -> dict[str, list[Any]]:
 
 
 def table_rows(bodies: Sequence[Mapping[str, Any]], table: str, batch_id: int) -> pa.Table:
-    """Return rows in the columns of their table."""
+    """Return rows as a table with the columns of `table`."""
     schema = row_schema(table)
     given = {**dict.fromkeys(schema.names), "batch_id": batch_id}
     columns = [_array([body.get(name, given[name]) for body in bodies], schema.field(name).type) for name in given]

@@ -1,1 +1,1 @@
-"""Small queries beside the stream that copy the taps' reports to tables."""
+"""Small queries that copy the taps' reports to tables, beside the stream."""

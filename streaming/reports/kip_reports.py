@@ -1,6 +1,6 @@
 """Rows of the taps' reports on blocks of producer ids (KIP-730) and on INIT_PRODUCER_ID requests (KIP-360).
 
-Only taps may write to these topics. Records of another form are skipped.
+Malformed records are skipped.
 """
 
 import pyarrow as pa
@@ -10,15 +10,11 @@ from pyspark.sql import functions as fn
 from wire.columns import ID_BLOCK_COLUMNS, INIT_COLUMNS
 
 MAX_TEXT_CHARS = 256
-"""Maximum length of texts from clients; longer ones are truncated. Kafka allows 32 kB in every request."""
+"""Longer texts from clients are truncated. Kafka allows 32 kB."""
 
 
 def block_rows(records: DataFrame) -> pa.Table:
-    """Return rows of `pid_blocks`, without `batch_id`.
-
-    Args:
-        records: Records of the topic `producer-id-blocks`: `value` (binary).
-    """
+    """Return rows of `pid_blocks`, without `batch_id`, from records of the topic `producer-id-blocks`."""
     return (
         _parsed(records, ID_BLOCK_COLUMNS)
         .where("broker_id IS NOT NULL AND first_producer_id IS NOT NULL AND length > 0")

@@ -1,7 +1,6 @@
-"""Small queries beside the stream. Each copies reports of the taps from a topic to a table.
+"""Small queries beside the stream. Each query copies reports of the taps from a topic to a table.
 
-Each query has its own checkpoint below the stream's, and affects no decision. A query with a new checkpoint resumes
-where the table's rows end.
+The queries affect no decision. A query with a new checkpoint resumes where the table's rows end.
 """
 
 import json
@@ -32,11 +31,10 @@ class Report:
     """One topic of the taps and its table.
 
     Attributes:
-        table: Table of the rows.
-        folder: Folder of the query's checkpoint, below the stream's.
-        trigger_ms: Interval of the micro-batches.
+        folder: Folder of the query's checkpoint, below the stream's checkpoint.
+        trigger_ms: Interval of the micro-batches, in milliseconds.
         rows: Turns records into rows without `batch_id`.
-        log: Called with the rows of a batch, to log what people who operate the stream should know.
+        log: Logs what operators should know about the rows of a batch.
     """
 
     topic: str
@@ -51,19 +49,19 @@ REPORTS: Mapping[str, Report] = MappingProxyType(
     {
         report.topic: report
         for report in (
-            # Spark starts batches at multiples of the interval, and two batches at once take twice as long. With these
-            # intervals, a report's batch rarely starts together with another report's or the stream's.
+            # Spark starts batches at multiples of the interval. With these intervals, two queries rarely start a batch
+            # at the same time.
             Report("tap-status", "tap_status", "taps", 29_300, status_rows, UnseenBrokers()),
             Report("producer-id-blocks", "pid_blocks", "blocks", 30_700, block_rows),
             Report("producer-inits", "producer_inits", "inits", 31_900, init_rows),
         )
     }
 )
-"""All reports, by topic."""
+"""The reports by topic."""
 
 
 def start_reports(spark: SparkSession, options: StreamOptions, topics: Collection[str]) -> list[StreamingQuery]:
-    """Start the queries of the existing topics, beside the stream with the same options.
+    """Start the queries of existing topics, with the stream's options.
 
     Raises:
         CheckpointError: If a checkpoint can't be used.
@@ -78,11 +76,11 @@ def _start(spark: SparkSession, options: StreamOptions, report: Report, stream_i
     records = (
         source.option("subscribe", report.topic)
         .option("startingOffsets", _starting_offsets(spark, options.tables, report.table, checkpoint))
-        # No decision depends on these reports, so records that retention deleted are skipped.
+        # No decision depends on these reports, so skip deleted records.
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", replace(options, events_per_record=1).most_records)
         .load()
-        # There are few records, so one task is enough and leaves the other cores to the stream.
+        # There are few records. One task leaves the other cores to the stream.
         .coalesce(1)
     )
     open_for = partial(open_sink, options.tables, name=options.sink)
@@ -95,11 +93,7 @@ def _start(spark: SparkSession, options: StreamOptions, report: Report, stream_i
 
 
 def _starting_offsets(spark: SparkSession, tables: str, table: str, checkpoint: str) -> str:
-    """Return the offsets at which a query with a new checkpoint starts.
-
-    Raises:
-        CheckpointDamagedError: If a file of the checkpoint is damaged.
-    """
+    """Check the checkpoint, and return the offsets at which a new checkpoint would start."""
     otherwise = f"delete the folder {checkpoint}, and start again: it resumes where the rows of {table} end"
     newest_batch(checkpoint, otherwise)
     newest = newest_metadata(spark, tables, table)
@@ -111,10 +105,9 @@ class CommitReport:
     """The function for `foreachBatch`.
 
     Attributes:
-        report: Topic and table of the report.
         open_for: Opens the writer of the tables for a stream id.
-        stream_id: Identifies the stream's checkpoint.
-        checkpoint: Folder of the query's own checkpoint.
+        stream_id: Id of the stream. Each query adds the id of its checkpoint.
+        checkpoint: Folder of the query's checkpoint.
     """
 
     report: Report
@@ -123,7 +116,7 @@ class CommitReport:
     checkpoint: str
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
-        """Append the rows of a batch, if there are any. Appending a batch twice changes nothing.
+        """Append the rows of a batch. Appending a batch twice changes nothing.
 
         Raises:
             StreamIdTakenError: If another stream has written the batch.
@@ -131,13 +124,13 @@ class CommitReport:
         rows, table = self.report.rows(records), self.report.table
         if rows.num_rows:
             self.report.log(rows)
-            # pyarrow adds the batch number, because Spark would compile it into new code for each batch.
+            # If Spark added the batch number, Spark would compile new code for each batch.
             rows = rows.append_column("batch_id", pa.repeat(pa.scalar(batch_id), rows.num_rows)).cast(row_schema(table))
             metadata = self._metadata(batch_id)
             self.open_for(metadata.stream_id).append(records.sparkSession, rows, table, batch_id, metadata)
 
     def _metadata(self, batch_id: int) -> CommitMetadata:
-        # Spark gives each new checkpoint an id. Batch numbers restart with a new checkpoint.
+        # Batch numbers restart with a new checkpoint. Spark gives each checkpoint an id.
         query_id = json.loads((Path(self.checkpoint) / "metadata").read_text())["id"]
         starts, ends = (batch_offsets(self.checkpoint, number) for number in (batch_id - 1, batch_id))
         return CommitMetadata(f"{self.stream_id}/{query_id}", batch_id, (self.report.table,), starts, ends)

@@ -1,7 +1,4 @@
-"""Rows of the taps' heartbeats, from the topic `tap-status`.
-
-Without a tap, a broker's offenders are invisible. So the stream also logs which brokers no tap sees.
-"""
+"""Rows of the taps' heartbeats, from the topic `tap-status`. The stream also logs which brokers no tap sees."""
 
 import logging
 from collections.abc import Iterator
@@ -14,7 +11,7 @@ from pyspark.sql import functions as fn
 from tables.schema.ddl import row_schema
 from wire.columns import HEARTBEAT_COLUMNS
 
-# The upper limit is the end of the year 9999. Later timestamps would fail the query.
+# Timestamps after the year 9999 would make the query fail.
 _IS_TIME = "BETWEEN 0 AND 253402300799999"
 
 
@@ -22,13 +19,13 @@ _log = logging.getLogger(__name__)
 
 
 class UnseenBrokers:
-    """Logs each broker whose producers no tap sees, once per reason, and again when a tap sees them."""
+    """Logs when no tap sees a broker's producers, when the reason changes, and when a tap sees the producers again."""
 
     def __init__(self) -> None:
         self._reasons: dict[int, str] = {}
 
     def __call__(self, rows: pa.Table) -> None:
-        """Log changes in new rows of `tap_status`."""
+        """Log the changes in new rows of `tap_status`."""
         for row in rows.to_pylist():
             broker_id, reason = row["broker_id"], _why_unseen(row)
             if reason and self._reasons.get(broker_id) != reason:
@@ -54,10 +51,7 @@ def _why_unseen(row: dict[str, Any]) -> str:
 def status_rows(records: DataFrame) -> pa.Table:
     """Return rows of `tap_status`, without `batch_id`.
 
-    Spark only parses the records. Grouping a few hundred rows here is faster than a shuffle on the stream's cores.
-
-    Args:
-        records: Records of the topic: `value` (binary), `offset`.
+    Spark only parses the records (`value`, `offset`). Grouping a few hundred rows here is faster than a shuffle.
     """
     reports = records.select(fn.from_json(fn.col("value").cast("STRING"), HEARTBEAT_COLUMNS).alias("report"), "offset")
     parsed = reports.where(f"report.broker_id IS NOT NULL AND report.timestamp_ms {_IS_TIME}").select(
@@ -86,7 +80,7 @@ def status_rows(records: DataFrame) -> pa.Table:
 
 
 def _newest(reports: pa.Table) -> list[dict[str, Any]]:
-    """Return the newest report of each broker. A broker's reports are in one partition, so offsets order them."""
+    """Return each broker's newest report. A broker's reports are in one partition, so offsets show their order."""
     ordered = reports.sort_by("offset")
     newest = {broker_id: place for place, broker_id in enumerate(ordered["broker_id"].to_pylist())}
     rows: list[dict[str, Any]] = ordered.take(pa.array(newest.values(), pa.int64())).to_pylist()
@@ -94,7 +88,7 @@ def _newest(reports: pa.Table) -> list[dict[str, Any]]:
 
 
 def _unreported(newest: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each broker that a report lists but that has no report of its own."""
+    """Yield a row for each broker that reports of other brokers list, but that has no report."""
     reported = {row["broker_id"] for row in newest}
     seen = sorted((row["seen_at"], broker_id) for row in newest for broker_id in row["cluster_brokers"] or ())
     last = {broker_id: seen_at for seen_at, broker_id in seen}

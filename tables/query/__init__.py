@@ -1,1 +1,1 @@
-"""SQL over the tables and the views of `sql`, without a JVM."""
+"""Queries of the tables and of the views of `sql`."""

@@ -1,4 +1,4 @@
-"""Reads the addresses of a principal's clients: where its refused and its new producer ids came from."""
+"""Reads the client addresses of a principal's refused and new producer ids."""
 
 from collections import Counter, defaultdict
 from datetime import datetime, timedelta
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from tables.query.sql_query import query
 from tables.times import to_ms
 
-# A decision has the counts of its whole episode so far, so the newest one per broker is enough.
+# A decision counts all refusals since its throttle began, so the newest decision per broker suffices.
 _REFUSED = """
 SELECT addresses
 FROM (
@@ -26,9 +26,9 @@ GROUP BY client, client_host
 
 
 def refused_from(tables: str, principal: str, now: datetime) -> dict[str, int]:
-    """Return the number of producer ids refused in the last throttle of the last 24 hours, by known address.
+    """Return the number of producer ids that the last throttle of the last 24 hours refused, by address.
 
-    In scope `broker`, the number is the sum over the brokers' last throttles.
+    With `--scope broker`, the last throttles on all brokers are added up.
 
     Raises:
         TableError: If the table can't be read.
@@ -41,7 +41,7 @@ def refused_from(tables: str, principal: str, now: datetime) -> dict[str, int]:
 
 
 def asked_from(tables: str, principal: str, now: datetime) -> dict[str, dict[str, int]]:
-    """Return the number of new producer ids of the last 24 hours, by client (as in `principal_churn`) and address.
+    """Return the number of new producer ids in the last 24 hours, by client (as in `principal_churn`) and address.
 
     Raises:
         TableError: If the table can't be read.

@@ -1,4 +1,4 @@
-"""Diagnoses the clients of a principal from the view `principal_churn` and from the lives of their producer ids."""
+"""Diagnoses a principal's clients from the view `principal_churn` and from brokers' answers."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ FROM recent_inits
 WHERE principal = :principal AND is_new_pid
 """
 _MIN_SHARE = 0.5
-"""Minimum share of a client's producer ids that brokers must remember for a diagnosis by lives."""
+"""If brokers hold less than this share of a client's new producer ids, `DiagnosedClient.lives` is None."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,7 @@ class DiagnosedClient:
 
     Attributes:
         row: Row of the view `principal_churn`.
-        diagnosis: Why the client uses new producer ids.
-        lives: Statistics on how long its producer ids were in use (their lives); None if unknown.
+        lives: How long the client's producer ids were in use; None if unknown.
     """
 
     row: Mapping[str, Any]
@@ -42,12 +41,7 @@ def clients_of(
 ) -> list[DiagnosedClient]:
     """Diagnose the clients of a principal. Clients with the most new producer ids come first.
 
-    Args:
-        tables: Folder of the tables, or `catalog.schema`.
-        principal: KafkaPrincipal.
-        now: Present time.
-        last_batches_ms: Time of each producer id's last batch, from the brokers, in milliseconds since the epoch; None
-            to use only the tables.
+    `last_batches_ms` has the brokers' time of each producer id's last batch, in milliseconds since the epoch.
 
     Raises:
         TableError: If the tables can't be read.
@@ -66,7 +60,6 @@ def diagnosis_of(row: Mapping[str, Any], lives: Lives | None = None) -> Diagnosi
 def _lives_of_clients(
     tables: str, principal: str, last_batches_ms: Mapping[int, int], now: datetime
 ) -> dict[str, Lives]:
-    """Return statistics on the lives of each client's producer ids, by client."""
     found: dict[str, list[Life]] = defaultdict(list)
     handed_out: Counter[str] = Counter()
     for row in query(tables, _HAND_OUTS, now, {"principal": principal}).records():

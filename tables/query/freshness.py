@@ -1,7 +1,6 @@
-"""The time since the newest row. It distinguishes the tables of a stream that has ended from those of an idle stream.
+"""The time since the newest row, which shows whether the stream runs.
 
-An idle stream writes no metrics, but it copies the taps' reports within a minute. If no row comes for minutes, the
-stream is down or no tap reports.
+An idle stream writes no metrics, but copies the taps' reports every minute.
 """
 
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from tables.store.values import RowFilter
 from tables.times import duration
 
 STALE_AFTER_S = 180.0
-"""A live stream writes at least a row a minute. A slow trigger or a restart may skip one or two minutes."""
+"""A stream writes at least a row a minute, except during a slow trigger or a restart."""
 
 _TIMES = {"producer_id_metrics": "as_of", "throttle_decisions": "decided_at", "tap_status": "seen_at"}
 _NEWEST = """
@@ -32,8 +31,7 @@ class Freshness:
     """The time of the newest row.
 
     Attributes:
-        last_row_at: Time of the newest row; None if there is none.
-        now: Present time.
+        last_row_at: Time of the newest row; None without rows.
         stale_after_s: Seconds without a row after which the tables are stale.
         look: Commands that show what is wrong.
     """
@@ -45,7 +43,7 @@ class Freshness:
 
     @property
     def silent_seconds(self) -> float | None:
-        """Seconds since the newest row; None if there is none."""
+        """Seconds since the newest row; None without rows."""
         return None if self.last_row_at is None else (self.now - self.last_row_at).total_seconds()
 
     @property
@@ -86,13 +84,7 @@ class Freshness:
 def read_freshness(
     tables: str, now: datetime, stale_after_s: float = STALE_AFTER_S, kept: KeptTables | None = None
 ) -> Freshness:
-    """Read the time of the newest row.
-
-    Args:
-        tables: Folder of the path tables, or `catalog.schema`.
-        now: Present time.
-        stale_after_s: Seconds without a row after which the tables are stale.
-        kept: Rows of path tables that a long-running reader has read before.
+    """Read the time of the newest row. `kept` caches rows for a later call.
 
     Raises:
         TableError: If a table can't be read.
@@ -105,7 +97,7 @@ def read_freshness(
     }
     every = {name: RowFilter(columns=(column,)) for name, column in _TIMES.items()}
     with open_store(tables) as store:
-        # Try the last hour first. It nearly always has a row, and older files then stay closed.
+        # Try the last hour first, so that older files usually stay closed.
         last = _newest(store, now, recent, kept) or _newest(store, now, every)
         return Freshness(last, now, stale_after_s, store.look)
 

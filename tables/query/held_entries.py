@@ -1,4 +1,4 @@
-"""Reads how many entries brokers held for a principal's producers in the newest sweeps of `pid-quota occupancy`."""
+"""Reads how many producer ids brokers held for a principal when `pid-quota occupancy` last asked."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,7 +18,7 @@ HAVING sum(held_pids) > 0
 
 
 def held_entries(tables: str, principal: str, now: datetime) -> Mapping[str, Any] | None:
-    """Return the number of entries, their heap in bytes, and the time of the oldest sweep; None without entries.
+    """Return the sums `entries` (producer ids per replica) and `estimated_bytes`, and `swept_at`; None for no entries.
 
     Raises:
         TableError: If the table can't be read.

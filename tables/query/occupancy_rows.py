@@ -1,4 +1,4 @@
-"""Writes the rows of a sweep to `producer_occupancy`, and reads earlier sweeps. A sweep asks all brokers."""
+"""Writes and reads rows of `producer_occupancy`: the producer ids that brokers held."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,13 +25,13 @@ _DAY = timedelta(days=1)
 def rows_of(
     census: Census, occupancy: Sequence[Occupancy], missing: Mapping[int, int], brokers: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return the rows of a sweep.
+    """Return the rows for a census, in which all brokers were asked for the producer ids that they hold.
 
     Args:
         census: Answers of the brokers.
-        occupancy: Counts of the census.
+        occupancy: Counts of the answers.
         missing: Number of replicas without an answer, by broker.
-        brokers: Brokers asked. A broker that holds nothing gets an empty row; a broker that did not answer gets no row.
+        brokers: Brokers asked. A broker without producer ids gets an empty row, and a broker without an answer no row.
     """
     seen = {each.broker_id for each in occupancy}
     nothing = [
@@ -58,7 +58,7 @@ def rows_of(
 
 
 def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append the rows of a sweep, and create missing path tables.
+    """Append rows. In a folder, create missing tables.
 
     Raises:
         TableError: If the rows can't be written.
@@ -69,7 +69,7 @@ def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
-    """Return each broker's sweeps of the last 24 hours, except sweeps in which a replica did not answer.
+    """Return each broker's counts of the last 24 hours, except counts that lack a replica.
 
     Raises:
         TableNotFoundError: If the table does not exist yet.

@@ -10,27 +10,23 @@ from tables.errors import TableNotFoundError
 from tables.query.sql_query import query
 
 FORGED_MARGIN = 1_000_000
-"""Blocks follow one another, so an id this far beyond the last known block was never allocated."""
+"""A producer id this far beyond the last known block was never allocated, because blocks are consecutive."""
 _REFUSED = "SELECT principal, decision_id, sample_pids FROM throttle_decisions WHERE action = 'THROTTLE'"
 
 
 def read_history(
     tables: str | None, now: datetime, older: Iterable[Block] = (), complete_from: int | None = None
 ) -> History:
-    """Return the known history of blocks.
+    """Return the known history of blocks, from tables (unless None) and a metadata log.
 
-    Args:
-        tables: Folder of the path tables, or `catalog.schema`; None if there are none.
-        now: Present time.
-        older: Blocks from a metadata log.
-        complete_from: The log contains the blocks of all ids from this one on; None if unknown.
+    `older` are the log's blocks. From the id `complete_from` on, the log has all blocks.
 
     Raises:
         TableError: If the tables can't be read.
     """
     rows = () if tables is None else query(tables, "TABLE known_pid_blocks", now).records()
     tapped = [_block(row) for row in rows]
-    # The tables and the log may both have an allocation, with times of different clocks.
+    # The tables and the log may have the same allocation, with times of different clocks.
     known = {(block.broker_id, block.broker_epoch, block.first) for block in tapped}
     missing = [block for block in older if (block.broker_id, block.broker_epoch, block.first) not in known]
     ordered = tuple(sorted([*tapped, *missing]))

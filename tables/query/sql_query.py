@@ -11,13 +11,7 @@ from tables.store.values import Answer, RowFilter
 
 
 def query(tables: str, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:
-    """Run one SELECT; see `TableStore.query`.
-
-    Raises:
-        QueryError: If the query is not one SELECT, or fails.
-        TableNotFoundError: If the query names a table that does not exist.
-        TableError: If a table can't be read.
-    """
+    """Run one SELECT; see `TableStore.query` for arguments and errors."""
     with open_store(tables) as store:
         return store.query(sql, now, parameters)
 

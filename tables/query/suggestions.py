@@ -1,4 +1,4 @@
-"""Suggests a quota per principal from its new producer ids per window and the diagnoses of its clients."""
+"""Suggests a quota per user from new producer ids per window and diagnoses of clients."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,12 +22,7 @@ _USER = "User:"
 
 @dataclass(frozen=True)
 class RefusalCounts:
-    """New PIDs of a principal that a quota refused.
-
-    Attributes:
-        refused_pids: New PIDs refused.
-        throttles: THROTTLE decisions, including renewals.
-    """
+    """The number of a principal's refused PIDs, and of THROTTLE decisions, including renewals."""
 
     refused_pids: int
     throttles: int
@@ -38,14 +33,13 @@ class Suggestion:
     """A quota for a principal.
 
     Attributes:
-        principal: KafkaPrincipal.
         windows: Number of windows with new PIDs.
         most_pids: New PIDs in the busiest window.
         now: Quota in force; None without a quota.
         allowance: Suggested quota, always with a burst.
-        looks_like: Diagnosis of clients that need a fix; None if no client does.
-        once_mended: Quota that suffices after the fix; None if there is nothing to fix.
-        refused: PIDs that the suggested quota would have refused; None without a replay.
+        looks_like: Diagnosis of clients that need a fix; None without such clients.
+        once_mended: Quota that suffices after the fix; None without such clients.
+        refused: What the suggested quota would have refused; None without a replay.
     """
 
     principal: str
@@ -77,7 +71,7 @@ def suggestions(tables: str, *, percentile: float, headroom: float, at_least: fl
 
 
 def history_of(rows: Iterable[tuple[Any, ...]]) -> dict[str, dict[int, int]]:
-    """Return the new PIDs of past windows, by user and window number, from rows of user, window number and PIDs."""
+    """Return new PIDs by user and window number, from rows of principal, window number and new PIDs."""
     history: dict[str, dict[int, int]] = {}
     for principal, window_number, new_pids in rows:
         if principal.startswith(_USER) and principal not in NEVER_ENFORCED:
@@ -96,13 +90,9 @@ def suggest(
 ) -> list[Suggestion]:
     """Suggest a quota for each user. The greatest quota comes first.
 
-    Args:
-        history: New PIDs of past windows, by principal and window number.
-        now: Quotas in force by user name. The key None is the default quota.
-        clients: Rows of the view `principal_churn`, sorted by new PIDs, the most first.
-        percentile: Percentage of windows that must fit into the quota.
-        headroom: Factor by which the quota exceeds that percentile.
-        at_least: Minimum quota.
+    `history` has new PIDs by principal and window number. `now` has the quotas in force by user name, with the key None
+    for the default quota. `clients` are rows of the view `principal_churn`, the most new PIDs first. A quota is
+    `headroom` times the percentile of new PIDs per window, but not less than `at_least`.
     """
     ills = _ills(clients)
     found = []
@@ -116,7 +106,7 @@ def suggest(
                 len(windows),
                 max(windows),
                 now.get(entity_name(principal), now.get(None)),
-                # Peaks of clients that need a fix don't justify a burst. Peaks of a deploy do.
+                # Peaks of clients that need a fix don't justify a burst, but peaks of a deploy do.
                 Allowance(rate, suggested_burst(counts, rate) if ill is None or ill.may_be_deploys else rate),
                 None if ill is None else ill.looks_like,
                 None if ill is None else max(at_least, rounded_up(ill.processes * headroom)),
@@ -141,11 +131,10 @@ def quotas_now(tables: str) -> dict[str | None, Allowance]:
 
 @dataclass(frozen=True)
 class _Ill:
-    """The diagnosis of a principal with a client that needs a fix, or may need one.
+    """The diagnosis of a principal whose client needs or may need a fix.
 
     Attributes:
-        looks_like: The diagnosis in words.
-        may_be_deploys: Whether a harmless kind, such as a deploy, is likely too.
+        may_be_deploys: Whether a harmless cause, such as a deploy, is possible, too.
         processes: Estimated number of processes.
     """
 
@@ -177,6 +166,6 @@ def _ills(rows: Iterable[Mapping[str, Any]]) -> dict[str, _Ill]:
 
 
 def _processes(row: Mapping[str, Any], diagnosis: Diagnosis) -> int:
-    """Estimate a client's processes: one per address, or as many as a roll-out starts if that is more."""
+    """Estimate a client's processes: the number of addresses or the processes of a roll-out, whichever is greater."""
     new_pids, steps, hosts = int(row["new_pids"]), int(row["steps"]), int(row["hosts"])
     return max(1, hosts, -(-new_pids // max(1, steps)) if diagnosis.may_be_harmless else 0)

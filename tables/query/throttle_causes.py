@@ -18,15 +18,10 @@ ORDER BY new_pids DESC, client
 
 
 def looks_like(tables: str, principals: Collection[str], now: datetime) -> dict[str, str]:
-    """Return diagnoses in words, with their confidence, of principals with new producer ids in the last hour.
+    """Return a text for each principal: the diagnosis and its confidence.
 
-    If a principal has several clients, the client with the most new producer ids counts. Principals without known
-    requests are left out. If the tables can't be read, the result is empty, because a diagnosis only informs.
-
-    Args:
-        tables: Folder of the tables, or `catalog.schema`.
-        principals: KafkaPrincipals.
-        now: Present time.
+    The client with the most new producer ids decides. Principals without new producer ids in the last hour are left
+    out. If the tables can't be read, the result is empty.
     """
     if not principals:
         return {}
@@ -38,7 +33,7 @@ def looks_like(tables: str, principals: Collection[str], now: datetime) -> dict[
 
 
 def causes_of(rows: Sequence[Mapping[str, Any]], principals: Collection[str]) -> dict[str, str]:
-    """Return the diagnosis in words of principals, from rows of `CLIENTS`."""
+    """Return the texts of `looks_like`, from rows of `CLIENTS`."""
     wanted = [row for row in rows if row["principal"] in principals]
-    # A later item replaces an earlier one, so reverse the rows to keep each principal's first row.
+    # The last item of a dictionary wins, so reverse the rows to keep each principal's first row.
     return {row["principal"]: diagnosis_text(diagnosis_of(row)) for row in reversed(wanted)}

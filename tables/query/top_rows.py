@@ -1,4 +1,4 @@
-"""Reads the data of `pid-quota top`: the principals of the last window, and the details of one principal."""
+"""Reads the data of `pid-quota top`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from tables.query.sql_query import query
 from tables.store.open import open_store
 from tables.store.values import StreamSettings
 
-# The query filters out older intervals first, so that a month of rows costs nothing.
+# The query filters rows by time first, so older rows cost nothing.
 _PRINCIPALS = """
 SELECT coalesce(latest.principal, throttles.principal) AS principal,
     coalesce(latest.broker_id, throttles.broker_id) AS broker_id, latest.new_pids_window, latest.quota, latest.burst,
@@ -43,21 +43,19 @@ _CLIENTS = "SELECT * FROM principal_churn WHERE principal = :principal ORDER BY 
 
 @dataclass(frozen=True)
 class TopRow:
-    """A principal as of now.
+    """A principal's present state.
 
     Attributes:
-        principal: Such as `User:alice`.
-        broker_id: Broker that the budget belongs to; None in scope `cluster`.
-        new_pids: New producer ids of the last window, including refused ones.
+        broker_id: Broker of the ledger; None with `--scope cluster`.
+        new_pids: New producer ids in the last window, including refused producer ids.
         quota: New producer ids per window; None without a quota.
-        burst: New producer ids that a full bucket admits at once; None without a quota.
-        tokens: Tokens left, below 0 when exhausted; None without a quota.
-        throttled_until: End of the throttle in force; None if there is none.
-        refused_pids: Sum of the refused ids of the last window's metrics intervals.
-        active_pids: Producer ids remembered.
+        burst: New producer ids that a full bucket admits at once.
+        throttled_until: End of the throttle in force; None without a throttle.
+        refused_pids: Producer ids refused in the last window.
+        active_pids: Known producer ids.
         phase: `learning` or `enforcing`.
-        saturated: Whether the filter has reached its cap.
-        diagnosis: Diagnosis of the principal's clients (see `pid-quota why`); empty if unknown.
+        saturated: Whether the ledger's filter is full.
+        diagnosis: Kind of diagnosis of `pid-quota why`; empty if unknown.
     """
 
     principal: str
@@ -75,29 +73,28 @@ class TopRow:
 
     @property
     def name(self) -> str:
-        """The principal; in scope `broker`, with the broker."""
+        """`PRINCIPAL`, or `PRINCIPAL@BROKER` with a broker."""
         return self.principal if self.broker_id is None else f"{self.principal}@{self.broker_id}"
 
     def diagnosed(self, diagnoses: Mapping[str, str]) -> "TopRow":
-        """Return the row with its diagnosis."""
+        """Return the row with the principal's diagnosis."""
         return replace(self, diagnosis=diagnoses.get(self.principal, ""))
 
     @property
     def used_share(self) -> float:
-        """New producer ids as a share of the quota, or of the burst if that is larger."""
+        """New producer ids as a share of the quota or the burst, whichever is greater."""
         return self.new_pids / max(self.quota, self.burst or 0.0) if self.quota else 0.0
 
 
 @dataclass(frozen=True)
 class Detail:
-    """One principal in detail; rows of the views as dictionaries.
+    """A principal in detail. Each list has rows of a view.
 
     Attributes:
-        principal: Such as `User:alice`.
-        timeline: Metrics intervals of the last day, oldest first.
+        timeline: Metrics of the last day, oldest first.
         decisions: Latest decisions, newest first.
-        leases: Latest leases of the enforcer, newest first.
-        clients: The principal's clients, with their diagnoses.
+        leases: Latest leases, newest first.
+        clients: The principal's clients, with a diagnosis under `kind`.
     """
 
     principal: str
@@ -129,7 +126,7 @@ def read_rows(tables: str, now: datetime) -> list[TopRow]:
 
     Raises:
         TableError: If a table is missing or can't be read.
-        QueryError: If the tables have other columns than this version's.
+        QueryError: If the tables lack a column.
     """
     with open_store(tables) as store:
         settings = store.settings()
@@ -139,7 +136,7 @@ def read_rows(tables: str, now: datetime) -> list[TopRow]:
 
 
 def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
-    """Read the diagnosis of each principal's client with the most new producer ids. Without taps there are none."""
+    """Read the diagnosis of each principal's client with the most new producer ids."""
     try:
         rows = query(tables, _CHURN, now).records()
     except TableNotFoundError:
@@ -148,7 +145,7 @@ def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
 
 
 def read_detail(tables: str, principal: str, now: datetime) -> Detail:
-    """Read one principal in detail; for errors see `read_rows`."""
+    """Read a principal in detail. A missing table counts as empty."""
     since = now - timedelta(days=1)
 
     def rows(text: str, **values: object) -> list[dict[str, Any]]:
@@ -165,7 +162,7 @@ def read_detail(tables: str, principal: str, now: datetime) -> Detail:
 
 
 def _row(record: dict[str, Any], now: datetime, settings: StreamSettings) -> TopRow:
-    """Return a row with tokens refilled until now, because a principal without events writes no row."""
+    """Return a row whose tokens are refilled until now, because only events cause rows."""
     tokens, quota, burst, as_of = record["tokens"], record["quota"], record["burst"], record["as_of"]
     if tokens is not None and quota is not None:
         silent_s = max(0.0, (now - as_of).total_seconds())

@@ -11,10 +11,8 @@ class QuotaEntry:
     """A quota.
 
     Attributes:
-        entity_name: Bare user name, None for the default.
+        entity_name: Bare user name; None for the default quota.
         producer_ids_rate: New producer ids per window.
-        updated_at: When the quota was set.
-        updated_by: Who set the quota.
         producer_ids_burst: New producer ids at once; None for the stream's default.
     """
 
@@ -28,7 +26,7 @@ class QuotaEntry:
     def of(
         cls, entity_name: str | None, allowance: Allowance, updated_at: datetime, updated_by: str | None
     ) -> "QuotaEntry":
-        """Return the entry that gives an entity an allowance."""
+        """Return an entry with the rate and burst of `allowance`."""
         return cls(entity_name, allowance.producer_ids_rate, updated_at, updated_by, allowance.producer_ids_burst)
 
     @property

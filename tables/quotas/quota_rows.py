@@ -15,10 +15,9 @@ _MAX_FAULTS = 10
 
 
 def entries_in_force(rows: Iterable[Mapping[str, Any]]) -> tuple[list[QuotaEntry], list[str]]:
-    """Return the newest valid row of each user and of the default, and the faults of other rows.
+    """Return the newest valid quota of each user and the newest default quota, and a line for each fault.
 
-    Returns:
-        The quotas, and a line for each of the first faults. A last line counts the other faults.
+    If there are more than `_MAX_FAULTS` faults, a last line counts the others.
     """
     in_force: dict[str | None, QuotaEntry] = {}
     counts: dict[str | None, int] = {}

@@ -14,12 +14,12 @@ _KEYS = ("entity_type", "entity_name")
 
 
 def set_quota(tables: str, entry: QuotaEntry) -> None:
-    """Set the quota of a user, or the default; for errors see `set_quotas`."""
+    """Set a user's quota or the default quota. Raises the same errors as `set_quotas`."""
     set_quotas(tables, [entry])
 
 
 def set_quotas(tables: str, entries: Sequence[QuotaEntry], remove: Sequence[str | None] = ()) -> None:
-    """Set and delete quotas of several entities atomically. Create missing path tables.
+    """Set and delete quotas in one commit. In a folder, create missing tables.
 
     Raises:
         InvalidQuotaError: If a number is out of range.
@@ -34,14 +34,14 @@ def set_quotas(tables: str, entries: Sequence[QuotaEntry], remove: Sequence[str 
 
 
 def delete_quota(tables: str, entity_name: str | None) -> None:
-    """Delete the quota of a user, or the default.
+    """Delete a user's quota or the default quota.
 
     Raises:
         NoSuchQuotaError: If there is no such quota.
         TableError: If the table can't be written.
     """
     with open_store(tables) as store:
-        # Look at all rows, so that invalid ones can be deleted, too.
+        # Look at all rows, because invalid rows can be deleted, too.
         if not any(row["entity_name"] == entity_name for row in store.read(TABLE)):
             msg = f"{entity_words(entity_name)} has no quota to delete. See `pid-quota quotas --describe`"
             raise NoSuchQuotaError(msg)
@@ -49,7 +49,7 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
 
 
 def quotas_in_force(tables: str) -> list[QuotaEntry]:
-    """Return the quotas in force, the default first, then by name.
+    """Return the quotas in force: the default quota, then users by name.
 
     Raises:
         TableError: If the table is missing or can't be read.
@@ -58,7 +58,7 @@ def quotas_in_force(tables: str) -> list[QuotaEntry]:
 
 
 def validated_quotas(tables: str) -> tuple[list[QuotaEntry], list[str]]:
-    """Return the quotas in force, and the problems of invalid rows; for errors see `quotas_in_force`."""
+    """Return the quotas in force and the faults of rows. Raises the same errors as `quotas_in_force`."""
     with open_store(tables) as store:
         entries, faults = entries_in_force(store.read(TABLE))
     return sorted(entries, key=lambda entry: (entry.entity_name is not None, entry.entity_name or "")), faults

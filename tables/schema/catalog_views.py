@@ -1,7 +1,4 @@
-"""Views in a catalog. A view is created once, and altered when its definition changes.
-
-`CREATE OR REPLACE VIEW` drops the grants on a view. `ALTER VIEW ... AS` keeps them (Databricks: "ALTER VIEW").
-"""
+"""Views in a catalog. A changed view is altered, because `CREATE OR REPLACE VIEW` would drop the view's grants."""
 
 import hashlib
 import re
@@ -18,7 +15,7 @@ from tables.schema.specs import TABLES
 from tables.schema.views import SETTINGS, mentioned, needed_views, settings_select, views
 
 DEFINITION_PROPERTY = "pidQuota.definition"
-"""Property of a view with the digest of its definition."""
+"""A view's property with the digest of the definition."""
 
 _SETTINGS_COMMENT = "One row: the present time, and the window of the stream."
 _COMMENT = re.compile(r"--.*")
@@ -32,9 +29,8 @@ class CatalogView:
     Attributes:
         name: Full name, quoted.
         body: Text after AS: a SELECT, or the YAML of a metric view between dollar signs.
-        comment: Comment on the view; empty if the body has it.
+        comment: Comment on the view; empty for a metric view, whose YAML has the comment.
         columns: Comments by column name. Names that the view lacks are ignored.
-        is_metric: Whether it is a metric view.
     """
 
     name: str
@@ -45,7 +41,7 @@ class CatalogView:
 
     @property
     def digest(self) -> str:
-        """Digest of the definition and its comments."""
+        """Digest of the definition and the comments."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
     def create_statement(self, columns: Sequence[str] = ()) -> str:
@@ -61,14 +57,14 @@ class CatalogView:
         return "\n".join(parts)
 
     def alter_statements(self) -> list[str]:
-        """Return the statements that give an existing view this body. The last one stores the digest."""
+        """Return the statements that change an existing view. The last statement stores the digest."""
         return [
             f"ALTER VIEW {self.name} AS {self.body}",
             f"ALTER VIEW {self.name} SET TBLPROPERTIES ({self._property()})",
         ]
 
     def comment_statements(self, columns: Sequence[str]) -> list[str]:
-        """Return the statements that comment on an altered view and some columns. Only Databricks supports them."""
+        """Return Databricks' statements that comment on an altered view and the given columns."""
         comments = dict(self.columns)
         about = [f"COMMENT ON TABLE {self.name} IS {databricks_literal(self.comment)}"] if self.comment else []
         return about + [
@@ -88,9 +84,7 @@ class CatalogView:
 def catalog_views(tables: str, window_ms: int) -> list[CatalogView]:
     """Return all views, in order of dependency.
 
-    Args:
-        tables: `catalog.schema`. It must be the current schema when the views are created.
-        window_ms: Window of the stream.
+    When the views are created, `tables` (`catalog.schema`) must be the current schema.
     """
     selects = {SETTINGS: settings_select(window_ms)} | {name: views()[name] for name in needed_views(" ".join(views()))}
     return [
@@ -102,7 +96,7 @@ def catalog_views(tables: str, window_ms: int) -> list[CatalogView]:
 
 
 def catalog_metric_views(tables: str) -> list[CatalogView]:
-    """Return the metric views. Their definitions contain the comments."""
+    """Return the metric views."""
     return [
         CatalogView(catalog_table(tables, name), metric_view_definition(name, tables), "", is_metric=True)
         for name in metric_views()
@@ -121,10 +115,7 @@ def view_comment(name: str) -> str:
 
 
 def column_comments(view: str) -> dict[str, str]:
-    """Return comments on the columns that a view may have, by name.
-
-    The comments come from the tables that the view reads. Comments in `sql/views/columns.yml` take precedence.
-    """
+    """Return comments by column name, from `sql/views/columns.yml`, else from the tables that the view reads."""
     text = _COMMENT.sub("", "\n".join(views()[each] for each in needed_views(view)))
     of_tables = {
         column.name: column.metadata[b"comment"].decode()

@@ -31,10 +31,7 @@ _SPARK_TYPES = {
 
 
 def row_schema(name: str) -> pa.Schema:
-    """Return the schema for rows to append to a table.
-
-    The schema has no comments. If another version created the table with other comments, deltalake would reject ours.
-    """
+    """Return a table's schema without comments, because deltalake rejects rows with other comments than the table's."""
     return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
 
 
@@ -72,13 +69,7 @@ def create_statement(spec: TableSpec, tables: str) -> str:
 
 
 def constraint_statements(spec: TableSpec, tables: str, have: Collection[str] = ()) -> list[str]:
-    """Return the statements that add a table's constraints.
-
-    Args:
-        spec: Spec of the table.
-        tables: `catalog.schema`.
-        have: Names of constraints that the table already has.
-    """
+    """Return the statements that add a table's constraints, except the constraints named in `have`."""
     table = catalog_table(tables, spec.name)
     return [
         f"ALTER TABLE {table} ADD CONSTRAINT `{name}` CHECK ({expression})"
@@ -104,12 +95,7 @@ def _column(column: pa.Field) -> str:
 
 
 def databricks_literal(value: object) -> str:
-    r"""Return a value as a Databricks SQL literal. A backslash escapes a quote; doubling the quote does not.
-
-    Literals are needed because Spark binds no parameters in MERGE, INSERT ... VALUES and HAVING.
-
-    Args:
-        value: A string, number, bool, aware datetime, list of these, or None.
+    r"""Return a string, number, bool, aware datetime, None or a list as a Databricks SQL literal.
 
     Examples:
         >>> print(databricks_literal("it's"), databricks_literal(datetime(2026, 1, 15, tzinfo=timezone.utc)))
@@ -166,7 +152,7 @@ def merge_statement(
     rows: Iterable[Mapping[str, object]],
     remove: Iterable[Mapping[str, object]],
 ) -> str:
-    """Return the Databricks SQL that inserts or updates rows by their keys, and deletes others."""
+    """Return the Databricks SQL that inserts or updates `rows` by `keys`, and deletes rows by the keys `remove`."""
     columns = [(column.name, spark_type(column.type)) for column in spec.schema]
     source = " UNION ALL ".join(
         "SELECT "

@@ -6,17 +6,17 @@ from typing import Literal
 import pyarrow as pa
 
 SinkName = Literal["deltalake", "delta-spark"]
-"""Writers of the tables."""
+"""The programs that can write the tables."""
 
 _TIME = pa.timestamp("us", tz="UTC")
 _COUNTS = pa.map_(pa.string(), pa.int64())
 VERSION_PROPERTY = "pidQuota.tablesVersion"
-"""Table property with the version that created the table."""
+"""Table property with `TABLES_VERSION` of the release that created the table."""
 LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
 LOG_RETENTION = "interval 6 hours"
-"""Log retention of path tables. Spark lists the log in every batch, and a stream adds thousands of files an hour."""
+"""Log retention of tables without a catalog, which is short because Spark lists the log in every batch."""
 _MAX_RATE = 1_000_000_000_000
-"""`quota.allowance.MAX_PRODUCER_IDS_RATE` as an SQL literal. NaN and infinity are not below it."""
+"""`quota.allowance.MAX_PRODUCER_IDS_RATE` as an SQL literal. NaN and infinity are not below this limit."""
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,12 @@ class TableSpec:
     """One Delta table.
 
     Attributes:
-        name: Name of the table, and of its folder in the path layout.
-        comment: What a row means.
-        schema: Columns; the comment of each is in its field's metadata under `comment`.
-        constraints: CHECK constraints, name to SQL expression.
+        schema: Columns, with a `comment` in each field's metadata.
+        constraints: SQL expressions of CHECK constraints, by name.
         time_column: Column with the event time by which rows expire; empty if rows never expire.
         keep_days: Default retention of `pid-quota maintain` in days; 0 keeps rows forever.
-        least_days: Minimum retention in days, because views and commands look back this far.
-        cluster_by: Columns that catalog tables are clustered by.
+        least_days: Minimum retention: the days that views and commands look back.
+        cluster_by: Columns that cluster a catalog's table.
     """
 
     name: str
@@ -303,7 +301,7 @@ _OCCUPANCY = TableSpec(
 )
 
 TABLES_VERSION = 1
-"""Version of all tables. It changes only if earlier releases must no longer write, so not for new nullable columns."""
+"""Version of all tables. A release does not write tables of a later version, but ignores later nullable columns."""
 
 TABLES: dict[str, TableSpec] = {
     spec.name: spec

@@ -13,7 +13,7 @@ from tables.errors import QueryError, install_command
 from tables.schema.specs import TABLES
 
 SETTINGS = "settings"
-"""A relation with one row: the present time, and the stream's window, for the views."""
+"""A relation with one row for the views: the present time and the stream's window."""
 
 _NAMES = ("VAR", "IDENTIFIER")
 _COMMENT = re.compile(r"--.*")
@@ -38,7 +38,7 @@ def relations() -> list[str]:
 
 
 def needed_views(text: str) -> list[str]:
-    """Return the views that a statement mentions and the views that these need, in order of dependency.
+    """Return the views that a statement needs, directly or through other views, in order of dependency.
 
     Examples:
         >>> needed_views("TABLE quota_headroom")
@@ -57,7 +57,7 @@ def mentioned(text: str, names: Iterable[str]) -> list[str]:
 
 
 def with_views(select: str, window_ms: int) -> str:
-    """Return a SELECT with CTEs for the views that it mentions, for an engine that may lack the views."""
+    """Return a SELECT with a CTE for each needed view."""
     tokens = _tokens(select)
     ours = needed_views(" ".join(token.text for token in tokens if token.token_type.name in _NAMES))
     if not ours:
@@ -72,7 +72,7 @@ def with_views(select: str, window_ms: int) -> str:
 
 
 def _tokens(sql: str) -> list[Any]:
-    """Return the tokens of a Databricks statement. Words in a string or comment are not tokens of their own."""
+    """Return the tokens of a Databricks statement. A string is one token, and a comment is none."""
     try:
         import sqlglot
     except ImportError as error:

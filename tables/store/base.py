@@ -27,55 +27,51 @@ class Relations(Protocol):
     """Tables and views to query several times."""
 
     missing: dict[str, str]
-    """Missing tables with the remedy for each."""
+    """By missing table: the error and the remedy."""
 
     def settings(self) -> StreamSettings:
-        """Return the settings of the stream."""
+        """Return the stream's settings."""
 
     def ask(self, select: str, parameters: Mapping[str, object] | None = None) -> Answer:
         """Run a SELECT with `:name` parameter markers."""
 
 
 class Followed(Protocol):
-    """A table that others append to. Methods raise `TableError` if it can't be read."""
+    """A table to which others append. Methods raise `TableError` if the table can't be read."""
 
     def refresh(self) -> bool:
-        """Advance to the newest version; return whether there was one."""
+        """Advance to the newest version; return whether the version changed."""
 
     def has_news(self) -> bool:
-        """Return True once per new version that a cheap check finds. Without such a check, always return False."""
+        """Return True once per new version; always False if only a query finds new versions."""
 
     def version(self) -> int:
         """Return the version of the last refresh."""
 
     def last_write_ms(self) -> int:
-        """Return when the newest version was written, in milliseconds since the epoch."""
+        """Return the newest version's time in milliseconds since the epoch."""
 
     def since(self, column: str, time: datetime) -> list[Row]:
-        """Return at least all rows whose `column` is `time` or later."""
+        """Return all rows whose `column` is `time` or later, and perhaps earlier rows."""
 
     def rows(self) -> list[Row]:
         """Return all rows."""
 
     def new_rows(self, column: str, since: datetime | None) -> list[Row]:
-        """Return the rows that no earlier call returned, ordered by `column`.
+        """Return the rows that no earlier call returned, from the time `since` on, ordered by `column`.
 
-        Args:
-            column: Time of a row.
-            since: Rows before this time are left out. With None, the first call returns no rows, and marks existing
-                rows as returned.
+        If `since` is None, the first call returns no rows, and later calls return rows written after the first call.
         """
 
 
 class TableStore(ABC):
-    """The tables of one folder or catalog.
+    """The tables of one folder or catalog: a context manager that connects on first use.
 
-    Methods raise `TablesError` if the storage can't be reached or rejects an operation. Use the store as a context
-    manager. It connects on first use, and closes the connection at the end.
+    Methods raise `TablesError` if the storage can't be reached or rejects an operation.
     """
 
     needs_session: ClassVar[bool] = False
-    """Whether a stream reaches the tables only through its Spark session."""
+    """Whether the stream reaches the tables only through Spark."""
     poll_seconds: ClassVar[float] = 1.0
     """Default interval between reads of a followed table."""
     watch_seconds: ClassVar[float] = 0.2
@@ -88,50 +84,37 @@ class TableStore(ABC):
         self._settings: StreamSettings | None = None
 
     def __enter__(self) -> Self:
-        """Return the store."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the connection if it is open."""
         self._settings = None
 
     @abstractmethod
     def create(self) -> dict[str, bool]:
-        """Create missing tables; return for each table whether it was created."""
+        """Create missing tables; return for each name whether the table is new."""
 
     @abstractmethod
     def ensure_tables(self, having: str | None = None) -> None:
-        """Create missing path tables. In a catalog, only the stream and `tables create` create tables.
-
-        Args:
-            having: A table that must already exist. If it does not, no table is created.
-        """
+        """Create missing tables in a folder, or raise an error if `having` is missing. In a catalog, do nothing."""
 
     @abstractmethod
     def existing(self) -> list[str]:
-        """Return the names of the tables that exist."""
+        """Return the names of the existing tables."""
 
     def require_known_version(self, name: str) -> None:
-        """Check that no newer version created a table.
-
-        Raises:
-            TableVersionError: If a newer version created the table.
-        """
+        """Raise `TableVersionError` if a newer release created the table."""
         require_version(self.properties(name).get(VERSION_PROPERTY, "0"), f"{name} in {self.tables}")
 
     @abstractmethod
     def table_id(self, name: str) -> str:
-        """Return the id that Delta gave a table when it was created."""
+        """Return a table's Delta id."""
 
     @abstractmethod
     def query(self, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one SELECT over tables and views. Over path tables, it can't reach other files or the network.
+        """Run one SELECT over tables and views. In a folder, a query reaches no other files and no network.
 
-        Args:
-            sql: One SELECT, with `:name` parameter markers. A catalog also takes DESCRIBE; path tables also take
-                EXPLAIN, DESCRIBE and SHOW.
-            now: Present time of the views; a catalog uses its own clock.
-            parameters: Values of the markers.
+        `sql` has `:name` parameter markers. DESCRIBE is allowed, and in a folder also EXPLAIN and SHOW. A catalog uses
+        its own clock instead of `now`.
 
         Raises:
             QueryError: If the query is not one SELECT, or fails.
@@ -142,12 +125,9 @@ class TableStore(ABC):
     def relations(
         self, now: datetime, rows: Mapping[str, RowFilter], kept: KeptTables | None = None
     ) -> AbstractContextManager[Relations]:
-        """Open tables for several trusted queries. A missing path table is empty.
+        """Open tables for several queries of this project. Tables without a filter in `rows` are read whole.
 
-        Args:
-            now: Present time of the views; a catalog uses its own clock.
-            rows: Filters by table. Tables without a filter are read whole.
-            kept: Rows of path tables that a long-running reader has read before. A catalog ignores this argument.
+        In a folder, a missing table is empty, and `kept` caches rows. A catalog uses its own clock instead of `now`.
         """
 
     @abstractmethod
@@ -156,23 +136,19 @@ class TableStore(ABC):
 
     @abstractmethod
     def follow(self, name: str, columns: Sequence[str] = ()) -> Followed:
-        """Return a table to follow, which is opened on first use. `since` and `new_rows` return the given columns."""
+        """Return a table to follow. `since` and `new_rows` return `columns`, or all columns if `columns` is empty."""
 
     @abstractmethod
     def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows. Columns that a row lacks are null. Appending up to 5,000 rows is atomic."""
+        """Append rows. Columns that a row lacks are null. An append of at most 5,000 rows is atomic."""
 
     @abstractmethod
     def merge(
         self, name: str, keys: Sequence[str], rows: Iterable[Mapping[str, Any]], remove: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Insert or update rows by their keys, and delete other rows, in one commit.
+        """Insert or update `rows`, which have all columns, and delete the rows with the keys `remove`, in one commit.
 
-        Args:
-            name: Name of the table.
-            keys: Columns that identify a row; null equals null.
-            rows: Rows to insert or update, with all columns.
-            remove: Keys of the rows to delete.
+        `keys` are the columns that identify a row. Null equals null.
         """
 
     @abstractmethod
@@ -193,15 +169,15 @@ class TableStore(ABC):
 
     @abstractmethod
     def keep_up(self, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-        """Delete a table's expired rows, compact it, and delete files that it no longer needs."""
+        """Delete a table's expired rows, compact the table, and delete unneeded files."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Hold a lock if concurrent upkeep does harm, so that only one upkeep runs at a time."""
+        """Return a lock that allows one `pid-quota maintain` at a time, if concurrent maintenance does harm."""
         return nullcontext()
 
     @abstractmethod
     def create_views(self) -> None:
-        """Create the views, and alter those whose definition has changed."""
+        """Create missing views, and alter changed views."""
 
     def create_metric_views(self) -> None:
         """Create the metric views.
@@ -213,7 +189,7 @@ class TableStore(ABC):
         raise TableError(msg)
 
     def rights(self) -> list[Right]:
-        """Return the rights that a writer of the tables needs, with a way to try each.
+        """Return the rights that a writer of the tables needs.
 
         Raises:
             TableError: If the tables are in a folder.
@@ -227,10 +203,10 @@ class TableStore(ABC):
 
     @abstractmethod
     def write_settings(self, settings: StreamSettings) -> None:
-        """Store the settings of the stream, for readers of the tables."""
+        """Store the stream's settings for readers of the tables."""
 
     def settings(self) -> StreamSettings:
-        """Return the settings of the stream, or the defaults if no stream has written them."""
+        """Return the stream's settings, or defaults if no stream has written settings."""
         if self._settings is None:
             try:
                 self._settings = StreamSettings.of(self.properties(SETTINGS_TABLE))
@@ -239,7 +215,7 @@ class TableStore(ABC):
         return self._settings
 
     def window_ms(self, select: str) -> int:
-        """Return the window of the stream if a SELECT, or a view that it mentions, needs it; else the default."""
+        """Return the stream's window in ms if a SELECT or its views need the window; else the default window."""
         used = "\n".join(views()[name] for name in needed_views(select))
         needs = mentioned(used, ("window_ms",)) or mentioned(select, (SETTINGS, "window_ms"))
         return (self.settings() if needs else StreamSettings()).window_seconds * 1000

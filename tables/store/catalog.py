@@ -48,15 +48,10 @@ _ROWS_PER_INSERT = 5_000
 
 
 class CatalogStore(TableStore):
-    """Catalog tables.
-
-    Args:
-        tables: `catalog.schema`.
-        engine: Runs the statements. The default engine connects on first use.
-    """
+    """The tables of `catalog.schema`. The default engine connects on first use."""
 
     needs_session = True
-    # Each read is a query and keeps a warehouse from stopping.
+    # Each read is a query, which keeps a warehouse running.
     poll_seconds = 30.0
     watch_seconds = 10.0
     look = ("databricks jobs list-runs --active-only", "pid-quota tap status")
@@ -67,12 +62,11 @@ class CatalogStore(TableStore):
         self._engine = engine or self._lazy
 
     def __exit__(self, *_: object) -> None:
-        """Close the connection, if there is one."""
         super().__exit__()
         self._lazy.close()
 
     def create(self) -> dict[str, bool]:
-        """Create missing tables and constraints; return for each table whether it was created."""
+        """Create missing tables and constraints; return for each name whether the table is new."""
         there = self.existing()
         for name, spec in TABLES.items():
             if name in there:
@@ -85,15 +79,15 @@ class CatalogStore(TableStore):
         return {name: name not in there for name in TABLES}
 
     def ensure_tables(self, having: str | None = None) -> None:
-        """Do nothing: in a catalog, only the stream and `tables create` create tables."""
+        """Do nothing, because in a catalog only the stream and `tables create` create tables."""
 
     def create_views(self) -> None:
-        """Create the views, and alter those whose definition has changed."""
+        """Create missing views, and alter changed views."""
         self._engine.execute(f"USE {quoted(self.tables)}")
         self._bring_up_to_date(catalog_views(self.tables, self.settings().window_seconds * 1000))
 
     def create_metric_views(self) -> None:
-        """Create the metric views, and alter those whose definition has changed."""
+        """Create missing metric views, and alter changed metric views."""
         self._bring_up_to_date(catalog_metric_views(self.tables))
 
     def rights(self) -> list[Right]:
@@ -101,7 +95,7 @@ class CatalogStore(TableStore):
         return catalog_rights(self._engine, self.tables)
 
     def existing(self) -> list[str]:
-        """Return the names of the tables that exist."""
+        """Return the names of the existing tables."""
         found = self._engine.execute(f"SHOW TABLES IN {quoted(self.tables)}").records()
         there = {str(row.get("tableName", "")) for row in found}
         return [name for name in TABLES if name in there]
@@ -111,7 +105,7 @@ class CatalogStore(TableStore):
         return self._properties_of(self.spark_name(name))
 
     def write_settings(self, settings: StreamSettings) -> None:
-        """Store the settings of the stream as a table's properties, and create or alter the views."""
+        """Store the stream's settings as a table's properties, and create or alter the views."""
         wanted = settings.properties()
         if not wanted.items() <= self.properties(SETTINGS_TABLE).items():
             pairs = ", ".join(f"{databricks_literal(key)} = {databricks_literal(each)}" for key, each in wanted.items())
@@ -120,11 +114,11 @@ class CatalogStore(TableStore):
         self.create_views()
 
     def table_id(self, name: str) -> str:
-        """Return the id that Delta gave a table when it was created."""
+        """Return a table's Delta id."""
         return str(self._detail(name)["id"])
 
     def query(self, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one SELECT after a parser has checked that the statement only reads."""
+        """Check with a parser that the statement only reads, then run the statement."""
         del now
         _require_reading(sql, self.tables)
         text = with_views(sql.rstrip().rstrip(";"), self.window_ms(sql))
@@ -143,11 +137,11 @@ class CatalogStore(TableStore):
         return self._engine.execute(rows.select(self.spark_name(name)), rows.values).records()
 
     def follow(self, name: str, columns: Sequence[str] = ()) -> FollowedQuery:
-        """Return a table to follow by queries."""
+        """Return a table to follow."""
         return FollowedQuery(self, name, columns)
 
     def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows. Appending up to 5,000 rows is atomic."""
+        """Append rows, 5,000 at a time."""
         for begin in range(0, len(rows), _ROWS_PER_INSERT):
             part = rows[begin : begin + _ROWS_PER_INSERT]
             self._engine.execute(insert_statement(self.spark_name(name), TABLES[name].schema.names, part))
@@ -155,7 +149,7 @@ class CatalogStore(TableStore):
     def merge(
         self, name: str, keys: Sequence[str], rows: Iterable[Mapping[str, Any]], remove: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Insert or update rows by their keys, and delete other rows, in one statement."""
+        """Insert, update and delete rows in one statement."""
         self._engine.execute(merge_statement(TABLES[name], self.spark_name(name), keys, rows, remove))
 
     def facts(self, spec: TableSpec) -> TableFacts:
@@ -237,7 +231,7 @@ class CatalogStore(TableStore):
                 self._comment_on(view)
 
     def _columns_of(self, view: CatalogView) -> tuple[str, ...]:
-        """Return a view's columns; empty for a metric view, whose definition contains its comments."""
+        """Return a view's columns; none for a metric view, whose YAML has the comments."""
         return () if view.is_metric else self._engine.execute(_NO_ROWS.format(select=view.body)).columns
 
     def _comment_on(self, view: CatalogView) -> None:
@@ -245,7 +239,7 @@ class CatalogStore(TableStore):
             for statement in view.comment_statements(self._columns_of(view)):
                 self._engine.execute(statement)
         except CatalogError as error:
-            # Comments only explain, so a stream can run without them.
+            # A stream can run without comments.
             _LOG.warning("view %s has its new definition, but adding comments failed: %s", view.name, error)
 
     def _detail(self, name: str) -> Row:
@@ -260,12 +254,11 @@ class _CatalogRelations:
         self.missing: dict[str, str] = {}
 
     def ask(self, select: str, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run a SELECT with `:name` parameter markers."""
         text = with_views(select, self._store.window_ms(select))
         values = dict(parameters or {})
         parts = []
         for name in mentioned(text, self._rows):
-            # A CTE with the table's short name replaces the table, which the CTE reads by its full name.
+            # A CTE with the short name of a table selects the table's filtered rows.
             parts.append(f"{name} AS ({self._rows[name].select(self._store.spark_name(name))})")
             values |= self._rows[name].values
         if parts:

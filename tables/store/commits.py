@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 ATTEMPTS = 20
-"""Maximum attempts of a commit. They suffice for twenty scripts that set quotas at the same moment."""
+"""Maximum attempts of a commit, which suffice for twenty concurrent writers."""
 _FIRST_WAIT_S = 0.05
 _MAX_WAIT_S = 1.0
 
-# delta-spark raises errors of pyspark or py4j, and a SQL warehouse those of its connector. Only their text identifies a
-# conflict.
+# Errors come from pyspark, py4j, or a SQL warehouse's connector. Only an error's text identifies a conflict.
 _DELTALAKE_CONFLICT = "CommitFailedError"
 _SPARK_CONFLICT = re.compile(
     r"io\.delta\.exceptions\.\w*Exception|DELTA_(CONCURRENT|METADATA_CHANGED|PROTOCOL_CHANGED)\w*"
@@ -23,14 +22,12 @@ _Result = TypeVar("_Result")
 
 
 def retry_conflicts(commit: Callable[[], _Result], *, sleep: Callable[[float], None] = time.sleep) -> _Result:
-    """Return the result of a commit. Retry it with exponential backoff and full jitter while it conflicts.
+    """Return the result of `commit`. After a conflict, retry with exponential backoff and full jitter.
 
-    Args:
-        commit: Called up to `ATTEMPTS` times. It has to read the table again each time.
-        sleep: Waits for a number of seconds.
+    `commit` is called up to `ATTEMPTS` times, and has to read the table again in each call.
 
     Raises:
-        Exception: The commit's error, if it is not a conflict or was raised by the last attempt.
+        Exception: The first error that is no conflict, or the error of the last attempt.
     """
     from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_random_exponential
 
@@ -46,13 +43,11 @@ def retry_conflicts(commit: Callable[[], _Result], *, sleep: Callable[[float], N
 
 
 def leaving_old_log(*, checkpoint: bool = True) -> dict[str, Any]:
-    """Return arguments that keep a commit by `deltalake` from deleting expired log files. `tidy_log` deletes these.
+    """Return arguments with which a commit by `deltalake` deletes no expired log files.
 
-    By default, deltalake deletes them after every 100th commit. If two processes do so at once, one of them raises
-    `FileNotFoundError` although its rows are written.
-
-    Args:
-        checkpoint: Whether every 100th commit writes a checkpoint of the log.
+    By default, every 100th commit deletes such files. Two commits that delete at once may raise `FileNotFoundError`,
+    although the rows are written. `tidy_log` deletes expired log files instead. With `checkpoint`, every 100th commit
+    writes a checkpoint.
     """
     from deltalake import PostCommitHookProperties
 
@@ -61,7 +56,7 @@ def leaving_old_log(*, checkpoint: bool = True) -> dict[str, Any]:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Return whether a commit failed because another writer's commit came first. You may retry the failed commit.
+    """Return whether a commit failed because another writer's commit came first.
 
     Examples:
         >>> is_conflict(RuntimeError("[DELTA_CONCURRENT_APPEND] ConcurrentAppendException: Files were added."))

@@ -1,4 +1,4 @@
-"""Runs SQL over path tables with DuckDB."""
+"""Runs SQL over tables in a folder or object store with DuckDB."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ def connected(now: datetime, window_ms: int = 0) -> Iterator["DuckDBPyConnection
     with duckdb.connect(":memory:", config=options) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET parquet_metadata_cache = true")
-        # This is the only function in the views that has another name in DuckDB than in Spark.
+        # Only this function of the views has different names in DuckDB and in Spark.
         connection.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
         # With parameters, the DuckDB release for Python 3.10 would load pandas.
         connection.execute(
@@ -44,7 +44,7 @@ def connected(now: datetime, window_ms: int = 0) -> Iterator["DuckDBPyConnection
 
 
 def query(connection: "DuckDBPyConnection", tables: str, sql: str, parameters: Mapping[str, object]) -> Answer:
-    """Run one SELECT. It can't reach files, the network or Python objects."""
+    """Run one SELECT, which can't reach other files, the network or Python objects."""
     import duckdb
 
     missing: list[TableNotFoundError] = []
@@ -61,13 +61,9 @@ def query(connection: "DuckDBPyConnection", tables: str, sql: str, parameters: M
 
 
 class DuckRelations:
-    """Path tables and views for several queries. Each table is read once. A missing table is empty.
+    """Tables and views for several queries. Each table is read once. A missing table is empty.
 
-    Args:
-        connection: Connection that `connected` returned.
-        store: Store of the tables.
-        rows: Filters by table. Tables without a filter are read whole.
-        kept: Rows that earlier calls have read.
+    The connection comes from `connected`. `TableStore.relations` describes the other arguments.
     """
 
     def __init__(
@@ -114,7 +110,6 @@ class DuckRelations:
 
 
 def _load(connection: "DuckDBPyConnection", tables: str, sql: str) -> list[TableNotFoundError]:
-    """Add the tables and views that a query mentions; return the errors for missing tables."""
     missing = []
     if mentioned(sql, ["show"]) and not mentioned(sql, relations()):
         # SHOW without the name of a table lists all tables.
@@ -167,6 +162,6 @@ def _reason(error: BaseException) -> str:
 
 
 def _lock(connection: "DuckDBPyConnection") -> None:
-    """Deny later statements of a connection access to files, the network and settings."""
+    """Bar a connection's later statements from files, the network and settings."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

@@ -1,6 +1,6 @@
-"""Adds path tables to a DuckDB connection. DuckDB reads local Parquet files directly, and other tables through Arrow.
+"""Adds Delta tables to a DuckDB connection.
 
-DuckDB loads pandas for Arrow data sets, which takes longer than most queries.
+DuckDB reads local Parquet files directly, because for Arrow data sets DuckDB imports pandas, which is slow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,12 +48,8 @@ def add_table(
 ) -> None:
     """Add a table's newest version to a connection.
 
-    Args:
-        connection: Connection that `connected` returned.
-        tables: Folder of the tables.
-        name: Name of the table.
-        rows: Rows to read, once and now. With None, each query reads the table, even after the connection is locked.
-        kept: Rows that earlier calls have read. This call adds the rows that it reads. With None, no rows are kept.
+    If `rows` is given, the rows are read now, and `kept` caches rows of small files. If `rows` is None, each query
+    reads the table, even after the connection is locked.
 
     Raises:
         TableNotFoundError: If there is no such table.
@@ -115,13 +111,13 @@ def _local_source(
 
 
 def select_files(connection: "DuckDBPyConnection", files: Sequence[str], kinds: Mapping[str, str | None]) -> str:
-    """Return the SELECT of files, with all columns of their table in its types."""
+    """Return a SELECT of files, with the table's columns and types."""
     if not files:
         columns = ", ".join(f"CAST(NULL AS {kind}) AS {_name(column)}" for column, kind in kinds.items())
         return _NO_ROWS.format(columns=columns)
     relation = f"read_parquet({texts(files)}, union_by_name = true, hive_partitioning = false)"
     found = {column[0] for column in connection.execute(f"FROM {relation} LIMIT 0").description or ()}
-    # Writers store times differently, and a file may lack columns, which are then null.
+    # Writers store times in different types, and a file may lack columns, which are null then.
     columns = ", ".join(
         f"CAST({_name(column) if column in found else 'NULL'} AS {kind}) AS {_name(column)}"
         for column, kind in kinds.items()

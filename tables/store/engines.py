@@ -1,8 +1,4 @@
-"""Runs SQL on the tables of a catalog (`--tables catalog.schema`).
-
-In a Databricks runtime, the runtime's Spark session runs the SQL. Elsewhere, a SQL warehouse does, through
-databricks-sql-connector.
-"""
+"""Runs SQL on a catalog's tables: in a Databricks runtime's Spark session, elsewhere in a SQL warehouse."""
 
 from __future__ import annotations
 
@@ -35,14 +31,12 @@ _WAREHOUSE, _CLIENT, _CLIENT_SECRET = "DATABRICKS_WAREHOUSE_ID", "DATABRICKS_CLI
 
 
 class Engine(Protocol):
-    """Runs statements in Databricks SQL."""
+    """A runner of statements in Databricks SQL."""
 
     def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one statement and return its rows, if any. Retry it while it conflicts with another writer.
+        """Run one statement and return its rows. Retry after a conflict with another writer.
 
-        Args:
-            statement: Statement with `:name` parameter markers.
-            parameters: Values of the markers: strings, numbers, aware datetimes or None.
+        The values of `:name` parameter markers are strings, numbers, aware datetimes or None.
 
         Raises:
             CatalogError: If the statement fails.
@@ -51,7 +45,7 @@ class Engine(Protocol):
 
 @contextmanager
 def engine(tables: str = "") -> Iterator[Engine]:
-    """Connect, with `tables` (`catalog.schema`) as the current schema unless empty.
+    """Connect, and make `tables` (`catalog.schema`) the current schema unless `tables` is empty.
 
     Raises:
         CatalogError: If there is neither a runtime nor a warehouse.
@@ -83,11 +77,7 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """Runs statements in a Spark session.
-
-    Attributes:
-        spark: A classic session, or a Spark Connect session.
-    """
+    """A runner of statements in a Spark session (classic or Spark Connect)."""
 
     spark: SparkSession
 
@@ -108,11 +98,7 @@ class SparkEngine:
 
 @dataclass(frozen=True)
 class WarehouseEngine:
-    """Runs statements in a SQL warehouse.
-
-    Attributes:
-        connection: Connection to the warehouse. Its owner closes it.
-    """
+    """A runner of statements in a SQL warehouse. The caller closes the connection."""
 
     connection: Connection
 
@@ -135,11 +121,7 @@ class WarehouseEngine:
 
 
 class LazyEngine:
-    """Connects on first use, and again after an error.
-
-    Args:
-        tables: `catalog.schema`.
-    """
+    """An engine that connects on first use, and again after an error."""
 
     def __init__(self, tables: str) -> None:
         self._tables = tables
@@ -195,7 +177,7 @@ def _connect(tables: str) -> Connection:
 
 
 def _sign_in(host: str) -> dict[str, Any]:
-    """Return arguments to sign in as a service principal or by OAuth in the browser; none if there is a token."""
+    """Return arguments to sign in as a service principal or by OAuth in a browser; none with a token."""
     if os.environ.get(_TOKEN):
         return {}
     client, secret = os.environ.get(_CLIENT), os.environ.get(_CLIENT_SECRET)
@@ -205,7 +187,7 @@ def _sign_in(host: str) -> dict[str, Any]:
 
 
 def service_principal(host: str, client_id: str, client_secret: str) -> Callable[[], dict[str, str]]:
-    """Return a provider of a service principal's headers. The provider is cached: its token outlives a connection."""
+    """Return a cached provider of a service principal's headers, because a token outlives a connection."""
     # databricks-sdk 0.156 fails if two threads make their first `Config` at once.
     with _SIGNING_IN:
         return _provider(host, client_id, client_secret)

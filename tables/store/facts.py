@@ -1,4 +1,4 @@
-"""Size, row count and time range of a path table, from its log alone."""
+"""A table's size, row count and time range, from the table's log."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def table_facts(spec: TableSpec, table: "DeltaTable") -> TableFacts:
-    """Return a table's facts, from the statistics in its log."""
+    """Return a table's size and contents, from the log's statistics."""
     files = data_files(table)
     counts = files["num_records"]
     # Other writers may omit statistics.

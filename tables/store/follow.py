@@ -1,4 +1,4 @@
-"""Follows path tables that other processes append to. It reads each new data file once."""
+"""Follows tables in a folder or object store, and reads each new data file once."""
 
 import os.path
 from collections.abc import Iterable, Sequence
@@ -17,16 +17,13 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _MAX_FILES = 1000
-"""Maximum number of files whose rows are kept in memory. Maintenance leaves fewer files."""
+"""Maximum number of files whose rows are kept in memory."""
 
 
 class FollowedTable:
-    """A followed path table. It is opened on first use, so it may be created after this object.
+    """A followed table, which is opened on first use.
 
-    Args:
-        tables: Folder of the tables.
-        name: Name of the table.
-        columns: Columns that `since` and `new_rows` return; all if empty.
+    `since` and `new_rows` return `columns`, or all columns if `columns` is empty.
     """
 
     def __init__(self, tables: str, name: str, columns: Sequence[str] = ()) -> None:
@@ -48,7 +45,7 @@ class FollowedTable:
         return self._table
 
     def refresh(self) -> bool:
-        """Advance to the newest version; return whether there was one."""
+        """Advance to the newest version; return whether the version changed."""
         # deltalake reports no change if the folder is gone or can't be read (EACCES, ESTALE), so open the table anew to
         # get the error. `os.path.isdir` is False in both cases, but `Path.is_dir` may raise.
         log = Path(self._folder, "_delta_log")
@@ -61,13 +58,13 @@ class FollowedTable:
         except Exception as error:
             if not is_delta_error(error):
                 raise
-            # Log cleanup may have deleted files that the open table needs. A reopened table does not need them.
+            # Log cleanup may have deleted files that only the open table needs, so reopen the table.
             self._table = None
             return self.table is not None
         return self._table.version() != before
 
     def has_news(self) -> bool:
-        """Return True once per commit newer than the open version, if a local log has the commit's file."""
+        """Return True once per new commit in a local log; always False in an object store."""
         if self._table is None or "://" in self._tables:
             return False
         version = self._table.version() + 1
@@ -80,7 +77,7 @@ class FollowedTable:
         return self.table.version()
 
     def last_write_ms(self) -> int:
-        """Return when the newest version was written, in milliseconds since the epoch."""
+        """Return the newest version's time in milliseconds since the epoch."""
         self.refresh()
         try:
             newest = self.table.history(1)
@@ -104,7 +101,7 @@ class FollowedTable:
             raise self._unreadable(error) from error
 
     def since(self, column: str, time: datetime) -> list[Row]:
-        """Return at least all rows whose `column` is `time` or later. Statistics show which files to skip."""
+        """Return all rows whose `column` is `time` or later, and perhaps earlier rows."""
         files = data_files(self.table)
         if len(self._kept_paths) > _MAX_FILES or not self._kept_paths <= set(files["path"].to_pylist()):
             # Some rows were deleted or moved to another file.
@@ -116,21 +113,21 @@ class FollowedTable:
         return self._kept
 
     def new_rows(self, column: str, since: datetime | None) -> list[Row]:
-        """Return the rows that no earlier call returned, by time. Without `since`, the first call returns none."""
+        """Return the rows that no earlier call returned; see `Followed.new_rows`."""
         self.refresh()
         files = data_files(self.table)
         paths = set(files["path"].to_pylist())
         wanted = paths if since is None else paths & set(paths_since(files, column, since))
         is_first = self._known_paths is None
         rows = self.read_files(sorted(wanted - (self._known_paths or set())))
-        # Set this only after reading, so that files that could not be read are read again.
+        # Store the paths only after reading, so that a failed read is repeated.
         self._known_paths = paths
         found = [row for row in rows if since is None or (row[column] and row[column] >= since)]
         fresh = unseen(found, self._seen, column)
         return [] if is_first and since is None else fresh
 
     def read_files(self, files: list[str]) -> list[Row]:
-        """Return the rows of some data files. deltalake's own data set would open every file of the table."""
+        """Return the rows of data files. deltalake's own data set would open all files."""
         if not files:
             return []
         import pyarrow.dataset as ds
@@ -153,7 +150,7 @@ class FollowedTable:
         from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
         if "://" not in self._tables:
-            # This file system runs no Python in threads. If a command ends before such a thread, its process aborts.
+            # This file system runs no Python in threads. A process that ends before such a thread would abort.
             return SubTreeFileSystem(self._folder, LocalFileSystem())
         from deltalake.fs import DeltaStorageHandler
 
@@ -168,7 +165,7 @@ class FollowedTable:
 
 
 def unseen(rows: Iterable[Row], seen: set[int], column: str) -> list[Row]:
-    """Return the rows not seen before, sorted by `column`, and remember them in `seen`."""
+    """Return the rows whose hashes are not in `seen`, sorted by `column`. Add all hashes to `seen`."""
     keyed = {hash(repr(sorted(row.items()))): row for row in rows}
     found = [row for key, row in keyed.items() if key not in seen]
     seen.update(keyed)

@@ -1,4 +1,4 @@
-"""Follows catalog tables that other processes append to, through queries."""
+"""Follows a catalog's tables through queries."""
 
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -11,12 +11,9 @@ _EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
 
 
 class FollowedQuery:
-    """A followed catalog table: each read is a query.
+    """A followed table of a catalog: each read is a query.
 
-    Args:
-        store: Store of the table.
-        name: Name of the table.
-        columns: Columns that `since` and `new_rows` return; all if empty.
+    `since` and `new_rows` return `columns`, or all columns if `columns` is empty.
     """
 
     def __init__(self, store: TableStore, name: str, columns: Sequence[str]) -> None:
@@ -26,13 +23,13 @@ class FollowedQuery:
         self._seen: set[int] = set()
 
     def refresh(self) -> bool:
-        """Ask for the newest version; return whether there was one."""
+        """Ask for the newest version; return whether the version changed."""
         (newest,) = self._store.history(self._name, 1)
         before, self._version = self._version, newest.version
         return self._version != before
 
     def has_news(self) -> bool:
-        """Return False: only a query can show news."""
+        """Return False, because only a query finds a new version."""
         return False
 
     def version(self) -> int:
@@ -42,7 +39,7 @@ class FollowedQuery:
         return self._version or 0
 
     def last_write_ms(self) -> int:
-        """Return when the newest version was written, in milliseconds since the epoch."""
+        """Return the newest version's time in milliseconds since the epoch."""
         return max((commit.committed_ms for commit in self._store.history(self._name, 1)), default=0)
 
     def since(self, column: str, time: datetime) -> list[Row]:
@@ -54,7 +51,7 @@ class FollowedQuery:
         return self._store.read(self._name)
 
     def new_rows(self, column: str, since: datetime | None) -> list[Row]:
-        """Return unseen rows that are not older than the newest row seen. Older rows are missed."""
+        """Return unseen rows. A new row that is older than the newest seen row is missed."""
         if self._from is None:
             self._from = since
             if since is None:

@@ -1,4 +1,4 @@
-"""Keeps the rows of small files in memory. A stream writes a small file per batch, and opening a thousand is slow."""
+"""Caches the rows of small files. A stream writes a small file per batch, and opening many files is slow."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SMALL_BYTES = 64 << 10
-"""The rows of files up to this size are kept. Maintenance makes larger files, of which readers skip most row groups."""
+"""Maximum size of a cached file."""
 MAX_KEPT_BYTES = 64 << 20
-"""Limit of a table's kept rows, in Arrow's format."""
+"""Limit of a table's cached rows in Arrow's format. Beyond the limit, the cache is emptied."""
 
 
 class KeptFiles:
-    """The rows of one table's small files. Data files never change, so each is read once."""
+    """The cached rows of one table's small files, which never change."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,12 +28,9 @@ class KeptFiles:
     def rows(
         self, wanted: Collection[str], present: Collection[str], read: Callable[[Sequence[str]], pa.Table]
     ) -> pa.Table:
-        """Return the rows of the wanted files. Rows of the table's other files may be among them.
+        """Return the rows of the wanted files, and perhaps of other files of the table.
 
-        Args:
-            wanted: Paths of small files.
-            present: Paths of all files of the table's newest version.
-            read: Reads files.
+        `present` are all files of the table's newest version.
         """
         import pyarrow as pa
 
@@ -54,4 +51,4 @@ class KeptFiles:
 
 
 KeptTables = defaultdict[tuple[str, str], KeptFiles]
-"""Kept rows of path tables, by name and columns. All threads of a long-running reader share them."""
+"""Cached rows by table name and column names. Threads may share the cache."""

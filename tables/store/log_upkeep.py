@@ -1,6 +1,6 @@
-"""Truncates the log of a path table behind a checkpoint.
+"""Truncates a table's log after a checkpoint.
 
-A checkpoint keeps the streams' batch numbers (`txn`), so a table still recognises replayed batches after a cleanup.
+The checkpoint keeps the streams' batch numbers (`txn`), by which a table recognises repeated batches.
 """
 
 import re
@@ -14,25 +14,19 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _CHECKSUM_AGE = timedelta(hours=1)
-"""Minimum age of a checksum to delete. Spark writes a file and its checksum separately, so the file may still come."""
+"""Minimum age of a checksum to delete. Spark may write a checksum before the file."""
 _LOOK_BACK = (20, 1000, None)
 _SHARE_SURE_TO_STAY = 0.9
-"""Log files certainly stay for this share of the retention. (A log file may be slightly older than its commit.)"""
+"""For this share of the retention, log files certainly stay. A log file may be slightly older than the commit."""
 _INTERVAL = re.compile(r"interval (\d+) (minute|hour|day|week)s?")
 _DEFAULT_INTERVAL = "interval 30 days"
-"""Delta's default."""
+"""Delta's default log retention."""
 
 
 def tidy_log(table: "DeltaTable", folder: Path | None, now: datetime) -> int:
-    """Write a checkpoint for the newest version unless it has one, and delete expired log files.
+    """Write a checkpoint of the open version unless a checkpoint exists, and delete expired log files.
 
-    Args:
-        table: Table at its newest version.
-        folder: Local folder of the table; None if the table is elsewhere.
-        now: Present time.
-
-    Returns:
-        Number of files deleted, including orphaned checksums; 0 if the table is not in a local folder.
+    Return the number of deleted files, or 0 if `folder` is None (an object store).
     """
     if folder is None:
         table.create_checkpoint()
@@ -48,17 +42,10 @@ def tidy_log(table: "DeltaTable", folder: Path | None, now: datetime) -> int:
 
 
 def drop_orphaned_checksums(folder: Path, written_before: datetime) -> int:
-    """Delete checksums whose file is gone. deltalake's vacuum and log cleanup leave such checksums.
+    """Delete checksums whose file is gone, and return their number. Checksums written after `written_before` stay.
 
-    Spark writes a checksum `N.crc` for each version `N.json`. Hadoop's local file system also writes a hidden checksum
-    beside every file.
-
-    Args:
-        folder: Folder of a table.
-        written_before: Checksums written later stay, because their file may not exist yet.
-
-    Returns:
-        Number of files deleted.
+    deltalake deletes no checksums. Spark writes a checksum `N.crc` for each version `N.json`, and Hadoop's local file
+    system writes a hidden checksum for each file.
     """
     log = folder / "_delta_log"
     versions = [path for path in log.glob("[0-9]*.crc") if not path.with_suffix(".json").exists()]
@@ -84,10 +71,7 @@ def _clean_up(table: "DeltaTable", now: datetime) -> None:
 
 
 def _would_lose_mark(table: "DeltaTable", now: datetime) -> bool:
-    """Return whether a cleanup would delete the stream's newest commit, which holds the offsets to resume from.
-
-    Checkpoints do not keep these offsets. So a rarely written table keeps its log until the stream writes again.
-    """
+    """Return whether a cleanup would delete the newest commit with a stream's offsets, which no checkpoint keeps."""
     kept_from_ms = (now - _log_retention(table) * _SHARE_SURE_TO_STAY).timestamp() * 1000
     for limit in _LOOK_BACK:
         commits = table.history(limit)

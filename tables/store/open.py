@@ -1,4 +1,4 @@
-"""Opens the store of `--tables`. Only this module knows how to tell a catalog from a path."""
+"""Opens the store of `--tables`, which is a path or a catalog."""
 
 import re
 
@@ -11,11 +11,9 @@ _CATALOG_SCHEMA = re.compile(r"[\w-]+\.[\w-]+")
 
 
 def open_store(tables: str, engine: Engine | None = None) -> TableStore:
-    """Return the store of some tables. The store connects on first use.
+    """Return the store of a folder or `catalog.schema`.
 
-    Args:
-        tables: Folder of the tables, or `catalog.schema`.
-        engine: Runs the statements on a catalog. The default is a Databricks runtime or a SQL warehouse.
+    By default, a Databricks runtime or a SQL warehouse runs the statements on a catalog.
     """
     return CatalogStore(tables, engine) if is_catalog(tables) else PathStore(tables)
 

@@ -1,4 +1,4 @@
-"""Tables in a folder or in an object store, through `deltalake` and DuckDB, without a JVM."""
+"""Tables in a folder or in an object store, through `deltalake` and DuckDB."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -34,24 +34,24 @@ from tables.store.values import (
 
 
 class PathStore(TableStore):
-    """Path tables."""
+    """The tables of a folder or an object store."""
 
     look = ("pgrep -af 'pid-quota stream'", "pid-quota tap status")
 
     def create(self) -> dict[str, bool]:
-        """Create missing tables; return for each table whether it was created."""
+        """Create missing tables; return for each name whether the table is new."""
         before = self.existing()
         create_missing(self.tables)
         return {name: name not in before for name in TABLES}
 
     def ensure_tables(self, having: str | None = None) -> None:
-        """Create missing tables, after a check that the table `having` exists."""
+        """Create missing tables. If the table `having` is missing, raise an error."""
         if having is not None:
             open_table(self.tables, having)
         create_missing(self.tables)
 
     def existing(self) -> list[str]:
-        """Return the names of the tables that exist."""
+        """Return the names of the existing tables."""
         from deltalake import DeltaTable
 
         return [name for name in TABLES if DeltaTable.is_deltatable(table_path(self.tables, name))]
@@ -62,10 +62,10 @@ class PathStore(TableStore):
         return found
 
     def create_views(self) -> None:
-        """Do nothing: each query defines the views that it needs."""
+        """Do nothing, because each query defines its views."""
 
     def write_settings(self, settings: StreamSettings) -> None:
-        """Store the settings of the stream in a table's properties, unless the table has them."""
+        """Store the stream's settings in a table's properties."""
         wanted = settings.properties()
 
         def commit() -> None:
@@ -77,11 +77,11 @@ class PathStore(TableStore):
         self._commit(SETTINGS_TABLE, commit)
 
     def table_id(self, name: str) -> str:
-        """Return the id that Delta gave a table when it was created."""
+        """Return a table's Delta id."""
         return str(open_table(self.tables, name).metadata().id)
 
     def query(self, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one SELECT. Only the tables that it mentions are opened."""
+        """Run one SELECT. Only mentioned tables are opened."""
         with duck.connected(now, self.window_ms(sql)) as connection:
             return duck.query(connection, self.tables, sql, parameters or {})
 
@@ -118,13 +118,13 @@ class PathStore(TableStore):
             # Open the table first, because deltalake would create a missing table if it got a path.
             write_deltalake(open_table(self.tables, name), found, mode="append", **leaving_old_log())
 
-        # In deltalake, an append fails if it overlaps a delete, although an append reads nothing. So retry it.
+        # In deltalake, an append that overlaps a delete fails, although an append reads nothing. So retry appends.
         self._commit(name, commit)
 
     def merge(
         self, name: str, keys: Sequence[str], rows: Iterable[Mapping[str, Any]], remove: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Insert or update rows by their keys, and delete other rows, in one commit."""
+        """Insert, update and delete rows in one commit."""
         columns = TABLES[name].schema.names
         # Rows to delete have only their keys.
         schema = pa.schema([*(each.with_nullable(True) for each in row_schema(name)), pa.field("removed", pa.bool_())])
@@ -142,7 +142,7 @@ class PathStore(TableStore):
         self._commit(name, commit)
 
     def facts(self, spec: TableSpec) -> TableFacts:
-        """Return a table's size and contents, from the statistics in its log."""
+        """Return a table's size and contents."""
         return table_facts(spec, open_table(self.tables, spec.name))
 
     def columns(self, spec: TableSpec) -> list[ColumnFacts]:
@@ -163,11 +163,11 @@ class PathStore(TableStore):
         return bool(open_table(self.tables, name).file_uris())
 
     def keep_up(self, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-        """Delete a table's expired rows, compact and vacuum it, and truncate its log."""
+        """Delete a table's expired rows, compact and vacuum the table, and truncate the log."""
         return keep_up(self.tables, spec, plan, now)
 
     def alone(self) -> AbstractContextManager[None]:
-        """Hold the lock on a local folder: two concurrent compactions by deltalake may duplicate rows."""
+        """Return a lock on a local folder, because concurrent compactions by deltalake may duplicate rows."""
         return alone(self.tables)
 
     def save(self, writer: Any, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Locates, creates and opens path tables with `deltalake`, without a JVM."""
+"""Locates, creates and opens tables in a folder or object store with `deltalake`."""
 
 import tempfile
 from pathlib import Path
@@ -33,16 +33,11 @@ def table_path(tables: str, name: str) -> str:
 
 
 def create_missing(root: str) -> None:
-    """Create missing path tables.
-
-    The tables use only features that `deltalake` supports: no deletion vectors, clustering or row tracking.
-
-    Args:
-        root: Folder (or object store address) of the tables.
+    """Create missing tables in a folder or object store.
 
     Raises:
         TableError: If the folder is not writable.
-        TableVersionError: If a newer version created a table.
+        TableVersionError: If a newer release created a table.
     """
     from deltalake.exceptions import DeltaError
 
@@ -56,7 +51,7 @@ def create_missing(root: str) -> None:
 
 
 def open_table(root: str, name: str) -> "DeltaTable":
-    """Open a path table at its newest version.
+    """Open a table at its newest version.
 
     Raises:
         TableNotFoundError: If there is no such table.
@@ -78,10 +73,9 @@ def open_table(root: str, name: str) -> "DeltaTable":
 
 
 def ask(table: "DeltaTable", select: str) -> list[Row]:
-    """Run a SELECT over a table, named `t`, with deltalake's engine, which also runs DELETE.
+    """Run a SELECT over the table, named `t`, with deltalake's engine.
 
-    Unlike an Arrow data set, this engine runs no Python in threads. If a command ends before such a thread, its process
-    aborts.
+    An Arrow data set would run Python in threads, and a process that ends before such a thread aborts.
     """
     from deltalake import QueryBuilder
 
@@ -92,10 +86,10 @@ def ask(table: "DeltaTable", select: str) -> list[Row]:
 
 
 def is_delta_error(error: Exception) -> bool:
-    """Return whether an error has a type that reading a table raises."""
+    """Return whether a read of a table raises errors of this type."""
     from deltalake.exceptions import DeltaError
 
-    # Timestamps outside Python's range raise the last two.
+    # Timestamps outside Python's range raise ValueError or OverflowError.
     return isinstance(error, DeltaError | OSError | pa.ArrowException | ValueError | OverflowError)
 
 
@@ -116,15 +110,15 @@ def _create(spec: TableSpec, path: str) -> None:
                 raise_if_key_not_exists=False,
             )
         except DeltaError:
-            # Another process may have created the table meanwhile.
+            # Another process may have created the table.
             if not DeltaTable.is_deltatable(path):
                 raise
     retry_conflicts(lambda: _constrain(spec, DeltaTable(path), path))
 
 
 def _constrain(spec: TableSpec, table: "DeltaTable", path: str) -> None:
-    # deltalake can't create a table with constraints, so add them to the empty table here. If two processes create the
-    # table at once, both may commit. So check which constraints are missing, not who created the table.
+    # deltalake can't create a table with constraints. If two processes create a table at once, both get here, so add
+    # only missing constraints.
     present = table.metadata().configuration
     require_version(present.get(VERSION_PROPERTY, "0"), path)
     missing = {name: rule for name, rule in spec.constraints.items() if f"delta.constraints.{name}" not in present}

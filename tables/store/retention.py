@@ -10,7 +10,7 @@ from tables.schema.ddl import with_literals
 from tables.schema.specs import TABLES, TableSpec
 
 CLOSED = ("restored", "relinquished", "failed")
-"""States that close a lease."""
+"""States of a lease that has ended."""
 
 _LEASES = """
 SELECT lease_id, max(recorded_at) AS newest, max(CASE WHEN state IN ({closed}) THEN 1 ELSE 0 END) AS is_closed
@@ -28,7 +28,7 @@ class OldRows:
     """A condition that selects rows to delete.
 
     Attributes:
-        condition: SQL condition with `:name` markers for values.
+        condition: SQL condition with `:name` markers.
         values: Values of the markers: strings and aware datetimes.
     """
 
@@ -36,10 +36,7 @@ class OldRows:
     values: Mapping[str, object] = field(default_factory=dict)
 
     def as_text(self, literal: Callable[[object], str]) -> str:
-        """Return the condition with its values as literals, because some engines take no parameters in DELETE.
-
-        Args:
-            literal: Returns a value as a literal of the engine's dialect.
+        """Return the condition with literals (made by `literal`), because some engines take no parameters in DELETE.
 
         Examples:
             >>> from tables.schema.ddl import deltalake_literal
@@ -51,7 +48,7 @@ class OldRows:
 
 @dataclass(frozen=True)
 class LeaseAge:
-    """Time of a lease's newest row, and whether the lease is closed."""
+    """The time of a lease's newest row, and whether the lease has ended."""
 
     lease_id: str
     newest: datetime
@@ -59,10 +56,7 @@ class LeaseAge:
 
 
 def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
-    """Return the retention of each table in days; 0 keeps rows forever.
-
-    Args:
-        wishes: `TABLE=DAYS` overrides of the defaults.
+    """Return the retention of each table in days, with `TABLE=DAYS` overrides. 0 keeps rows forever.
 
     Raises:
         TableError: If an override is malformed, or shorter than views and commands need.
@@ -91,10 +85,9 @@ def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Asker:
-    """Finds the expired rows of a table.
+    """A finder of a table's expired rows.
 
     Attributes:
-        table: Name of the table in SQL.
         ask: Runs a SELECT.
         literal: Returns a value as a literal of the engine's dialect.
     """
@@ -104,7 +97,7 @@ class Asker:
     literal: Callable[[object], str]
 
     def expired(self, spec: TableSpec, days: Mapping[str, int], now: datetime) -> OldRows | None:
-        """Return the condition for a table's expired rows; None if there are certainly none."""
+        """Return the condition for a table's expired rows; None if no row can have expired."""
         if spec.name == "producer_id_quotas":
             several = self.ask(_SEVERAL.format(table=self.table).strip())
             return replaced_quotas({row["entity_name"]: row["newest"] for row in several})
@@ -127,7 +120,7 @@ class Asker:
 def keep_from(now: datetime, days: int) -> datetime | None:
     """Return the time before which rows expire; None if rows never expire.
 
-    The time is a midnight in UTC, so large files are rewritten once a day, not in every run.
+    The time is a midnight in UTC, so that files are rewritten at most once a day.
 
     Examples:
         >>> keep_from(datetime(2026, 3, 10, 15, tzinfo=timezone.utc), 2).isoformat()
@@ -143,17 +136,14 @@ def keep_from(now: datetime, days: int) -> datetime | None:
 
 
 def old_rows(spec: TableSpec, before: datetime, leases: Iterable[LeaseAge] = ()) -> OldRows:
-    """Return the condition for a table's expired rows. Rows without a time stay.
+    """Return the condition for a table's rows before a time. Rows without a time stay.
 
-    Args:
-        spec: Spec of a table with a `time_column`.
-        before: Rows before this time expire.
-        leases: For the enforcer's table, the leases with a row before this time. If a lease is open or has newer rows,
-            all of its rows stay.
+    `leases` are the leases with a row before that time. If a lease is open or has newer rows, all rows of the lease
+    stay.
     """
     condition = f"{spec.time_column} < :before"
     values: dict[str, object] = {"before": before}
-    # Old rows that may still be in force stay, such as a throttle under a tiny quota, or a hold.
+    # Old rows that may be in force stay, such as a hold.
     for column in {"throttled_until", "until"} & set(spec.schema.names):
         condition += f" AND ({column} IS NULL OR {column} < :before)"
     kept = [lease.lease_id for lease in leases if not lease.closed or lease.newest >= before]
@@ -165,11 +155,7 @@ def old_rows(spec: TableSpec, before: datetime, leases: Iterable[LeaseAge] = ())
 
 
 def replaced_quotas(newest: Mapping[str | None, datetime]) -> OldRows | None:
-    """Return the condition for superseded quota rows.
-
-    Args:
-        newest: Time of the newest row of each entity with several rows; None is the default quota.
-    """
+    """Return the condition for superseded quotas. `newest` has the newest row's time by entity with several rows."""
     parts: list[str] = []
     values: dict[str, object] = {}
     for number, (name, updated_at) in enumerate(newest.items()):

@@ -1,4 +1,4 @@
-"""The rights that a writer of a catalog needs, each with a test and the statement that grants the right."""
+"""The rights that a writer of a catalog needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Right:
 
     Attributes:
         name: What the right allows.
-        attempt: Uses the right. It raises an error of this project if the right is missing.
+        attempt: Uses the right, and raises an error if the right is missing.
         remedy: Statement that grants the right.
     """
 

@@ -1,7 +1,6 @@
-"""Compacts and vacuums path tables with `deltalake`. A running stream can append at the same time.
+"""Compacts and vacuums tables with `deltalake`, while a stream may append.
 
-Each step commits separately. The data that a stream needs stays: its batch numbers are in every checkpoint of a table's
-log, and its newest offsets are in the log itself.
+Each step commits separately. The log keeps the stream's batch numbers and newest offsets.
 """
 
 import fcntl
@@ -27,27 +26,19 @@ if TYPE_CHECKING:
 
 _MIB = 1024 * 1024
 _SMALL_FILE = 4 * _MIB
-"""Every run compacts files smaller than this. So an hour of batches becomes one file, and large files stay."""
+"""Maintenance always compacts smaller files, and leaves larger files unchanged."""
 _LARGE_FILE = 64 * _MIB
 _MANY_FILES = 20
-"""If there are more files below half of `_LARGE_FILE` than this, they are compacted to large files. This must be rare,
-because the replaced files take space until the vacuum."""
+"""If more files than this are smaller than half of `_LARGE_FILE`, maintenance compacts such files to large files."""
 
 _LOCK = ".maintain.lock"
 
 
 def keep_up(tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-    """Delete expired rows, compact, vacuum and truncate the log of one table.
-
-    Args:
-        tables: Folder of the tables.
-        spec: Spec of the table.
-        plan: What to do.
-        now: Present time.
+    """Delete a table's expired rows, compact and vacuum the table, and truncate the log.
 
     Raises:
-        TableNotFoundError: If there is no such table.
-        TableError: If the table can't be read or written, or conflicts persist.
+        TableError: If the table is missing or can't be read or written, or conflicts persist.
     """
     # Step 1. Note the size before.
     before = table_facts(spec, open_table(tables, spec.name))
@@ -65,13 +56,13 @@ def keep_up(tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Up
 
 @contextmanager
 def alone(tables: str) -> Iterator[None]:
-    """Hold the lock on a folder of tables, so that one upkeep runs per machine at a time.
+    """Lock a folder of tables, so that a machine runs one `pid-quota maintain` at a time.
 
-    deltalake lets two compactions of the same files commit, which duplicates their rows. An object store has no lock,
-    so your scheduler has to prevent overlaps.
+    In deltalake, concurrent compactions duplicate rows. An object store has no lock, so your scheduler has to prevent
+    concurrent runs.
 
     Raises:
-        TableError: If another upkeep holds the lock, or the folder is not writable.
+        TableError: If another process holds the lock, or the folder is missing or not writable.
     """
     if "://" in tables:
         yield

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 SETTINGS_TABLE = "producer_id_metrics"
-"""The table whose properties hold the settings of the stream."""
+"""The table whose properties hold the stream's settings."""
 _WINDOW, _BURST = "pidQuota.windowSeconds", "pidQuota.burstWindows"
 _SERVERS = "pidQuota.bootstrapServers"
 
@@ -35,14 +35,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Selects the rows of a table to read.
+    """A selection of a table's rows.
 
     Attributes:
         condition: SQL condition with `:name` parameter markers.
         values: Values of the markers: strings and aware datetimes.
         columns: Columns to read; all if empty.
-        newer_than: A column and a time. Every selected row has a later time in the column, so older files can be
-            skipped.
+        newer_than: A column and a time. All selected rows have later times in that column, so older files are skipped.
     """
 
     condition: str = "TRUE"
@@ -60,12 +59,11 @@ ALL_ROWS = RowFilter()
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """Settings of the stream that readers of the tables need.
+    """The stream's settings that readers of the tables need.
 
     Attributes:
-        window_seconds: Length of the quota's window.
         burst_windows: Tokens of a full bucket as a multiple of the rate, for quotas without a burst.
-        bootstrap_servers: Brokers that the stream was started with. They distinguish clusters.
+        bootstrap_servers: The stream's brokers, which distinguish clusters.
     """
 
     window_seconds: int = QuotaConfig.window_seconds
@@ -74,7 +72,7 @@ class StreamSettings:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> StreamSettings:
-        """Return the settings in a table's properties. A setting that is missing there has the stream's default."""
+        """Return the settings in a table's properties. A missing setting has the stream's default."""
         default = cls()
         return cls(
             int(properties.get(_WINDOW, default.window_seconds)),
@@ -90,16 +88,10 @@ class StreamSettings:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """A table's size and contents now.
+    """A table's size and contents.
 
     Attributes:
-        table: Name of the table.
-        version: Newest version.
-        rows: Number of rows.
-        files: Number of data files.
-        size_bytes: Size of the data files.
-        oldest: Earliest value of the time column; None if there is no such column or no row.
-        newest: Latest value of the time column; None as for `oldest`.
+        oldest, newest: Bounds of the time column; None without a time column or rows.
     """
 
     table: str
@@ -113,7 +105,7 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """A column as the table's own metadata describes it."""
+    """A column in a table's metadata."""
 
     name: str
     kind: str
@@ -126,7 +118,6 @@ class TableCommit:
     """A commit in a table's log.
 
     Attributes:
-        version: Version that the commit created.
         committed_ms: Time of the commit in milliseconds since the epoch.
         metadata: The commit's `userMetadata`, or empty.
     """
@@ -138,12 +129,12 @@ class TableCommit:
 
 @dataclass(frozen=True)
 class UpkeepPlan:
-    """A plan for upkeep.
+    """The options of `pid-quota maintain`.
 
     Attributes:
         days: Retention of each table in days; 0 keeps rows forever.
-        vacuum_hours: Retention of unreferenced files, for readers of older versions.
-        dry_run: Whether to only report what would be done.
+        vacuum_hours: Hours for which unreferenced files stay.
+        dry_run: Whether to report without changing anything.
     """
 
     days: Mapping[str, int]
@@ -153,15 +144,12 @@ class UpkeepPlan:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """Changes that upkeep made to a table, or would make. None means that the storage does not report a number.
+    """What `pid-quota maintain` changed in a table, or would change. None means that the storage reports no number.
 
     Attributes:
-        before: Facts before upkeep.
-        after: Facts after upkeep.
-        deleted_rows: Expired rows that were deleted.
-        merged_files: Files replaced by larger ones.
-        vacuumed_files: Data files deleted.
-        log_files: Log files deleted, including orphaned checksums.
+        merged_files: Small files that were compacted.
+        vacuumed_files: Data files that were deleted.
+        log_files: Log files that were deleted, including orphaned checksums.
     """
 
     before: TableFacts
@@ -173,15 +161,7 @@ class Upkeep:
 
 
 def require_version(version: str, place: str) -> None:
-    """Check that no newer version created a table.
-
-    Args:
-        version: The version in the table's properties; "0" if there is none.
-        place: Name and place of the table.
-
-    Raises:
-        TableVersionError: If a newer version created the table.
-    """
+    """Raise `TableVersionError` if `version`, from a table's properties, is newer than `TABLES_VERSION`."""
     if not version.isdecimal() or int(version) > TABLES_VERSION:
         msg = (
             f"table {place} is of version {version}, and this pid-quota knows versions up to {TABLES_VERSION}: "

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka.admin._acl import AclPermissionType
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin import AclPermissionType, ResourceType
 
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import new_topic, produce, produce_in_transactions, transactional_producer, wait_until

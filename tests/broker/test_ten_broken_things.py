@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from broker.enforcement.model import Lease, LeaseRecord, Target
 from broker.enforcement.store.lease_topic import LeaseTopic

@@ -1,6 +1,5 @@
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from broker.errors import BrokerUnreachableError, LoginRefusedError, TopicMissingError
 from broker.kafka.topics import ensure_topics, require_topic

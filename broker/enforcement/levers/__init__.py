@@ -1,1 +1,1 @@
-"""The levers, one module each. `registry` lists them."""
+"""The levers, one module each."""

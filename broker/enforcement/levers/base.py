@@ -1,4 +1,4 @@
-"""The protocol of levers. Each lever has its own module, and a line in `broker.enforcement.levers.registry`."""
+"""The protocol of levers. `registry` lists all levers."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ StepName = Literal["keep", "apply", "confirm", "restore", "close", "relinquish"]
 class NextStep:
     """The next step of an open lease.
 
-    `keep`: do nothing. `apply`: set the lease's setting. `confirm`: log that it is set. `restore`: undo it. `close`:
-    log that it is undone. `relinquish`: leave the setting alone, because someone else changed it or, with `vanished`,
-    removed it. `why` is empty for the usual reasons.
+    `keep`: do nothing. `apply`: make the lease's setting. `confirm`: log that the setting is made. `restore`: undo the
+    setting. `close`: log that the setting is undone. `relinquish`: end the lease, because someone else changed or (with
+    `vanished`) removed the setting. `why` is empty for the usual reasons.
     """
 
     name: StepName
@@ -27,7 +27,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Targets:
-    """Entities to enforce a decision on. `cover` tells whether nearly all refused producer ids come from them."""
+    """Targets of a decision's leases. `cover` tells whether nearly all refused producer ids are theirs."""
 
     targets: tuple[Target, ...]
     why: str
@@ -41,8 +41,8 @@ class TargetLimits:
     Attributes:
         narrow: Whether to throttle single client ids instead of the user, if possible.
         shared_client_ids: Client ids that healthy producers also use.
-        written: Client ids of the user that ever had their own lease.
-        spare_user: Whether not to slow the whole user, because a stronger lever covers the refused producer ids.
+        written: The user's client ids that ever were a lease's target.
+        spare_user: Whether to spare the whole user, because a stronger lever covers the refused producer ids.
     """
 
     narrow: bool = True
@@ -52,7 +52,7 @@ class TargetLimits:
 
 
 class LeaseChange(NamedTuple):
-    """A lease to set on the brokers, perhaps with a new end, or to remove from them."""
+    """A lease, and whether to make or undo its setting on the brokers."""
 
     lease: Lease
     is_set: bool
@@ -60,9 +60,9 @@ class LeaseChange(NamedTuple):
 
 @dataclass(frozen=True)
 class Stray:
-    """A setting on the brokers that looks like a lease's but belongs to no lease, and the command that removes it.
+    """A setting on the brokers that looks like a lease's setting but belongs to no lease.
 
-    `remove` removes the setting or raises BrokerError. It is None if an operator may have made the setting.
+    `command` is for operators. `remove` is None if an operator may have made the setting.
     """
 
     target: Target
@@ -76,18 +76,18 @@ NEARLY_ALL = 0.95
 
 
 class Lever(Protocol):
-    """Keeps a principal from getting new producer ids."""
+    """A way to keep a principal from getting new producer ids."""
 
     name: LeverName
     suffices: bool
-    """Whether the lever suffices without a weaker one."""
+    """Whether the lever suffices without a weaker lever."""
 
     @property
     def canary(self) -> Canary | None:
-        """The canary, which detects a reconciler that removes the lever's settings; None if the lever has no canary."""
+        """The lever's canary, or None."""
 
     def unavailable_reason(self) -> str:
-        """Return why the lever can't be used now; empty if it can."""
+        """Return why the lever can't be used now, or an empty text."""
 
     def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
         """Choose the entities to enforce a decision on."""
@@ -99,7 +99,7 @@ class Lever(Protocol):
         """Compare an open lease with the brokers. Raises BrokerError."""
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
-        """Set or remove leases. Return the error of each target instead of raising it."""
+        """Set or remove leases. Return each target's error."""
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find settings that look like a lease's but belong to no lease. Raises BrokerError."""
+        """Find the lever's strays. Raises BrokerError."""

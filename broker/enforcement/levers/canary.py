@@ -1,8 +1,8 @@
-"""Finds out whether a reconciler removes values that the enforcer sets. An admin may remove them, too.
+"""Finds out whether a reconciler, and not an admin, removes values that the enforcer sets.
 
-Strimzi's User Operator, for example, is a reconciler: it removes quotas and ACLs of users without a KafkaUser. After a
-lease's value has vanished, the enforcer sets a value of the same kind for the canary, a user that does not exist. Only
-a reconciler also removes this value.
+Strimzi's User Operator is a reconciler, which removes quotas and ACLs of users without a KafkaUser. After a lease's
+value has vanished, the enforcer sets a similar value for the canary, a user that does not exist. Only a reconciler
+removes the canary's value.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class CanaryWriter(Protocol):
 
 
 class Canary:
-    """Watches the canary's value, and notifies when someone removes it."""
+    """A watcher of the canary's value."""
 
     def __init__(self, writer: CanaryWriter, what: str, clocks: Clocks, notify: Callable[[Notice], None]) -> None:
         self._writer, self._what, self._clocks, self._notify = writer, what, clocks, notify
@@ -54,11 +54,11 @@ class Canary:
             self._set_ms = self._clocks.steady_ms()
 
     def reconciler_reason(self) -> str:
-        """Return why a reconciler makes the lever useless; empty if no reconciler is known."""
+        """Return why a reconciler makes the lever useless, or an empty text."""
         return f"something removes {self._what} that it did not create" if self._is_known() else ""
 
     def look(self) -> None:
-        """Check, at most once a second, that the canary's value is still set."""
+        """Check, at most once a second, that the canary's value is still set. If it is not, notify."""
         if self._set_ms is None or not self._pace.is_due():
             return
         now_ms = self._clocks.steady_ms()
@@ -76,7 +76,7 @@ class Canary:
         self._notify(Notice(self._clocks.now_ms(), "alert", why))
 
     def close(self) -> None:
-        """Remove the canary's value from the brokers."""
+        """Remove the canary's value."""
         if self._set_ms is not None:
             self._set_ms = None
             self._writer.write_canary(is_set=False)

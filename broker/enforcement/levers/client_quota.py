@@ -22,17 +22,17 @@ class QuotaStore(Protocol):
         """Return the quotas of exactly this entity, by key."""
 
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
-        """Return the quotas of all named entities."""
+        """Return all quotas except defaults."""
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """Return the value that applies if an entity has no value of its own."""
+        """Return the value that applies to an entity without its own value."""
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
         """Set or remove values."""
 
 
 class ClientQuotaLever:
-    """Sets a client quota to a value, and restores the previous value. `name` is also the quota's key."""
+    """A lever that sets a client quota and restores the previous value. `name` is also the quota's key."""
 
     canary: Canary | None = None
 
@@ -41,10 +41,10 @@ class ClientQuotaLever:
         self._quotas, self._value = quotas, value
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Look up the value to restore, and make a lease, unless the effective quota is already as tight."""
+        """Return a lease with the value to restore, or a reason if the effective quota is already as tight."""
         previous = self._quotas.describe(target.entity).get(self.name)
         wider = self._quotas.inherited(target.entity, self.name, decision.client_ids)
-        # A client id's quota overrides the user's, which overrides the default. Ours must not loosen what it overrides.
+        # A client id's quota overrides the quota of its user and the default. The lease must loosen neither.
         tightest = min((each for each in (previous, wider) if each is not None), default=None)
         if tightest is not None and tightest <= self._value:
             return f"the effective {target} is already {tightest:g}, not above {self._value:g}"
@@ -73,7 +73,7 @@ class ClientQuotaLever:
         return {Target(self.name, entity): error for entity, error in errors.items()}
 
     def strays(self, known: Collection[Lease], _now_ms: int) -> list[Stray]:
-        """Find quotas with the value of leases. An operator may have set any of them, so none is certainly ours."""
+        """Find quotas that have a lease's value but no lease."""
         leased = {lease.target.entity for lease in known if lease.target.lever == self.name}
         return [
             self._stray(entity)
@@ -105,7 +105,7 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> NextStep:
         return NextStep("confirm" if lease.state == "applying" else "keep")
     if found == lease.previous and ending:
         return NextStep("close")
-    # Before `in_force`, the previous value means that ours was not set yet. Later, it means that someone restored it.
+    # In state `applying`, the previous value means that ours is not set yet. Later, someone else restored that value.
     if found == lease.previous and lease.state == "applying":
         return NextStep("apply")
     return NextStep("relinquish", f"someone else set it to {format_value(found)}, which stays", vanished=found is None)

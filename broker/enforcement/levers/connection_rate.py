@@ -1,7 +1,6 @@
 """The lever `connection_creation_rate`: delays new connections from an address. Open connections continue.
 
-The limit affects all clients of an address, so it is used only for addresses that no other principal used in the last
-hour.
+The limit affects all clients of an address. An address that another principal used in the last hour gets no limit.
 """
 
 from collections.abc import Callable, Collection
@@ -22,17 +21,17 @@ _MAX_NAMED = 3
 
 
 class AddressUse(Protocol):
-    """Tells which principals produced from an address; see `EventAddresses`."""
+    """The principals that produced from each address; see `EventAddresses`."""
 
     def unavailable_reason(self) -> str:
-        """Return why the principals are unknown; empty if they are known."""
+        """Return why the principals are unknown, or an empty text."""
 
     def principals(self, address: str) -> Collection[str]:
         """Return the principals that used an address in the last hour."""
 
 
 class ConnectionRate(ClientQuotaLever):
-    """Limits new connections from addresses that only one principal uses, but not from `own_addresses`."""
+    """A lever that limits new connections from addresses of one principal, but not from `own_addresses`."""
 
     suffices = False
 
@@ -41,11 +40,11 @@ class ConnectionRate(ClientQuotaLever):
         self._use, self._own_addresses = use, own_addresses
 
     def unavailable_reason(self) -> str:
-        """Return why the principals of addresses are unknown; empty if they are known."""
+        """See `AddressUse.unavailable_reason`."""
         return self._use.unavailable_reason()
 
     def targets(self, decision: ThrottleDecision, _limits: TargetLimits) -> Targets:
-        """Choose those addresses of the refused producer ids that only this principal used."""
+        """Choose the addresses of refused producer ids that only this principal used."""
         if not decision.principal.startswith("User:"):
             return Targets((), "a client quota applies only to principals of type User")
         try:
@@ -71,7 +70,7 @@ class ConnectionRate(ClientQuotaLever):
 def _canonical(address: str) -> str:
     """Return an address as Python writes it.
 
-    Java, and so the class in the brokers, writes an IPv6 address without `::`, and may append a zone.
+    The class in brokers writes an IPv6 address without `::`, and may append a zone.
 
     Examples:
         >>> _canonical("0:0:0:0:0:0:0:1%lo"), _canonical("10.0.0.1")

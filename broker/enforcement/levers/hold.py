@@ -1,7 +1,6 @@
-"""The lever `hold`: delays new producer ids of a user and nothing else. It needs an authorizer class in the brokers.
+"""The lever `hold`: delays only new producer ids of a user. It needs an authorizer class in the brokers.
 
-A hold is stored as an ACL binding whose name contains the end and the id of the lease (`wire.holds`). All holds with
-the id of a lease are ours, even if their end differs from the lease's. All others were set by hand.
+A hold without a lease's id was set by hand (`wire.holds`).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -43,9 +42,9 @@ class HoldStore(Protocol):
 
 
 class Hold:
-    """Sets holds, moves their ends, and removes them.
+    """A lever that sets, moves and removes holds.
 
-    It reads the brokers' authorizers every 30 s, and reports changes.
+    The brokers' authorizers are read at most every 30 s, and changes are reported.
     """
 
     name: LeverName = "hold"
@@ -66,7 +65,7 @@ class Hold:
         self._refused_until_ms: int | None = None
 
     def unavailable_reason(self) -> str:
-        """Return why holds can't be used; empty if they can."""
+        """Return why holds can't be used, or an empty text."""
         if self._refused_until_ms is not None and self._clocks.steady_ms() < self._refused_until_ms:
             return "this user may not change ACLs"
         if self._pace.is_due():
@@ -97,7 +96,7 @@ class Hold:
         return Targets((Target(self.name, QuotaEntity(name)),), "its known PIDs keep working")
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Make a lease, unless a hold that someone set by hand lasts as long."""
+        """Return a lease, or a reason if a hold that was set by hand lasts as long."""
         by_hand = [each for each in self._of(target) if each.lease_id is None and _is_in_force(each, now_ms)]
         longest = max((each.until_ms for each in by_hand), default=0)
         if longest >= decision.throttled_until_ms:
@@ -130,7 +129,7 @@ class Hold:
         self._holds.remove([each for each in own if not (is_set and each == new)])
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find holds with the id of a lease that is not open, and holds set by hand that are in force."""
+        """Find holds of leases that are not open, and holds in force that were set by hand."""
         leases = {lease.lease_id for lease in known}
         found = [each for each in self._holds.all() if each.lease_id not in leases]
         if self.canary.is_watched:
@@ -164,7 +163,7 @@ class Hold:
 
 
 def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
-    """Return the next step of a hold's open lease. `found` has the ends of the lease's bindings, even outdated ones.
+    """Return the next step of a hold's open lease. `found` has the ends of all bindings with the lease's id.
 
     Examples:
         >>> lease = Lease("1", "User:m", Target("hold", QuotaEntity("m")), 2000, "d")

@@ -1,4 +1,4 @@
-"""The levers of a cluster. A new lever needs its module, its name in `LeverName`, and a line here."""
+"""The levers of a cluster. A new lever needs a module, a name in `LeverName`, and a line here."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -20,7 +20,7 @@ def levers(
     clocks: Clocks,
     notify: Callable[[Notice], None],
 ) -> dict[LeverName, Lever]:
-    """Return all levers. Even an unused lever still ends its leases."""
+    """Return all levers. A lever that the operator excludes still ends its leases."""
     every: tuple[Lever, ...] = (
         Hold(holds, authorizers, clocks, notify),
         ConnectionRate(quotas, use, own_addresses),

@@ -1,6 +1,6 @@
 """The lever `request_percentage`: slows a few client ids of a user, or the whole user.
 
-Brokers answer each request, then stop reading that connection for up to `quota.window.size.seconds`.
+Brokers answer a request, then stop reading its connection for up to `quota.window.size.seconds`.
 """
 
 import re
@@ -16,7 +16,7 @@ from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEnti
 from quota.decision import OTHER_CLIENTS
 
 VALUE = 0.01
-"""Percentage of a request handler thread's time. It is so low that practically every request exceeds it."""
+"""Percentage of a request handler thread's time. Practically every request exceeds this value."""
 
 _CANARY = QuotaEntity(CANARY)
 _CANARY_VALUE = 100.0
@@ -46,10 +46,10 @@ def is_library_default(client_id: str) -> bool:
 
 
 def user_targets(decision: ThrottleDecision, limits: TargetLimits) -> Targets:
-    """Choose between a few client ids of the user and the whole user.
+    """Choose a few client ids of the user, or the whole user.
 
-    Decisions have no data about healthy producers. Healthy producers are therefore assumed to share the default client
-    ids of libraries, and the client ids that the operator lists.
+    Decisions do not tell the client ids of healthy producers. Healthy producers are assumed to use libraries' default
+    client ids, and the client ids that the operator lists.
     """
     user = user_of(decision.principal)
     if decision.principal != f"User:{user}":
@@ -70,7 +70,7 @@ def _target(user: str | None, client_id: str | None = None) -> Target:
 
 
 def _heaviest(client_ids: Mapping[str, int]) -> tuple[list[str], int, int]:
-    """Return the fewest client ids with nearly all refused producer ids, their refused ids, and the total."""
+    """Return the fewest client ids with nearly all refused producer ids, the number of these ids, and the total."""
     total, covered = sum(client_ids.values()), 0
     chosen: list[str] = []
     for client_id, refused in sorted(client_ids.items(), key=lambda item: (-item[1], item[0])):
@@ -101,7 +101,7 @@ def _why_whole_user(chosen: Sequence[str], limits: TargetLimits) -> str:
 
 
 class RequestPercentage(ClientQuotaLever):
-    """Slows a few client ids if nearly all refused producer ids come from them, else the whole user."""
+    """A lever that slows the client ids of nearly all refused producer ids, or the whole user."""
 
     suffices = True
     targets = staticmethod(user_targets)
@@ -111,7 +111,7 @@ class RequestPercentage(ClientQuotaLever):
         self.canary = self._canary = Canary(self, "client quotas of users", clocks, notify)
 
     def unavailable_reason(self) -> str:
-        """Return why a reconciler makes the lever useless; empty if no reconciler is known."""
+        """Return why a reconciler makes the lever useless, or an empty text."""
         return self._canary.reconciler_reason()
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
@@ -123,7 +123,7 @@ class RequestPercentage(ClientQuotaLever):
         return found
 
     def has_canary(self) -> bool:
-        """Whether the canary has a client quota, which slows nobody."""
+        """Whether the canary has a client quota."""
         return REQUEST_PERCENTAGE in self._quotas.describe(_CANARY)
 
     def write_canary(self, *, is_set: bool) -> None:

@@ -1,1 +1,1 @@
-"""Reads decisions and stores leases: the lease topic, and tables by path or catalog."""
+"""Reads decisions and stores leases."""

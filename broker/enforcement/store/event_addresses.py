@@ -20,7 +20,7 @@ _RETRY_S = 5.0
 
 
 class AddressBook:
-    """The principals of each address, and the time of their last event. It is bounded, and not thread-safe."""
+    """The principals of each address, and the times of their last events. The size is bounded."""
 
     def __init__(self) -> None:
         self._seen_s: dict[str, dict[str, float]] = {}
@@ -29,7 +29,7 @@ class AddressBook:
         self._full_s = float("-inf")
 
     def learn(self, principal: str, addresses: Iterable[str | None], at_s: float) -> None:
-        """Record that a principal produced from these addresses; None is an unknown address."""
+        """Record that a principal produced from these addresses. None is an unknown address."""
         for address in addresses:
             if address is None:
                 self._unknown_s = max(self._unknown_s, at_s)
@@ -41,7 +41,7 @@ class AddressBook:
                 self._full_s = max(self._full_s, at_s)
 
     def forget(self, before_s: float) -> None:
-        """Forget pairs of address and principal that were last seen before a time."""
+        """Forget pairs of address and principal that were last seen before `before_s`."""
         kept = {
             address: {principal: at_s for principal, at_s in users.items() if at_s >= before_s}
             for address, users in self._seen_s.items()
@@ -50,7 +50,7 @@ class AddressBook:
         self._pairs = sum(len(users) for users in self._seen_s.values())
 
     def unavailable_reason(self, since_s: float) -> str:
-        """Return why the book may lack principals since a time; empty if the book is complete."""
+        """Return why the book may lack principals after `since_s`, or an empty text."""
         if self._unknown_s >= since_s:
             return "some events of the last hour have no address: their tap reads no class (docs/broker.md)"
         if self._full_s >= since_s:
@@ -58,12 +58,12 @@ class AddressBook:
         return ""
 
     def principals(self, address: str, since_s: float) -> Collection[str]:
-        """Return the principals that used an address since a time."""
+        """Return the principals that used an address after `since_s`."""
         return {principal for principal, at_s in self._seen_s.get(address, {}).items() if at_s >= since_s}
 
 
 class EventAddresses(Closing):
-    """Follows the events of the last hour in its own thread. The first call of `unavailable_reason` starts it."""
+    """A thread that follows the events of the last hour. The first call of `unavailable_reason` starts the thread."""
 
     def __init__(self, settings: Mapping[str, str], clock_s: Callable[[], float] = time.time) -> None:
         self._settings, self._clock_s = dict(settings), clock_s
@@ -73,7 +73,7 @@ class EventAddresses(Closing):
         self._reason = "the events of the last hour are still being read"
 
     def unavailable_reason(self) -> str:
-        """Return why the principals of addresses are unknown; empty if they are known."""
+        """See `AddressUse.unavailable_reason`."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._follow, name="addresses", daemon=True)
             self._thread.start()
@@ -81,7 +81,7 @@ class EventAddresses(Closing):
             return self._reason or self._book.unavailable_reason(self._clock_s() - WINDOW_S)
 
     def principals(self, address: str) -> Collection[str]:
-        """Return the principals that used an address in the last hour."""
+        """See `AddressUse.principals`."""
         with self._lock:
             return self._book.principals(address, self._clock_s() - WINDOW_S)
 

@@ -1,6 +1,6 @@
-"""The lease topic: open leases and release orders. An enforcer can end every lease from this topic, without the tables.
+"""The lease topic: open leases and release orders.
 
-The record of a lease that ended stays here until the table has it. A user that can write this topic can loosen quotas.
+The record of an ended lease stays until it is in the table. A user that can write this topic can loosen quotas.
 """
 
 import re
@@ -27,7 +27,7 @@ from tables.errors import TableError, TableNotFoundError
 from wire.topics import ENFORCER_TOPIC
 
 _TIMEOUT_S = 3.0
-"""Bounds how long a deleted topic delays the end of due leases. Records that were not written stay pending."""
+"""This bounds how long a deleted topic delays the end of due leases. Records that were not written stay pending."""
 _FIRST_READ_S = 15.0
 _LEASE, _RELEASE = "lease/", "release/"
 _RELEASE_ALL = "release"
@@ -61,7 +61,7 @@ class LeaseTopic(Closing):
         self._forget()
 
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
-        """Return the newest record of each stored lease, and the orders. `again` rereads the whole topic."""
+        """See `LeaseStore.read`. Raises LeaseStoreError."""
         if again:
             self._forget()
         try:
@@ -78,7 +78,7 @@ class LeaseTopic(Closing):
         return list(self._newest.values())
 
     def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
-        """Store records and orders, and wait until the brokers have acknowledged them. Raises LeaseStoreError."""
+        """See `LeaseStore.append`. Raises LeaseStoreError."""
         self._write([(_key(record), msgspec.json.encode(record)) for record in records])
 
     def drop(self, lease_ids: Sequence[str]) -> None:
@@ -133,7 +133,7 @@ class LeaseTopic(Closing):
 
 
 def _can_be_ours(record: Kept) -> bool:
-    """Whether an enforcer can have written a record: lever, entity and value fit together, and times are possible."""
+    """Whether lever, entity and value fit together, and times are possible."""
     if isinstance(record, ReleaseOrder):
         return _are_times(record.recorded_at_ms, record.until_ms)
     lease = record.lease
@@ -157,8 +157,8 @@ def _key(record: Kept) -> str:
 
 
 def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]:
-    """Return the records of the lease topic, without creating it."""
-    # Check before creating a consumer, for which brokers would create the topic `__consumer_offsets`.
+    """Read the lease topic without creating it."""
+    # Check before creating a consumer: for a consumer, brokers would create the topic `__consumer_offsets`.
     require_topic(settings, ENFORCER_TOPIC)
     with LeaseTopic(settings) as kept:
         return kept.read(again=True)
@@ -167,10 +167,7 @@ def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]
 def leases_of_others(
     kept: Callable[[], Sequence[EnforcementRecord]], logged: Callable[[], Sequence[EnforcementRecord]]
 ) -> frozenset[Target] | None:
-    """Return the targets of open leases in the lease topic and the table; None if either can't be read.
-
-    A table that does not exist has no leases.
-    """
+    """Return the targets of open leases in the lease topic and the table; None if either can't be read."""
     try:
         found = frozenset(open_leases(kept()))
         return found | frozenset(open_leases(logged()))

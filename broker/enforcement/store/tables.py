@@ -1,4 +1,4 @@
-"""The enforcer's tables: it reads decisions, and reads and writes actions."""
+"""The enforcer's tables: decisions to read, and actions to read and write."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
@@ -43,13 +43,13 @@ _NEEDED = ("decision_id", "principal", "action", "decided_at", "throttled_until"
 
 
 def follow_writes(store: TableStore) -> Callable[[], int]:
-    """Return a function that tells when the stream last wrote, in milliseconds since the epoch."""
+    """Return a function for the time of the stream's last write, in ms since the epoch."""
     followed = [store.follow(name) for name in STREAM_TABLES]
     return lambda: max(each.last_write_ms() for each in followed)
 
 
 class DecisionTable:
-    """Follows `throttle_decisions`. Each poll asks for the version, and reads rows only if it is new."""
+    """The table `throttle_decisions`. Rows are read only from a new version of the table."""
 
     def __init__(self, store: TableStore) -> None:
         self._followed = store.follow(DECISIONS, DECISION_COLUMNS)
@@ -57,7 +57,7 @@ class DecisionTable:
         self.bad_rows = 0
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return the newest decisions, if the table has a new version or `again` is set; see `DecisionSource`."""
+        """Return the newest decisions; see `DecisionSource`."""
         if not (self._followed.refresh() or self._is_new or again):
             return []
         # If reading fails, the next call must read the rows.
@@ -67,19 +67,19 @@ class DecisionTable:
         # `newest_decisions` skips rows without times.
         times = [(row["decided_at"], row["throttled_until"]) for row in rows]
         first = min((decided for decided, until in times if decided and until and until > now), default=None)
-        # Read all newer rows, even expired ones: one may have shortened a decision that seems to be in force.
+        # Read all newer rows, even expired rows: such a row may have shortened a decision that seems to be in force.
         rows = self._followed.since("decided_at", first) if first else []
         self._is_new = False
         self.bad_rows = sum(not is_credible(row, now_ms) for row in rows)
         return newest_decisions(rows, now_ms)
 
     def has_news(self) -> bool:
-        """Return whether a cheap check finds a new version; see `Followed.has_news`."""
+        """See `DecisionSource.has_news`."""
         return self._followed.has_news()
 
 
 class ActionTable:
-    """Reads and writes `enforcement_actions`."""
+    """The table `enforcement_actions`; see `ActionLog`."""
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
@@ -88,7 +88,7 @@ class ActionTable:
         self._sequence = count()
 
     def append(self, records: Sequence[EnforcementRecord]) -> None:
-        """Append records, all or none."""
+        """See `ActionLog.append`."""
         rows = [action_row(record, next(self._sequence)) for record in records]
         try:
             before = self._followed.version()
@@ -103,20 +103,20 @@ class ActionTable:
             self._has_changed = True
 
     def read(self) -> list[EnforcementRecord]:
-        """Return all records in the order written."""
+        """See `ActionLog.read`."""
         self._followed.refresh()
         rows = self._followed.rows()
         self._has_changed = False
         return records_of(rows)
 
     def has_changed(self) -> bool:
-        """Whether others have written since `read`."""
+        """See `ActionLog.has_changed`."""
         self._has_changed = self._followed.refresh() or self._has_changed
         return self._has_changed
 
 
 def require_readable(tables: str) -> None:
-    """Open the tables that a dry run reads, without changing them."""
+    """Check that a dry run can read its tables."""
     with open_store(tables) as store:
         for name in STREAM_TABLES:
             store.require_known_version(name)
@@ -147,7 +147,7 @@ def _counts(found: Mapping[str, int | None] | Iterable[tuple[str, int | None]] |
 
 
 def newest_decisions(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
-    """Return the newest decision per principal and broker, even if it has expired.
+    """Return the newest decision per principal and broker.
 
     `rows` must begin with the earliest decision in force.
     """
@@ -189,7 +189,7 @@ def action_row(record: EnforcementRecord, number: int) -> dict[str, Any]:
 
 
 def records_of(rows: Iterable[Mapping[str, Any]]) -> list[EnforcementRecord]:
-    """Parse rows of `enforcement_actions`, in the order written; skip incomplete rows."""
+    """Parse the complete rows of `enforcement_actions`, in the order written."""
     whole = [row for row in rows if _is_whole(row)]
     return [_record_of(row) for row in sorted(whole, key=lambda row: (row["recorded_at"], row["sequence"] or 0))]
 

@@ -8,10 +8,10 @@ import org.apache.kafka.common.requests.ProduceRequest;
 import org.apache.kafka.common.requests.RequestContext;
 
 /**
- * Writes a line for an appended batch, once per principal, client id and producer id in a tick. It parses Kafka's
- * message {@code [ProducerStateManager partition=orders-0] Updated producer 5003 state to
- * ProducerAppendInfo(producerId=5003, producerEpoch=0, …)}. Topic names contain neither {@code ]} nor blanks, so no
- * client can forge such a message.
+ * Writes a line for an appended batch, once per principal, client id and producer id in a tick. The class parses
+ * Kafka's message {@code [ProducerStateManager partition=orders-0] Updated producer 5003 state to
+ * ProducerAppendInfo(producerId=5003, producerEpoch=0, …)}. No client can forge this message, because topic names
+ * contain neither {@code ]} nor blanks.
  */
 final class Batches {
     private static final String BEGIN = "[ProducerStateManager partition=";
@@ -33,10 +33,7 @@ final class Batches {
         this.lines = lines;
     }
 
-    /**
-     * Whether the current request may append a producer id that has no line in this tick yet. If not, Kafka need not
-     * build its messages. If so, only these messages tell what is really appended.
-     */
+    /** Whether the current request may append a producer id that has no line in this tick. */
     boolean wants() throws Throwable {
         RequestContext context = requests.context(ApiKeys.PRODUCE);
         if (context == null) {
@@ -59,7 +56,7 @@ final class Batches {
             return producerIds.allPass(((ProduceRequest) requests.body()).data(),
                 producerId -> written.contains(tick, new TickMemory.Entry(principal, clientId, producerId)));
         } catch (RuntimeException e) {
-            // Batches are invalid, or the data is gone, as in a callback after the verification of a transaction.
+            // Batches are invalid, or the data is gone, as in a callback after a transaction's verification.
             return false;
         }
     }
@@ -68,7 +65,7 @@ final class Batches {
         return System.currentTimeMillis() / settings.tickMs;
     }
 
-    /** Process the message about an append; return false if it has an unknown form. */
+    /** Process a message about an append. Return false if the message has an unknown form. */
     boolean logged(String message) throws Throwable {
         RequestContext context = requests.context(ApiKeys.PRODUCE);
         int updated = message.indexOf(UPDATED);
@@ -110,9 +107,7 @@ final class Batches {
         return body instanceof ProduceRequest ? Text.cut(((ProduceRequest) body).transactionalId(), Text.MAX_ID) : null;
     }
 
-    /**
-     * The answer of {@link #wants} for a request. The reference to its context is weak, because requests may be large.
-     */
+    /** The result of {@link #wants} for a request. The reference is weak, because requests may be large. */
     private static final class Verdict {
         private final WeakReference<RequestContext> context;
         private final long tick;

@@ -12,8 +12,8 @@ import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 
 /**
- * Writes lines about what Kafka's loggers report (`wire/broker_lines.py` is their contract). Errors in this class are
- * counted and never reach the broker.
+ * Writes lines about messages of Kafka's loggers ({@code wire/broker_lines.py} documents the lines). The class counts
+ * errors and never passes them to the broker.
  */
 final class BrokerLines implements LogListener {
     private static final int FORMAT = 1;
@@ -68,7 +68,7 @@ final class BrokerLines implements LogListener {
         lines.start();
     }
 
-    /** Stop. {@code isShutdown} tells whether the broker also ends. */
+    /** Stop writing. {@code isShutdown} tells whether the broker also ends. */
     void stop(boolean isShutdown) {
         try {
             unhook();
@@ -155,7 +155,7 @@ final class BrokerLines implements LogListener {
         }
     }
 
-    /** Log a message as {@link Source#BATCHES} and {@link Source#REQUESTS} do; return whether both reach this class. */
+    /** Log as {@link Source#BATCHES} and {@link Source#REQUESTS}; return whether both messages reach this class. */
     private boolean hears() {
         heard = 0;
         probing = Thread.currentThread();
@@ -172,8 +172,8 @@ final class BrokerLines implements LogListener {
     }
 
     /**
-     * Runs in the writer's thread. If a change of the log settings has removed the hook, install it again and report a
-     * loss of lines. At the end of the process, log4j drops its settings before Kafka has stopped. This is no loss.
+     * If a change of the log settings has removed the hook, install it again and report a loss of lines. When the JVM
+     * ends, log4j drops its settings before Kafka has stopped. Then there is no loss. Runs in the writer's thread.
      */
     private void everySecond() {
         try {

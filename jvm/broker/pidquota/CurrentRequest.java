@@ -9,22 +9,22 @@ import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.RequestContext;
 
 /**
- * The request that the current thread works for, from {@code KafkaRequestHandler}. Kafka sets it for each request. For
- * a callback, such as after a transaction's verification, Kafka sets it to the original request. Whatever the thread
- * appends therefore belongs to this request. Fetchers of followers, log recovery and background threads have none.
+ * The request that the current thread works for, from {@code KafkaRequestHandler}. For a callback, such as after a
+ * transaction's verification, Kafka sets the original request. So whatever the thread appends belongs to the current
+ * request. Fetchers of followers, log recovery and background threads have no request.
  */
 final class CurrentRequest {
     private static final String HANDLER = "kafka.server.KafkaRequestHandler$";
     private static final String ACCESSOR = "kafka$server$KafkaRequestHandler$$threadCurrentRequest";
     private static final String REQUEST = "kafka.network.RequestChannel$Request";
 
-    // The handles are constants, so that the compiler can inline them.
+    // The JIT compiler inlines constant handles.
     private static final ThreadLocal<?> CURRENT;
     private static final MethodHandle CONTEXT;
     private static final MethodHandle BODY;
     private static final MethodHandle ANSWERED_NANOS;
 
-    // This looks up what differs between versions of Kafka. If a version lacks any of it, this class does not load.
+    // These classes and methods differ between versions of Kafka. If a version lacks one, this class does not load.
     static {
         try {
             ClassLoader loader = CurrentRequest.class.getClassLoader();
@@ -45,14 +45,14 @@ final class CurrentRequest {
             .asType(MethodType.methodType(result, Object.class));
     }
 
-    /** Context of the current request if the request is of this kind, else null. */
+    /** Context of the current request if the request has this kind, else null. */
     RequestContext context(ApiKeys kind) throws Throwable {
         Object request = CURRENT.get();
         if (request == null) {
             return null;
         }
         RequestContext found = (RequestContext) CONTEXT.invokeExact(request);
-        // `apiKey()` would be slower: it looks the number up in a map.
+        // `apiKey()` is slower, because it looks the number up in a map.
         return found.header.data().requestApiKey() == kind.id ? found : null;
     }
 
@@ -61,12 +61,12 @@ final class CurrentRequest {
         return (AbstractRequest) BODY.invokeExact((Object) CURRENT.get());
     }
 
-    /** The current request, for {@link #isAnswered}. It includes the whole body, so keep only a weak reference. */
+    /** The current request with its whole body. Keep only a weak reference. */
     Object request() {
         return CURRENT.get();
     }
 
-    /** Whether a request was answered, or was garbage collected. */
+    /** Whether a request was answered or, if {@code request} is null, garbage collected. */
     boolean isAnswered(Object request) {
         try {
             return request == null || (long) ANSWERED_NANOS.invokeExact(request) != -1;

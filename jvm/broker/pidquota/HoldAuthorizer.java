@@ -26,28 +26,27 @@ import org.apache.kafka.server.authorizer.AuthorizationResult;
 import org.slf4j.MDC;
 
 /**
- * Kafka's own authorizer with one difference: while a principal is on hold, INIT_PRODUCER_ID without a transactional id
- * gets COORDINATOR_LOAD_IN_PROGRESS, which clients retry. Producers that have an id are not affected.
+ * Kafka's authorizer with one difference: while a principal is on hold, INIT_PRODUCER_ID without a transactional id
+ * gets COORDINATOR_LOAD_IN_PROGRESS. Clients retry after this error. Producers that have an id are not affected.
  *
- * <p>A hold is an ACL binding that by itself forbids nothing: it denies the principal Write, from one host or all
- * hosts, on a topic that can't exist. The topic's name is {@code pid-quota-hold:<until_ms>} or
- * {@code pid-quota-hold:<until_ms>:<id of a lease>}. The hold ends at that time without any further change. This
- * authorizer ignores a hold that ends more than an hour ahead, and never holds {@code User:*} or super users. On any
- * error, it behaves like Kafka's own authorizer.
+ * <p>A hold is an ACL binding that denies the principal Write, from one host or all hosts, on a topic that can't exist.
+ * The topic's name is {@code pid-quota-hold:<until_ms>} or {@code pid-quota-hold:<until_ms>:<id of a lease>}. The hold
+ * ends at {@code until_ms}. This authorizer ignores a hold that ends more than an hour from now, and never holds
+ * {@code User:*} or super users. After an error, this authorizer behaves like Kafka's.
  */
 public class HoldAuthorizer extends StandardAuthorizer {
     static final String PREFIX = "pid-quota-hold:";
     static final String WILDCARD = "User:*";
     static final long MAX_MS = 3_600_000;
-    /** Set while the broker logs the answer as an error, so that {@link BrokerLines} can suppress that message. */
+    /** A key that is set while the broker logs the answer as an error. {@link BrokerLines} suppresses that message. */
     static final String LOG_KEY = "pid-quota";
     static final String HELD = "held";
 
-    /** The name of a hold's topic ({@code wire/holds.py}). The time has ASCII digits, no sign and no leading zero. */
+    /** Matches a hold's topic ({@code wire/holds.py}). */
     private static final Pattern NAME = Pattern.compile(PREFIX + "([1-9][0-9]{0,17})(?::[0-9a-z]{1,32})?");
 
     private final Map<Uuid, Hold> holds = new HashMap<>();
-    /** The holds that requests read. When a principal gets or loses a hold, its list is replaced as a whole. */
+    /** The holds that requests read. The lists are immutable. */
     private volatile Map<String, List<Hold>> holdsByPrincipal = new ConcurrentHashMap<>();
     private volatile Set<String> superUsers = Set.of();
 
@@ -80,10 +79,7 @@ public class HoldAuthorizer extends StandardAuthorizer {
         }
     }
 
-    /**
-     * Whether a client requests a producer id without a transactional id. For a request with a transactional id, the
-     * broker authorizes that id first. A restarted producer with a transactional id keeps its producer id.
-     */
+    /** Whether a request has no transactional id. The broker checks IDEMPOTENT_WRITE only for such requests. */
     private static boolean asksForNewId(List<Action> actions) {
         return actions.size() == 1
             && actions.get(0).operation() == AclOperation.IDEMPOTENT_WRITE
@@ -132,7 +128,7 @@ public class HoldAuthorizer extends StandardAuthorizer {
             try {
                 step.run();
             } catch (RuntimeException e) {
-                // If a hold can't be read, drop all holds. The ACLs themselves stay in force.
+                // If a hold can't be read, drop all holds. The ACLs stay in force.
                 holds.clear();
                 holdsByPrincipal = new ConcurrentHashMap<>();
             }
@@ -174,7 +170,7 @@ public class HoldAuthorizer extends StandardAuthorizer {
             this.untilMs = untilMs;
         }
 
-        /** The hold that an ACL describes, or null for any other ACL. */
+        /** The hold that an ACL describes, or null. */
         static Hold of(StandardAcl acl) {
             boolean isHold = acl.resourceType() == ResourceType.TOPIC
                 && acl.patternType() == PatternType.LITERAL
@@ -190,7 +186,7 @@ public class HoldAuthorizer extends StandardAuthorizer {
         }
     }
 
-    /** A retriable error. It has no stack trace, because each retry of each producer throws it. */
+    /** A retriable error without a stack trace, because each retry of each producer throws it. */
     private static final class Held extends CoordinatorLoadInProgressException {
         private static final long serialVersionUID = 1L;
 

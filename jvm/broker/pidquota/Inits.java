@@ -17,13 +17,13 @@ import org.apache.kafka.common.requests.InitProducerIdRequest;
 import org.apache.kafka.common.requests.RequestContext;
 
 /**
- * Writes a line for each answer to INIT_PRODUCER_ID. Kafka logs most answers on the thread of the request. If
- * transaction state is replicated, the answer for a transactional id is a message of the coordinator on another thread.
- * It belongs to the open request for that id. If several requests for that id are open and differ, no line is written.
+ * Writes a line for each answer to INIT_PRODUCER_ID. Kafka logs most answers on the request's thread. If transaction
+ * state is replicated, the coordinator logs the answer for a transactional id on another thread. The answer belongs to
+ * the open request for that id. If several open requests for that id differ, no line is written.
  */
 final class Inits {
     private static final int MAX_OPEN = 5000;
-    /** After this time, which exceeds the longest transaction, requests that were not remembered get no answer. */
+    /** A request gets no answer after this time, which exceeds the longest transaction. */
     private static final long UNCERTAIN_MS = 20 * 60_000L;
 
     private static final String HANDLING = "] Handling request:";
@@ -67,7 +67,7 @@ final class Inits {
             return;
         }
         InitProducerIdRequestData data = ((InitProducerIdRequest) requests.body()).data();
-        // The text before the first bracket is "[KafkaApi-<id>", which no client can change.
+        // No client can change the text before the first bracket, "[KafkaApi-<id>".
         int bracket = message.indexOf(']');
         if (message.startsWith(HANDLING, bracket)) {
             opened(new Open(context, data, requests.request()));
@@ -104,7 +104,7 @@ final class Inits {
         opens -= before - from.size();
     }
 
-    /** Process an answer on the request's own thread. The message must contain its transactional id and client id. */
+    /** Process an answer on the request's thread. The message must contain the transactional id and the client id. */
     private void answered(RequestContext context, InitProducerIdRequestData data, String message, int at) {
         String id = String.valueOf(data.transactionalId());
         int result = at + id.length();
@@ -137,7 +137,7 @@ final class Inits {
     /** Process a message of {@link Source#COORDINATOR}. */
     void coordinated(String message) throws Throwable {
         if (requests.context(ApiKeys.INIT_PRODUCER_ID) != null) {
-            // A message of `REQUESTS` with the answer follows on this thread.
+            // The answer follows on this thread, in a message of REQUESTS.
             return;
         }
         Matcher initialized = INITIALIZED.matcher(message);

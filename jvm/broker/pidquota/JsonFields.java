@@ -44,7 +44,7 @@ final class JsonFields {
         out.append('"');
     }
 
-    /** Whether two surrogates form a pair. A single surrogate can't be written as UTF-8. */
+    /** Whether the surrogate belongs to a pair. UTF-8 has no form for a single surrogate. */
     private static boolean isPair(String text, int i) {
         return Character.isHighSurrogate(text.charAt(i))
             ? i + 1 < text.length() && Character.isLowSurrogate(text.charAt(i + 1))

@@ -12,8 +12,8 @@ import java.util.Queue;
 import org.slf4j.Logger;
 
 /**
- * Writes numbered lines in its own thread, so that a slow disk never delays a request. The queue is bounded in bytes. A
- * line that does not fit into the queue or can't be written counts as dropped, and its number is missing in the file.
+ * Writes numbered lines in a thread, so a slow disk never delays a request. A line is dropped if the queue is full or
+ * the write fails. The dropped line's number is missing in the file.
  */
 final class LineWriter {
     private static final long QUEUE_BYTES = 8L << 20;
@@ -38,7 +38,7 @@ final class LineWriter {
     private long reportedAt;
 
     /**
-     * Create a writer for the file of the settings.
+     * Create a writer.
      *
      * @param everySecond runs in the writer's thread about once a second.
      */
@@ -54,7 +54,7 @@ final class LineWriter {
         thread.start();
     }
 
-    /** Queue a line; return whether there was room for it. */
+    /** Queue a line. Return false if the line was dropped. */
     synchronized boolean offer(String type, JsonFields fields) {
         Line line = new Line(type, ++number, System.currentTimeMillis(), fields);
         if (stopped || queuedBytes + line.bytes() > QUEUE_BYTES) {
@@ -69,13 +69,13 @@ final class LineWriter {
         return true;
     }
 
-    /** Skip a number, so that readers notice a loss. */
+    /** Skip a number to tell readers of a loss. */
     synchronized void skipNumber() {
         number++;
         dropped++;
     }
 
-    /** Number of lines dropped since the start. */
+    /** Number of dropped lines. */
     synchronized long dropped() {
         return dropped;
     }

@@ -10,8 +10,8 @@ import org.apache.log4j.Priority;
 import org.slf4j.LoggerFactory;
 
 /**
- * The hook for reload4j (Kafka 3). For each logger name, slf4j keeps one adapter that Kafka's classes share. The hook
- * replaces the logger in each source's adapter with one that passes messages to the listener, then to the original.
+ * The hook for reload4j (Kafka 3). slf4j has one shared adapter for each logger name. The hook puts a logger into each
+ * source's adapter. This logger passes messages to the listener, then to the original logger.
  */
 final class Log4j1Hook implements LogHook {
     private final LogListener listener;

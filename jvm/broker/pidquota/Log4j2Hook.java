@@ -12,9 +12,8 @@ import org.apache.logging.log4j.core.filter.CompositeFilter;
 import org.apache.logging.log4j.message.Message;
 
 /**
- * The hook for log4j 2 (Kafka 4): a filter of the whole context. log4j calls it on the logging thread before anything
- * else, even with asynchronous appenders or loggers. The filter enables wanted messages and passes them to the
- * listener. All other messages are left to the log settings.
+ * The hook for log4j 2 (Kafka 4): a filter of the whole context. log4j calls the filter before anything else, on the
+ * logging thread, even with asynchronous loggers. The filter enables wanted messages and passes them to the listener.
  */
 final class Log4j2Hook implements LogHook {
     private final Ears filter;
@@ -34,7 +33,7 @@ final class Log4j2Hook implements LogHook {
         if (others != null) {
             configuration.removeFilter(others);
         }
-        // Put ours before all other filters, which may deny TRACE.
+        // Other filters may deny TRACE, so ours comes first.
         configuration.addFilter(filter);
         if (others != null) {
             configuration.addFilter(others);
@@ -73,7 +72,7 @@ final class Log4j2Hook implements LogHook {
             this.listener = listener;
         }
 
-        /** {@code isTraceEnabled()} calls this without a message. */
+        /** {@code isTraceEnabled()} calls this method with null as the message. */
         @Override
         public Result filter(Logger logger, Level level, Marker marker, Object message, Throwable thrown) {
             return ask(logger, level, message);
@@ -99,7 +98,7 @@ final class Log4j2Hook implements LogHook {
             return ask(logger, level, message);
         }
 
-        /** log4j 2.25 and later call this method, which earlier versions lack. */
+        /** log4j 2.25 and later call this method. Earlier versions do not declare it. */
         public Result filter(Logger logger, Level level, Marker marker, String message) {
             return ask(logger, level, message);
         }

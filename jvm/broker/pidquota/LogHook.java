@@ -2,18 +2,14 @@ package pidquota;
 
 import org.slf4j.LoggerFactory;
 
-/**
- * Lets a {@link LogListener} receive the messages of each {@link Source}. It changes no appender, file or level of the
- * broker's log settings.
- */
+/** Passes the messages of each {@link Source} to a {@link LogListener}. A hook changes no appender, file or level. */
 interface LogHook {
     /** Install the listener unless it is installed. */
     void install();
 
-    /** Remove the listener. */
     void uninstall();
 
-    /** Return the hook for the logging library that this broker uses. */
+    /** Return the hook for this broker's logging library. */
     static LogHook of(LogListener listener) {
         String factory = LoggerFactory.getILoggerFactory().getClass().getName();
         if (factory.startsWith("org.apache.logging.slf4j.")) {

@@ -1,16 +1,16 @@
 package pidquota;
 
-/** Receives the messages of the {@link Source}s on the thread that logs them. Implementations never throw. */
+/** Receives the messages of each {@link Source} on the thread that logs them. Implementations never throw. */
 interface LogListener {
-    /** Whether to build the next message even if the broker's log settings leave it out. */
+    /** Whether Kafka must build the source's next message even if the broker's log settings exclude the message. */
     boolean wants(Source source);
 
-    /** Whether a hold causes the error that {@link Source#REQUESTS} logs. The log would get one for each retry. */
+    /** Whether to hide an error of {@link Source#REQUESTS} because a hold causes it. Each retry logs such an error. */
     boolean hidesError();
 
     /**
-     * Called with each message of a source at its level, even if {@link #wants} was false. Returns whether to keep the
-     * message out of the broker's log.
+     * Receive a message of a source at the source's level, even if {@link #wants} was false. Return whether to hide the
+     * message from the broker's log.
      */
     boolean logged(Source source, String message);
 }

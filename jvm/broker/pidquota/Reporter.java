@@ -10,12 +10,12 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Loads pid-quota into a broker by {@code metric.reporters=…,pidquota.Reporter}, in {@code server.properties} or at run
- * time (KIP-226). It reports no metrics. It is a reporter because Kafka starts and stops its reporters.
+ * time (KIP-226). This class reports no metrics. It is a reporter because Kafka starts and stops reporters.
  */
 public class Reporter implements MetricsReporter {
     private static final Logger LOG = LoggerFactory.getLogger(Reporter.class);
 
-    /** One per process, although broker and controller of a combined node load two reporters. Guarded by the class. */
+    /** One for all reporters of the process: a combined node (broker and controller) has two. Guarded by the class. */
     private static BrokerLines running;
     private static int users;
 
@@ -54,7 +54,7 @@ public class Reporter implements MetricsReporter {
         }
     }
 
-    /** Whether the process is ending. A JVM that is ending accepts no shutdown hooks. */
+    /** Whether the JVM is ending. An ending JVM accepts no shutdown hooks. */
     static boolean isShuttingDown() {
         Thread hook = new Thread();
         try {

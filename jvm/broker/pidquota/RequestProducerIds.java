@@ -9,16 +9,14 @@ import org.apache.kafka.common.message.ProduceRequestData;
 import org.apache.kafka.common.message.ProduceRequestData.PartitionProduceData;
 import org.apache.kafka.common.message.ProduceRequestData.TopicProduceData;
 
-/**
- * Reads producer ids from the batches of a produce request, by method handles because Kafka 4.3 moved the record types.
- */
+/** Reads producer ids from a produce request. Method handles are necessary because Kafka 4.3 moved the record types. */
 final class RequestProducerIds {
-    // The handles are constants, so that the compiler can inline them.
+    // The JIT compiler inlines constant handles.
     private static final MethodHandle RECORDS;
     private static final MethodHandle BATCHES;
     private static final MethodHandle PRODUCER_ID;
 
-    // If this version of Kafka lacks any of them, this class does not load.
+    // If this version of Kafka lacks one of the methods, this class does not load.
     static {
         try {
             ClassLoader loader = RequestProducerIds.class.getClassLoader();
@@ -37,7 +35,7 @@ final class RequestProducerIds {
         }
     }
 
-    /** Whether all producer ids pass; false if there are none. Throws Kafka's exceptions for invalid batches. */
+    /** Whether there are producer ids and all of them pass. Throws Kafka's exceptions for invalid batches. */
     boolean allPass(ProduceRequestData data, LongPredicate passes) throws Throwable {
         long last = -1;
         for (TopicProduceData topic : data.topicData()) {

@@ -13,9 +13,9 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.BasicFileAttributes;
 
 /**
- * A file of whole lines, {@code name}, and its predecessors {@code name.1} to {@code name.<count>}. A write that fails
- * leaves no partial line. A partial line that a killed broker left gets a line end. Lines are appended at the current
- * end, even if another program has truncated the file. A lock file ensures that only one process writes.
+ * A file of lines, {@code name}, and its predecessors {@code name.1} to {@code name.<count>}. A failed write leaves no
+ * partial line. A killed broker's partial line gets a line end. If another program truncates the file, lines are
+ * appended at the new end. A lock file ensures that only one process writes.
  */
 final class RotatingFile implements AutoCloseable {
     private final Path path;
@@ -32,7 +32,7 @@ final class RotatingFile implements AutoCloseable {
         this.count = count;
     }
 
-    /** Append whole lines, all or none. */
+    /** Append all lines or none. */
     void append(ByteBuffer lines) throws IOException {
         takeLock();
         if (channel == null || !isThere()) {
@@ -71,7 +71,7 @@ final class RotatingFile implements AutoCloseable {
         }
     }
 
-    /** Whether the file still exists under its name. Another program may have deleted or renamed it. */
+    /** Whether {@code path} is still the open file. Another program may have deleted or renamed the file. */
     private boolean isThere() throws IOException {
         try {
             return key.equals(Files.readAttributes(path, BasicFileAttributes.class).fileKey());
@@ -102,7 +102,7 @@ final class RotatingFile implements AutoCloseable {
         try {
             channel.truncate(size);
         } catch (IOException e) {
-            // The next open adds a line end after the partial line.
+            // The next call of `open` adds a line end to the partial line.
             closeChannel();
         }
     }

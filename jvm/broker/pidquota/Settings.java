@@ -9,10 +9,10 @@ import java.util.Set;
 
 import org.slf4j.Logger;
 
-/** The properties {@code pid.quota.*} in {@code server.properties}, and those of the broker that the class needs. */
+/** The properties {@code pid.quota.*} in {@code server.properties}, and some of the broker's properties. */
 final class Settings {
     static final String PREFIX = "pid.quota.";
-    /** pid-quota's own topics that are written with producer ids. A test compares them with {@code wire/topics.py}. */
+    /** pid-quota's topics that are written with producer ids. A test compares them with {@code wire/topics.py}. */
     private static final List<String> OWN_TOPICS = List.of(
         "produce-events", "producer-inits", "producer-id-blocks", "tap-status", "broker-logs");
 
@@ -34,7 +34,7 @@ final class Settings {
         this.configs = configs;
         this.log = log;
         String roles = text("process.roles", "");
-        // Kafka 3 with ZooKeeper has no roles, so each node is a broker.
+        // With ZooKeeper (Kafka 3), there are no roles, and each node is a broker.
         isBroker = roles.isEmpty() || roles.contains("broker");
         brokerId = (int) number("broker.id", number("node.id", -1, -1), -1);
         String folder = text("metadata.log.dir", text("log.dirs", text("log.dir", "")).split(",")[0].trim());
@@ -50,7 +50,7 @@ final class Settings {
         ignoredTopics.addAll(Arrays.asList(text(PREFIX + "ignored.topics", "").trim().split("\\s*,\\s*")));
     }
 
-    /** Return a property as text. Kafka passes a list as a list or as text. */
+    /** Return a property as text. Kafka passes a list property as a list or as text. */
     private String text(String name, String otherwise) {
         Object value = configs.get(name);
         if (value instanceof List) {

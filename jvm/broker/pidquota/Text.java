@@ -19,9 +19,7 @@ final class Text {
         return cut(principal.getPrincipalType() + ":" + principal.getName(), MAX_PRINCIPAL);
     }
 
-    /**
-     * Return the text if it is short enough, else its beginning and a digest of the whole. Kafka accepts ids of 32 KB.
-     */
+    /** Shorten a long text to its beginning and a digest of the whole text. Kafka accepts ids of 32 KB. */
     static String cut(String text, int longest) {
         if (text == null || text.length() <= longest) {
             return text;

@@ -6,9 +6,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Remembers which producer ids of which clients were written in the current tick. Its size is bounded. Entries are in
- * two halves: when the younger half is full, the older one is forgotten. A flood therefore causes repeated lines, but
- * takes no more memory.
+ * Remembers in bounded memory which entries have a line in the current tick. Entries are in two halves. When the
+ * younger half is full, the older half is forgotten. A flood therefore causes repeated lines.
  */
 final class TickMemory {
     private static final int ENTRY_BYTES = 144;
@@ -21,7 +20,7 @@ final class TickMemory {
         halfBytes = bytes / 2;
     }
 
-    /** Whether the entry is new in the tick. If so, the caller writes a line, or calls {@link #forget} if it can't. */
+    /** Whether the entry is new in the tick. The caller then writes a line, or calls {@link #forget} if that fails. */
     boolean isFirst(long number, Entry entry) {
         Tick now = tick;
         if (now.number != number) {
@@ -36,7 +35,7 @@ final class TickMemory {
         return true;
     }
 
-    /** Whether a line for the entry was written in the tick, or is about to be written. */
+    /** Whether the tick has a line for the entry, or a caller of {@link #isFirst} is about to write one. */
     boolean contains(long number, Entry entry) {
         Tick now = tick;
         return now.number == number && (now.old.containsKey(entry) || now.young.containsKey(entry));
@@ -48,7 +47,7 @@ final class TickMemory {
         now.old.remove(entry);
     }
 
-    /** How often entries were forgotten within their tick. */
+    /** How often a half was forgotten within its tick. */
     long forgotten() {
         return forgotten.get();
     }

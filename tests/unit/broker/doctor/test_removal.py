@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from broker.doctor.removal import CANARY, broker_lines, quota_steps
+from broker.doctor.removal import broker_lines, quota_steps
+from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import Lease, Target
 from broker.errors import BrokerUnreachableError
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
 from tests.kits.enforcer_kit import MALLORY, Faults, MemoryBroker, unavailable
 
-ALICE, BOB = QuotaEntity("alice"), QuotaEntity("bob")
+ALICE, BOB, NOBODY = QuotaEntity("alice"), QuotaEntity("bob"), QuotaEntity(CANARY)
 
 
 class Removal:
@@ -55,7 +56,7 @@ def test_brokers_without_the_class_need_nothing_by_hand() -> None:
 def test_a_quota_of_a_lease_gets_its_value_before_and_the_lease_is_noted_as_ended() -> None:
     # given
     removal, mallory, alice = Removal(), lease_of(MALLORY, previous=50.0), lease_of(ALICE)
-    for entity in (MALLORY, ALICE, CANARY):
+    for entity in (MALLORY, ALICE, NOBODY):
         removal.broker.set(entity, 0.01)
 
     # when

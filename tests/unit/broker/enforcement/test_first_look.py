@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin import AclOperation
 
 from broker.enforcement.first_look import look_at_decisions, require_rights
 from broker.errors import BrokerUnreachableError, EnforceError

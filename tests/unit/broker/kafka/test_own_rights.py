@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin import AclOperation
 
 from broker.errors import BrokerUnreachableError
 from broker.kafka.own_rights import operations_of
