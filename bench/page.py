@@ -10,18 +10,20 @@ _INTRODUCTION = """# Performance
 
 *For whoever asks how fast the stream is, and on which machine.*
 
-Measured on {date} by `make bench-full`, which makes this page from [its results](../bench/results/{source}); do not
-edit it. Broker, load, driver and workers share one machine. Ratios compare variants that took turns on the same
-records; figures are medians, and brackets hold the least and the most of the rounds.
-[Decisions](index.md#decisions) explain the design.
+`make bench-full` measured these figures on {date}, and wrote this page from
+[its results](../bench/results/{source}). Don't edit the page. The broker, the load generator, the driver and the
+workers share one machine. Ratios compare variants that took turns on the same records. Figures are medians;
+parentheses show the minimum and the maximum of the rounds. *The class* is [`pidquota.Reporter`](broker.md), and a
+*ledger* is the state of a principal. [Design records](index.md#decisions) give the reasons.
 """
 _PEERS = """The peers are `dropDuplicatesWithinWatermark` (dedup), an exact Python set per principal (set), and our
-ledgers in `transformWithStateInPandas` (tws). Bold ratios miss their target: 1.5 times dedup's rate up to 2,000
-principals and 1.0 beyond, 1.2 times the others'.
+ledgers in `transformWithStateInPandas` (tws). The targets are 1.5 times dedup's rate up to 2,000 principals, dedup's
+rate beyond, and 1.2 times the rate of the others. Bold ratios miss their target.
 """
-_STEADY = "A stream keeps up if it runs a batch per trigger and its unread events do not grow.\n"
-_CORE = "Theirs is the filter alone, in Java; ours is a ledger with tokens and rate, in Python. Nanoseconds.\n"
-_LATENCY = "The trigger is 1 s. The three parts are medians of their own; `behind` counts unread records at the end.\n"
+_VARIANTS = "`job-each` has a row of state per principal; `job-delta-spark` writes tables by Spark.\n"
+_STEADY = "A stream keeps up if it runs one batch per trigger and the number of unread events does not grow.\n"
+_CORE = "Nanoseconds. commons-collections (Java) runs only a Bloom filter. A ledger (Python) does more: tokens, rate.\n"
+_LATENCY = "The trigger is 1 s. Each part has its own median; they don't add up. `behind`: unread records at the end.\n"
 
 
 def page(result: dict[str, Any], source: str) -> str:
@@ -88,7 +90,7 @@ def _throughput(parts: Parts) -> Iterable[str]:
     yield _table(heads, rows)
     for load in found:
         if "job/dedup" not in load["ratios"]:
-            yield f"Other variants, {load['principals']:,} principals:\n"
+            yield f"Variants of the job, {load['principals']:,} principals. {_VARIANTS}"
             yield _variants(load)
 
 
@@ -116,7 +118,7 @@ def _variants(load: dict[str, Any]) -> str:
 def _flood(parts: Parts) -> Iterable[str]:
     for load in loads(parts, "flood"):
         sizes = f"{load['events']:,} events of {load['principals']:,} principals"
-        yield f"{sizes}, and among them {load['flood_pids']:,} PIDs of one more principal:\n"
+        yield f"{sizes}; {load['flood_pids']:,} of these events have a new PID of one more principal:\n"
         yield _variants(load)
         yield f"The job is {_spread(load['ratios']['job/dedup'], '{:.2f}')} times as fast as dedup.\n"
 
@@ -146,21 +148,21 @@ def _lever(parts: Parts) -> Iterable[str]:
         for name, found in each["found"].items()
         if "p50_s" in found
     ]
-    yield "A client makes a producer per message; tap, stream and enforcer run as for an operator.\n"
+    yield "A client makes a producer for each message. The tap, the stream and the enforcer run as in production.\n"
     yield _table(["trigger", "from -> to", "trials", "p50 s", "p99 s"], rows)
 
 
 def _idle(parts: Parts) -> Iterable[str]:
     names = ["cpu_cores", "cpu_s_per_batch", "batches_per_second", "rss_mb", "driver_rss_mb"]
     rows = [[each["trigger"], f"{each['rate']:,}", *(each[name] for name in names)] for each in results(parts, "idle")]
-    yield "Memory is the proportional set size of JVM and workers, and of the driver's Python.\n"
+    yield "Memory is the proportional set size, first of the JVM and the workers, then of the driver's Python.\n"
     yield _table(["trigger", "events/s", "cores", "CPU s a batch", "batches/s", "MB", "MB, driver"], rows)
 
 
 def _principals(parts: Parts) -> Iterable[str]:
     for each in results(parts, "principals"):
         known, other = (_spread(each[name], "{:.1f}") for name in ("known_us", "other_us"))
-        yield f"The operator alone, in CPU time: {known} us if all PIDs are known, else {other} us.\n"
+        yield f"Our code takes {known} us of CPU for a principal if all its PIDs are known, otherwise {other} us.\n"
 
 
 def _broker(parts: Parts) -> Iterable[str]:
@@ -170,7 +172,7 @@ def _broker(parts: Parts) -> Iterable[str]:
         for each in results(parts, "broker")
         for load, found in each["results"].items()
     ]
-    yield "Five brokers with the class, relative to five without it; brackets hold the least and the most broker.\n"
+    yield "Five brokers with the class, relative to five without. Parentheses show the lowest and the highest broker.\n"
     yield _table(["load", "rate", "p99", "CPU"], rows)
 
 
@@ -208,7 +210,7 @@ def _state(parts: Parts) -> Iterable[str]:
         for name, each in result["streams"].items()
     ]
     yield f"Batches of {found[0]['events_per_batch']:,} events of {found[0]['principals']:,} principals, in bytes:\n"
-    yield _table(["variant", "batches", "written per batch", "state", "checkpoint", "(after batches)"], rows)
+    yield _table(["variant", "batches", "written per batch", "state", "checkpoint", "checkpoint after (batches)"], rows)
 
 
 def _core(parts: Parts) -> Iterable[str]:
@@ -232,7 +234,7 @@ def _scaleout(parts: Parts) -> Iterable[str]:
             ]
             for name, used in each["used"].items()
         ]
-        heads = ["", "events/s", "workers, CPU us/event", "driver, CPU us/event", "cores in use"]
+        heads = ["workers", "events/s", "workers, CPU us/event", "driver, CPU us/event", "cores in use"]
         yield f"Two workers are {_spread(each['speedup'], '{:.2f}')} times as fast as one (target: 1.6).\n"
         yield _table(heads, rows)
 
@@ -249,16 +251,16 @@ def _cost(parts: Parts) -> Iterable[str]:
             ]
             for name, found in each["fits"].items()
         ]
-        heads = ["time", "ms per batch", "ms per active principal", "us per event", "worst error of the fit"]
+        heads = ["time", "ms per batch", "ms per active principal", "us per event", "worst error of the linear fit"]
         yield _table(heads, rows)
 
 
 _SECTIONS = {
     "throughput": ("Throughput against peers", _throughput),
     "flood": ("Under a flood of PIDs", _flood),
-    "latency": ("From a produce to its decision", _latency),
-    "lever": ("From a produce over the quota to the hold", _lever),
-    "idle": ("While little happens", _idle),
+    "latency": ("From a produce request to its decision", _latency),
+    "lever": ("From the request over the quota to the hold", _lever),
+    "idle": ("Idle load", _idle),
     "principals": ("A principal in a batch", _principals),
     "broker": ("Brokers with the class", _broker),
     "sustained": ("Highest steady rate", _sustained),
