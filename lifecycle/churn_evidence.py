@@ -55,13 +55,13 @@ class ChurnEvidence:
         errors_before_share: Share of the new ids that follow an error.
         error_answers: Requests answered with an error, except retriable errors.
         client_ids: Distinct client ids that got new producer ids.
-        counted_ids: Distinct pairs of address and client id that first came 30 s or more after the address's first id.
+        counted_ids: Pairs of address and client id whose first id came 30 s or more after the address's first id.
         steps: Groups of new ids separated by pauses of 45 s.
         transactional_ids: Transactional ids that got new producer ids.
-        instances: How often an instance took over a transactional id, from itself or from another instance.
-        instance_seconds: Median time between takeovers.
-        returns: How often an instance took a transactional id back from another instance.
-        fenced_answers: Errors which say that another instance has taken over.
+        instances: How often a producer started with a transactional id that was in use before.
+        instance_seconds: Median time between these starts.
+        returns: How often a transactional id returned to an address and client id that had it before.
+        fenced_answers: Answers that tell a producer that another producer took over its transactional id.
         throttles: Throttles of the principal, which may have ended its requests early.
         throttled_now: Whether the principal is throttled now. If so, a pause does not show that requests have ended.
         lives: How long the ids were in use; None if brokers were not asked.

@@ -1,4 +1,4 @@
-"""Predicts which brokers lead and hold producers after a broker fails.
+"""Predicts how many producers each broker leads and holds after a broker fails.
 
 Followers hold the producers of the partitions that they replicate. So the survivors' `led_pids` grow, but their
 `held_pids` grow only when partitions are reassigned.

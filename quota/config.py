@@ -20,7 +20,7 @@ class QuotaConfig:
         false_positive_rate: Share of new PIDs that all layers together mistake for known PIDs
             (`producer.id.quota.cache.false.positive.rate`).
         burst_windows: Tokens of a full bucket, as a multiple of the rate. In Kafka, the factor is `window_num`.
-        min_throttle_seconds: Minimum duration of a throttle, and minimum time between two renewals.
+        min_throttle_seconds: Minimum duration of a throttle, and minimum time between two decisions that extend it.
         late_grace_seconds: An event is late if it is older than the ledger's clock by more than this. A late event's
             PID takes no token.
         metrics_interval_seconds: A principal whose ledger changes gets a metrics row at least this often.
@@ -28,7 +28,8 @@ class QuotaConfig:
             are counted but not stored. The default holds 100,000 PIDs in constant use.
 
     Raises:
-        InvalidConfigError: If a value is out of range, or the window has no whole quanta of at least 90 ms.
+        InvalidConfigError: If a value is out of range, or if the window divided by
+            `layer_count` is not a whole number of milliseconds, at least 90.
 
     Examples:
         >>> QuotaConfig(window_seconds=3600).quantum_ms

@@ -24,13 +24,13 @@ LEARNING = 2
 
 
 def not_held_at(asked_at_ms: int) -> int:
-    """Return the kind of an event whose PID no broker held when the tap asked.
+    """Return the kind of an event whose PID no broker held when the tap asked the brokers.
 
     Such a PID takes a token even during learning, if the learning began before the tap asked.
 
     Args:
-        asked_at_ms: When the tap asked, in ms since the epoch; at least 3,000, because lower numbers give the kinds
-            above.
+        asked_at_ms: When the tap asked, in ms since the epoch; at least 3,000, so that the result differs from the
+            constants of other kinds.
     """
     return asked_at_ms // 1000
 

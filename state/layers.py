@@ -122,9 +122,9 @@ class LayeredBloomFilter:
     def may_renew(self, quantum: int) -> bool:
         """Return whether a quantum may take another PID from an earlier quantum (a renewal).
 
-        A quantum takes at most as many renewals as the live quanta before it have entries. No PID is renewed twice in a
-        quantum, so known PIDs never reach this limit. The limit prevents a flood's false positives from growing the
-        state without bound.
+        The number of renewals in a quantum is limited to the number of entries in the live quanta before it. No PID is
+        renewed twice in a quantum, so known PIDs never reach this limit. The limit prevents a flood's false positives
+        from growing the state without bound.
         """
         renewals = entries_before = 0
         for each in self._quanta:

@@ -40,7 +40,7 @@ class Uncharged:
             self._window.of(current).unrenewed.add(pid_hash)
 
     def _max_bytes(self) -> int:
-        """Return the cap, which has room for the PIDs that the quota admits, and for their renewals."""
+        """Return the maximum size. The PIDs that the quota admits, and their renewals, always fit."""
         config, rate = self._memory.deployment.config, self._memory.limit.producer_ids_rate or 0
         pids = (self._memory.budget.burst() or 0) + rate * (1 + 1 / config.layer_count)
         return max(config.max_uncharged_bytes, self._seen.bytes_of(pids))

@@ -143,7 +143,7 @@ def jvm_may_be_gone() -> Iterator[None]:
 
 
 def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
-    """Return this package's error for Spark's error that ended a stream. The message names the checkpoint folder."""
+    """Translate the error that ended a stream of Spark. The message names the checkpoint folder."""
     text = str(error)
     if _IN_USE.search(text):
         return in_use(checkpoint)

@@ -41,7 +41,7 @@ class Deadlines:
     def end_ms(self, decision_id: str, until_ms: int, now_ms: int) -> int:
         """Return the end of a decision and its leases, in the brokers' time.
 
-        The end is `until_ms`. If the end by the monotonic clock has passed or is over 5 s earlier, that end counts.
+        The end is `until_ms`, or the end by this host's monotonic clock if that has passed or is over 5 s earlier.
         """
         steady_ms = self._steady_ms()
         end_ms = steady_ms + min(until_ms - now_ms, MAX_LEASE_MS)

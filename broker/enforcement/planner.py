@@ -39,7 +39,7 @@ class Known:
 
     Attributes:
         hands_off: The time, in ms since the epoch, until which each target is left alone.
-        narrowed: The client ids that ever were a lease's target, by user.
+        narrowed: The client ids that have been the target of a lease, by user.
         ended: The decision and target of each lease that must not be taken again.
     """
 

@@ -35,11 +35,11 @@ class Release:
     def run(self, principal: str | None, pause_ms: int, stop: threading.Event) -> None:
         """End the throttle of a principal, or of all, and block new throttles for `pause_ms`.
 
-        A running enforcer obeys the order at its next reconciliation. If no enforcer runs, this process gets the lock
-        and ends the leases. Neither needs the tables. Our strays are removed, too.
+        A running enforcer ends the leases at its next reconciliation. If no enforcer runs, this process takes the
+        enforcer's lock and ends the leases. The tables are not needed. Holds without a lease are removed, too.
 
         Raises:
-            LeaseStoreError: If the order can't be written to the lease topic.
+            LeaseStoreError: If the request can't be written to the lease topic.
             EnforceError: If leases are still open after a minute, or another setting still throttles the principal.
         """
         now_ms = self.clocks.now_ms()

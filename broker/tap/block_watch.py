@@ -14,7 +14,10 @@ LOOK_S = 10.0
 
 
 class BlockWatch:
-    """The blocks of one broker, or of all, in a metadata log. If `folder` is None, the class names the log's folder."""
+    """The blocks of one broker, or of all, in a metadata log.
+
+    If `folder` is None, the class's `start` line has the log's folder.
+    """
 
     def __init__(self, folder: Path | None, broker_id: int | None, warn: Callable[[str], None]) -> None:
         self._folder, self._broker_id, self._warn_once = folder, broker_id, Once(warn)

@@ -43,7 +43,10 @@ def suggest_quotas(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Suggest a quota per principal from new producer ids per window. A replay counts the ids that it would refuse."""
+    """Suggest a quota per principal from new producer ids per window.
+
+    With `--bootstrap-server`, count the ids that each suggestion would refuse.
+    """
     found = suggestions(tables, percentile=percentile, headroom=headroom, at_least=at_least)
     if not found:
         msg = f"{tables} has no window with new producer ids yet: let the stream run past its learning time first"

@@ -21,7 +21,7 @@ class BatchEnd(msgspec.Struct, frozen=True, array_like=True):
     """The tracked principals and the event times after a batch.
 
     Attributes:
-        tracked: Name of the file with the tracked principals, or empty.
+        tracked: Name of the file that lists the principals with a ledger of their own, or empty.
         written: Newest batch with rows, by table.
     """
 

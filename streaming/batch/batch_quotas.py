@@ -106,7 +106,7 @@ def quotas_id_at(checkpoint: str, batch_id: int) -> str:
     """Return the id of the quotas in force for a batch.
 
     Raises:
-        CheckpointError: If the batch's file does not appear, or can't be read.
+        CheckpointError: If the file with the batch's quotas does not appear, or can't be read.
     """
     return _names(checkpoint).read(batch_id)
 

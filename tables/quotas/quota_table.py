@@ -19,7 +19,7 @@ def set_quota(tables: str, entry: QuotaEntry) -> None:
 
 
 def set_quotas(tables: str, entries: Sequence[QuotaEntry], remove: Sequence[str | None] = ()) -> None:
-    """Set and delete quotas in one commit. In a folder, create missing tables.
+    """Set and delete quotas in one commit. If `tables` is a folder, create missing tables.
 
     Raises:
         InvalidQuotaError: If a number is out of range.

@@ -146,9 +146,9 @@ class TableStore(ABC):
     def merge(
         self, name: str, keys: Sequence[str], rows: Iterable[Mapping[str, Any]], remove: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Insert or update `rows`, which have all columns, and delete the rows with the keys `remove`, in one commit.
+        """Insert or update `rows`, and delete the rows whose keys are in `remove`, in one commit.
 
-        `keys` are the columns that identify a row. Null equals null.
+        `rows` have all columns. `keys` are the columns that identify a row. Null equals null.
         """
 
     @abstractmethod
