@@ -17,7 +17,7 @@ class EventTimes(msgspec.Struct, frozen=True, array_like=True):
     """The maximum event times.
 
     Attributes:
-        max_event_time_ms: Newest event time of each partition in ms since the epoch, rounded down (to a minute by default).
+        max_event_time_ms: Newest event time per partition in ms since the epoch, rounded down to a minute by default.
     """
 
     max_event_time_ms: dict[int, int] = msgspec.field(default_factory=dict)
