@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from broker.enforcement.levers.canary import CANARY
-from broker.enforcement.model import Lease
+from broker.enforcement.model import CANARY, Lease
 from broker.errors import EnforceError
 from broker.kafka.grants import Grant, Grants
 from broker.kafka.holds import HoldBindings

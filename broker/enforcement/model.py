@@ -42,6 +42,8 @@ CLOCK_SLACK_MS = 5_000
 MAX_AHEAD_MS = 300_000
 NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
 """Bare names that are never throttled: clients without a login (perhaps brokers), all users, and unknown principals."""
+CANARY = "pid-quota-canary"
+"""A user that does not exist. Its values show whether a reconciler removes what it does not know."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from broker.enforcement.levers.base import Lever, Stray
-from broker.enforcement.levers.canary import CANARY
-from broker.enforcement.model import Clocks, EnforcementRecord, Lease, LeverName, ReleaseOrder, open_leases, user_of
+from broker.enforcement.model import (
+    CANARY,
+    Clocks,
+    EnforcementRecord,
+    Lease,
+    LeverName,
+    ReleaseOrder,
+    open_leases,
+    user_of,
+)
 from broker.enforcement.notices import Notice
 from broker.enforcement.ports import ActionLog, LeaseStore
 from broker.enforcement.reconcile import Enforcer

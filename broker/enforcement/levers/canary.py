@@ -8,11 +8,9 @@ removes the canary's value.
 from collections.abc import Callable
 from typing import Protocol
 
-from broker.enforcement.model import Clocks, Pace
+from broker.enforcement.model import CANARY, Clocks, Pace
 from broker.enforcement.notices import Notice
 from broker.errors import BrokerError
-
-CANARY = "pid-quota-canary"
 
 _WATCH_MS = 600_000
 """How long to watch the canary's value. Reconcilers act at shorter intervals (Strimzi: 2 minutes)."""

@@ -9,8 +9,8 @@ from shlex import quote
 from typing import Protocol
 
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray, TargetLimits, Targets
-from broker.enforcement.levers.canary import CANARY, Canary
-from broker.enforcement.model import Clocks, Lease, LeverName, Pace, Target, ThrottleDecision
+from broker.enforcement.levers.canary import Canary
+from broker.enforcement.model import CANARY, Clocks, Lease, LeverName, Pace, Target, ThrottleDecision
 from broker.enforcement.notices import Notice, format_time
 from broker.errors import BrokerError, RequestNotAllowedError
 from broker.kafka.quota_entity import QuotaEntity

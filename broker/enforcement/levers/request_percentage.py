@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from broker.enforcement.levers.base import NEARLY_ALL, Stray, TargetLimits, Targets
-from broker.enforcement.levers.canary import CANARY, Canary
+from broker.enforcement.levers.canary import Canary
 from broker.enforcement.levers.client_quota import ClientQuotaLever, QuotaStore
-from broker.enforcement.model import Clocks, Lease, Target, ThrottleDecision, user_of
+from broker.enforcement.model import CANARY, Clocks, Lease, Target, ThrottleDecision, user_of
 from broker.enforcement.notices import Notice
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from quota.decision import OTHER_CLIENTS

@@ -7,8 +7,7 @@ at the brokers alone after each reconciliation.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.enforcement.levers.canary import CANARY
-from broker.enforcement.model import MAX_AHEAD_MS, MAX_LEASE_MS, ReleaseOrder
+from broker.enforcement.model import CANARY, MAX_AHEAD_MS, MAX_LEASE_MS, ReleaseOrder
 from broker.errors import BrokerUnreachableError, LeaseStoreError
 from broker.kafka.quota_entity import CONNECTION_CREATION_RATE, REQUEST_PERCENTAGE, QuotaEntity
 from tables.errors import TableError

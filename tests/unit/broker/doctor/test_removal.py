@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from broker.doctor.removal import broker_lines, quota_steps
-from broker.enforcement.levers.canary import CANARY
-from broker.enforcement.model import Lease, Target
+from broker.enforcement.model import CANARY, Lease, Target
 from broker.errors import BrokerUnreachableError
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
 from tests.kits.enforcer_kit import MALLORY, Faults, MemoryBroker, unavailable

@@ -3,8 +3,7 @@ from unittest.mock import patch
 
 import pytest
 
-from broker.enforcement.levers.canary import CANARY
-from broker.enforcement.model import MAX_LEASE_MS, Target
+from broker.enforcement.model import CANARY, MAX_LEASE_MS, Target
 from broker.errors import LeaseStoreError, RequestRefusedError
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from tests.kits.enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable

@@ -2,9 +2,8 @@ from unittest.mock import PropertyMock, patch
 
 import pytest
 
-from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.levers.hold import Hold
-from broker.enforcement.model import Clocks, Target
+from broker.enforcement.model import CANARY, Clocks, Target
 from broker.enforcement.notices import Notice
 from broker.errors import BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity

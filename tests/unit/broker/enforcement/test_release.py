@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from broker.enforcement.levers.canary import CANARY
+from broker.enforcement.model import CANARY
 from broker.enforcement.release import Release
 from broker.errors import EnforceError, LeaseStoreError
 from broker.kafka.quota_entity import QuotaEntity
