@@ -80,7 +80,19 @@ class EnforcerProcess:
         return [notice for notice in self.notices if notice["action"] == action and why in notice["why"]]
 
     def wait_for(self, action: str, why: str = "") -> None:
-        wait_until(lambda: bool(self.notices_of(action, why)), f"{action} {why}: {self.notices}")
+        """Wait for a notice. Fail if the enforcer ends without it."""
+
+        def is_there() -> bool:
+            ended = self._process is None or self._process.has_ended()
+            found = bool(self.notices_of(action, why))
+            assert found or not ended, f"the enforcer has ended: {self.end(by=0)}"
+            return found
+
+        try:
+            wait_until(is_there, f"{action} {why}")
+        except AssertionError as error:
+            msg = f"{error}: {self.notices}"
+            raise AssertionError(msg) from error
 
     def wait(self) -> tuple[int, str]:
         """Wait until it ends by itself; return its exit code and standard error."""

@@ -63,6 +63,13 @@ class Following:
         code = self._process.wait(_LIMIT_S)
         return code, self._errors()
 
+    def has_ended(self) -> bool:
+        """Return whether the process has ended. If so, all its lines have been read."""
+        if self._process.poll() is None:
+            return False
+        self._reader.join()
+        return True
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
