@@ -112,10 +112,16 @@ def create_topics(
             answer.result()
         except KafkaException as error:
             if name_of(error) != "TOPIC_ALREADY_EXISTS":
-                msg = f"can't create topic {name!r} ({reason_of(error)}): create it by hand or grant CREATE"
+                msg = f"can't create topic {name!r} ({reason_of(error)}): {_remedy(error)}"
                 raise TopicError(msg) from error
             created[name] = False
     return created
+
+
+def _remedy(error: KafkaException) -> str:
+    if name_of(error) == "INVALID_REPLICATION_FACTOR":
+        return "start the other brokers, or create the topic with `pid-quota topics create --replication-factor N`"
+    return "create it by hand or grant CREATE"
 
 
 def _ensure(config: Mapping[str, str], wanted: Sequence[NewTopic], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:

@@ -4,11 +4,14 @@ Each node is broker and controller in its own JVM, with its own data and its own
 quorum and the in-sync replicas that a write needs when one is killed. No node outlives this process.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
+
+from confluent_kafka.admin import AdminClient
 
 from broker.errors import PortTakenError
 from broker.local.local_broker import DEFAULT_USERS, PORT_ATTEMPTS
@@ -19,6 +22,7 @@ from jvm.jar_sets import ensure_jars, kafka_classpath
 
 _NODES = 3
 _HEAP_MB = 384
+_LIMIT_S = 120.0
 _T = TypeVar("_T")
 
 
@@ -136,11 +140,20 @@ class LocalCluster:
             for node in node_ids:
                 self._servers[node].launch(jvms[node])
             _side_by_side(lambda node: self._servers[node].wait_until_ready(self._ports[node]), node_ids)
+            self._await_all()
         except BaseException:
             # Leave no partial cluster behind, also on Ctrl-C.
             for server in chosen:
                 server.kill()
             raise
+
+    def _await_all(self) -> None:
+        """Wait until the controller lists all nodes that run: a topic of three replicas needs three brokers."""
+        running = {node for node, server in self._servers.items() if server.pid is not None}
+        admin, give_up_at = AdminClient({**self.admin_config()}), time.monotonic() + _LIMIT_S
+        while not running <= (found := admin.list_topics(timeout=_LIMIT_S).brokers.keys()):
+            assert time.monotonic() < give_up_at, f"brokers {sorted(found)} of {sorted(running)} are there"
+            time.sleep(0.1)
 
     def _write_files(self, node_id: int) -> Jvm:
         server = self._servers[node_id]
@@ -169,7 +182,7 @@ _REPLICATED: dict[str, object] = {
     "share.coordinator.state.topic.replication.factor": _NODES,
     "share.coordinator.state.topic.min.isr": 2,
     # Several JVMs share few cores here: 3 s, as for a single broker, would fence nodes that only wait for a core.
-    "broker.session.timeout.ms": 6000,
+    "broker.session.timeout.ms": 9000,
     "replica.lag.time.max.ms": 10_000,
     # So that a node that came back leads again only when a test says so.
     "auto.leader.rebalance.enable": "false",

@@ -1,8 +1,8 @@
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from broker.errors import BrokerUnreachableError, LoginRefusedError, TopicMissingError
-from broker.kafka.topics import ensure_topics, require_topic
+from broker.errors import BrokerUnreachableError, LoginRefusedError, TopicError, TopicMissingError
+from broker.kafka.topics import create_topics, ensure_topics, require_topic
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import new_topic, wait_until
 from wire.topics import PRODUCE_EVENTS, PRODUCER_INITS, TAP_STATUS
@@ -23,6 +23,13 @@ def test_the_topics_are_created_once_with_their_settings(broker: LocalBroker) ->
     assert setting(broker, PRODUCE_EVENTS, "message.timestamp.type") == "LogAppendTime"
     assert require_topic(broker.admin_config(), PRODUCER_INITS) == 4
     assert setting(broker, TAP_STATUS, "cleanup.policy") == "compact"
+
+
+def test_a_topic_with_more_replicas_than_brokers_names_the_way_out(broker: LocalBroker) -> None:
+    with pytest.raises(
+        TopicError, match=r"can't create topic '[\w-]+' \(.*\): start the other brokers, or .*--replication-factor N"
+    ):
+        create_topics(AdminClient({**broker.admin_config()}), [NewTopic("three-replicas", 1, 3)])
 
 
 def test_a_topic_that_is_there_tells_its_partitions(broker: LocalBroker) -> None:
