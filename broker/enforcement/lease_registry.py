@@ -137,9 +137,7 @@ class LeaseRegistry:
 
     def _adopt(self, rows: Sequence[EnforcementRecord]) -> list[Lease]:
         """Return the leases that only the table has, after adding them to the recreated topic."""
-        known = {record.lease.lease_id for record in lease_records(self._store.read())}
-        found = [lease for lease in open_leases(rows).values() if lease.lease_id not in known]
-        found = [lease for lease in found if lease.target not in self.leases]
+        found = [lease for target, lease in open_leases(rows).items() if target not in self.leases]
         if found:
             self._store.append([LeaseRecord(lease.set_ms, lease, "found in the table", self._name) for lease in found])
             self.leases.update({lease.target: lease for lease in found})
