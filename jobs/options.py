@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 SERVERS = ("--bootstrap-servers", "--bootstrap-server")
-"""Names of the option. Kafka's tools use the second name."""
+"""Names of the option with the brokers' addresses. Kafka's tools use the second name."""
 LOOPBACK = "127.0.0.1"
 
 BootstrapServers = Annotated[str, typer.Option(*SERVERS, help="Brokers, as host:port,host:port.")]
@@ -47,7 +47,7 @@ def full_name(principal: str) -> str:
 def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
     """Return a secret: `value`, or the first line of `file`; None if both are None.
 
-    A file hides the secret from `ps`. `option` is the option of `value`, for error messages.
+    A file hides the secret from `ps`. `option` is the name of the option that sets `value`, for error messages.
     """
     if file is None:
         return value

@@ -29,7 +29,7 @@ _MANIFEST = "META-INF/MANIFEST.MF"
 
 
 def broker_jar(jars: Path | None = None) -> Path:
-    """Return the jar for brokers: the wheel's jar if it is current, or a jar built once per version of the source.
+    """Return the jar for brokers: the jar in the wheel if it is current, else a jar built once per source version.
 
     Raises:
         JavaError: If there is no usable Java.

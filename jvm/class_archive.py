@@ -1,7 +1,7 @@
 """Class-data archives of the JVM (JEP 350). An archive makes a broker start in two thirds of the time.
 
-The first broker with a class path writes the archive when the broker stops cleanly. A JVM runs the code in an archive,
-so archives are in a folder that only this user can write.
+The first broker with a given class path writes the archive when the broker stops cleanly. A JVM runs the code in an
+archive, so archives are in a folder that only this user can write.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class ClassArchive:
         return cls(folder / f"{digest}.jsa", folder / f"{digest}.{uuid.uuid4().hex}.new")
 
     def options(self, *, write: bool) -> tuple[str, ...]:
-        """Return JVM options that use the archive. If there is no archive and `write` is true, create it on exit."""
+        """Return JVM options that use the archive or, if it is missing and `write` is true, write it on exit."""
         if self.file is not None and self.file.exists():
             return (f"-XX:SharedArchiveFile={self.file}",)
         return (f"-XX:ArchiveClassesAtExit={self.own}",) if write and self.own is not None else ()

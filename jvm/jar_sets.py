@@ -35,7 +35,7 @@ _LAST_LINES = 200
 
 @dataclass(frozen=True)
 class JarSets:
-    """The jars by configuration of `jvm/ivy.xml`, in the order of `jvm/jars.sha256`."""
+    """The jars of each configuration in `jvm/ivy.xml`, in the order of `jvm/jars.sha256`."""
 
     spark: tuple[Path, ...]
     kafka: tuple[Path, ...]
@@ -151,7 +151,7 @@ def _fetch(folder: Path, console: Console) -> None:
     _run_ivy([*command, "-retrieve", pattern, "-types", "jar", "bundle"], console)
     jars = [jar for name in _SETS for jar in _checked(folder, name)]
 
-    # Write the stamp last and atomically. A process that sees the stamp also sees all jars.
+    # Write the stamp (`_COMPLETE`) last and atomically. A process that sees the stamp also sees all jars.
     stamp = folder / (_COMPLETE + ".new")
     stamp.write_text(hashlib.sha256(content).hexdigest() + "\n", encoding="ascii")
     stamp.replace(folder / _COMPLETE)
@@ -198,7 +198,7 @@ def main(arguments: list[str]) -> int:
     console = Console(stderr=True)
     try:
         ensure_jars(folder, console)
-        # If the stamp were older than ivy.xml, `make` would rerun the target each time.
+        # If the stamp (`_COMPLETE`) were older than ivy.xml, `make` would rerun the target each time.
         (folder / _COMPLETE).touch()
     except JvmError as error:
         console.print(f"pid-quota: {error}", style="red", markup=False, soft_wrap=True)

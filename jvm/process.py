@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# -I -S skip site packages and user settings. The watchdog needs only the standard library.
+# -I -S skip site packages and user settings.
 _WATCHED = (sys.executable, "-I", "-S", str(Path(__file__).with_name("watchdog.py")))
 _LEFT_S = 5.0
 """When a program has ended, its children have this long to end before they are killed."""
@@ -82,7 +82,7 @@ def _end_group(group: int) -> None:
     number: int = signal.SIGTERM
     while time.monotonic() < give_up_at:
         with suppress(ChildProcessError):
-            # If this is a container's first process, it inherits orphans. A zombie stays in the group until `waitpid`.
+            # If this process is a container's first, it inherits orphans. A zombie stays in the group until `waitpid`.
             os.waitpid(-group, os.WNOHANG)
         try:
             os.killpg(group, number)
@@ -96,7 +96,7 @@ def _end_group(group: int) -> None:
 def start_watched(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
     """Start a program that appends stdout and stderr to `output`. Ctrl-C does not reach the program.
 
-    The program and its children end with this process, even on SIGKILL (see `jvm.watchdog`), or by `end`.
+    The program and its children also end if this process ends, even by SIGKILL (see `jvm.watchdog`).
     """
     with output.open("ab") as log:
         return subprocess.Popen(

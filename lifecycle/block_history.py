@@ -29,7 +29,7 @@ class BrokerBlocks:
 
 @dataclass(frozen=True)
 class MadeUp:
-    """A producer id that a client used but no controller ever allocated.
+    """A producer id that a client used, but that no controller ever allocated.
 
     `decision_id` is a decision in `throttle_decisions` that names the id.
     """
@@ -45,7 +45,7 @@ class History:
 
     Attributes:
         blocks: The blocks, sorted by their first id.
-        newest_issued: Highest id known to be handed out, by the first id of its block.
+        newest_issued: Each block's highest id known to be handed out, by the block's first id.
         complete_from: `blocks` contains all allocated ids that are at least this number; None if unknown.
     """
 

@@ -17,13 +17,13 @@ ERROR_SHARE = 0.5
 MIN_ERRORS = 5
 """A client with at least this many errors, and more errors than ids, retries in vain."""
 MIN_RETURNS = 3
-"""If an instance takes a transactional id back from another instance this often, the two may be rivals."""
+"""If a producer takes a transactional id back from another producer this often, the two may be rivals."""
 MANY_RETURNS = 10
 RETURN_SECONDS = 600.0
-"""Rivals take over an id at shorter intervals than this. Deploys take longer to return to a host."""
+"""Rivals take over an id at shorter intervals than this. A deploy takes longer to bring an id back to a host."""
 MIN_INSTANCES = 5
 INSTANCE_SECONDS = 60.0
-"""An instance that takes over its own id at shorter intervals than this restarts in a loop or has a rival."""
+"""A client that takes over its transactional id at shorter intervals than this restarts in a loop or has a rival."""
 KEPT_SHARE = 0.8
 SURELY_KEPT_SHARE = 0.95
 SURELY_KEPT_SECONDS = 300.0
@@ -123,7 +123,7 @@ def _by_pattern(evidence: ChurnEvidence) -> Diagnosis:
 
 
 def _by_answers(evidence: ChurnEvidence) -> Diagnosis | None:
-    """Diagnose a client with few new ids, errors or rivals. Return None for other clients."""
+    """Diagnose a client that has errors, rivals or only a few new ids. Return None for other clients."""
     rivals = _of_rivals(evidence)
     if rivals is not None:
         return rivals
@@ -136,7 +136,7 @@ def _by_answers(evidence: ChurnEvidence) -> Diagnosis | None:
 
 
 def _of_rivals(evidence: ChurnEvidence) -> Diagnosis | None:
-    """Diagnose a client whose instances repeatedly take over a transactional id. Return None for other clients."""
+    """Diagnose a client whose producers repeatedly take over a transactional id. Return None for other clients."""
     seconds = evidence.instance_seconds or 0.0
     fenced = evidence.fenced_answers >= 2 and evidence.instances >= MIN_RETURNS
     if fenced or (evidence.returns >= MANY_RETURNS and seconds < INSTANCE_SECONDS):
@@ -146,7 +146,7 @@ def _of_rivals(evidence: ChurnEvidence) -> Diagnosis | None:
         return Diagnosis(Churn.FENCING_WAR, (Churn.RESTART_LOOP,))
     often = evidence.instances >= max(MIN_INSTANCES, evidence.new_pids)
     if often and evidence.instance_seconds is not None and seconds < INSTANCE_SECONDS:
-        # Rivals with one address and client id, or a pool of transactional ids, look like a restart loop.
+        # Rivals that share an address and a client id look like a restart loop. So does a pool of transactional ids.
         both = (Churn.RESTART_LOOP, Churn.FENCING_WAR)
         few = evidence.new_pids < MIN_NEW_PIDS
         return Diagnosis(Churn.HEALTHY, both) if few else Diagnosis(Churn.CANT_TELL, (*both, Churn.HEALTHY))
@@ -180,7 +180,7 @@ def _unlikely_by_lives(evidence: ChurnEvidence, lives: Lives) -> AbstractSet[Chu
             found.add(Churn.LEAK)
         return found
     if lives.used_seconds < BRIEF_SECONDS and lives.kept_share <= 1 - ENDED_SHARE:
-        # A deploy's ids usually stay in use. Ids that hardly write come in groups or from many addresses.
+        # A deploy's ids usually stay in use. If they hardly write, they still come in groups or from many addresses.
         like_deploys = evidence.is_fleet or evidence.has_rare_steps or evidence.is_single_group
         deploys = set() if like_deploys else {Churn.DEPLOY, Churn.SCALE_OUT}
         return deploys | ({Churn.RESTART_LOOP, Churn.LEAK} if evidence.is_flood else set())

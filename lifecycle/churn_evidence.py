@@ -1,4 +1,4 @@
-"""Evidence about a client that keeps requesting producer ids, and its patterns."""
+"""Evidence about a client that keeps requesting producer ids, and patterns in the evidence."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ MAX_CALM_PIDS = 24
 MIN_FLEET_HOSTS = 3
 MAX_PIDS_PER_FLEET_HOST = 3
 RESTART_SECONDS = 2.0
-"""No supervisor keeps restarting a process at shorter intervals: Docker backs off, systemd gives up."""
+"""No supervisor keeps restarting a process at shorter intervals than this: Docker backs off, systemd gives up."""
 FLOOD_PIDS_PER_HOUR = 100_000
 """The supervisors behind one address don't keep restarting processes faster than this."""
 REGULAR_SPREAD = 0.5
@@ -127,7 +127,7 @@ class ChurnEvidence:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether there are more ids than if each process requested one id per group."""
+        """Whether there are too many ids for one id per process and group."""
         return self.new_pids > MAX_PIDS_PER_ADDRESS * max(1, self.hosts) * max(1, self.steps)
 
     @property

@@ -45,7 +45,7 @@ class LostDedup:
 
     @property
     def silent(self) -> int:
-        """Producers that may be paused or gone."""
+        """The other producers, which may be paused or gone."""
         return self.producers - self.alive - self.long_lived
 
 

@@ -1,7 +1,7 @@
 """The time that a broker remembers a producer (KIP-854).
 
-A broker expires a producer without an open transaction if its last batch is `producer.id.expiration.ms` old. The age
-comes from the batch's own timestamp, which the client may set.
+A broker expires a producer without an open transaction if its last batch is `producer.id.expiration.ms` old. A batch's
+age comes from its timestamp, which the client may set.
 """
 
 import numpy as np

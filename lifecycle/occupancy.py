@@ -1,6 +1,6 @@
 """Census of the producer state that brokers hold in memory (KIP-854).
 
-An entry is one producer id on one replica of a partition. Followers hold entries like leaders. The broker metric
+An entry is one producer id on one replica of a partition. Followers hold entries, too. The broker metric
 `ProducerIdCount` counts entries.
 """
 
@@ -86,8 +86,8 @@ class Census:
 
     Attributes:
         replicas: Entries of all partitions on all brokers that answered.
-        expirations_ms: `producer.id.expiration.ms` by broker.
-        checks_ms: Interval of expiration checks by broker. A missing broker has the default.
+        expirations_ms: `producer.id.expiration.ms` of each broker.
+        checks_ms: Interval of each broker's expiration checks. A missing broker has the default.
     """
 
     taken_at_ms: int
@@ -137,7 +137,7 @@ class Occupancy:
     Attributes:
         led_pids: Entries of partitions that the broker leads.
         held_pids: Entries of all replicas on the broker.
-        open_transactions: Held entries with an open transaction, during which they do not expire.
+        open_transactions: Held entries with an open transaction.
         idle_hours: Held entries by whole hours since their last batch, without zeros at the end. The element
             `MAX_IDLE_HOURS` also counts longer times.
     """
@@ -206,7 +206,7 @@ def owners_of(
 ) -> CensusOwners:
     """Join the producer ids of replicas with their owners.
 
-    `bound` has the principal and the hand-out time by producer id.
+    `bound` has the principal and the hand-out time of each known producer id.
     """
     columns: Sequence[Int64s] = [replica.producer_ids for replica in replicas]
     ids: Int64s = np.unique(np.concatenate(columns)) if columns else np.empty(0, np.int64)

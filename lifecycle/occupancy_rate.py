@@ -1,4 +1,4 @@
-"""Estimates the rate of new entries on a broker: today's rate, and the rate of a flood that has just begun.
+"""Estimates two rates of new entries on a broker: today's rate and the recent rate.
 
 Today's rate comes from the best available source: hand-out times, an earlier census, or idle times. It is usually an
 average over at least an hour, so it hides a flood of two minutes. The recent rate shows such a flood.
@@ -26,7 +26,7 @@ _YESTERDAY_HOURS = (18.0, 25.5)
 _PEAK_HOURS = 0.5
 _ONGOING_SHARE = 0.25
 """Hand-outs go on if the newest id's age is at most this share of the oldest id's age."""
-# Margin in standard errors. Some of many spans are more than two standard errors too high by chance.
+# Margin in standard errors. Among many spans, some are more than two standard errors too high by chance.
 _ERRORS = 3.0
 
 
@@ -126,7 +126,7 @@ class _HandOuts:
         entries = np.bincount(np.concatenate([np.empty(0, np.intp), *rows]), minlength=len(owners.producer_ids))
         known = np.flatnonzero((entries > 0) & (owners.handed_out_ms != NOT_KNOWN_MS))
         handed_out = owners.handed_out_ms[known]
-        # Ids may be handed out during the sweep.
+        # Ids may be handed out during the census.
         now_ms = max(census.taken_at_ms, int(np.max(handed_out, initial=0)))
         order = np.argsort(-handed_out)
         since_ms = owners.known_since_ms
@@ -164,7 +164,7 @@ class _HandOuts:
         return Rate(float(rates[best]) * _HOUR_MS, HAND_OUTS, best + 1, float(spans_ms[best]))
 
     def is_usual(self, lately: Rate) -> bool:
-        """Return whether a half hour from 18 to 25 hours ago had at least about the rate `lately`."""
+        """Return whether ids came about as fast as `lately`, or faster, in some half hour from 18 to 25 hours ago."""
         bins = np.arange(*_YESTERDAY_HOURS, _PEAK_HOURS) * _HOUR_MS
         found, _ = np.histogram(self.ages_ms, bins, weights=self.entries)
         return _surely(lately) <= float(np.max(found, initial=0.0)) / _PEAK_HOURS
@@ -174,7 +174,7 @@ class _HandOuts:
 
 
 def _longest_age_ms(expiration_ms: int) -> float:
-    # Since an older census, an unknown number of entries has expired and come back.
+    # If a census is older, an unknown number of entries has expired and come back since.
     return min(RATE_HOURS * _HOUR_MS, expiration_ms - _HOUR_MS)
 
 
@@ -213,7 +213,7 @@ def _by_idle_times(census: Census, broker_id: int, expiration_ms: int) -> Rate:
     pause_ms = longest_pause_ms(expiration_ms)
     span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, int(idle_ms.max()))
     if span_ms <= pause_ms:
-        # All entries are too young to tell, so assume that all started within an hour, or within the expiration.
+        # All entries are too young to show a rate, so assume that all started within an hour, or within the expiration.
         within_ms = min(_HOUR_MS, expiration_ms)
         return Rate(float(len(idle_ms)) * _HOUR_MS / within_ms, IDLE, len(idle_ms), within_ms)
     silent = int(((idle_ms >= pause_ms) & (idle_ms <= span_ms)).sum())

@@ -11,7 +11,7 @@ MAX_PRODUCER_ID = 2**63 - 1
 PREFETCH_SHARE = 0.9
 """A broker prefetches the next block when this share of a block is used."""
 CLOCK_TOLERANCE_MS = 10_000
-"""Maximum clock skew between controllers. If two times differ by less, the order of the blocks is unknown."""
+"""Maximum clock skew between controllers. If the times of two blocks differ by less, their order is unknown."""
 
 _HOUR_MS = 3_600_000
 
@@ -21,8 +21,8 @@ class Block:
     """A block of producer ids allocated to a broker.
 
     Attributes:
-        broker_epoch: The broker's epoch when the broker asked; -1 if unknown.
-        allocated_at_ms: When the controller answered.
+        broker_epoch: The broker's epoch when it requested the block; -1 if unknown.
+        allocated_at_ms: When the controller answered the request.
     """
 
     first: int
@@ -49,7 +49,7 @@ class Violation:
 
     Attributes:
         promise: `no overlap`, `start >= last end` or `epoch not stale`.
-        other: The end of other blocks, or the newer epoch, that the block conflicts with.
+        other: What the block conflicts with: the end of other blocks, or a newer epoch.
     """
 
     promise: str
@@ -58,7 +58,7 @@ class Violation:
 
 
 def find_violations(blocks: Iterable[Block]) -> list[Violation]:
-    """Check all known blocks, each once, against the promises of KIP-730."""
+    """Check blocks against the promises of KIP-730. `blocks` must have each known block once."""
     known = list(blocks)
     found = [*_overlaps(known)]
     overlapping = {violation.block for violation in found}
@@ -101,7 +101,8 @@ class Fate(str, Enum):
 def fate(producer_id: int, block: Block, blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> Fate:
     """Return the fate of a producer id of a block. Brokers hand out ids in ascending order.
 
-    `blocks` has all known blocks. `newest_issued` is the highest id known to be handed out, by `first` of its block.
+    `blocks` has all known blocks. `newest_issued` maps a block's first id to the block's highest id known to be handed
+    out.
     """
     mine = [each for each in blocks if each.broker_id == block.broker_id]
     life = [each for each in mine if each.broker_epoch == block.broker_epoch]
@@ -133,7 +134,7 @@ class BlockLoss:
 def lost_at_restarts(blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> list[BlockLoss]:
     """Estimate the ids lost when brokers restarted: the rest of the block in use, and a prefetched block.
 
-    `newest_issued` is the highest id known to be handed out, by `first` of its block.
+    `newest_issued` maps a block's first id to the block's highest id known to be handed out.
     """
     lives: dict[tuple[int, int], list[Block]] = defaultdict(list)
     for block in sorted(blocks):

@@ -17,7 +17,7 @@ from lifecycle.occupancy import Int64s
 YOUNG_MS = 2000
 """Ids younger than this are not classified."""
 PAUSE_MS = 60_000
-"""A client without a batch for longer has paused. Ids in use at its last batch count as kept."""
+"""A client without a batch for longer than this has paused. Ids in use at its last batch count as kept."""
 MIN_BEATS = 9
 MAX_SLIP_MS = 8.0
 """Maximum drift of a schedule per period. Restarts of a process drift more."""

@@ -37,7 +37,7 @@ class BucketTerms:
     ) -> "BucketTerms":
         """Return the terms of a rate in PIDs per window and a burst in PIDs.
 
-        None means that the burst is the rate times `config.burst_windows`.
+        If the burst is None, it is the rate times `config.burst_windows`.
         """
         return _terms(producer_ids_rate, config.window_ms, config.burst_windows, producer_ids_burst)
 
@@ -101,7 +101,7 @@ class TokenBucket:
         return min(units, terms.burst_units)
 
     def grow(self, old: BucketTerms, new: BucketTerms) -> bool:
-        """Add the difference if the burst was raised. Return whether the burst was raised."""
+        """Add the difference if the burst was raised, and return whether it was."""
         gained = max(0, new.burst_units - old.burst_units)
         self.units += gained
         return gained > 0

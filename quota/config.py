@@ -15,7 +15,7 @@ class QuotaConfig:
 
     Attributes:
         window_seconds: Time that a quota's rate refers to (`producer.id.quota.window.size.seconds`).
-        window_num: Samples of the `rate` metric, each one window long (`producer.id.quota.window.num`).
+        window_num: Number of samples of the `rate` metric; a sample is a window long (`producer.id.quota.window.num`).
         layer_count: Layers per window (`producer.id.quota.cache.layer.count`).
         false_positive_rate: Share of new PIDs that all layers together mistake for known PIDs
             (`producer.id.quota.cache.false.positive.rate`).
@@ -28,8 +28,8 @@ class QuotaConfig:
             are counted but not stored. The default holds 100,000 PIDs in constant use.
 
     Raises:
-        InvalidConfigError: If a value is out of range, or if the window divided by
-            `layer_count` is not a whole number of milliseconds, at least 90.
+        InvalidConfigError: If a value is out of range, or if a quantum (window / `layer_count`) is not a whole number
+            of milliseconds or is shorter than 90 ms.
 
     Examples:
         >>> QuotaConfig(window_seconds=3600).quantum_ms

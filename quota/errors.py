@@ -10,7 +10,7 @@ class InvalidConfigError(QuotaError):
 
 
 class InvalidQuotaError(QuotaError):
-    """Raised when a quota has no rate, or a number is not above 0 and below the limit."""
+    """Raised when a quota has no rate, or one of its numbers is out of range."""
 
 
 class InvalidPrincipalError(QuotaError):

@@ -28,7 +28,7 @@ class Limit(msgspec.Struct, frozen=True, array_like=True):
         return mine == (other.producer_ids_rate, other.producer_ids_burst)
 
     def allows_less_than(self, other: "Limit") -> bool:
-        """Return whether this rate is lower than the rate of another limit. No rate is above all rates."""
+        """Return whether this rate is lower than another limit's rate. A limit without a rate counts as infinite."""
         mine, others = self.producer_ids_rate, other.producer_ids_rate
         return mine is not None and (others is None or others > mine)
 

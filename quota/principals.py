@@ -7,7 +7,7 @@ UNKNOWN_PRINCIPAL = "unknown"
 
 OVERFLOW_ENTRIES = 64
 OVERFLOW_PRINCIPALS = tuple(f"overflow-{number:02d}" for number in range(OVERFLOW_ENTRIES))
-"""Shared entries of the principals beyond `--max-principals`. The entries are reported, but never throttled.
+"""Names of the ledgers that principals beyond `--max-principals` share. These are reported, but never throttled.
 
 No record has one of these names, because the principal of a record is `unknown` or contains a colon.
 """

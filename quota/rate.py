@@ -16,7 +16,7 @@ class Sample(msgspec.Struct, array_like=True, gc=False):
 class SampledRate(msgspec.Struct, array_like=True):
     """The KIP's `rate` metric of one principal, in PIDs per window.
 
-    As in Kafka, the rate is an average over all samples (10 to 11 windows by default), so it reacts slowly.
+    As in Kafka, the rate is an average over all samples (10 to 11 windows by default), so it reacts slowly. The metric
     `new_pids_window` shows recent PIDs.
 
     Attributes:

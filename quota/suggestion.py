@@ -22,7 +22,7 @@ def suggested_rate(
 
     Args:
         new_pids: New PIDs of each past window that had any.
-        percentile: Percentile of the windows that the quota must fit, by nearest rank.
+        percentile: Percentile of `new_pids` (nearest rank) that the quota must allow.
         headroom: Factor applied to that percentile.
         at_least: Minimum quota, which allows a few client restarts.
 
@@ -44,7 +44,7 @@ def suggested_rate(
 
 
 def windows_with_peaks_once(new_pids: Mapping[int, int]) -> list[int]:
-    """Return the new PIDs of each window. A peak is reduced to the highest of its windows.
+    """Return the new PIDs of each window. Of consecutive peaks, only the highest counts.
 
     Otherwise, a weekly deploy that spans two windows would count twice. Keys of `new_pids` are numbers of windows.
 
@@ -107,13 +107,13 @@ def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
 def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float = 1.2) -> float:
     """Return a burst that lets recurring peaks pass under a quota of this rate. It is at least the rate.
 
-    A peak consists of consecutive windows that are at least half as high as the highest window. If the history is
-    longer than a week and has only one peak, the peak does not recur.
+    Here, a peak consists of consecutive windows that are at least half as high as the highest window. If the history
+    is longer than a week and has only one peak, the peak does not recur.
 
     Args:
         new_pids: New PIDs by number of the window.
         rate: New PIDs per window.
-        headroom: Factor applied to the peaks' tokens.
+        headroom: Factor applied to the tokens that the peaks take.
 
     Examples:
         >>> suggested_burst({**dict.fromkeys(range(167), 5), 167: 500}, 10.0)

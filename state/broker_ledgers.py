@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class BrokerLedgers:
     """The ledgers of one principal, one per broker. Not thread-safe.
 
-    If the ledger of another broker knows a PID, the PID takes no token. In the KIP, the PID takes a token again after a
-    change of leader.
+    If the ledger of another broker knows a PID, the PID takes no token. In the KIP, a PID takes another token when the
+    leader of its partition changes.
 
     Examples:
         >>> from quota.limits import Limit
@@ -47,7 +47,7 @@ class BrokerLedgers:
         self._learn_until_ms = max(self._learn_until_ms, until_ms)
 
     def process(self, events: Events, limit: Limit) -> Outcome:
-        """Apply events in offset order. The quota holds for each broker separately."""
+        """Apply events in offset order. The quota applies to each broker separately."""
         batches = self._reached_by(limit, events.timestamps_ms[0]) if events.pids else {}
         for broker_id, rows in groupby(range(len(events.pids)), key=events.broker_ids.__getitem__):
             part = list(rows)
@@ -86,9 +86,9 @@ class BrokerLedgers:
         return self._joined([batches[broker_id].end() for broker_id in sorted(batches)]) if batches else None
 
     def _reached_by(self, limit: Limit, at_ms: int) -> "dict[int, LedgerBatch]":
-        """Open a batch on each ledger that is throttled under another quota.
+        """Open a batch on each ledger whose throttle was decided under a quota other than `limit`.
 
-        A ledger does not wait for an event of its broker. Otherwise, results would depend on where batches end.
+        The batch needs no event of that broker. Otherwise, results would depend on where batches end.
         """
         return {
             broker_id: ledger.batch(limit, at_ms)

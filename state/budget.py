@@ -19,7 +19,7 @@ class Budget:
     def apply(self, limit: Limit, tick: int = 0) -> bool:
         """Put a quota in force at a tick, after refilling the bucket under the previous quota.
 
-        Without a quota, the bucket keeps its tokens, and the next quota refills the bucket for that time. If
+        Without a quota, the bucket keeps its tokens, and the next quota refills the bucket for the time without one. If
         `limit.producer_ids_burst` is higher than the previous burst, the difference is added at once. A raised rate
         alone adds nothing, as in Kafka.
 

@@ -1,8 +1,8 @@
 """Coupons: what a sketch of distinct PIDs (`state.sketch`) keeps of each PID.
 
-The sketch (Apache DataSketches, HLL) hashes a PID by MurmurHash3. The low bits of the hash select a register. The PID's
-value is the number of leading zeros in the other half of the hash, plus 1. A register keeps the greatest value, so most
-PIDs of a flood change nothing, and need not be added.
+The sketch (Apache DataSketches, HLL) hashes a PID by MurmurHash3. The low bits of the hash's first half select a
+register. The PID's value is the number of leading zeros in the second half, plus 1. A register keeps the greatest value
+of its PIDs, so most PIDs of a flood change nothing, and need not be added.
 """
 
 from collections.abc import Sequence

@@ -70,8 +70,9 @@ class Deployment:
     def event_time_step(self, timestamp_ms: int) -> tuple[int, int]:
         """Return the start and end of the step that contains an event time, in ms since the epoch.
 
-        The driver rounds a partition's newest event time down to the start of a step (a minute by default). A step is a
-        small part of the late grace, so no event newer than the rounded time is late. A step consists of whole ticks.
+        A step consists of whole ticks (a minute by default). The driver rounds a partition's newest event time down to
+        the start of a step. A step is a small part of the late grace, so an event newer than the rounded time is not
+        late.
         """
         tick = self.timeline.tick(timestamp_ms)
         first = tick - tick % self._step_ticks
@@ -125,7 +126,7 @@ class Unsettled(NamedTuple):
 class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):
     """A row of the table `producer_id_metrics`: the state of a principal at `as_of_ms`.
 
-    `admitted_pids` and `refused_pids` count the metrics interval that ends at `window_end_ms`. `rate`,
+    `admitted_pids` and `refused_pids` are counts of the metrics interval that ends at `window_end_ms`. `rate`,
     `new_pids_window` and `quota` are PIDs per window.
     """
 

@@ -14,7 +14,7 @@ _FIRST_FACTOR = 0xBF58476D1CE4E5B9
 _SECOND_FACTOR = 0x94D049BB133111EB
 
 _MIN_VECTOR = 48
-"""Minimum number of PIDs for which numpy is faster."""
+"""Minimum number of PIDs for which numpy is faster than a loop."""
 
 
 def hash_pid(pid: int, salt: int) -> int:

@@ -1,8 +1,7 @@
 """The layered Bloom filter of KIP-936, which remembers the PIDs that a principal used in the last window.
 
-A quantum is live if it is the current quantum, or one of the `layer_count` quanta before. A PID is known if a layer of
-a live quantum holds it. After its last use, a PID stays known for at least a window, and for at most a window and a
-quantum. PIDs are passed as hashes (`state.hashing`).
+A PID is known if a layer of a live quantum holds it. After its last use, a PID stays known for at least a window, and
+for at most a window and a quantum. PIDs are passed as hashes (`state.hashing`).
 """
 
 import math
@@ -64,7 +63,7 @@ class LayeredBloomFilter:
         """
         self._first_capacity = min(expected_pids, MAX_FIRST_CAPACITY)
         self._layer_count = config.layer_count
-        # All live quanta have the same share of the rate.
+        # Each live quantum gets the same share of the false positive rate.
         self._rate_per_quantum = config.false_positive_rate / (config.layer_count + 1)
         self._quanta = quanta or []
         self._quantum = quantum

@@ -1,7 +1,7 @@
 """The ledger of one principal: applies the rules of KIP-936 to produce events in offset order.
 
-Changes are found by comparing bytes. If the ledger's bytes differ from the stored bytes, the ledger is written. If the
-bytes differ from those at the last metrics row, another row is due.
+The ledger is written if its bytes differ from the stored bytes. Another metrics row is due if they differ from the
+bytes at the last row.
 """
 
 from functools import cached_property
@@ -105,7 +105,7 @@ class Ledger:
         return newest.number >= quantum - deployment.config.layer_count
 
     def is_throttled_by_another(self, limit: Limit, at_ms: int) -> bool:
-        """Return whether the throttle in force at a time (ms since the epoch) was decided under another quota."""
+        """Return whether a throttle is in force at `at_ms`, and was decided under a quota other than `limit`."""
         episode = self._memory.state.episode
         holds = episode is not None and at_ms < episode.throttled_until_ms
         return holds and not limit.counts_as(self._memory.limit)

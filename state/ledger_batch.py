@@ -1,7 +1,6 @@
 """Applies a batch of one principal's events to the ledger.
 
 Tokens refill only between ticks. So within a tick, an admitted PID stays known, and a refused PID stays refused.
-Callers may leave out repeats of a PID within a tick.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +33,7 @@ class LedgerBatch:
         self._uncharged = Uncharged(memory, self._refusals)
         self._tick = memory.state.clock_tick
         self._may_have_news = False
-        # Refills and releases before this batch follow the previous quota, so the time of an eviction does not matter.
+        # Until this batch, refills and releases follow the previous quota, as they do if the ledger is evicted first.
         first_tick = self._timeline.tick(first_ms)
         if first_tick > self._tick:
             self._advance(first_tick)
@@ -79,8 +78,8 @@ class LedgerBatch:
                 is_free = elsewhere is not None and elsewhere(pid_hash, now_ms)
                 event = Unsettled(pid, pid_hash, now_ms, client, CORRECTION if is_free else kind)
                 self._observe(event, now_tick)
-                # If a throttle began, known PIDs may have moved `_tick` beyond the throttle's end. So advance again at
-                # the next tick.
+                # If a throttle began, events of known PIDs may have moved `_tick` beyond the throttle's end. So advance
+                # again at the next tick.
                 self._tick = state.clock_tick
 
     def _coupons(self, hashes: Sequence[int]) -> Iterator[list[int]]:
@@ -107,7 +106,7 @@ class LedgerBatch:
         if not limit.counts_as(before):
             has_grown = self._budget.apply(limit, tick)
             if before.producer_ids_rate is None:
-                # Otherwise, a flood that began without a quota would be exempt from a quota that shall stop the flood.
+                # Otherwise, a flood that began without a quota would be exempt from the quota set against the flood.
                 self._window.excuse_nobody()
             if has_grown or before.allows_less_than(limit):
                 self._refusals.shorten(max(first_ms, self._timeline.tick_start_ms(tick)), tick)
@@ -125,7 +124,7 @@ class LedgerBatch:
         self._pass(tick)
 
     def _expire(self) -> None:
-        """Reset an expired ledger, so that the time of eviction changes no output."""
+        """Reset an expired ledger, so that no output depends on when the stream evicts the ledger."""
         tick = self._timeline.tick(self._memory.expires_ms())
         self._pass(tick)
         self._memory.reset()
@@ -162,7 +161,7 @@ class LedgerBatch:
                 self._count_admitted(event, quantum)
         elif self._window.is_saturated():
             # The filter may have had no room for this PID before, so count the PID, but don't refuse it. If such PIDs
-            # were stored, a flood could displace known PIDs, and so escape the quota.
+            # were stored, a flood could take the room of known PIDs, and so escape the quota.
             self._window.of(quantum).unstored.add(pid_hash)
         elif self._budget.take(tick):
             self._seen.store(pid_hash, quantum)

@@ -10,8 +10,8 @@ from state.hashing import hash_pids
 def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment: Deployment) -> bool:
     """Return whether a batch certainly changes nothing in a ledger. False means "maybe not".
 
-    The batch changes nothing if its quota is already in force, no throttle is in force, no event is late, no event is
-    beyond the ledger's interval or quantum, and the current quantum holds all PIDs.
+    The batch changes nothing if its quota is already in force, no throttle is in force, no event is late, no event
+    comes after the ledger's interval or quantum, and the current quantum holds all PIDs.
     """
     if state.episode or state.limit != limit:
         return False

@@ -1,4 +1,4 @@
-"""Stores PIDs that take no token, up to a common cap."""
+"""Stores PIDs that take no token, up to a maximum size of the filter."""
 
 from state.memory import Memory
 from state.quantum import Quantum
@@ -6,7 +6,7 @@ from state.refusals import NO_TICK, Refusals
 
 
 class Uncharged:
-    """Stores PIDs that take no token: late, corrected, learned or renewed PIDs, and PIDs without a quota.
+    """Stores PIDs that take no token: late, corrected, learned or renewed PIDs, and all PIDs while there is no quota.
 
     If the filter has no room for an unseen PID, the PID must not take a token later. So the current quantum is marked
     as saturated. While a live quantum is saturated, unseen PIDs take no token and are not refused.
@@ -31,8 +31,8 @@ class Uncharged:
 
     def renew(self, pid_hash: int, source: Quantum, quantum: int, current: int) -> None:
         """Write a known PID of the quantum `source` to a later quantum, too, if there is room."""
-        # Quanta before a late event's quantum may have expired, so `may_renew` can't count their entries. Only the cap
-        # limits renewals in that quantum.
+        # Quanta before a late event's quantum may have expired, so `may_renew` can't count their entries. Only
+        # `_max_bytes` limits renewals in that quantum.
         may_renew = quantum < current or self._seen.may_renew(quantum)
         if may_renew and not self._seen.renew(pid_hash, source, quantum, self._max_bytes()):
             # The PID stays known until `source` expires. `WindowCounts.advance` checks whether there are more such PIDs
@@ -40,7 +40,7 @@ class Uncharged:
             self._window.of(current).unrenewed.add(pid_hash)
 
     def _max_bytes(self) -> int:
-        """Return the maximum size. The PIDs that the quota admits, and their renewals, always fit."""
+        """Return the filter's maximum size. The PIDs that the quota admits, and their renewals, always fit."""
         config, rate = self._memory.deployment.config, self._memory.limit.producer_ids_rate or 0
         pids = (self._memory.budget.burst() or 0) + rate * (1 + 1 / config.layer_count)
         return max(config.max_uncharged_bytes, self._seen.bytes_of(pids))

@@ -66,7 +66,7 @@ class WindowCounts:
         self._false_positive_rate = config.false_positive_rate
 
     def of(self, quantum: int) -> QuantumCounts:
-        """Return the current quantum's counts. Create missing counts."""
+        """Return the current quantum's counts. Create the counts if they are missing."""
         if not self._counts or self._counts[-1].quantum < quantum:
             self._counts.append(QuantumCounts(quantum))
         return self._counts[-1]

@@ -120,7 +120,7 @@ _BATCHES = _BatchesInProgress()
 
 
 def _counted() -> AbstractContextManager[None]:
-    # A pickle of the function for `foreachBatch` holds this function by name. It would hold `_BATCHES` by value.
+    # The pickled function for `foreachBatch` holds this function by name. A pickle would hold `_BATCHES` by value.
     return _BATCHES.counted()
 
 
@@ -162,8 +162,8 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
             f"a file of checkpoint {checkpoint} can't be read ({_cause(text, _STATE)}): restore the folder from a "
             f"backup, or start with an empty folder as --checkpoint and --new-checkpoint"
         )
-    # The last line of a Python stack trace names an error in this project's functions. Without one, use Java's
-    # innermost cause.
+    # The last line of a Python stack trace names an error in this project's functions. Without a Python stack
+    # trace, use Java's innermost cause.
     causes = _PYTHON_ERROR.findall(text) or _JAVA_CAUSE.findall(text)
     cause = causes[-1][:_MAX_CAUSE] if causes else _cause(text, "")
     return StreamFailedError(f"the stream ended with an error: {cause}; fix its cause and start it again")

@@ -17,10 +17,8 @@ class Progress:
 
     Attributes:
         batch_seconds: Time from the batch's trigger until its offsets were committed.
-        records: Number of records that the batch read.
         records_behind: Number of unread records in the topic.
         state_rows: Number of states that the query keeps.
-        state_bytes: Memory of all states.
     """
 
     query: str
@@ -33,7 +31,7 @@ class Progress:
 
 
 class JavaListener(JStreamingQueryListener):
-    """Passes a batch's report unread. The base class calls the JVM hundreds of times to read the fields."""
+    """Passes on a batch's report without reading it. The base class reads the fields in hundreds of JVM calls."""
 
     @override
     def onQueryProgress(self, jevent: Any) -> None:
@@ -94,7 +92,7 @@ class ProgressPoll:
         for query in queries:
             newest = self._newest.get(query.runId, "")
             reports = [json.loads(each.json) for each in query.recentProgress]
-            # Text comparison orders these times: all are in UTC and have the same length.
+            # These times can be compared as texts, because all are in UTC and have the same length.
             reports = [report for report in reports if report["timestamp"] > newest]
             for report in reports:
                 self._report(progress_of(report))

@@ -42,7 +42,7 @@ CONSUMER_SETTINGS = {
 }
 """Settings of the Kafka consumer. `StreamOptions.kafka_options` take precedence."""
 KAFKA_TIMEOUTS = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000"}
-"""Spark retries three times, so the stream fails after a minute without an answer."""
+"""Timeouts of requests. Spark tries three times, so the stream fails after a minute without an answer."""
 
 BUCKET_COLUMN = "bucket"
 
@@ -59,13 +59,12 @@ class StreamOptions:
         learn_from_ms: Start of that learning time, in event time; 0 if the topic still has all records.
         max_offsets_per_trigger: Maximum number of records of a micro-batch, by default `records_of_a_batch`.
         events_per_record: Mean number of events per record in the topic when the stream starts.
-        max_principals: Maximum number of tracked principals. Other principals share ledgers that are never enforced.
+        max_principals: Maximum number of principals with their own ledger. Others share ledgers, and are not throttled.
         scope: Whether a principal has one budget for the cluster, or one per broker.
         new_checkpoint: Whether the stream may start on tables with rows of an earlier stream.
-        extent: Asks the brokers which offsets the topic holds. None ignores lost records.
+        extent: Asks the brokers which offsets the topic holds. If None, the stream ignores lost records.
         sink: Writer of the tables, by default as in `open_sink`.
         state_buckets: As in `streaming.checkpoint.identity.CheckpointOptions`.
-        observer: Called with each committed batch.
         request_learning: Called with the stream's id and a request to the taps when the stream starts to learn.
     """
 
@@ -135,7 +134,7 @@ def deployment_of(identity: StreamIdentity, options: StreamOptions) -> Deploymen
 def learning_requests(
     deployment: Deployment, identity: StreamIdentity, options: StreamOptions
 ) -> Callable[[int], None] | None:
-    """If the stream learns, request that the taps ask the brokers which PIDs they hold.
+    """If the stream learns, request that the taps ask which PIDs the brokers hold.
 
     Returns:
         A function that makes another request, given the start of a learning time; None without `request_learning`.

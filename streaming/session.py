@@ -32,7 +32,7 @@ _COMPILER = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
     "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
 )
-"""Twenty times the JVM's defaults. With the defaults, the optimizing compiler uses 0.3 cores for minutes."""
+"""Thresholds of twenty times the JVM's defaults. By default, the optimizing compiler uses 0.3 cores for minutes."""
 _JAVA_OPTIONS = f"{_COLLECTOR} {_COMPILER}"
 _MALLOC_ARENAS = "2"
 """Maximum number of glibc's memory arenas. The JVM's hundreds of threads would fill the default of eight per core."""
@@ -76,7 +76,7 @@ LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
     "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
-    # Spark has two implementations, which write and rename in the same way. For local files, the default implementation
+    # Spark has two managers of checkpoint files, which write and rename in the same way. For local files, the default
     # starts `readlink` and `chmod` processes, about sixty per batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

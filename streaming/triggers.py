@@ -10,11 +10,11 @@ ASAP = "asap"
 """The trigger that starts a batch when the previous batch has ended and there are records."""
 MIN_EVENTS = 500_000
 MAX_EVENTS = 2_000_000
-"""Maximum number of events of a batch. The default memory suffices even if all are new PIDs of one principal."""
+"""Maximum number of events of a batch. The default memory suffices even if all have new PIDs of one principal."""
 EVENTS_PER_SECOND = 400_000
-"""More events than two cores process in a second with one event per record."""
+"""Number of events to read per second of the trigger. Two cores process fewer if each record has one event."""
 _FASTEST = 3.0
-"""Records with several events raise `EVENTS_PER_SECOND` at most by this factor."""
+"""Maximum factor by which records with several events raise `EVENTS_PER_SECOND`."""
 _SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600}
 
 

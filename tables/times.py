@@ -16,7 +16,7 @@ def to_ms(time: datetime) -> int:
 
 
 def duration(seconds: float) -> str:
-    """Return an approximate duration for people.
+    """Return a duration as text, rounded.
 
     Examples:
         >>> duration(0.44), duration(30.2), duration(600), duration(9000), duration(86_400), duration(400_000)

@@ -1,7 +1,7 @@
 """The lines that the class `pidquota.Reporter` (`jvm/broker`) writes to a file on each broker. A line is a JSON object.
 
-The class writes one line per principal, client id and producer id in each tick (10 s by default). It numbers the lines
-of a run from 1, so a missing number is a lost line.
+The class writes one `BatchLine` per principal, client id and producer id in each tick (10 s by default). It numbers the
+lines of a run from 1, so a missing number is a lost line.
 """
 
 from typing import Annotated
@@ -81,8 +81,8 @@ class ClassState(BrokerLine, frozen=True, gc=False):
         problem: why the class can't see any batch, such as an unknown version of Kafka, or None.
         dropped_lines: lines that the class lost because its queue or the disk was full.
         dropped_inits: answers to INIT_PRODUCER_ID that exceeded the class's limit per second.
-        ambiguous_inits: answers to INIT_PRODUCER_ID whose requests the class could not tell.
-        forgotten_ticks: how often the memory of a tick was full, so that the class may have repeated lines.
+        ambiguous_inits: answers to INIT_PRODUCER_ID whose requests the class could not identify.
+        forgotten_ticks: how often the class's memory of a tick's lines was full. The class may then repeat lines.
     """
 
     run: str

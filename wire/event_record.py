@@ -11,7 +11,7 @@ import msgspec
 from wire.records import ProduceEvent
 
 EVENTS_VERSION = 2
-"""The version with several events per record. A record of version 1 has one event."""
+"""The version with several events per record. Version 1 has one."""
 MAX_EVENTS = 1000
 MAX_RECORD_BYTES = 100_000
 """Approximate maximum size; a record of one event may be larger."""
@@ -64,7 +64,7 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     partitions: list[int] | None = None
 
     def key(self) -> bytes:
-        """Return the key. All events of a principal go to one partition, in order."""
+        """Return the key: the principal."""
         return self.principal.encode()
 
     def events(self) -> Iterator[ProduceEvent]:
@@ -100,7 +100,7 @@ class _EitherVersion(msgspec.Struct):
 
 
 class _EventOfVersion1(EventGroup, frozen=True, kw_only=True):
-    """A record of version 1. It needs only the fields that the quota rules use."""
+    """A record of version 1. Only the fields that the quota rules need are required."""
 
     timestamp_ms: int
     principal: str
@@ -172,7 +172,7 @@ def pack_events(events: Iterable[ProduceEvent]) -> Iterator[ProduceEvent | Event
     """Pack events of one principal and broker into few records, in order.
 
     A single event makes a record of version 1, which is shorter. If a time or id is beyond 2**62, each event makes its
-    own record, because readers reject a whole record for a number beyond int64.
+    own record, because readers reject the whole record if one number is beyond int64.
     """
     every = list(events)
     for begin in range(0, len(every), MAX_EVENTS):

@@ -41,9 +41,7 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
         position: the position in the tap's position file, or None.
         behind_bytes: bytes of a file that the tap has not read yet.
         lag_records: records of a topic that the tap has not read yet.
-        newest_line_ms: time of the broker's newest line, or None.
         stopped: whether the tap shut down cleanly.
-        cluster_brokers: ids of all brokers of the cluster.
         problem: why a running tap does not see the broker's producers, or None.
     """
 

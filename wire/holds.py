@@ -1,4 +1,4 @@
-"""Holds. A hold prevents a user from getting new producer ids until its end.
+"""Holds. Until a hold ends, its user gets no new producer ids.
 
 The enforcer stores a hold as an ACL, which `pidquota.HoldAuthorizer` on the brokers reads. The ACL denies Write on a
 topic that can't exist. The topic's name contains the hold's end, and perhaps the id of a lease.
@@ -14,7 +14,7 @@ HOLD_PREFIX = "pid-quota-hold:"
 """Prefix of the topic's name. Kafka allows no colon in the name of a topic, so the topic can't exist."""
 
 MAX_HOLD_MS = 3_600_000
-"""If a hold ends later than this after the broker's current time, the authorizer ignores the hold."""
+"""The authorizer ignores a hold that ends more than this time ahead of the broker's clock."""
 
 _NAME = re.compile(HOLD_PREFIX + "([1-9][0-9]{0,17})(?::([0-9a-z]{1,32}))?")
 

@@ -17,13 +17,14 @@ class Quarantined(NamedTuple):
 
 
 PRE_AGGREGATE_SCHEMA = "principal STRING, packed BINARY"
-"""If a principal is not tracked, `principal` is the name of its overflow entry."""
+"""For a principal beyond `--max-principals`, `principal` is one of `quota.principals.OVERFLOW_PRINCIPALS`."""
 
 
 class PackedEvents(msgspec.Struct, array_like=True, tag=0):
     """Events of one principal and partition as columns of int64; `clients` holds indexes into `client_names`.
 
-    `brokers` is empty in scope `cluster`. A client name is a client id and an address, each empty if unknown.
+    `brokers` is empty unless quotas apply per broker. A client name is a client id and an address, each empty if
+    unknown.
     """
 
     partition: int

@@ -1,4 +1,4 @@
-"""Records that the tap writes, one class per topic, and the requests of streams."""
+"""The tap's records, one type per topic, and the requests of streams."""
 
 import msgspec
 
@@ -10,10 +10,10 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         timestamp_ms: broker time at which the batch was appended, ms since the epoch.
         principal: such as `User:alice`, or `unknown`.
         correction: the event names the owner of an id that the tap sent as `unknown` before. The id is not charged.
-        repeated: a crashed run of the tap may have sent the event before.
+        repeated: a crashed tap may have sent the event before.
         learning: the tap has just begun to watch the broker, so the id may be old. The id is not charged.
-        asked_at_ms: when the tap asked all brokers and none held the id. The id is charged even while the stream
-            learns, if the tap asked after the learning time began.
+        asked_at_ms: when the tap asked all brokers, and none held the id. The id is charged even while the stream
+            learns, if the tap asked the brokers after the stream began to learn.
     """
 
     timestamp_ms: int
@@ -39,7 +39,7 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A record of the topic `producer-inits`: one answer to INIT_PRODUCER_ID, keyed by principal.
 
-    The fields are those of `InitLine`, whose `address` is `client_host` here, and `repeated` of `ProduceEvent`.
+    See `InitLine` for the fields. `client_host` is its `address`. `repeated` is as in `ProduceEvent`.
     """
 
     timestamp_ms: int
@@ -78,9 +78,9 @@ Record = ProduceEvent | ProducerInit | ProducerIdBlock
 
 
 class LearningRequest(msgspec.Struct, frozen=True):
-    """A record of the topic `pid-quota-requests`, keyed by stream: a request that all taps ask the brokers.
+    """A record of the topic `pid-quota-requests`, keyed by stream: a request that all taps ask the brokers for ids.
 
-    The stream learns between these times, in ms since the epoch.
+    The stream learns between the two times, in ms since the epoch.
     """
 
     learns_from_ms: int

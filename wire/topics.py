@@ -23,7 +23,7 @@ The topic also stores leases (`broker.enforcement.store.lease_topic`) and probes
 """
 
 LEARNING_REQUESTS = "pid-quota-requests"
-"""Topic in which streams request that taps ask the brokers which ids they hold (`wire.records.LearningRequest`)."""
+"""Topic of the requests of streams (`wire.records.LearningRequest`)."""
 COMPACTED = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
 """Settings of the compacted topics."""
 

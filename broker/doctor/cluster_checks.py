@@ -20,7 +20,7 @@ _MAX_NAMED = 5
 _RETENTION = "retention.ms"
 _STOCK_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 BrokerSettings = Mapping[int, Mapping[str, Mapping[str, Any]]]
-"""The settings of each broker, by broker id and name, as kafka-python describes them."""
+"""Settings by broker id and setting name, as kafka-python describes them."""
 
 
 def settings_of_brokers(admin: KafkaAdmin) -> BrokerSettings:
@@ -72,8 +72,8 @@ def check_rights(own: OwnRights, role: Role, who: str | None, *, with_holds: boo
     missing = own.missing(needed)
     remedy = f"pid-quota topics create --{role.value}-principal {who or 'PRINCIPAL'}"
     for right in missing:
-        # `topics create` may skip a shared right: if brokers allow access without an ACL, or hide whether they do, the
-        # grant could lock other users out.
+        # `topics create` skips a right on a shared resource unless brokers deny access without an ACL: the grant could
+        # lock other users out.
         more = ". If it is skipped, read docs/doctor.md, Skipped rights" if right.is_shared else ""
         yield wrong(subject, f"{who or 'this user'} lacks {right.words}: {right.without}", remedy + more)
     if not missing:
@@ -83,7 +83,7 @@ def check_rights(own: OwnRights, role: Role, who: str | None, *, with_holds: boo
 def check_topics(setup: TopicSetup) -> Iterator[Finding]:
     """Check that our topics exist and have the planned settings."""
     plans, missing = plan_topics(), list[str]()
-    # Describe one topic at a time. Otherwise a topic whose settings are hidden from this user would hide all others.
+    # Describe one topic at a time. Otherwise, an error for one topic would end the check of all topics.
     found = [each for plan in plans for each in guarded(f"topic {plan.name}", partial(_of_topic, setup, plan, missing))]
     if missing:
         yield wrong("topics", f"missing, or hidden from this user: {', '.join(missing)}", "pid-quota topics create")
@@ -114,7 +114,7 @@ def _topic_remedy(setting: str, retention_ms: str | None) -> str:
 
 
 def check_client_quotas(quotas: ClientQuotas, leased: Collection[QuotaEntity]) -> Iterator[Finding]:
-    """Warn of client quotas that take precedence over a lease on a whole user, except on `leased` entities."""
+    """Warn of client quotas that take precedence over a lease on their user. Skip the `leased` entities."""
     found = [
         f"client id {entity.client_id} of User:{entity.user}"
         for entity, values in quotas.describe_all().items()

@@ -24,7 +24,7 @@ _RETRY_S = 0.2
 def enforcers(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
     """Return the hosts of the running enforcers, including standbys.
 
-    In a new cluster, this retries for about `timeout_s` until the topic of consumer groups exists.
+    In a new cluster, wait up to about `timeout_s` for the topic `__consumer_offsets`.
     """
     admin, give_up_at = admin_client(settings), time.monotonic() + timeout_s
     while True:

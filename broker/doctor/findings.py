@@ -42,7 +42,7 @@ def wrong(subject: str, found: str, remedy: str) -> Finding:
 
 
 def guarded(subject: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Run a check. Yield a BrokerError as a finding, with the text after its last colon as the remedy."""
+    """Run a check. Convert a BrokerError to a finding, whose remedy is the text after the error's last colon."""
     try:
         yield from check()
     except BrokerError as error:

@@ -22,7 +22,7 @@ class Step:
 
 
 def require_no_enforcer(hosts: Sequence[str]) -> None:
-    """Raise EnforceError if an enforcer runs, because it would throttle principals again."""
+    """Raise EnforceError if an enforcer runs, because an enforcer would throttle principals again."""
     if hosts:
         msg = f"an enforcer runs on {', '.join(hosts)}, and would throttle again: stop it first"
         raise EnforceError(msg)
@@ -33,8 +33,8 @@ def quota_steps(
 ) -> Iterator[Step]:
     """Yield a step for each client quota that a lease changed, and for the canary's client quota.
 
-    `note` gets each lease that has ended, so that no later run takes an operator's equal value for ours. `left` gets
-    descriptions of quotas that stay.
+    `note` must log that a lease has ended. Otherwise, a later removal would undo an equal value that an operator set.
+    `left` gets descriptions of quotas that stay.
     """
     for lease in leases:
         if lease.value is None:
@@ -61,7 +61,7 @@ def hold_steps(holds: HoldBindings) -> Iterator[Step]:
 def grant_steps(
     grants: Grants, plan: Sequence[Grant], left: Callable[[str], None], servers: str, *, shared: bool
 ) -> Iterator[Step]:
-    """Yield a step for each right. Shared rights may be older than pid-quota, so they stay unless `shared`."""
+    """Yield a step for each right. Without `shared`, rights on shared resources stay: they may predate pid-quota."""
     for each in plan:
         if each.action == "exists" and (shared or not each.right.is_shared):
             yield Step(f"right {each.words}", partial(grants.remove, [each]))
@@ -70,7 +70,7 @@ def grant_steps(
 
 
 def topic_steps(setup: TopicSetup, left: Callable[[str], None]) -> Iterator[Step]:
-    """Yield a step for each of our topics. A topic with other settings stays."""
+    """Yield a step for each of our topics. A topic that differs from the plan stays."""
     for outcome in setup.describe(plan_topics()):
         if outcome.action == "exists":
             yield Step(f"topic {outcome.name} and its records", partial(setup.delete, outcome.name))
@@ -81,7 +81,7 @@ def topic_steps(setup: TopicSetup, left: Callable[[str], None]) -> Iterator[Step
 def broker_lines(
     settings: Mapping[int, Mapping[str, Mapping[str, object]]], reporter: str, authorizer: str
 ) -> list[str]:
-    """Return what an operator must change in the brokers' configuration."""
+    """Return instructions to an operator for the brokers' configuration."""
     found = {
         name: sorted(number for number, each in settings.items() if value in str(each.get(name, {}).get("value")))
         for name, value in (("metric.reporters", reporter), ("authorizer.class.name", authorizer))

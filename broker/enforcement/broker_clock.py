@@ -16,9 +16,9 @@ _FIRST_S = 5.0
 
 
 class BrokerClock(Closing):
-    """A clock that asks the brokers for the time every 30 s, by a probe record.
+    """A clock that measures the brokers' time every 30 s by a probe record.
 
-    The probe's delivery report has the LogAppendTime of the partition's leader.
+    The probe's delivery report contains the LogAppendTime of the partition's leader.
     """
 
     def __init__(self, settings: Mapping[str, str], time_: BrokersTime) -> None:
@@ -41,7 +41,7 @@ class BrokerClock(Closing):
                     self._time.measured(now_ms, broker_ms, steady_ms())
                     self._is_measured = True
 
-            # Errors are ignored here. If this user lacks the right WRITE, logging a lease raises an error.
+            # Ignore errors here. If this user lacks WRITE on the topic, logging a lease raises an error.
             with suppress(KafkaException):
                 self._producer.produce(
                     ENFORCER_TOPIC, key=b"clock", value=b"", partition=LOCK_PARTITION, on_delivery=learn

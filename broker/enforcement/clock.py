@@ -19,7 +19,7 @@ class BrokersTime:
         self._ahead_ms = wall_ms() - steady_ms()
 
     def measured(self, sent_ms: int, broker_ms: int, received_ms: int) -> None:
-        """Record that a broker's time was `broker_ms` between `sent_ms` and `received_ms` of the monotonic clock."""
+        """Record that a broker's clock showed `broker_ms` at some time from `sent_ms` to `received_ms` (monotonic)."""
         self._ahead_ms = min(max(self._ahead_ms, broker_ms - received_ms), broker_ms - sent_ms)
 
     def now_ms(self) -> int:
@@ -32,7 +32,7 @@ class BrokersTime:
 
 
 class Deadlines:
-    """Ends of decisions by the monotonic clock. An end never moves later."""
+    """Ends of decisions by the monotonic clock. No end moves later."""
 
     def __init__(self, steady_ms: Callable[[], int]) -> None:
         self._steady_ms = steady_ms
@@ -41,7 +41,8 @@ class Deadlines:
     def end_ms(self, decision_id: str, until_ms: int, now_ms: int) -> int:
         """Return the end of a decision and its leases, in the brokers' time.
 
-        The end is `until_ms`, or the end by this host's monotonic clock if that has passed or is over 5 s earlier.
+        The end is `until_ms`, unless the end by this host's monotonic clock has passed or is over 5 s earlier. In these
+        cases, the earlier end counts.
         """
         steady_ms = self._steady_ms()
         end_ms = steady_ms + min(until_ms - now_ms, MAX_LEASE_MS)

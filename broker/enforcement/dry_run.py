@@ -67,7 +67,7 @@ class DryRunHolds:
 
 
 class DiscardedRecords:
-    """An `ActionLog` and a `LeaseStore` that discard all records."""
+    """An `ActionLog` and `LeaseStore` that discards all records."""
 
     def append(self, records: Sequence[EnforcementRecord]) -> None:
         """Discard the records."""
@@ -86,7 +86,7 @@ class DiscardedRecords:
 
 
 class NoLock:
-    """A lock that any number of dry runs hold at once."""
+    """A lock that any number of dry runs can hold at once."""
 
     times_taken = 1
 

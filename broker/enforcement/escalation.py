@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from broker.enforcement.model import Lease, ThrottleDecision
 
 _SETTLE_MS = 10_000
-"""Producers that got their ids before the lease send their first message within this time."""
+"""Time after a lease's start in which producers with older ids send their first message."""
 
 
 @dataclass
 class EnforcedTime:
-    """A period in which a principal always had a lease in force. `refused` has the newest count by broker."""
+    """A period in which a principal always had a lease in force. `refused` counts refused ids by broker."""
 
     since_ms: int
     until_ms: int
@@ -23,8 +23,8 @@ class EnforcedTime:
 class Escalation:
     """The principals that need another lever.
 
-    A refused producer that keeps sending adds no refused producer id. So new ids get through if a decision during
-    leases has more refused ids than the decision before.
+    A refused producer that keeps sending adds no refused producer id. If a decision during leases has more refused ids
+    than the previous decision, the levers let new ids through.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Escalation:
         return {name: each for name, each in self._watched.items() if each.level}
 
     def receive(self, decisions: Iterable[ThrottleDecision]) -> None:
-        """Compare new decisions, which come in order for each principal and broker, and may repeat."""
+        """Compare decisions with older decisions. They come in order per principal and broker, and may repeat."""
         for decision in decisions:
             watched = self._watched.get(decision.principal)
             if not watched or not watched.since_ms + _SETTLE_MS <= decision.decided_at_ms <= watched.until_ms:
@@ -52,7 +52,7 @@ class Escalation:
                 )
 
     def observe(self, leases: Iterable[Lease], pending: Collection[str]) -> None:
-        """Update the leases in force. Forget principals without a lease in force or a `pending` decision."""
+        """Update the leases in force. Forget principals that have no lease in force and are not `pending`."""
         in_force = [lease for lease in leases if lease.state == "in_force"]
         for lease in in_force:
             watched = self._watched.get(lease.principal)

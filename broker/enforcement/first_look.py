@@ -22,7 +22,7 @@ def require_rights(
 ) -> None:
     """Check the rights of this user. `with_holds` returns whether holds can be used.
 
-    Raises EnforceError with all missing rights, or BrokerUnreachableError.
+    Raises EnforceError, which names all missing rights, or BrokerUnreachableError.
     """
     own = OwnRights(settings, timeout_s)
     missing = own.missing(_needed(own, with_holds=with_holds, apply=apply))
@@ -37,7 +37,7 @@ def _needed(own: OwnRights, *, with_holds: Callable[[], bool], apply: bool) -> l
         for right in RIGHTS[Role.ENFORCER]
         if (apply or (right.kind is ResourceType.BROKER and right.operation not in _CHANGES))
         and (holds or right is not HOLDS)
-        # Only listing ACLs needs DESCRIBE.
+        # DESCRIBE is needed only to list ACLs.
         and (holds or right.operation is not AclOperation.DESCRIBE)
         # Without this right, the enforcer only skips limits on addresses.
         and right.name != PRODUCE_EVENTS

@@ -1,6 +1,6 @@
 """The enforcer's leases, and their records in the table `enforcement_actions` and in the lease topic.
 
-A lease is taken or extended only after table and topic have recorded it. A lease ends even if neither can be written.
+A lease is taken or extended only after both contain its record. A lease ends even if neither can be written.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,9 +22,9 @@ from broker.enforcement.steps import LeaseReason
 
 
 class LeaseRegistry:
-    """The open leases, and their records. Records contain this process's `name`.
+    """The open leases. Their records contain this process's `name`.
 
-    A target that someone else changed is left alone for `hands_off_ms`.
+    A target that someone else changed gets no lease for `hands_off_ms`.
     """
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
@@ -98,7 +98,7 @@ class LeaseRegistry:
             self.leases.update({lease.target: lease for lease, _ in leases})
 
     def record(self, leases: Sequence[LeaseReason], now_ms: int) -> None:
-        """Register new states of leases, which `flush` logs."""
+        """Register new states of leases. `flush` logs the states."""
         records = self._records(leases, now_ms)
         self._unstored += records
         self._unlogged += records
@@ -136,7 +136,7 @@ class LeaseRegistry:
         self._known = None
 
     def _adopt(self, rows: Sequence[EnforcementRecord]) -> list[Lease]:
-        """Return the leases that only the table has, after adding them to the recreated topic."""
+        """Add leases that only the table has to the topic, which was recreated. Return these leases."""
         found = [lease for target, lease in open_leases(rows).items() if target not in self.leases]
         if found:
             self._store.append([LeaseRecord(lease.set_ms, lease, "found in the table", self._name) for lease in found])
@@ -149,7 +149,7 @@ def _orders(records: Iterable[EnforcementRecord]) -> list[ReleaseOrder]:
 
 
 def _narrowed(records: Iterable[LeaseRecord]) -> dict[str, set[str]]:
-    """Return, by user, the client ids that ever were a lease's target."""
+    """Return, by user, the client ids that have been the target of a lease."""
     found: dict[str, set[str]] = {}
     for entity in (record.lease.target.entity for record in records):
         if entity.user is not None and entity.client_id is not None:

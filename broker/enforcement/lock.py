@@ -18,7 +18,7 @@ LOCK_PARTITION = 0
 """Only the consumer with this partition holds the lock, even if the topic has more partitions."""
 
 SESSION_TIMEOUT_MS = 6_000
-"""How long a killed enforcer keeps the lock: the brokers' default minimum (`group.min.session.timeout.ms`)."""
+"""How long a killed enforcer keeps the lock. Brokers allow no less by default (`group.min.session.timeout.ms`)."""
 
 _TIMEOUT_S = 10.0
 _TRIES = 3
@@ -58,7 +58,7 @@ class EnforcerLock:
         )
 
     def is_held(self) -> bool:
-        """Return whether we hold the lock, as last known. This blocks only if brokers do not answer.
+        """Return whether this client believes that it holds the lock. This call blocks only if brokers do not answer.
 
         Raises EnforcerLockError if Kafka refuses the lock, and LeaseStoreError if the topic was deleted.
         """
@@ -81,7 +81,7 @@ class EnforcerLock:
                 self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
             except KafkaException as error:
                 if name_of(error) == _GONE and not self._recreate_topic():
-                    # Without the topic, no other enforcer can get the lock. So this enforcer may end leases, but not
+                    # Without the topic, no other enforcer can get the lock. So this enforcer may end leases, but can't
                     # log new leases.
                     return self._held
                 # Retry, because the group may be rebalancing.
@@ -105,7 +105,7 @@ class EnforcerLock:
     def _recreate_topic(self) -> bool:
         """Recreate the deleted topic. Return False on failure.
 
-        Raises LeaseStoreError if the topic was recreated.
+        Raises LeaseStoreError after recreating the topic.
         """
         try:
             ensure_enforcer_topic(self._settings)
@@ -133,7 +133,7 @@ def _has_lock(partitions: list[TopicPartition]) -> bool:
 
 
 def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
-    """Create the topic of the lock if it is missing. Raises EnforcerLockError unless it has one partition."""
+    """Create the lock's topic if it is missing. Raises EnforcerLockError unless the topic then has one partition."""
     try:
         ensure_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)
         count = require_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)

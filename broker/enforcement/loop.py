@@ -17,7 +17,7 @@ _STOP_TRIES = 5
 _MAX_PAUSE_S = 5.0
 _NEWS_CHECK_S = 0.02
 _ENDS_CHECK_S = 0.2
-"""Due leases end at this interval, even if the tables are read less often."""
+"""Interval at which due leases are ended, even if the tables are read less often."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Loop:
     def run(self, stop: threading.Event) -> None:
         """Reconcile until `stop` is set or an error ends the loop. Then end every lease.
 
-        After an error of tables or lease topic, the loop retries, with longer pauses. Other errors are raised. Raises
-        EnforceError if leases could not be ended.
+        After an error of the tables or the lease topic, the loop retries, with longer pauses. Raises EnforceError if
+        leases could not be ended.
         """
         try:
             self._reconcile_until(stop)

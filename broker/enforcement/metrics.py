@@ -13,11 +13,11 @@ from broker.enforcement.model import Lease
 from broker.enforcement.notices import Notice, NoticeAction
 
 SILENT_S = 60
-"""A ready enforcer has finished a reconciliation within this time, as for the alert `PidQuotaEnforcerSilent`."""
+"""A ready enforcer has reconciled within this time. The alert `PidQuotaEnforcerSilent` has the same limit."""
 
 
 class EnforcerMetrics(Collector):
-    """Counts of notices, and the last reconciliation. The class is thread-safe."""
+    """Counts of notices, and the last reconciliation. All methods are thread-safe."""
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._clock_ms = clock_ms

@@ -7,7 +7,7 @@ A lease is logged before the brokers change. Each state of a lease has a record:
         └────────────┴─────────────┴──▶ relinquished   (someone else changed the value, so it stays)
         └──▶ failed                              (Kafka refused it: nothing changed)
 
-All times are the brokers' (`broker.enforcement.clock`), in milliseconds since the epoch.
+All times are by the brokers' clock (`broker.enforcement.clock`), in milliseconds since the epoch.
 """
 
 import uuid
@@ -43,14 +43,15 @@ MAX_AHEAD_MS = 300_000
 NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
 """Bare names that are never throttled: clients without a login (perhaps brokers), all users, and unknown principals."""
 CANARY = "pid-quota-canary"
-"""A user that does not exist. Its values show whether a reconciler removes what it does not know."""
+"""A user that does not exist; see `broker.enforcement.levers.canary`."""
 
 
 @dataclass(frozen=True)
 class ThrottleDecision:
     """A principal's newest row of `throttle_decisions`, for one broker or, without `broker_id`, for the cluster.
 
-    In a release, `throttled_until_ms` is `decided_at_ms`. `client_ids` and `addresses` count refused producer ids.
+    If the row is a RELEASE, `throttled_until_ms` is `decided_at_ms`. `client_ids` and `addresses` count refused
+    producer ids.
     """
 
     decision_id: str
@@ -89,10 +90,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Lease:
-    """A lever on an entity until `until_ms`, which was set at `set_ms`.
+    """A lever on an entity until `until_ms`. This end was set at `set_ms`.
 
     `value` is None for a hold. `previous` is the client quota to restore, or None. `revision` orders the lease's
-    records, because ends may move either way and someone may set a clock.
+    records, because someone may set a clock.
     """
 
     lease_id: str
@@ -190,7 +191,7 @@ class Pace:
 
 
 class Releases:
-    """The release orders. The newest order of a principal and the newest order for all principals count."""
+    """The release orders. A newer order replaces an older order for the same principal, or for all principals."""
 
     def __init__(self, orders: Iterable[ReleaseOrder]) -> None:
         self._until_ms = {

@@ -38,7 +38,7 @@ class Known:
     """The state that planning depends on.
 
     Attributes:
-        hands_off: The time, in ms since the epoch, until which each target is left alone.
+        hands_off: Targets that get no lease before the given time, in ms since the epoch.
         narrowed: The client ids that have been the target of a lease, by user.
         ended: The decision and target of each lease that must not be taken again.
     """
@@ -98,7 +98,7 @@ class Planner:
             known = self._newest.get(key)
             if known is None or known.decision_id != decision.decision_id:
                 received = decision.received(now_ms)
-                # A decision is over after its duration by the monotonic clock, whatever the brokers' clock shows.
+                # A decision ends after its duration by the monotonic clock, whatever the brokers' clock shows.
                 is_over = decision.decision_id in self._over
                 self._newest[key] = replace(received, throttled_until_ms=now_ms) if is_over else received
         ends_ms: dict[str, int] = dict.fromkeys((decision.principal for decision in decisions), now_ms)
@@ -158,7 +158,7 @@ class Planner:
         return LeasePlan(extend, take, chosen.why, skipped)
 
     def _choose(self, decision: ThrottleDecision, known: Known) -> Targets:
-        """Choose levers, strongest first, until they suffice. Return why each lever was chosen or not."""
+        """Choose targets of the strongest levers that suffice. The result tells why each lever was chosen or not."""
         limits = TargetLimits(
             narrow=self._options.narrow,
             shared_client_ids=self._options.shared_client_ids,

@@ -9,18 +9,18 @@ from broker.enforcement.model import EnforcementRecord, LeaseRecord, LeverName, 
 
 
 class DecisionSource(Protocol):
-    """A source of decisions. `bad_rows` counts incomplete and far-dated rows of the last read."""
+    """A source of decisions. `bad_rows` counts rows of the last read that are incomplete or dated far ahead."""
 
     bad_rows: int
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return the newest decision per principal (and broker), even if the decision has expired.
+        """Return the newest decision per principal and broker, even if the decision has expired.
 
-        If nothing was written since the last call, return none, unless `again` is set.
+        If nothing was written since the last call, return no decisions unless `again` is set.
         """
 
     def has_news(self) -> bool:
-        """Whether something was written since `newest`: true once per write, false if unknown. The check is cheap."""
+        """Whether something was written since `newest`. The result is true once per write, and false if unknown."""
 
 
 class ActionLog(Protocol):
@@ -40,7 +40,7 @@ class LeaseStore(Protocol):
     """A store that suffices to end leases without the tables; see `LeaseTopic`."""
 
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
-        """Return the newest record of each lease, and the orders. `again` rereads everything."""
+        """Return the newest record of each lease, and the release orders. `again` rereads everything."""
 
     def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
         """Store records durably, or raise an error."""
@@ -58,7 +58,7 @@ class Lock(Protocol):
     times_taken: int
 
     def is_held(self) -> bool:
-        """Return whether we hold the lock, as last known."""
+        """Return whether this enforcer believes that it holds the lock."""
 
     def confirm(self) -> bool:
         """Ask Kafka whether we still hold the lock."""
@@ -66,7 +66,7 @@ class Lock(Protocol):
 
 @dataclass(frozen=True)
 class EnforcerPorts:
-    """The connections of an enforcer. A dry run's `others` returns the targets of open leases; None if unknown."""
+    """The connections of an enforcer. In a dry run, `others` returns targets of open leases, or None if unknown."""
 
     decisions: DecisionSource
     log: ActionLog

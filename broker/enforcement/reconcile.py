@@ -116,7 +116,7 @@ class Enforcer:
             self._stand_by()
             return False
         if not self._active or self._times_taken != self._ports.lock.times_taken:
-            # Since then, another enforcer may have changed leases.
+            # Since this enforcer last held the lock, another enforcer may have changed leases.
             self._planner.clear()
             self._take_over()
         return True
@@ -203,12 +203,12 @@ class Enforcer:
         return found
 
     def _clear_strays(self) -> None:
-        """Remove our strays. Alert once about each stray that an operator may have set."""
+        """Remove strays (see `Stray`) that are certainly ours. Alert once about each other stray."""
         others = self._ports.others()
         if others is None or not self._ports.lock.confirm():
             return
         found, _ = clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms())
-        # A later call retries the removal of our strays.
+        # A later call retries failed removals.
         foreign = [each for each in found if each.remove is None and each.target not in others]
         for stray in [each for each in foreign if each.command not in self._alerted_strays][:_MAX_STRAY_ALERTS]:
             self._alerted_strays.add(stray.command)

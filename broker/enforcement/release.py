@@ -30,7 +30,7 @@ _MAX_NAMED = 10
 
 @dataclass(frozen=True)
 class Release:
-    """A release of principals. `enforcer` gets no decisions. `report` gets the numbers of ended and of all leases."""
+    """A release of principals. `enforcer` reads no decisions. `report` gets the numbers of ended and of all leases."""
 
     enforcer: Enforcer
     levers: Mapping[LeverName, Lever]
@@ -41,13 +41,13 @@ class Release:
     report: Callable[[float, float], None] = lambda _done, _total: None
 
     def run(self, principal: str | None, pause_ms: int, stop: threading.Event) -> None:
-        """End the throttle of a principal, or of all, and block new throttles for `pause_ms`.
+        """End the throttle of a principal, or of all principals, and block new throttles for `pause_ms`.
 
         A running enforcer ends the leases at its next reconciliation. If no enforcer runs, this process takes the
-        enforcer's lock and ends the leases. The tables are not needed. Holds without a lease are removed, too.
+        enforcer's lock and ends the leases. The tables are not needed. Leftover holds of ended leases are removed, too.
 
         Raises:
-            LeaseStoreError: If the request can't be written to the lease topic.
+            LeaseStoreError: If the order can't be written to the lease topic.
             EnforceError: If leases are still open after a minute, or another setting still throttles the principal.
         """
         now_ms = self.clocks.now_ms()
@@ -94,8 +94,8 @@ class Release:
     def _require_free(self, principal: str | None) -> None:
 
         def counts(stray: Stray) -> bool:
-            # Leave a canary alone. It slows nobody, and an enforcer that watches it would conclude that a reconciler
-            # removed the canary.
+            # Keep the canary's value. It slows nobody, and an enforcer that watches the value would conclude that a
+            # reconciler removed it.
             user = stray.target.entity.user
             return user != CANARY if principal is None else user == user_of(principal)
 

@@ -110,7 +110,7 @@ def clear_strays(
     now_ms: int,
     counts: Callable[[Stray], bool] = lambda _: True,
 ) -> tuple[list[Stray], list[BrokerError]]:
-    """Remove the strays that `counts` selects and that are certainly ours.
+    """Remove each `Stray` that `counts` selects, unless an operator may have made the setting.
 
     Return the selected strays that remain, and the errors of levers.
     """

@@ -8,7 +8,7 @@ _EVERY_MS = 5_000
 
 
 class StreamWatch:
-    """A watch that alerts when a problem begins and ends. The stream may pause for `silence_ms`."""
+    """A check that alerts when a problem begins and when it ends. The stream may pause for `silence_ms`."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class StreamWatch:
         self._is_wrong = {"stream": False, "clock": False}
 
     def check(self, now_ms: int) -> None:
-        """Check at most every 5 s."""
+        """Check stream and clock, at most every 5 s."""
         if self._next_ms - _EVERY_MS <= now_ms < self._next_ms:
             return
         self._next_ms = now_ms + _EVERY_MS

@@ -37,7 +37,7 @@ EVENTS: Mapping[NoticeAction, str] = MappingProxyType(
 """Event by action of a notice. FAIL_OPEN means that a decision is not enforced, or only in part."""
 
 LooksLike = Callable[[Collection[str]], Mapping[str, str]]
-"""A function that returns likely causes by principal, such as `likely deploy, else leak`, without unknown causes."""
+"""A function that returns likely causes by principal, such as `likely deploy, else leak`. It omits unknown causes."""
 
 THROTTLED_PAGE = "docs/throttled.md"
 
@@ -50,7 +50,7 @@ _CLOSE_S = 10.0
 
 
 class Webhook:
-    """A sender of notices in order, some perhaps twice. Notices that can't be sent are dropped and reported."""
+    """A sender of notices, in order. A notice may be sent twice. Lost notices are counted and reported."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Webhook:
 
     def _run(self) -> None:
         while True:
-            # No other thread takes notices, so at least `qsize` notices are there.
+            # No other thread takes notices, so the queue has at least `qsize` notices.
             batch = [self._waiting.get_nowait() for _ in range(min(self._waiting.qsize(), _MAX_IN_A_POST))]
             if batch:
                 self._deliver(batch)
@@ -146,8 +146,8 @@ class Webhook:
             SIGNATURE_HEADER: f"sha256={signature}",
         }
         try:
-            # Redirects are not followed, so signed notices reach no other host. Answers are not read, because they may
-            # not end.
+            # Redirects are not followed, so signed notices reach no other host. Answers are not read, because an answer
+            # may never end.
             answer = self._http.request(
                 "POST", self._url.geturl(), body, headers=headers, redirect=False, preload_content=False
             )

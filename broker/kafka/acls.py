@@ -42,7 +42,7 @@ class AclResource(IntEnum):
 
 @dataclass(frozen=True)
 class Acl:
-    """An ACL. `name` may be a prefix or `*`. The operation `other` stands for all that pid-quota does not use."""
+    """An ACL. `name` may be a prefix or `*`. The operation `other` is one that pid-quota does not use."""
 
     resource: AclResource
     name: str
@@ -82,7 +82,7 @@ class Acls:
         return frozenset(found)
 
     def allows_without_acl(self) -> bool | None:
-        """Whether access is allowed when no ACL matches; None if the brokers hide this, disagree, or refuse."""
+        """Whether access is allowed when no ACL matches; None if brokers hide this, disagree, or refuse the request."""
         try:
             brokers = with_retries(self._admin.brokers)
             found = {allows_without_acl(self._admin.broker_settings(each)) for each in brokers}

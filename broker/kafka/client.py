@@ -24,7 +24,7 @@ _LOGIN_S = 5.0
 _ATTEMPTS = 6
 _RETRY_S = 1.0
 _THROTTLED_S = 3.0
-"""A broker throttles one request for a shorter time: at most a quota window, which is 1 s by default."""
+"""Brokers throttle a request for less than this: at most a quota window, which is 1 s by default."""
 _PAUSE_S = 0.05
 _Answer = TypeVar("_Answer")
 
@@ -45,7 +45,7 @@ class RawAdmin(KafkaAdminClient):
             raise
 
     def ask(self, request: Any, node_id: int | None = None) -> Any:
-        """Send a request to a node, or to any node. Return the response."""
+        """Send a request to the given node or to any node. Return the response."""
         return self._manager.run(self._send, request, node_id)
 
     async def _send(self, request: Any, node_id: int | None) -> Any:
@@ -113,7 +113,7 @@ class KafkaAdmin(Closing):
             admin_client(librdkafka_of(self._settings)).metadata(_LOGIN_S)
 
     def ask(self, request: Any, node_id: int | None = None) -> Any:
-        """Send a request to a node, or to any node. Return the response, which may contain errors."""
+        """Send a request; see `RawAdmin.ask`. The response may contain errors."""
         return self.call(lambda client: client.ask(request, node_id))
 
     def require_no_error(self, answer: Any) -> None:
@@ -123,7 +123,7 @@ class KafkaAdmin(Closing):
             raise error
 
     def brokers(self, *, up_only: bool = True) -> dict[int, str]:
-        """Return brokers' hosts by id. `up_only` skips brokers that are down. A killed broker counts as up for 9 s."""
+        """Return brokers' hosts by id. `up_only` skips stopped brokers, and killed brokers after 9 s."""
         cluster = self.call(lambda client: client.describe_cluster())
         up = [each for each in cluster["brokers"] if not (up_only and each.get("is_fenced"))]
         # Before Kafka 2.8, kafka-python answers from metadata, in which the id has another name.
@@ -158,7 +158,7 @@ class KafkaAdmin(Closing):
 
 
 def with_retries(ask: Callable[[], _Answer], wait: Callable[[float], None] = time.sleep) -> _Answer:
-    """Retry for 5 s, because the client may choose a broker that has just died."""
+    """Call `ask`. Retry for 5 s, because the client may choose a broker that has just died."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return ask()

@@ -14,7 +14,7 @@ from broker.errors import (
 )
 
 NO_COORDINATOR_YET = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
-"""Names (see `name_of`) of a group's errors while the cluster creates or loads the topic of the groups."""
+"""Names (see `name_of`) of errors of groups while the cluster creates or loads `__consumer_offsets`."""
 
 
 @dataclass(frozen=True)

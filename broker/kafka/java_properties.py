@@ -7,7 +7,7 @@ from broker.errors import KafkaConfigError
 
 _OF_JAVA = ("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.")
 _NOT_OF_JAVA = ("ssl.keystore.location", "ssl.keystore.password")
-"""These names alone do not show a Java client, because librdkafka also has them."""
+"""These names do not prove that the settings are Java's, because librdkafka has the same names."""
 _SAME = {
     "client.id": "client.id",
     "security.protocol": "security.protocol",

@@ -24,7 +24,10 @@ _WAIT_S = 1.0
 
 @dataclass(frozen=True)
 class OldestRecord:
-    """The oldest record in a topic. `timestamp_ms` is None without records. `is_first` is false after deletions."""
+    """The oldest record in a topic.
+
+    `timestamp_ms` is None if the topic is empty. `is_first` is false if older records were deleted.
+    """
 
     timestamp_ms: int | None
     is_first: bool
@@ -36,7 +39,7 @@ def oldest_record(config: Mapping[str, str], topic: str) -> OldestRecord:
     Raises:
         BrokerUnreachableError: If a partition returns neither a record nor its end in time.
     """
-    # The consumer reports the end of a partition that has offsets but no record, because of aborted transactions.
+    # After aborted transactions, a partition may have offsets but no records. The consumer then reports its end.
     with reading({**config, "enable.partition.eof": "true"}, topic, "first", _TIMEOUT_S) as (consumer, ranges):
         first = {number: low for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
@@ -59,7 +62,7 @@ def oldest_record(config: Mapping[str, str], topic: str) -> OldestRecord:
 
 
 def events_per_record(config: Mapping[str, str], topic: str) -> float:
-    """Return the average number of events in each partition's newest records; 1 without records."""
+    """Return the average number of events per record in the newest records; 1 without records."""
     with reading(config, topic, "newest", _TIMEOUT_S) as (consumer, ranges):
         begins = {number: max(low, high - _NEWEST) for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, begin) for number, begin in begins.items()])
@@ -75,7 +78,7 @@ def events_per_record(config: Mapping[str, str], topic: str) -> float:
 def reading(
     config: Mapping[str, str], topic: str, which: str, timeout_s: float
 ) -> Iterator[tuple[Consumer, dict[int, tuple[int, int]]]]:
-    """Yield a consumer for records of a topic, and the first and next offset per partition."""
+    """Yield a consumer for a topic, and each partition's first offset and next offset."""
     quiet = {"log_level": 0, "group.id": f"pid-quota-{which}-record", "enable.auto.commit": "false"}
     consumer = Consumer({**config, **quiet})
     try:
@@ -99,7 +102,7 @@ class TopicExtent:
 
 
 class ExtentReader:
-    """A reader of a topic's extent, which keeps its connections."""
+    """A reader of a `TopicExtent`. The reader keeps its connections."""
 
     def __init__(self, config: Mapping[str, str], topic: str) -> None:
         self._config = dict(config)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _PROBE = "-of-pid-quota-doctor"
-"""End of the name of a topic that does not exist. Brokers refuse this topic unless the user may use all topics."""
+"""Suffix of the name of a missing topic. Brokers refuse requests for it unless the user may use all topics."""
 _UNKNOWN = NO_COORDINATOR_YET | {
     "UNKNOWN_TOPIC_OR_PART",
     "LEADER_NOT_AVAILABLE",
@@ -83,7 +83,7 @@ class OwnRights:
 
 
 def operations_of(asked: "Future[Any]", servers: str) -> set[AclOperation]:
-    """Return the operations on a topic or group: none if the broker refuses, all if they are unknown.
+    """Return this user's operations on a topic or group: none if the broker refuses, all if they are unknown.
 
     Operations of missing topics are unknown. Raises BrokerUnreachableError if no broker answers.
     """

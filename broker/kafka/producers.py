@@ -130,7 +130,7 @@ def ask_producers(
 
 
 def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator[list[int]]:
-    """Yield the producer ids of each partition, which its leader remembers.
+    """Yield the producer ids that leaders remember, one list per partition.
 
     Raises BrokerError if a partition has no leader, a leader does not answer, or this user may not read or see a topic.
     """

@@ -35,7 +35,7 @@ class ClientQuotas(KafkaAdmin):
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
         """Return the value that applies to an entity without its own value: the user's value, or a default.
 
-        For a whole user, the tightest value for the user's `client_ids` counts.
+        For a whole user, return the tightest of the values for the user's `client_ids`.
         """
         found: dict[tuple[_Component, ...], float | None] = {}
 
@@ -103,7 +103,7 @@ class ClientQuotas(KafkaAdmin):
 
 
 def _wider(entity: QuotaEntity, client_id: str | None) -> list[tuple[_Component, ...]]:
-    """Return the entities where Kafka looks next for a quota, in order."""
+    """Return the entities at which Kafka looks for a quota after `entity`, in order."""
     if entity.user is None:
         return [(("ip", _DEFAULT, None),)]
     mine: _Component = ("user", _EXACT, entity.user)

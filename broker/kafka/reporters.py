@@ -26,7 +26,7 @@ class ReportersChange:
 def switch_class(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | None = None) -> list[ReportersChange]:
     """Add the class to `metric.reporters` of brokers, or remove the class. Other reporters stay.
 
-    The default is all brokers that are up.
+    By default, change all brokers that are up.
     """
     up = list(with_retries(admin.brokers))
     return [

@@ -55,7 +55,7 @@ def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> 
 
 
 class TopicReader(Closing):
-    """A consumer of all partitions that commits no offsets."""
+    """A consumer of all partitions of a topic. It commits no offsets."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class TopicReader(Closing):
                 raise BrokerUnreachableError(msg)
 
     def poll(self, wait_s: float = 0) -> list[Message]:
-        """Return new records. Without new records, wait up to `wait_s`."""
+        """Return new records. If there are none, wait up to `wait_s`."""
         return self._consume(wait_s, 1 if wait_s else _BATCH)
 
     def _consume(self, timeout_s: float, most: int = _BATCH) -> list[Message]:

@@ -31,7 +31,7 @@ _CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs"
 class TopicPlan:
     """The desired state of a topic. Other settings have the cluster's defaults.
 
-    None accepts any number of partitions.
+    If `partitions` is None, any number fits.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class TopicOutcome:
-    """The state of a topic, or its change. `differences` are those before the change."""
+    """The state of a topic, or its change. `differences` describes the topic before the change."""
 
     name: str
     action: str
@@ -90,7 +90,7 @@ class TopicSetup:
     def create(
         self, plans: Sequence[TopicPlan], *, replication_factor: int = -1, alter: bool = False
     ) -> list[TopicOutcome]:
-        """Create missing topics. With `alter`, change the settings of differing topics.
+        """Create missing topics. With `alter`, change settings that differ from the plan.
 
         This never adds partitions, because a principal's events would lose their order.
         """

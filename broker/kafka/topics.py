@@ -16,7 +16,7 @@ DEFAULT_PARTITIONS = 4
 DEFAULT_TIMEOUT_S = 15.0
 
 _LOGIN_S = 2.0
-"""Brokers refuse a login within this time. A second request waits longer for the topics of a large cluster."""
+"""A refused login fails within this time. A second request waits longer for the topics of a large cluster."""
 _SEEN_POLL_S = 0.05
 _NEW_TOPIC_S = 5.0
 
@@ -103,7 +103,7 @@ def existing_topics(admin: Admin, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[
 def create_topics(
     admin: AdminClient, wanted: Sequence[NewTopic], timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> dict[str, bool]:
-    """Create topics. Return by name whether this call created the topic."""
+    """Create topics. Return for each name whether this call created the topic."""
     created = {}
     answers = admin.create_topics(list(wanted), operation_timeout=timeout_s, request_timeout=timeout_s)
     for name, answer in answers.items():

@@ -86,7 +86,7 @@ def write_server_properties(
 ) -> None:
     """Write server.properties, which only its owner can read.
 
-    `extra` overrides our properties. `controllers` has the controller ports by node id.
+    `extra` overrides our properties. `controllers` maps node ids to controller ports.
     """
     voters = controllers or {node_id: ports.controller}
     properties = {

@@ -102,7 +102,7 @@ class ServerProcess:
         try:
             self._wait(ports)
         except BaseException:
-            # Leave no process behind, also on Ctrl-C.
+            # Leave no process behind, even on Ctrl-C.
             self.kill()
             raise
 
@@ -130,7 +130,7 @@ class ServerProcess:
         while True:
             if self._process is None or self._process.poll() is not None:
                 raise self._start_error(ports)
-            # An answer alone does not suffice: if the port is taken, another process answers.
+            # An answer does not suffice: if the port is taken, another process answers.
             if "Kafka Server started" in _text_from(self.server_log, self._log_start):
                 try:
                     admin.list_topics(timeout=_POLL_S * 10)

@@ -47,7 +47,7 @@ class LineCutter:
 
 
 class LogFile:
-    """A file that others append to, rename, compress and truncate."""
+    """A file that other programs append to, rename, compress and truncate."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -75,9 +75,9 @@ class LogFile:
         if found is not None and self._open(found):
             self._seek(position.offset)
             return
-        # The file was deleted while the tap was down, so all remaining lines are new. At offset 0 the file may be
-        # empty, so that its beginning identifies no file. In that case, include files of the same time: the saved file,
-        # compressed since, may be one of them.
+        # The file was deleted while the tap was down, so all remaining lines are new. At offset 0, the file may have
+        # been empty, and can't be identified. Then include files with the same time of the last write, because one of
+        # them may be this file after compression.
         self.lost_files += 1
         read_ns = position.written_ns - (position.offset == 0)
         later = (path for path in rotated_files(self._path) if _is_later(path, read_ns))
@@ -145,7 +145,7 @@ class LogFile:
         self._cutter, self._offset = LineCutter(), offset
 
     def _was_cut(self, file: BinaryIO) -> bool:
-        """Detect a truncation (copytruncate), even if the file has outgrown its old size. Then resume in the copy."""
+        """Whether the file was truncated (copytruncate), even if it has grown again. If so, resume in the copy."""
         if self._compressed:
             return False
         beginning = os.pread(file.fileno(), HEAD_BYTES, 0)

@@ -1,7 +1,7 @@
 """Reads lines from a Kafka topic, to which a shipper such as Fluent Bit writes.
 
-A value is one line, or an object with the line as `message` or `log`. All lines of a broker must be in one partition,
-in order. A line out of order counts as a loss.
+A record's value is a line, or an object with the line as `message` or `log`. All lines of a broker must be in one
+partition, in order. A line out of order counts as a loss.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ def unwrap(value: bytes) -> bytes:
 class TopicSource:
     """A source of lines in all partitions of a topic. The position file, not a group, stores the offsets.
 
-    If `broker_id` is given, all lines must be from this broker. `from_end` starts at the end if no position is saved.
+    `from_end` starts at the end if no position is saved.
     """
 
     kind = "topic"

@@ -165,7 +165,7 @@ class MetadataFollower:
         self.is_behind = False
 
     def read(self, folder: Path) -> list[Block]:
-        """Return the blocks of the next `STEP_BYTES`."""
+        """Return the blocks in the next `STEP_BYTES`."""
         segments = _segments_of(folder)
         try:
             segment, at = self._current(segments)
@@ -181,7 +181,7 @@ class MetadataFollower:
             # Kafka may have truncated the segment and appended to it. Read the segment again from its beginning.
             self.position = None if self.position is None else MetadataPosition(self.position.segment)
             raise _unreadable(folder, error) from error
-        # There is more to read: the segment may have more blocks, or another segment follows.
+        # There may be more to read after a batch, or if another segment follows.
         self.is_behind = done > 0 or segment != segments[-1]
         self.position = MetadataPosition(at.segment, at.byte + done, reader.next_producer_id)
         if not done and segment != segments[-1]:

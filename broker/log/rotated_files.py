@@ -1,4 +1,4 @@
-"""Finds the files that a log was rotated into: renamed, compressed or copied."""
+"""Finds the rotated files of a log, which were renamed, compressed or copied."""
 
 import glob
 import gzip
@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 from broker.errors import TapError
 
 HEAD_BYTES = 1024
-"""Bytes at a file's beginning that identify the file. They contain times in ms, and the run of the class."""
+"""Number of first bytes that identify a file. They contain times in ms, and the run of the class."""
 
 # `.1`, `.2.gz`, `-20261121`, `.2026-11-21-14.gz`, but no position file, temporary file or other log.
 _ROTATED_SUFFIX = re.compile(r"[.-]\d[0-9T_:.-]*?(\.gz)?")
@@ -33,7 +33,7 @@ class Head:
         return cls(len(cut), hashlib.sha256(cut).hexdigest() if cut else "")
 
     def fits(self, beginning: bytes) -> bool:
-        """Whether a file with these first bytes is the same file, perhaps longer."""
+        """Whether a file with these first bytes is the same file, which may have grown."""
         return len(beginning) >= self.length and Head.of(beginning[: self.length]) == self
 
 

@@ -22,11 +22,11 @@ class SourceCounters:
 
 @dataclass(frozen=True)
 class LineBatch:
-    """Lines of a `stream`, such as a partition, in order and without line ends.
+    """Lines of a file or partition (`stream`), in order and without line ends.
 
     Attributes:
         broker_id: The broker that must have written the lines; None accepts any broker.
-        repeated: Whether a crashed run may already have sent the events of the lines.
+        repeated: Whether a tap may have sent the events of the lines before it crashed.
         after_loss: Whether earlier lines were lost.
     """
 
@@ -130,14 +130,14 @@ class FileSource:
         self._file.close()
 
     def _repeated(self, lines: list[bytes], begin: FilePosition | None) -> int:
-        """Return how many of these lines a crashed run may already have sent."""
+        """Return the number of these lines whose events a tap may have sent before it crashed."""
         limit = self._sent_up_to
         if limit is None:
             return 0
         now = self._file.position
         if now is None or begin is None or not now.inode == begin.inode == limit.inode:
-            # The lines are from an older file than `sent_up_to`, or that file was compressed. After a compression, all
-            # lines count as repeated until `read` reaches the end of the log.
+            # The lines are from an older file than `sent_up_to`, or the file of `sent_up_to` was compressed. After a
+            # compression, all lines count as repeated until `read` reaches the end of the log.
             return len(lines)
         at = begin.offset
         for index, line in enumerate(lines):

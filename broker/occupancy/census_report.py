@@ -19,10 +19,10 @@ _ALTER = ("kafka-configs.sh", "--bootstrap-server")
 
 @dataclass(frozen=True)
 class Forecast:
-    """A forecast of a broker's entries at a rate of `rate_pids` in `rate_seconds`.
+    """A forecast of a broker's producer entries at a rate of `rate_pids` in `rate_seconds`.
 
-    `rate_error` is the rate's relative standard error. Entries settle around `settles_at`, and vary by `swing` between
-    expiration checks.
+    `rate_error` is the rate's relative standard error. The number of entries settles around `settles_at`, and varies by
+    `swing` between expiration checks.
     """
 
     pids_per_hour: float
@@ -41,9 +41,9 @@ class Forecast:
 
 @dataclass(frozen=True)
 class BrokerOutlook:
-    """A broker, now and later. `led_pids` counts entries of led partitions, `held_pids` of all replicas.
+    """A broker's producer entries, now and later. The likeliest forecast comes first.
 
-    The likeliest forecast comes first.
+    `led_pids` counts entries of partitions that the broker leads. `held_pids` counts entries of all its replicas.
     """
 
     broker_id: int
@@ -65,7 +65,7 @@ class BrokerOutlook:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Effects of another expiration. `lost` are the producers that would lose deduplication."""
+    """Effects of another expiration. `lost` has the producers that would lose deduplication."""
 
     expiration_ms: int
     freed: tuple[Freed, ...]

@@ -25,7 +25,7 @@ _OF_ONE_BROKER = "DYNAMIC_BROKER_CONFIG"
 
 @dataclass(frozen=True)
 class BrokerExpiration:
-    """Expiration settings of a broker. With `is_own`, the broker has its own `producer.id.expiration.ms`."""
+    """A broker's expiration settings. `is_own` tells whether it has its own `producer.id.expiration.ms`."""
 
     broker_id: int
     producer_id_ms: int

@@ -1,4 +1,4 @@
-"""Evaluates by ACLs who may write a topic or transactional id, as Kafka's StandardAuthorizer does.
+"""Finds by ACLs who may write to a topic or use a transactional id, as Kafka's StandardAuthorizer does.
 
 ACLs do not name super users, who may write everything.
 """
@@ -92,7 +92,7 @@ class AclRules:
 
 
 class AclHistory:
-    """The ACLs of the last rounds, because a batch may have been written under older ACLs."""
+    """The ACLs of a poll's last rounds, because a batch may have been written under older ACLs."""
 
     def __init__(self, *, allows_without_acl: bool) -> None:
         self._allows_without_acl = allows_without_acl
@@ -103,7 +103,7 @@ class AclHistory:
     def read(self, acls: frozenset[Acl] | None, now: float) -> None:
         """Add the current ACLs; None if this user may not read them."""
         self._reads += 1
-        # Clearing also bounds the cache, because the number of transactional ids is unlimited.
+        # Clear the cache also because the number of transactional ids is unlimited.
         self._cached = {}
         kept = self._sets.pop(acls, None)
         if kept is not None or acls is None:
@@ -118,7 +118,7 @@ class AclHistory:
         }
 
     def owner(self, topic: str, transactional_id: str | None) -> Owner:
-        """Return the owner of a producer id: the only principal that may write topic and transactional id."""
+        """Return the owner of a producer id: the only principal that may use both topic and transactional id."""
         owner = self._cached.get((topic, transactional_id))
         if owner is None:
             writers = self._writers(AclResource.TOPIC, topic)

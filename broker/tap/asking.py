@@ -1,7 +1,7 @@
 """Asks the brokers which producer ids existed before a watch began, or before a stream lost its ids.
 
-An id that no broker held at that time is new. Until the answer is complete, the tap marks all events of the first
-window as `learning`.
+An id that no broker held at that time is new. Until the answer is complete, the tap marks all events in the first
+window of a watch as `learning`.
 """
 
 import threading
@@ -24,7 +24,7 @@ from broker.tap.position_file import write_atomically
 _RETRY_S = 30.0
 _REQUESTED_EVERY_S = 60.0
 _MAX_REQUESTED = 3
-"""Maximum number of stored answers to requests. An answer with ten million ids takes 80 MB."""
+"""Maximum number of stored answers to requests of streams. An answer with ten million ids takes 80 MB."""
 _END_S = 5.0
 
 AskBrokers = Callable[[Mapping[str, Watched], threading.Event], KnownIds]
@@ -50,7 +50,7 @@ def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
 
 
 class Asking:
-    """A thread that asks the brokers, one question at a time. `file` keeps the answers for the next run."""
+    """A thread that asks the brokers, one question at a time. `file` keeps the answers for the tap's next start."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class Asking:
     ) -> None:
         self._ask, self._learn_ms, self._file, self._warn_once = ask, learn_ms, file, Once(warn)
         self._wall_clock = wall_clock
-        # Answers by name of a watch. The first answer stays, because a later answer also has ids that were charged or
-        # refused since.
+        # Answers by name of the watch. The first answer stays, because a later answer also contains ids that were
+        # charged or refused in between.
         self._known: dict[str, KnownIds] = {}
         # Newest first.
         self._requested: tuple[KnownIds, ...] = ()
@@ -74,14 +74,14 @@ class Asking:
         self._retry_at = 0.0
 
     def load(self) -> None:
-        """Load the answers of the last run."""
+        """Load the saved answers."""
         if self._file is not None:
             self._known, self._requested = load_answers(self._file)
 
     def step(
         self, brokers: Mapping[str, BrokerWatch], now_s: float, stop: threading.Event, requested_ms: int = 0
     ) -> None:
-        """Pass answers to watches. Ask for new watches, and for a stream that began to learn at `requested_ms`."""
+        """Pass answers to watches. If a watch is new, or a stream began to learn at `requested_ms`, ask the brokers."""
         self._forget(brokers, requested_ms)
         if self._thread is not None and not self._thread.is_alive():
             self._thread.join()
@@ -173,7 +173,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequence[KnownIds] = ()) -> None:
-    """Save the answers atomically. After a failure, the next run asks again."""
+    """Save the answers atomically. After a failure, the tap asks again at its next start."""
     distinct = list({id(each): each for each in (*requested, *answers.values())}.values())
     head = [
         _Kept(
@@ -192,7 +192,7 @@ def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequenc
 
 
 def load_answers(file: Path) -> tuple[dict[str, KnownIds], tuple[KnownIds, ...]]:
-    """Load the answers; none if the file is missing or damaged, because wrong ids would charge old producers."""
+    """Load the answers; none if the file is missing or damaged. With wrong ids, old producers would be charged."""
     found: dict[str, KnownIds] = {}
     requested: list[KnownIds] = []
     try:

@@ -14,9 +14,9 @@ LOOK_S = 10.0
 
 
 class BlockWatch:
-    """The blocks of one broker, or of all, in a metadata log.
+    """The blocks of one broker, or of all brokers, in a metadata log.
 
-    If `folder` is None, the class's `start` line has the log's folder.
+    If `folder` is None, the class reports the log's folder.
     """
 
     def __init__(self, folder: Path | None, broker_id: int | None, warn: Callable[[str], None]) -> None:
@@ -25,7 +25,7 @@ class BlockWatch:
         self._look_at = -math.inf
 
     def read(self, watches: Watches, now_s: float) -> list[ProducerIdBlock]:
-        """Return new blocks, at most every `LOOK_S`."""
+        """Return new blocks. After the end of the log, look again only after `LOOK_S`."""
         state = None if self._broker_id is None else watches.of(self._broker_id).state
         folder = self._folder or (Path(state.metadata_log) if state and state.metadata_log else None)
         if folder is None or now_s < self._look_at:

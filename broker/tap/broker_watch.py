@@ -1,4 +1,4 @@
-"""The watch of one broker: makes records of the broker's lines, with learning marks."""
+"""The watch of one broker: converts the broker's lines to records, and marks events as learning."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ class BrokerWatch:
         return self.learning.newest_ms if self.learning.newest_ms >= 0 else None
 
     def take(self, line: Line, *, repeated: bool = False) -> ProduceEvent | ProducerInit | None:
-        """Process the next line; return its record, or None. If `repeated`, a crashed run may have sent the record."""
+        """Process the next line; return its record, or None. If `repeated`, a crashed tap may have sent the record."""
         place = self._order.follow(line)
         if place is Place.DUPLICATE:
             self.counters.duplicates += 1
@@ -91,11 +91,11 @@ class BrokerWatch:
         self.learning.restart()
 
     def saved(self) -> SavedWatch:
-        """Return the state that the next run needs."""
+        """Return the state to save."""
         return SavedWatch(msgspec.structs.replace(self._order), msgspec.structs.replace(self.learning), self.stream)
 
     def restore(self, saved: SavedWatch) -> None:
-        """Resume where the last run ended."""
+        """Resume from a saved state."""
         self._order = msgspec.structs.replace(saved.order)
         self.learning, self.stream = msgspec.structs.replace(saved.learning), saved.stream
 

@@ -12,7 +12,6 @@ from broker.tap.watches import Watches
 from wire.heartbeat import TapHeartbeat
 
 HEARTBEAT_S = 10.0
-"""Interval of heartbeats."""
 SILENT_S = 60.0
 """A class that has written no line for this long is probably not loaded."""
 
@@ -68,7 +67,7 @@ class Heartbeats:
                 self._on_heartbeat(heartbeat)
 
     def _silence(self, watch: BrokerWatch, source: Source, cluster_brokers: list[int]) -> str | None:
-        """Return a problem if a running broker writes no lines, unless the tap is behind."""
+        """Return a problem if the class in a running broker writes no lines, unless the tap is behind."""
         newest_ms = max(watch.newest_line_ms or 0, self._began_ms)
         if (
             watch.broker_id not in cluster_brokers

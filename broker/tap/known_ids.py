@@ -1,4 +1,4 @@
-"""The producer ids that brokers held when a tap asked."""
+"""The producer ids that brokers held when a tap asked them."""
 
 from array import array
 from bisect import bisect_left
@@ -15,10 +15,9 @@ _PIECE = 50_000
 
 
 class Watched(NamedTuple):
-    """The time of a watch's first line, and the time when the tap asked.
+    """The time of a watch's first line, and the time when the tap asked the brokers.
 
-    `asked_at_ms` is the time of the newest line, or of the request if that is later, but never ahead of this host's
-    clock.
+    `asked_at_ms` is the later time of the newest line and the stream's request, but never ahead of this host's clock.
     """
 
     since_ms: int
@@ -29,10 +28,9 @@ class KnownIds:
     """A sorted set of producer ids, with 8 bytes per id.
 
     Args:
-        watched: When each watch began, and when the tap asked.
         ids: Distinct ids, sorted.
-        answered_at_ms: When the last broker had answered. Ids of earlier lines may be missing, because brokers forget
-            the ids of a deleted topic.
+        answered_at_ms: When the last broker answered. `ids` may lack ids of earlier lines, because brokers forget the
+            ids of a deleted topic.
         requested_ms: When the stream with the newest answered request began to learn, or 0.
     """
 
@@ -45,7 +43,7 @@ class KnownIds:
         self.requested_ms = requested_ms
 
     def before(self, requested_ms: int) -> "KnownIds":
-        """Return the answer with dates before a later request. A clock that is ahead dates an answer too late."""
+        """Return the answer with each `asked_at_ms` before a later request, because a clock may have been ahead."""
         if self.requested_ms >= requested_ms:
             return self
         watched = {
@@ -99,14 +97,14 @@ def _drained(pieces: deque[mmap]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class KnownIdAnswers:
-    """The brokers' answers for a watch: `of_watch`, and answers to requests of streams, newest first."""
+    """The brokers' answers: `of_watch` for the watch, and `requested` for streams' requests, newest first."""
 
     stream: str = ""
     of_watch: KnownIds | None = None
     requested: tuple[KnownIds, ...] = ()
 
     def check(self, producer_id: int, timestamp_ms: int, since_ms: int, *, learning: bool) -> tuple[bool, int | None]:
-        """Return whether to learn an id, and the `asked_at_ms` of an answer without the id, or None."""
+        """Return whether an event is `learning`, and the `asked_at_ms` of an answer that lacks the id, or None."""
         asked_at_ms = None
         if learning and self.of_watch is not None:
             watched = self.of_watch.watched[self.stream]

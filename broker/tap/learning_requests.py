@@ -1,6 +1,6 @@
-"""Reads the compacted topic `pid-quota-requests`, in which streams request that all taps ask the brokers.
+"""Reads the compacted topic `pid-quota-requests`, in which streams request that taps ask the brokers for known ids.
 
-Without the topic, streams learn for a whole window. A tap asks at most once a minute, however many requests it gets.
+Without the topic, streams learn for a whole window. A tap asks the brokers at most once a minute.
 """
 
 import logging
@@ -75,7 +75,7 @@ class LearningRequests(Closing):
 
 
 class _Requests:
-    """The newest request that is due. Its answer also covers all earlier requests."""
+    """The newest request that is due. An answer to this request also covers all earlier requests."""
 
     def __init__(self) -> None:
         self._newest_ms = self._until_ms = 0
@@ -93,7 +93,7 @@ class _Requests:
             return
         self._ahead.append((due_ms, request.learns_until_ms))
         if len(self._ahead) > _MAX_AHEAD:
-            # Keep the requests that are due first. Their answers also cover the others.
+            # Keep the requests that are due first.
             self._ahead = sorted(self._ahead)[:_MAX_AHEAD]
 
     def newest_ms(self, now_ms: float) -> int:

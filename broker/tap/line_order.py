@@ -22,7 +22,7 @@ class Place(Enum):
 
 
 class LineOrder(msgspec.Struct):
-    """The last line of a broker that the tap has read. It is stored with the position.
+    """The last line of a broker that the tap has read. This state is stored with the position.
 
     Attributes:
         run: Run of the class; empty while unknown.

@@ -30,10 +30,10 @@ class OwnerRule:
 
 @dataclass(frozen=True)
 class OwnerPatterns:
-    """The entries of an owners file. The first match counts. Entries for transactional ids precede entries for topics.
+    """The entries of an owners file. The first match counts. Entries for transactional ids come before other entries.
 
     A YAML file is a list of entries `transactional_id: billing-*` or `topic: orders.*`, each with `principal:
-    User:billing`. A CSV file has these three columns. `*` matches any text, and `?` matches one character.
+    User:billing`. A CSV file has these names as columns. `*` matches any text, and `?` matches one character.
     """
 
     rules: Sequence[OwnerRule]
@@ -137,7 +137,7 @@ class PollOwners:
         """Read the ACLs for the first time."""
         if self._from_acls:
             found = acls.for_writers()
-            # If the rule is unknown, assume that resources without an ACL are open to all and have no certain owner.
+            # If the brokers' rule is unknown, assume that everybody may use resources without an ACL.
             self._history = AclHistory(allows_without_acl=acls.allows_without_acl() is not False)
             self._history.read(found, now)
 

@@ -16,7 +16,7 @@ from wire.heartbeat import Position
 class Checkpoint(msgspec.Struct, frozen=True):
     """The position up to which Kafka has acknowledged all records.
 
-    A crashed run may have sent records up to `sent_up_to`.
+    A crashed tap may have sent records up to `sent_up_to`.
     """
 
     position: Position

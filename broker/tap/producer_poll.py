@@ -1,7 +1,7 @@
 """Polls brokers for the producer ids of their partitions, for managed clusters that load no class.
 
-An id that appears after the first poll, or has a new batch, makes an event if a file or ACLs tell its owner. The
-poll misses activity on a leader that dies before the next poll.
+An id that appears after the first round, or has a new batch, makes an event if a file or ACLs name its owner. The
+poll misses batches on a leader that dies before the next round.
 """
 
 import threading
@@ -60,7 +60,7 @@ class LedProducers:
 
 @dataclass
 class PollCounters:
-    """Counters since the start. `unowned` counts dropped events of unknown owners."""
+    """Counters since the start. `unowned` counts events that were dropped because their owner is unknown."""
 
     polls: int = 0
     requests: int = 0
@@ -114,7 +114,7 @@ class ProducerPoll:
         Raises:
             BrokerUnreachableError: If no broker answers at the start.
             ClusterRequestError: If owners come from ACLs that this user may not read.
-            TopicMissingError: If there are owners, but no `topic`.
+            TopicMissingError: If `owners` is given, but `topic` does not exist.
             TapDeliveryError: If Kafka did not accept an event.
         """
         with ExitStack() as stack:
@@ -157,7 +157,7 @@ class ProducerPoll:
         found, complete = answer
         # 2. Count the producer ids.
         self._report(_occupancy(found))
-        # 3. Send events for new ids and batches. If no broker tells the owners, the next round sends them.
+        # 3. Send events for new ids and batches. If no broker answers, the next round sends the events.
         if output is not None and self._owners is not None:
             try:
                 named = self._read_owners(admin, self._owners)
@@ -249,7 +249,7 @@ class ProducerPoll:
         self._unanswered |= set(portion) - self._answered
 
     def _news(self, latest: Mapping[int, ActiveProducer], late: Container[int]) -> Iterator[ActiveProducer]:
-        """Yield producer ids that are new, or have a new batch since their last event, at most once a tick."""
+        """Yield producers that are new or have a new batch since their last event, each at most once a tick."""
         now, this_round = self._clock(), self.counters.polls
         for pid, each in latest.items():
             seen = self._seen.get(pid)

@@ -1,7 +1,7 @@
 """The tap: reads the lines of brokers' classes and writes events to `produce-events`.
 
 Delivery is at least once: the tap saves a position after Kafka has acknowledged all earlier records. After a crash
-the tap rereads the later lines and marks their events as `repeated`, so they count once.
+the tap rereads the lines after this position and marks their events as `repeated`, so that each event counts once.
 """
 
 import math
@@ -42,7 +42,7 @@ class TapCounters(SourceCounters, LineCounters):
 class SourceTap:
     """A tap of one source.
 
-    Without `ask`, the tap learns for `learn_seconds`. If `metadata_log` is None, the class names the folder.
+    The tap learns for `learn_seconds`, or until `ask` returns.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class SourceTap:
         self._heartbeats.send(output, self._source, self._watches, asdict(self.counters), stopped=stopped)
 
     def _mark_send_limit(self) -> None:
-        """Save the end of this round, up to which events may have been sent before a crash."""
+        """Save the position after this round's lines. After a crash, events up to this position may have been sent."""
         if self._position_file is not None and self._committed is not None:
             self._committed = replace(self._committed, sent_up_to=self._source.position)
             save_checkpoint(self._position_file, self._committed)

@@ -24,7 +24,7 @@ MAX_BYTES, MAX_RECORDS = 10_000_000, 10_000
 
 
 class TapMetrics(Collector):
-    """Metrics of the newest heartbeats. The class is thread-safe."""
+    """Metrics of the newest heartbeats. All methods are thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock

@@ -58,11 +58,11 @@ class Watches:
                 yield record
 
     def saved(self) -> dict[int, SavedWatch]:
-        """Return the state that the next run needs, by broker id."""
+        """Return the state to save, by broker id."""
         return {broker_id: watch.saved() for broker_id, watch in self._by_id.items()}
 
     def restore(self, saved: Mapping[int, SavedWatch]) -> None:
-        """Resume where the last run ended."""
+        """Resume from a saved state."""
         for broker_id, each in saved.items():
             self.of(broker_id).restore(each)
 

@@ -82,7 +82,7 @@ class Clients:
 
 
 def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
-    """Keep three producers open, and send one message after another with alternating producers."""
+    """Keep three producers open, and send messages with them in turn."""
     producers = [_producer(config, f"alice-app-{number}", traffic) for number in range(_ALICE_PRODUCERS)]
     turn = 0
     while not stop.wait(_ALICE_PAUSE_S):
@@ -112,7 +112,7 @@ def _producer(config: Mapping[str, str], client_id: str, traffic: Traffic) -> Pr
         "client.id": client_id,
         "enable.idempotence": True,
         "on_delivery": traffic.count,
-        # Errors need no callback, because delivery reports count their effect.
+        # Errors need no callback, because delivery reports count the messages that failed.
         "error_cb": lambda _error: None,
         # Otherwise, librdkafka would log lost connections into the live view.
         "log_level": 0,

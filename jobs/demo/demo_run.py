@@ -40,7 +40,6 @@ class Result:
     """The outcome of the demo. `Watching` describes `first_decision_s` and `slowing`.
 
     Attributes:
-        throttled: The principals with a THROTTLE decision.
         drained: Whether the stream read all events in time.
     """
 

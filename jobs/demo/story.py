@@ -1,4 +1,4 @@
-"""The demo's closing text: who made producers, what they cost, what was done, and commands to try."""
+"""The demo's closing text: who made producers, what the producers cost, what was done, and commands to try."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

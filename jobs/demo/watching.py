@@ -17,17 +17,17 @@ _SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_
 
 @dataclass(frozen=True)
 class Slowing:
-    """The traffic before mallory's throttle: seconds, and messages of mallory, each with a new producer id."""
+    """The traffic before the enforcer held mallory back: seconds, and her messages, each with a new producer id."""
 
     after_s: float
     delivered: int
 
     def before(self) -> float:
-        """Return mallory's new producer ids per second before the throttle."""
+        """Return mallory's new producer ids per second before the enforcer held her back."""
         return self.delivered / self.after_s
 
     def after(self, delivered: int, seconds: float) -> float:
-        """Return mallory's new producer ids per second since the throttle, from totals of messages and seconds."""
+        """Return mallory's new producer ids per second since the enforcer holds her back. Arguments are totals."""
         return (delivered - self.delivered) / max(1.0, seconds - self.after_s)
 
 
@@ -36,7 +36,7 @@ class Watching:
 
     Attributes:
         first_decision_s: Seconds of traffic before the first THROTTLE decision.
-        slowing: The traffic before mallory's throttle.
+        slowing: The traffic before the enforcer held mallory back.
     """
 
     def __init__(self, view: DemoView, tables: str, progress: StreamProgress, clients: Clients) -> None:
@@ -65,7 +65,7 @@ class Watching:
         return self.has_begun and time.monotonic() - (self._stream_begin or 0.0) >= seconds
 
     def look(self) -> None:
-        """Report the first decision and the throttle of mallory, and show the principals."""
+        """Report the first decision and when the enforcer holds mallory back, and show the principals."""
         if self.first_decision_s is None and self._has_new("throttle_decisions") and self.throttled():
             self.first_decision_s = self.seconds
             self._view.stage(f"first decision, {self.seconds:.1f} s after the first message: mallory is over her quota")

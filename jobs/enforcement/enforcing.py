@@ -103,7 +103,7 @@ def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, princi
 
 
 def _bring_up_to_date(job: EnforceJob) -> None:
-    """Create missing tables, unless the table of decisions is missing, because `--tables` may be wrong then."""
+    """Create missing tables. Without the table of decisions, create none, because `--tables` may be wrong."""
     try:
         with open_store(job.tables) as store:
             store.ensure_tables(having=DECISIONS)
@@ -115,7 +115,7 @@ def _bring_up_to_date(job: EnforceJob) -> None:
 
 
 def _lock(stack: ExitStack, settings: Mapping[str, str]) -> EnforcerLock | EnforcerLockError:
-    """Return a member of the enforcers' group, or an error, because the caller reports missing rights first."""
+    """Join the enforcers' group. Return an error instead of raising it: the caller first reports missing rights."""
     try:
         lock = EnforcerLock(settings)
     except EnforcerLockError as error:

@@ -24,7 +24,7 @@ _DEFAULT = "10m"
 
 
 def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
-    """Return the time to start at; None to start at the end.
+    """Return the time from which to show lines; None to show only new lines.
 
     Examples:
         >>> noon = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)

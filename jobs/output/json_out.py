@@ -18,7 +18,6 @@ def print_json(value: Any, *, indent: int | None = None) -> None:
 def print_exactly(text: str, end: str = "\n") -> None:
     """Print a text unchanged, except for control characters on a terminal."""
     if sys.stdout.isatty():
-        # Control characters would control the terminal.
         text = "\n".join(printable(line).plain for line in text.split("\n"))
     # In a pipe, `typer.echo` would remove colour codes, which may be part of a name.
     print(text, end=end, flush=True)

@@ -15,7 +15,7 @@ from tables.store.values import Answer
 
 Form = Literal["table", "json", "csv"]
 Formats = Mapping[str, Callable[[Any], str]]
-"""By column name: a function that formats values for people. Such columns are aligned to the right."""
+"""Functions that format a column's values for people, by column name. Such columns are aligned to the right."""
 
 
 def form(*, as_json: bool, as_csv: bool) -> Form:

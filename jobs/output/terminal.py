@@ -46,7 +46,7 @@ OF_TABLES = frozenset(
         "uvicorn",
     }
 )
-"""Modules of the extra `tables` of `pyproject.toml`."""
+"""Modules that the extra `tables` of `pyproject.toml` installs."""
 
 _ON_SPARK = {"stream", "demo"}
 

@@ -1,7 +1,7 @@
 """Tables for people, which truncate no value at any width.
 
 If the columns don't fit on a line, columns without values are only listed below the table. If the remaining columns
-don't fit either, the table takes the first possible form:
+don't fit either, the table takes the first of these forms that fits:
 
 - The last column's text wraps.
 - The first columns stay on the line, and the other values follow below with their names.

@@ -104,9 +104,9 @@ def describe(
 def require_all_named(
     grants: Grants, plan: Sequence[Grant], who: Mapping[Role, str], topics_found: Sequence[TopicOutcome]
 ) -> None:
-    """Raise `TopicError` if the plan has the first ACLs of a topic in use, and `who` lacks a role.
+    """Raise `TopicError` if the plan has the first ACLs of a topic in use, and `who` lacks a role except the shipper's.
 
-    If brokers allow access without ACLs, a topic's first ACLs lock out all other principals. A shipper may be missing.
+    If brokers allow access without ACLs, a topic's first ACLs lock out all other principals.
     """
     absent = [role.value for role in (Role.TAP, Role.STREAM, Role.ENFORCER, Role.OPERATOR) if role not in who]
     in_use = {outcome.name for outcome in topics_found if outcome.action != "missing"}

@@ -1,4 +1,4 @@
-"""Writes the requests by which a learning stream has the taps ask brokers (`broker.tap.learning_requests`)."""
+"""Writes a stream's learning requests. A tap that reads a request asks which PIDs the brokers hold."""
 
 import logging
 from collections.abc import Mapping

@@ -53,7 +53,7 @@ _FIRST_BATCH_S = 15
 _FIRST_BATCH_POLL_S = 1
 _POLL_S = 5
 _CLOCK_STEP_S = 5.0
-"""Smaller backward steps of the wall clock only delay a batch, so the stream ignores such steps."""
+"""Minimum backward step of the wall clock that restarts the queries. Smaller steps only delay a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +61,7 @@ class Launch:
     """The settings of a stream's process, in addition to `StreamOptions`.
 
     Attributes:
-        learn_seconds: Length of the learning after a first start.
         new_tables: Whether a stream with a checkpoint may continue with other tables.
-        java_options: Additional options of the JVM.
     """
 
     learn_seconds: int
@@ -124,10 +122,10 @@ def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
 
 
 def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> tuple[int, int]:
-    """Return the begin and end of the learning in ms since the epoch; zeros if `learn_seconds` is 0.
+    """Return the start and end of the learning in ms since the epoch; zeros if `learn_seconds` is 0.
 
-    The learning begins at the topic's oldest record. With `--new-checkpoint` or an empty topic, the learning begins
-    now. Without `--new-checkpoint`, the begin is 0 if the topic still has its first record.
+    The learning lasts `learn_seconds` from the topic's oldest record, or from now if the topic is empty or with
+    `--new-checkpoint`. Without `--new-checkpoint`, the start is 0 if no record of the topic has been deleted.
     """
     if not learn_seconds:
         return 0, 0
@@ -153,7 +151,7 @@ def open_session(tables: str, launch: Launch) -> SparkSession:
 
 
 def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str], watch: Watch) -> None:
-    # In Databricks, there are handlers already, so this call changes nothing.
+    # In Databricks, there are log handlers already, so this call changes nothing.
     logging.basicConfig(level=logging.WARNING, handlers=[LineHandler()])
     if not debug_wanted():
         # py4j logs a stack trace for each Java error, and also raises the error.

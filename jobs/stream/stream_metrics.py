@@ -1,7 +1,7 @@
 """The stream's Prometheus metrics: KIP-936's metrics per principal, and the stream's health.
 
 Names follow Kafka's MBeans: `kafka.server:type=ProducerIds,user=alice` with `rate`, `tokens` and `throttle-time`. Each
-top principal has a series, and all other principals share a series.
+of the top principals has a series of its own, and all other principals share one.
 """
 
 import threading
@@ -23,10 +23,10 @@ from streaming.commit.sinks import BatchSummary
 from streaming.listener import Progress
 
 OTHER = "other"
-"""Label of the shared series."""
+"""Label of the series that the other principals share."""
 STREAM_QUERY = "pid-quota"
 SILENT_S = 300
-"""A stream is ready for this time after a batch or an empty trigger. `PidQuotaStreamSilent` uses the same value."""
+"""A stream is ready for this time after a batch or an empty trigger. The alert `PidQuotaStreamSilent` uses it, too."""
 MAX_LABEL_CHARS = 200
 
 
@@ -126,7 +126,7 @@ _OF_A_QUERY = (
 )
 """Gauges of a query: name, help text, and attribute of `Progress`."""
 _BATCH_BOUNDS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
-"""Histogram bounds in seconds."""
+"""Histogram bounds."""
 _Key = tuple[str, int | None]
 _Labels = tuple[str, str]
 _Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
@@ -174,7 +174,7 @@ class StreamMetrics(Collector):
             self._forget()
 
     def restore(self, decisions: Iterable[Mapping[str, object]]) -> None:
-        """Record decisions from before the stream's start, without counting them."""
+        """Record decisions from before the stream's start, without adding them to counters."""
         with self._lock:
             self._record(msgspec.convert(list(decisions), list[_Decision]))
             self._forget()

@@ -19,7 +19,7 @@ from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
 
 _DIAGNOSES_EVERY = 15
-"""Number of refreshes per diagnosis, because a diagnosis reads a day of requests."""
+"""A diagnosis is made once in this many refreshes, because it reads a day of requests."""
 
 
 class PrincipalList(DataTable[Text]):

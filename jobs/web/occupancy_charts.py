@@ -1,4 +1,4 @@
-"""The console's occupancy page: sums per broker, and the effect of a broker's failure (KIP-854)."""
+"""The console's occupancy page: totals per broker, and the effect of a broker's failure (KIP-854)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ def sweeps_over_time(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def failover_bounds(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return sums per broker, and for each broker's failure the most producer ids that each survivor could lead.
+    """Return totals per broker, and for each broker's failure the most producer ids that each survivor could lead.
 
     In each topic, a survivor takes over at most what the dead broker led, and at most what the survivor follows.
     `pid-quota occupancy` asks the brokers for the placement of partitions and is exact.

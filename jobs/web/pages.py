@@ -44,7 +44,7 @@ _HISTORY_LISTED = 1_000
 
 _LISTED = 2_000
 _DAY_HOURS = 25
-"""A day and an hour, so that a view can tell which windows began more than a day ago."""
+"""A day and an hour. The additional hour shows a view which windows began more than a day ago."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class ConsoleData:
     def principal(self, now: datetime, name: str, hours: float = 24, broker_id: int | None = None) -> dict[str, Any]:
         """Return a principal over time; with `--scope broker`, on one broker.
 
-        By default, the broker is where the principal is nearest to the quota.
+        The default is the broker on which the principal is nearest to the quota.
         """
         since = now - timedelta(hours=hours)
         mine = {"principal": name}
@@ -264,7 +264,7 @@ def later_than(column: str, since: datetime, principal: str = "") -> RowFilter:
 def _recent_decisions(now: datetime) -> RowFilter:
     condition = "decided_at > :day OR throttled_until > :present"
     day = now - timedelta(hours=_DAY_HOURS)
-    # A throttle ends after its decision, so `throttled_until` is later in all these rows.
+    # A throttle ends after its decision, so in all these rows, `throttled_until` is later than `day`.
     return RowFilter(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
 
 

@@ -45,7 +45,7 @@ def step_ms_of(shown_ms: float) -> int:
 
 
 def thinned(intervals: Sequence[Mapping[str, Any]], step_ms: int) -> list[dict[str, Any]]:
-    """Add up intervals to steps."""
+    """Add up the intervals of each step."""
     sums: dict[int, dict[str, Any]] = {}
     for row in intervals:
         at_ms = -(-row["at_ms"] // step_ms) * step_ms
@@ -56,7 +56,7 @@ def thinned(intervals: Sequence[Mapping[str, Any]], step_ms: int) -> list[dict[s
 
 
 def lines_of(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
-    """Return a ledger's rows up to now, with rows for silent times, and an empty first row if the ledger is new."""
+    """Return a ledger's rows up to now, with rows for times without events, and an empty first row for a new ledger."""
     # The newest step has not ended yet, so the step's row gets the present time.
     times = [row | {"at_ms": min(row["at_ms"], to_ms(now))} for row in times]
     filled = _with_silence(times, now, window_ms, step_ms)
@@ -68,13 +68,13 @@ def lines_of(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, ste
 
 
 def _empty(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with an empty window and a full bucket. A silent ledger's other values are unknown."""
+    """Return a row with an empty window and a full bucket. The other values of a ledger without events are unknown."""
     kept = {name: row[name] for name in ("at_ms", "quota", "burst")}
     return dict.fromkeys(row) | kept | {"new_pids_window": 0, "tokens": row["burst"] or row["quota"]}
 
 
 def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
-    """Fill gaps in a ledger's rows, because a silent ledger writes no row while the window empties."""
+    """Fill gaps in a ledger's rows, because a ledger without events writes no row while its window empties."""
     filled: list[Mapping[str, Any]] = []
     for row, later in zip_longest(times, times[1:]):
         filled.append(row)

@@ -1,4 +1,4 @@
-"""The end of a batch: the tracked principals and the event times, for the tasks of the next batch.
+"""The state after a batch, for the tasks of the next batch: principals with a ledger of their own, and event times.
 
 The driver writes a file per batch before Spark commits the batch. So a repeated batch reads the same file again.
 """
@@ -18,11 +18,11 @@ FOLDER = "pid-quota-batch-ends"
 
 
 class BatchEnd(msgspec.Struct, frozen=True, array_like=True):
-    """The tracked principals and the event times after a batch.
+    """The principals with a ledger of their own, and the event times, after a batch.
 
     Attributes:
-        tracked: Name of the file that lists the principals with a ledger of their own, or empty.
-        written: Newest batch with rows, by table.
+        tracked: Name of the file that lists the principals; empty if there are none.
+        written: Number of the newest batch that wrote rows, by table.
     """
 
     tracked: str = ""
@@ -34,13 +34,13 @@ def end_before(checkpoint: str, batch_id: int) -> BatchEnd:
     """Return the end of the batch before `batch_id`, or an empty end before the first batch.
 
     Raises:
-        CheckpointError: If the file does not appear, or can't be read.
+        CheckpointError: If the file of that end does not appear, or can't be read.
     """
     return _files(checkpoint).read(batch_id - 1) if batch_id > 0 else BatchEnd()
 
 
 def tracked_principals_before(checkpoint: str, batch_id: int) -> TrackedPrincipals:
-    """Return the principals tracked before a batch. Raises the same errors as `end_before`."""
+    """Return the principals with a ledger of their own before a batch. Raises the same errors as `end_before`."""
     return _tracked(checkpoint, end_before(checkpoint, batch_id))
 
 
@@ -50,7 +50,7 @@ def event_times_before(checkpoint: str, batch_id: int) -> EventTimes:
 
 
 def written_batches(checkpoint: str) -> dict[str, int]:
-    """Return the newest batch with rows, by table; empty if the checkpoint has no batch end."""
+    """Return the number of the newest batch that wrote rows, by table; empty if no batch has ended."""
     begun = newest_batch(checkpoint)
     # The newest batch may have no end yet.
     ends = () if begun is None else (_files(checkpoint).glance(batch_id) for batch_id in (begun, begun - 1))
@@ -58,7 +58,7 @@ def written_batches(checkpoint: str) -> dict[str, int]:
 
 
 def write_end(checkpoint: str, batch_id: int, reported: Mapping[str, Sequence[Any]]) -> None:
-    """Write the end of a batch, given bodies of the operator's rows by kind (see `streaming.operator.rows`)."""
+    """Write a batch's end. `reported` has the bodies of the operator's rows by kind (`streaming.operator.rows`)."""
     before = end_before(checkpoint, batch_id)
     name = before.tracked
     if any(reported.get(kind) for kind in NOTES):

@@ -1,6 +1,6 @@
 """Files that the driver writes to the checkpoint folder for the tasks of a batch.
 
-A mount may list new files late, so readers don't list folders. A reader knows the file's name, and waits for the file.
+A mount may list new files late. So readers list no folders, but wait for a file whose name they know.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from streaming.checkpoint.spark_files import START_ANEW, in_use
 from streaming.errors import CheckpointError
 
 KEPT_BATCHES = 3
-"""Number of batches whose files are kept. Spark repeats only the newest batch. It needs the previous batch's files."""
+"""Number of batches with files. Spark repeats only the newest batch, which needs the files of the batch before it."""
 
 _Content = TypeVar("_Content")
 
@@ -56,7 +56,7 @@ class BatchFiles(Generic[_Content]):
         return content
 
     def _was_deleted(self, batch_id: int) -> bool:
-        """Return whether a stream that is ahead has deleted a batch's file."""
+        """Return whether another stream is so far ahead that it has deleted a batch's file."""
         files = Path(self.checkpoint, self.name).glob("*.msgpack")
         return any(int(file.stem) >= batch_id + KEPT_BATCHES for file in files)
 
@@ -81,7 +81,7 @@ class SharedFiles(Generic[_Content]):
     remedy: str = START_ANEW
 
     def write(self, content: _Content, before: str = "") -> str:
-        """Write content to a file and return its name. If the file is new, delete all others except `before`."""
+        """Write content to a file and return its name. If the file is new, delete all other files except `before`."""
         encoded = msgspec.msgpack.encode(content)
         name = _digest(encoded)
         if not _holds(self._path(name), encoded):

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 def quotas_in_force(entries: Iterable[QuotaEntry]) -> Quotas:
-    """Return entries of the quota table in the form for tasks."""
+    """Return entries of the quota table in the form that tasks read."""
     users: dict[str, Limit] = {}
     default = UNLIMITED
     for entry in entries:
@@ -87,7 +87,7 @@ class BatchQuotas:
 
 
 def write_quotas(checkpoint: str, batch_id: int, quotas: Quotas) -> None:
-    """Write the id of a batch's quotas. Write the quotas unless they are stored."""
+    """Write the id of a batch's quotas, and the quotas unless an earlier batch has stored them."""
     names = _names(checkpoint)
     before = names.glance(batch_id - 1) or ""
     names.write(batch_id, _quotas(checkpoint).write(quotas, before))
@@ -97,7 +97,7 @@ def quotas_of_id(checkpoint: str, quotas_id: str) -> Quotas:
     """Return the quotas with an id.
 
     Raises:
-        CheckpointError: If the file does not appear, or can't be read.
+        CheckpointError: If the file with the quotas does not appear, or can't be read.
     """
     return _quotas(checkpoint).read(quotas_id)
 
@@ -106,7 +106,7 @@ def quotas_id_at(checkpoint: str, batch_id: int) -> str:
     """Return the id of the quotas in force for a batch.
 
     Raises:
-        CheckpointError: If the file with the batch's quotas does not appear, or can't be read.
+        CheckpointError: If the file with the id does not appear, or can't be read.
     """
     return _names(checkpoint).read(batch_id)
 

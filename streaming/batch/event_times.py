@@ -1,8 +1,8 @@
 """The maximum event time of each topic partition.
 
-A ledger is evicted by its partition's event time. The operator reports each partition's newest step
-(`Deployment.event_time_step`). The driver stores the maximum after each batch. So the time depends only on committed
-batches, and a repeated batch evicts the same ledgers.
+A ledger is evicted when its partition reaches a certain event time. The operator rounds event times down to steps
+(`Deployment.event_time_step`), and the driver stores the maximum after each batch. So the maximum depends only on
+committed batches, and a repeated batch evicts the same ledgers.
 """
 
 from collections.abc import Sequence
@@ -10,20 +10,20 @@ from collections.abc import Sequence
 import msgspec
 
 MAX_EVENT_TIME = "max_event_time"
-"""Kind of the operator's rows with a partition and the start of the partition's newest step."""
+"""Kind of the operator's rows that hold a partition and the start of that partition's newest step."""
 
 
 class EventTimes(msgspec.Struct, frozen=True, array_like=True):
     """The maximum event times.
 
     Attributes:
-        max_event_time_ms: Newest event time per partition in ms since the epoch, rounded down to a minute by default.
+        max_event_time_ms: Newest event time per partition, rounded down to a minute by default.
     """
 
     max_event_time_ms: dict[int, int] = msgspec.field(default_factory=dict)
 
     def after(self, latest: Sequence[tuple[int, int]]) -> "EventTimes":
-        """Return the event times after a batch, given pairs of a partition and a step's start.
+        """Return the event times after a batch. `latest` holds pairs of a partition and the start of its newest step.
 
         Examples:
             >>> EventTimes({0: 900, 1: 1800}).after([(0, 1800), (1, 900)]).max_event_time_ms

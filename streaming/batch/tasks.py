@@ -27,12 +27,12 @@ def batch_of_task(checkpoint: str) -> int:
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """The micro-batch of the running task. Spark serializes this object to the workers."""
+    """The micro-batch of the running task. Spark sends copies of this object to the workers."""
 
     checkpoint: str
 
     def begin_ms(self) -> int | None:
-        """Return the driver's clock when the batch began, in ms since the epoch; None if unknown."""
+        """Return the driver's time when the batch began; None if unknown."""
         return self._files().begin_ms
 
     def partitions(self) -> int:
@@ -48,7 +48,7 @@ class TaskBatch:
         return self._files().quotas_id
 
     def tracked_principals(self) -> TrackedPrincipals:
-        """Return the principals tracked before the batch."""
+        """Return the principals with a ledger of their own before the batch."""
         return self._files().tracked_principals
 
     def event_times(self) -> EventTimes:
@@ -89,7 +89,7 @@ class _Files:
 
 @lru_cache(maxsize=4)
 def _files_of(checkpoint: str, _attempt_id: int) -> _Files:
-    # A task asks for each principal, so cache the files. A repeated batch may have other files, so cache by attempt.
+    # A task needs the files for each principal. A repeated batch may have other files, so cache the files by attempt.
     return _Files(checkpoint)
 
 

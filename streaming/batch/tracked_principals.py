@@ -1,4 +1,4 @@
-"""The tracked principals, which have a ledger in the state.
+"""The tracked principals: those with a ledger of their own in the state.
 
 The operator reports new and evicted ledgers. The driver applies these changes after the batch.
 """
@@ -16,7 +16,7 @@ TRACKED = "tracked"
 FORGOTTEN = "forgotten"
 OVERFLOWED = "overflowed"
 NOTES = (TRACKED, FORGOTTEN, OVERFLOWED)
-"""Kinds of notes: the operator's rows that change the tracked principals and go to no table."""
+"""Kinds of the operator's rows that change `TrackedPrincipals`, and go to no table."""
 
 FOLDER = "pid-quota-principals"
 _CODE_BYTES = 8
@@ -30,7 +30,7 @@ def code_of(principal: str) -> int:
 
 
 class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
-    """The principals with a ledger in the state.
+    """The principals with a ledger of their own in the state.
 
     Attributes:
         codes: Hashes of the principals (`code_of`), ascending, as int64 in native byte order.
@@ -44,11 +44,11 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
         return len(self.codes) // _CODE_BYTES
 
     def holds(self, principals: Iterable[str]) -> np.ndarray:
-        """Return a mask of the tracked principals."""
+        """Return a mask of the principals with a ledger of their own."""
         return np.isin(np.fromiter(map(code_of, principals), np.int64), self._array())
 
     def changed(self, tracked: Iterable[int], forgotten: Iterable[int], overflowed_ms: int) -> "TrackedPrincipals":
-        """Return the tracked principals after a batch. `tracked` and `forgotten` are hashes (`code_of`)."""
+        """Return the principals after a batch that adds `tracked` and removes `forgotten`, both as hashes."""
         codes = np.union1d(self._array(), np.fromiter(tracked, np.int64))
         codes = np.setdiff1d(codes, np.fromiter(forgotten, np.int64), assume_unique=True)
         return TrackedPrincipals(codes.tobytes(), max(overflowed_ms, self.overflowed_ms))
@@ -58,13 +58,13 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
 
 
 def tracked_files(checkpoint: str) -> SharedFiles[TrackedPrincipals]:
-    """Return the store of the tracked principals."""
-    # A lost file is an error. With an incomplete list, principals with a ledger might go to an overflow entry.
+    """Return the files that store `TrackedPrincipals`."""
+    # A lost file is an error. With an incomplete list, principals with a ledger of their own might get a shared one.
     return SharedFiles(checkpoint, FOLDER, TrackedPrincipals)
 
 
 def apply_notes(before: TrackedPrincipals, batch_id: int, notes: Mapping[str, Sequence[int]]) -> TrackedPrincipals:
-    """Return the tracked principals after a batch, given the bodies of its notes by kind."""
+    """Return the principals after a batch. `notes` holds the bodies of the rows whose kind is in `NOTES`, by kind."""
     tracked, forgotten, overflowed = (notes.get(kind, ()) for kind in NOTES)
     if overflowed:
         _log.warning("batch %d: more principals than --max-principals, see overflow-NN in the metrics", batch_id)

@@ -13,13 +13,13 @@ from tables.store.open import open_store
 from tables.store.values import TableCommit
 
 _LOOK_BACK = (20, 5000)
-"""Numbers of newest commits to search. Only commits of maintenance follow the stream's last commit."""
+"""Number of newest commits to search, at first and after a search without result. Maintenance adds commits."""
 
 EARLIEST = "earliest"
 """Spark's name for the offset of the oldest record."""
 
 WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
-"""Order in which a batch writes its tables. The enforcer acts on decisions, so they are first."""
+"""Order in which a batch writes its tables. The table of decisions is first, because the enforcer acts on decisions."""
 
 
 class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,7 +29,7 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
         tables: All tables that the batch writes to.
         starts: The batch's first offset, by topic and partition.
         ends: Offset after the batch's last record, by topic and partition.
-        committed_ms: Time of the commit in milliseconds since the epoch, from the table's log.
+        committed_ms: Time of the commit, from the table's log.
     """
 
     stream_id: str
@@ -47,10 +47,10 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
 def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadata) -> None:
     """Check that no other stream with the same id has written a table's newest batch.
 
-    `own` is this stream's metadata of the batch. The table has the batch or a newer batch.
+    `own` is this stream's metadata of a batch that the table holds.
 
     Raises:
-        StreamIdTakenError: If the table holds other offsets for the batch, or a newer batch with this stream id.
+        StreamIdTakenError: If the table holds the batch with other offsets, or a newer batch with this stream id.
         TableError: If a path table can't be read.
     """
     there = newest_metadata(spark, tables, table)
@@ -85,7 +85,7 @@ def _range(commit: CommitMetadata, topic: str, partition: int) -> str:
 
 
 def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetadata | None:
-    """Return the metadata of the newest commit to a table by any stream, or None.
+    """Return the newest metadata that a stream has committed to a table, or None.
 
     Raises:
         TableError: If a path table can't be read.
@@ -102,10 +102,10 @@ def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetad
 
 
 def resume_offsets(commits: list[CommitMetadata]) -> str:
-    """Return the offsets after the newest stream's rows, given the newest metadata of each table.
+    """Return the offsets where the stream that wrote last has ended, given the newest metadata of each table.
 
-    If the last batch is missing in a table, return that batch's first offsets. Duplicate rows are better than missing
-    rows.
+    If a table lacks rows of that stream's last batch, return the batch's first offsets, because duplicate rows are
+    better than missing rows.
 
     Examples:
         >>> decided = CommitMetadata("s", 7, ("throttle_decisions",), {"t": {0: 5}}, {"t": {0: 9}})

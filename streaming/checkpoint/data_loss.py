@@ -66,9 +66,9 @@ def load_loss_record(checkpoint: str) -> LossRecord:
     """Return a checkpoint's loss record, or an empty record.
 
     Raises:
-        CheckpointDamagedError: If the file can't be read.
+        CheckpointDamagedError: If the record can't be read.
     """
-    # Don't advise to delete the file. This would end the learning time, and old PIDs would be charged as new.
+    # Don't advise people to delete the file. This would end the learning time, and old PIDs would be charged as new.
     remedy = f"{START_ANEW}, which learns for a window"
     return read_json(Path(checkpoint) / LOSS_FILE, LossRecord, remedy) or LossRecord()
 
@@ -92,10 +92,8 @@ class LossDetector:
     """Compares the offsets of batches with the topic's offsets.
 
     Attributes:
-        window_ms: Length of the learning time after a loss, in milliseconds.
+        window_ms: Length of the learning time after a loss.
         starting_offsets: Offsets of the first batch, in the form of Spark's option `startingOffsets`.
-        extent: Asks the brokers for the topic's current offsets.
-        now_ms: The clock, in milliseconds since the epoch.
     """
 
     checkpoint: str
@@ -160,7 +158,7 @@ class Range:
 
 
 def _missing(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[Loss]:
-    """Return the losses by retention and by truncation."""
+    """Return the lost records of a batch if its topic was not recreated."""
     found = []
     for partition, start in batch.starts.items():
         end, low = batch.ends.get(partition, -1), earliest.get(partition)
@@ -190,14 +188,14 @@ def _recreated(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list
 
 
 def _of_now(losses: Sequence[Loss], loss: Loss) -> list[Loss]:
-    """Return the recorded losses of the same partition since its offsets last restarted."""
+    """Return the recorded losses in the partition of `loss` since that partition's offsets last restarted."""
     known = [each for each in losses if each.partition == loss.partition]
     began = max((each.batch_id for each in known if each.end < 0), default=0)
     return [each for each in known if each.batch_id >= began]
 
 
 def _covers(known: Loss, loss: Loss, batch: Range) -> bool:
-    """Return whether a recorded loss covers a loss up to the batch's end."""
+    """Return whether a recorded loss covers all records of `loss` up to the batch's end."""
     if known.end < 0 or loss.end < 0:
         return known.batch_id == loss.batch_id
     return known.first <= loss.first and known.end >= min(loss.end, batch.ends[loss.partition])

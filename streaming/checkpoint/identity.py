@@ -31,7 +31,7 @@ IDENTITY_FILE = "pid-quota.json"
 DEFAULT_STATE_BUCKETS = 24
 """Number of state buckets of a new checkpoint. Spark spreads 24 buckets evenly over two or four partitions."""
 CHECKPOINT_FORMAT = 1
-"""Format of our files in a checkpoint, and of the state's rows. Raise the number with each change of format."""
+"""Format of our files in a checkpoint, and of the state's rows. Raise the number with each change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,8 @@ class StreamIdentity:
         learn_until_ms: End of the learning time, in event time.
         learn_from_ms: Start of the learning time, in event time.
         state_buckets: Number of states that all principals share; 0 for a state per principal.
-        starting_offsets: The first offsets, in the form of Spark's option `startingOffsets`; empty until known.
-        format: Format of the checkpoint. A release refuses a checkpoint of another format.
+        starting_offsets: Offsets of the first batch, in the form of Spark's option `startingOffsets`; empty if unknown.
+        format: A release refuses a checkpoint of another format.
     """
 
     stream_id: str
@@ -64,14 +64,12 @@ class StreamIdentity:
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """The options that the first start stores in the checkpoint. Later starts must agree, except on the learning time.
+    """The options that the first start stores in the checkpoint. Later starts need the same, except the learning time.
 
     Attributes:
         checkpoint: Path of a folder on a local disk or a Databricks volume.
-        config: Settings of the rules. The checkpoint stores only the settings that the state depends on.
-        learn_until_ms: End of the learning time of a first start, in event time.
+        config: The checkpoint stores only the settings that the state depends on.
         state_buckets: As in `StreamIdentity`. If None, keep the stored number, or store `DEFAULT_STATE_BUCKETS`.
-        learn_from_ms: Start of the learning time of a first start, in event time.
     """
 
     checkpoint: str
@@ -87,8 +85,8 @@ def open_identity(
 ) -> StreamIdentity:
     """Check that a stream's checkpoint and tables match, and return the identity.
 
-    `written` is the checkpoint's newest batch with rows, by table. If `new_checkpoint` is true, a new stream may resume
-    where an earlier stream's rows end.
+    `written` is the newest batch that wrote rows, by table, as the checkpoint has it. If `new_checkpoint` is true, a
+    new stream may resume where an earlier stream's rows end.
 
     Raises:
         CheckpointError: If rows would be lost or written twice.

@@ -12,7 +12,7 @@ from streaming.errors import CheckpointDamagedError, CheckpointError
 APPEARS_WITHIN_S = 60.0
 """Maximum time before a mount such as `/Volumes` shows a file of another machine."""
 WHOLE_WITHIN_S = 5.0
-"""Maximum time for which a mount shows only a part of the file. Some mounts rename a file by copying."""
+"""Maximum time for which a mount shows only a part of a new file. Some mounts rename a file by copying."""
 _PAUSE_S = 0.05
 
 _Content = TypeVar("_Content")

@@ -21,7 +21,7 @@ Offsets = dict[str, dict[int, int]]
 
 
 def newest_batch(checkpoint: str, otherwise: str = START_ANEW) -> int | None:
-    """Return the number of the newest batch that began, or None.
+    """Return the number of the newest batch that has begun; None without a batch.
 
     Raises:
         CheckpointDamagedError: If a file that Spark needs is damaged, for example by a full disk. Spark would end with
@@ -107,7 +107,7 @@ def committed_offsets(checkpoint: str) -> Offsets | None:
 
 
 def batch_begin_ms(checkpoint: str, batch_id: int) -> int | None:
-    """Return the driver's clock when a batch began, in ms since the epoch; None if unknown.
+    """Return the driver's time when a batch began; None if unknown.
 
     A repeated batch has the time of its first attempt.
 

@@ -20,7 +20,7 @@ _WITHOUT_OLD_ROWS = "--new-tables to start without its quotas and rows"
 
 
 def require_same(store: TableStore, checkpoint: str, *, new_tables: bool) -> None:
-    """Check that a stream's tables exist with the same ids. The first start and `new_tables` need no check.
+    """Check that a stream's tables exist with the same ids, except at the first start or if `new_tables` is true.
 
     Raises:
         CheckpointError: If a table is missing or has another id.

@@ -1,6 +1,6 @@
 """Appends to path tables with `deltalake`. An append takes about 10 ms. With delta-spark, an append takes a second.
 
-Both writers mark a batch in the table's log in the same way, so a stream may switch between the writers.
+Both libraries mark a batch in the table's log in the same way, so a stream may switch between them.
 """
 
 from dataclasses import dataclass
@@ -54,6 +54,6 @@ class DeltalakeSink:
             custom_metadata=None if metadata is None else {"userMetadata": metadata.to_text()},
             app_transactions=[Transaction(name, batch_id)],
         )
-        # Tables of an earlier version may have columns that are no longer written. With "merge", these become null.
+        # Tables of an earlier version may have columns that `rows` lacks. With "merge", these columns get nulls.
         write_deltalake(opened, rows, mode="append", schema_mode="merge", commit_properties=commit, **leaving_old_log())
         return True

@@ -25,7 +25,7 @@ class TableSink(Protocol):
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch, in the table's columns. Appending a batch twice changes nothing.
+        """Append the rows of a batch. `rows` has the table's columns. Appending a batch twice changes nothing.
 
         Raises:
             StreamIdTakenError: If the table holds the batch with other `metadata`, because another stream wrote it.
@@ -69,7 +69,7 @@ class BatchSummary:
     """A committed batch, for observers of the stream.
 
     Attributes:
-        rows: Bodies of the batch's rows by table, with times in milliseconds.
+        rows: The batch's rows by table, with times in milliseconds.
         commit_seconds: Duration of the writes to the tables.
         quotas: The quotas in force; None if the `Commit` publishes no quotas.
     """
@@ -85,10 +85,10 @@ class Commit:
     """The function for `foreachBatch`.
 
     Attributes:
-        stream_id: Identifies the checkpoint. If empty, commits have no metadata.
-        checkpoint: Folder of the checkpoint. If empty, no files are written there.
+        stream_id: If empty, commits have no metadata.
+        checkpoint: If empty, no files are written there.
         observer: Called with each committed batch.
-        on_learning: Called if ledgers of the batch start to learn, with the latest such event time, in milliseconds.
+        on_learning: Called if ledgers start to learn in the batch, with the latest event time of such a start, in ms.
     """
 
     sink: TableSink
@@ -101,8 +101,7 @@ class Commit:
 
     def __call__(self, output: DataFrame, batch_id: int) -> None:
         """Run a batch and append its rows to the tables."""
-        # Step 1. If records were lost, abort the batch before any decision. The stream restarts, learns, and repeats
-        # the batch.
+        # Step 1. If records were lost, abort the batch before any decision.
         if self.watch:
             self.watch.check(batch_id)
         # Step 2. Publish the quotas in force, before any task runs.
@@ -123,11 +122,11 @@ class Commit:
         if self.observer:
             written = {table: bodies[table] for table in tables}
             self.observer(BatchSummary(batch_id, written, time.monotonic() - begin_s, quotas))
-        # Step 6. Store the tracked principals and the event times. Spark commits the batch after this method returns.
+        # Step 6. Store the batch's end, for the next batch. Spark commits the batch after this method returns.
         # If the process crashes before Spark's commit, the batch is repeated.
         if self.checkpoint:
             write_end(self.checkpoint, batch_id, bodies)
-        # Step 7. If ledgers learn, have the taps ask which producer ids the brokers hold.
+        # Step 7. If ledgers learn, have the taps ask the brokers which producer ids they hold.
         if self.on_learning and LEARNS_FROM in bodies:
             self.on_learning(max(bodies[LEARNS_FROM]))
 

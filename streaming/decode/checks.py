@@ -30,7 +30,7 @@ class Contract:
 def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tuple[np.ndarray, dict[int, str]]:
     """Return a mask of the events that break the contract, and the reasons by row of `events.records`.
 
-    `begin_ms` is the driver's clock when the batch began, in ms since the epoch.
+    `begin_ms` is the driver's time when the batch began.
     """
     checks = _checks(events, contract, MAX_INT64 if begin_ms is None else begin_ms)
     found: np.ndarray = np.any([failed for failed, _ in checks] or [np.zeros(len(events), bool)], axis=0)
@@ -46,7 +46,7 @@ def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tu
 
 
 def _reason(why: np.ndarray, reasons: list[str]) -> str:
-    """Return a record's reason, given each event's index into `reasons` (-1 if the event is good)."""
+    """Return why a record is bad. `why` has each event's index into `reasons`, or -1 if the event is good."""
     counts = Counter(each for each in why.tolist() if each >= 0)
     return "; ".join(
         reasons[check] if count == len(why) else f"{count} of {len(why)} events: {reasons[check]}"

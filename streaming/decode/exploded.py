@@ -1,4 +1,4 @@
-"""Explodes parsed records of both versions into columns of events.
+"""Explodes parsed records of both versions of `produce-events` into columns of events.
 
 Fields that events share stay in one row per record or group, so they are checked and encoded once.
 """
@@ -106,7 +106,8 @@ class Exploded:
 def _groups(parsed: pa.Table, is_one: np.ndarray, counts: np.ndarray) -> tuple[pa.Table, np.ndarray]:
     """Return the groups, and each event's row in the groups.
 
-    Groups of records without lists come first, then groups in lists, then a group with the defaults.
+    First come the groups of records with one event, then the groups in lists, then a group of nulls for records without
+    groups.
     """
     ones = parsed.select(GROUP_NAMES).filter(pa.array(is_one))
     lists = column(parsed, "groups").filter(pa.array(~is_one))
@@ -124,7 +125,7 @@ def _groups(parsed: pa.Table, is_one: np.ndarray, counts: np.ndarray) -> tuple[p
 
 
 def misfits(parsed: pa.Table) -> list[tuple[np.ndarray, str]]:
-    """Return masks of the records that can't be exploded, and reasons. `parsed` has columns of `EVENT_SCHEMA`."""
+    """Return masks of the records that can't be exploded, and the reasons. `parsed` has columns of `EVENT_SCHEMA`."""
     versions, lists = column(parsed, "version"), column(parsed, "producer_ids")
     missing = [(is_null(column(parsed, name)), f"{name} is missing") for name in ("timestamp_ms", "principal")]
     no_id = is_null(column(parsed, "producer_id"))

@@ -3,8 +3,8 @@
 Within a tick, a repeat of a PID changes nothing. In a steady stream, nearly all events are repeats. After the shuffle,
 a principal costs about a millisecond per batch. A principal with only repeats costs nothing.
 
-The memory is exact. It relies only on the same task attempt, and on earlier batches of the same query run with the same
-quotas. After a gap in a partition's offsets, the memory starts empty. An empty memory changes no decision.
+The memory is exact, because it has only PIDs from the same task attempt, or from earlier batches of the same query run
+under the same quotas. After a gap in a partition's offsets, it starts empty. An empty memory changes no decision.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from streaming.batch.tasks import TaskBatch
 
 _MAX_PIDS = 500_000
-"""A partition's memory with more PIDs is cleared. A flood has no repeats and must not exhaust memory."""
+"""Above this number of PIDs, a partition's memory is cleared, because a flood of new PIDs must not exhaust the heap."""
 _NO_TICK = -1
 
 
@@ -85,8 +85,7 @@ class ForwardedTick:
         elif tick == self.tick:
             self.pids[pid] = how
         elif self.pids.get(pid) != how:
-            # The ledger of another broker may be at an earlier tick. If that ledger admits the PID, the PID is known
-            # here, too.
+            # Another broker's ledger may be at this tick. If it admits the PID, all the brokers' ledgers know the PID.
             self.pids.pop(pid, None)
         return is_repeat
 
@@ -101,7 +100,6 @@ class PartitionMemory:
     Attributes:
         attempt: The last attempt that wrote to this memory.
         next_offset: First offset that the attempt has not read.
-        principals: The forwarded PIDs by principal.
     """
 
     attempt: Attempt
@@ -122,8 +120,8 @@ class PartitionMemory:
         np.maximum.at(latest, seen.owner, seen.tick)
         time = np.maximum(newest_before(seen.owner, seen.tick), newest[seen.owner])
         late = seen.tick <= time - late_ticks
-        # `time` is the principal's newest tick at each event. Only two kinds of events matter: events before the tick
-        # moves on can be repeats of remembered events, and events after its last move are remembered.
+        # `time` is the principal's newest tick at each event. Only two kinds of events matter. Events before the first
+        # change of `time` can repeat remembered events. Events after its last change are remembered.
         counts = np.flatnonzero((time == newest[seen.owner]) | (time == latest[seen.owner]))
         repeats = np.zeros(len(seen), bool)
         columns = (column[counts].tolist() for column in (seen.owner, seen.pid, seen.tick, seen.how, time, late))
@@ -134,7 +132,7 @@ class PartitionMemory:
         return repeats
 
     def forget(self, name: str) -> None:
-        """Forget a principal whose events went to an overflow entry instead of a ledger."""
+        """Forget a principal whose events went to a shared ledger instead of its own."""
         self.principals.pop(name, None)
 
     def pids(self) -> int:
@@ -168,7 +166,7 @@ def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:
 
 
 def newest_before(owner: np.ndarray, tick: np.ndarray) -> np.ndarray:
-    """Return for each event the newest tick of the owner's events so far, including the event."""
+    """Return for each event the newest tick of its owner's events up to and including the event."""
     # Events are sorted by owner. `base` rises with the owner, so one running maximum works for all owners.
     order = np.argsort(owner, kind="stable")
     base = owner[order].astype(np.int64) << 42
@@ -207,12 +205,12 @@ _of_this_worker = Forwarded()
 
 @dataclass(frozen=True)
 class WorkerMemory:
-    """Access to the memory of the worker in which a task runs. Spark serializes this object to the workers."""
+    """Access to the memory of the worker in which a task runs."""
 
     checkpoint: str
 
     def recall(self, topic: str, partitions: np.ndarray, offsets: np.ndarray) -> dict[int, PartitionMemory]:
-        """Return the memories for a block of the running task, by partition; empty outside a query.
+        """Return the memory of each partition in a block of the running task; empty outside a query.
 
         `partitions` and `offsets` have an entry for each record.
         """

@@ -1,7 +1,7 @@
 """Maps principals beyond `max_principals` to a few shared ledgers, called overflow entries.
 
 The limit protects the stream from forged principals. Each principal costs memory, and about a millisecond in each batch
-with its events. Principals with their own quota are tracked even beyond the limit.
+with its events. Principals with their own quota get their own ledger even beyond the limit.
 """
 
 import zlib
@@ -16,10 +16,10 @@ NO_QUOTAS = Quotas()
 
 
 class Gate:
-    """Decides which principals of one task are tracked. Not thread-safe."""
+    """Decides which principals of one task get a ledger of their own. Not thread-safe."""
 
     def __init__(self, tracked: TrackedPrincipals, share: int, quotas: Quotas = NO_QUOTAS) -> None:
-        """Create the gate of a task that may track `share` principals beyond the `tracked` principals."""
+        """Create the gate of a task that may give a ledger to `share` principals that are not in `tracked`."""
         self._tracked, self._quotas = tracked, quotas
         self._left = share
         self._unchecked = share
@@ -28,9 +28,9 @@ class Gate:
 
     @classmethod
     def of(cls, batch: TaskBatch, max_principals: int, max_tasks: int | None = None) -> "Gate":
-        """Return the gate of the running task. The tasks share the remaining room evenly.
+        """Return the gate of the running task. Each task gets an equal share of the remaining ledgers.
 
-        `max_tasks` is None for one task per partition of the topic.
+        `max_tasks` is as in `streaming.decode.preaggregate.PreAggregate`.
         """
         tracked, tasks = batch.tracked_principals(), batch.partitions()
         if max_tasks is not None:
@@ -38,10 +38,10 @@ class Gate:
         return cls(tracked, max(0, max_principals - len(tracked)) // max(1, tasks), batch.quotas())
 
     def keys(self, principals: Sequence[str]) -> dict[str, str]:
-        """Return the overflow entry of each principal that is not tracked. Earlier principals are tracked first."""
+        """Return the overflow entry of each principal without its own ledger. Earlier principals get ledgers first."""
         unseen = [principal for principal in principals if principal not in self._passed]
         if len(unseen) <= self._unchecked:
-            # There is room even if all of these principals are new. This common case needs no hashing.
+            # There are enough ledgers even if all of these principals are new. This common case needs no hashing.
             self._unchecked -= len(unseen)
             self._passed.update(unseen)
             return {}
@@ -58,7 +58,7 @@ class Gate:
         return beyond
 
     def _settle(self) -> None:
-        """Count the new principals that passed unchecked."""
+        """Count the new principals among those that passed without a check."""
         if not self._is_settled:
             passed = self._passed - NEVER_ENFORCED
             self._left -= len(passed) - int(self._tracked.holds(passed).sum())

@@ -1,7 +1,7 @@
 """Packs the events of a block: one row per principal and partition, without repeats.
 
-Repeats of a PID within a tick change nothing (see `state.ledger_batch`). This module drops repeats of the block and of
-earlier batches (see `streaming.decode.forwarded`).
+Repeats of a PID within a tick change nothing (see `state.ledger_batch`). This module drops repeats within the block and
+of earlier batches (see `streaming.decode.forwarded`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from wire.packed_events import PackedEvents, pack
 
 NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
 _BROKERS, _KINDS = 1 << 32, 1 << 31
-"""Greater than every broker id and every kind. `kind * _BROKERS + broker` encodes both in one number."""
+"""Numbers greater than every broker id and every kind. `kind * _BROKERS + broker` encodes both in one number."""
 _LONG_BYTES = 8
 MAX_CLIENT_CHARS = 256
 """Longer client ids and addresses become `other`. The state stores these texts, and Kafka allows 32 kB."""
@@ -31,7 +31,6 @@ class Packing:
     """Packs events.
 
     Attributes:
-        quantum_ms: Length of a quantum in milliseconds.
         late_grace_ms: An event is late if the principal has an event that is newer by more than this time.
         per_broker: Whether each broker has its own ledgers (scope `broker`).
     """

@@ -27,7 +27,7 @@ class PreAggregate:
     """The function of `mapInArrow`: decodes and pre-aggregates the Kafka records of one task.
 
     Attributes:
-        max_principals: Maximum number of tracked principals; see `streaming.decode.overflow`.
+        max_principals: See `streaming.decode.overflow`.
         max_tasks: Maximum number of tasks that read the topic; None for one per partition.
     """
 
@@ -53,7 +53,7 @@ class PreAggregate:
             rows = list(self.packing.rows(decoded.events, memories))
             beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
             for principal in beyond:
-                # The PIDs go to an overflow entry. If the principal is tracked later, its ledger won't know the PIDs.
+                # The PIDs go to a shared ledger. A ledger that the principal gets later won't know them.
                 for memory in memories.values():
                     memory.forget(principal)
             yield from _batch(

@@ -1,4 +1,4 @@
-"""Samples bad records: keeps a thousand per partition and batch, then each thousandth, and counts the others."""
+"""Samples bad records: keeps a thousand per partition and batch, then every thousandth, and counts the others."""
 
 from collections import Counter, defaultdict
 
@@ -32,7 +32,7 @@ class Sampler:
         return [record for record in records if self._of[record.partition].keeps(record)]
 
     def left_out(self) -> list[Quarantined]:
-        """Return a record for each partition with the number of dropped records by reason."""
+        """Return, for each partition, a record with the number of dropped records by reason."""
         return [each for partition in self._of.values() for each in partition.left_out()]
 
 

@@ -1,4 +1,4 @@
-"""Decodes Kafka records of both versions into columns of produce events, and quarantines bad records.
+"""Decodes Kafka records of both versions of `produce-events` into columns of events, and quarantines bad records.
 
 pyarrow's JSON reader parses all values of a block at once. If a value is bad, a second decoder with the same rules
 decodes the values one by one.
@@ -144,7 +144,7 @@ def _decode_one_by_one(records: pa.Table, contract: Contract, begin_ms: int | No
 
 
 def _decode_one(value: bytes | None) -> tuple[_Record | None, str]:
-    """Return a value's record and an empty text, or None and the reason."""
+    """Return a value's record and an empty text, or None and the reason for the quarantine."""
     if not value:
         return None, "value is empty"
     try:

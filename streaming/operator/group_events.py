@@ -23,14 +23,14 @@ class Arrived(NamedTuple):
 
     Attributes:
         events: The events, by partition and offset.
-        newest_ms: Greatest timestamp by partition, in milliseconds since the epoch.
+        newest_ms: Greatest timestamp by partition.
     """
 
     events: Events
     newest_ms: dict[int, int]
 
     def partition(self) -> int:
-        """Return the newest event's partition. If several partitions have that time, return the highest."""
+        """Return the newest event's partition. If partitions tie, return the highest number."""
         if len(self.newest_ms) == 1:
             return next(iter(self.newest_ms))
         return max(self.newest_ms, key=lambda partition: (self.newest_ms[partition], partition))

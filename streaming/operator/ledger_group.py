@@ -22,7 +22,6 @@ class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         forget_ms: The ledger is evicted when `partition` reaches this event time.
         partition: Topic partition of the ledger's newest event.
-        content: The encoded ledger.
         throttled_until_ms: End of the throttle; 0 without a throttle.
     """
 
@@ -70,7 +69,7 @@ class LedgerGroup:
         return self._content.learn_until_ms
 
     def get(self, principal: str) -> StoredLedger | None:
-        """Return a principal's ledger, or None."""
+        """Return a principal's ledger; None without a ledger."""
         return self._content.ledgers.get(principal)
 
     def put(self, principal: str, held: StoredLedger | None) -> None:
@@ -84,7 +83,7 @@ class LedgerGroup:
             self._content.ledgers[principal] = held
 
     def throttled(self, but: Container[str]) -> dict[str, StoredLedger]:
-        """Return the throttled ledgers by principal, except the principals in `but`."""
+        """Return the throttled ledgers by principal, except those of the principals in `but`."""
         held_by = self._content.ledgers.items()
         return {name: held for name, held in sorted(held_by) if held.throttled_until_ms and name not in but}
 
@@ -100,9 +99,9 @@ class LedgerGroup:
     def store(self, times: EventTimes, look_again_ms: int) -> None:
         """If the group has changed, update the state, and set the timeout to when the next ledger may expire.
 
-        A new timeout rewrites a group, so unchanged groups get no new timeout. A timeout that has fired and is not set
-        again fires in each batch. For a group with a throttle, this is intended: the operator then applies a changed
-        quota to throttled principals without events.
+        A new timeout rewrites a group, so an unchanged group gets none until its timeout has fired. A timeout that has
+        fired fires again in each batch until it is set. A group with a throttle keeps such a timeout, so that the
+        operator applies a changed quota to throttled principals without events.
 
         `look_again_ms` is the minimum timeout of a group without a throttle.
         """

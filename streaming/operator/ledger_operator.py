@@ -25,7 +25,7 @@ from wire.packed_events import PackedEvents, Quarantined, unpack
 
 STATE_SCHEMA = "ledger BINARY"
 OVERFLOW_BYTES = 64 * 1024
-"""Maximum `max_uncharged_bytes` of an overflow entry, the ledger that many principals share."""
+"""Maximum `max_uncharged_bytes` of an overflow entry, which is a ledger that many principals share."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Operator:
         """Process one group in a batch.
 
         Args:
-            key: The bucket's number, or the principal.
+            key: The number of the state bucket, or the principal.
             frames: Rows of `wire.packed_events.PRE_AGGREGATE_SCHEMA`; empty if the group's timeout has fired.
             state: Spark's `GroupState` of `STATE_SCHEMA`.
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tables.schema.ddl import row_schema
 
 OUTPUT_SCHEMA = "packed BINARY"
-"""The output has one row per group, with all of the group's rows."""
+"""The output has one packed value per group, with all of the group's rows."""
 
 Row = tuple[str, Any]
 """A kind and a body.
@@ -26,7 +26,7 @@ partition and a time for `streaming.batch.event_times.MAX_EVENT_TIME`, and a tim
 Rows = list[Row]
 
 LEARNS_FROM = "learns_from"
-"""Kind of a note with the event time, in milliseconds, at which a ledger starts to learn."""
+"""Kind of a row for the driver: the event time, in milliseconds, at which a ledger starts to learn."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Rows)

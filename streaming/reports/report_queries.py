@@ -32,9 +32,8 @@ class Report:
 
     Attributes:
         folder: Folder of the query's checkpoint, below the stream's checkpoint.
-        trigger_ms: Interval of the micro-batches, in milliseconds.
         rows: Turns records into rows without `batch_id`.
-        log: Logs what operators should know about the rows of a batch.
+        log: Logs what administrators should know about the rows of a batch.
     """
 
     topic: str
@@ -61,7 +60,7 @@ REPORTS: Mapping[str, Report] = MappingProxyType(
 
 
 def start_reports(spark: SparkSession, options: StreamOptions, topics: Collection[str]) -> list[StreamingQuery]:
-    """Start the queries of existing topics, with the stream's options.
+    """Start the query of each report whose topic exists, with the stream's options.
 
     Raises:
         CheckpointError: If a checkpoint can't be used.
@@ -107,7 +106,6 @@ class CommitReport:
     Attributes:
         open_for: Opens the writer of the tables for a stream id.
         stream_id: Id of the stream. Each query adds the id of its checkpoint.
-        checkpoint: Folder of the query's checkpoint.
     """
 
     report: Report

@@ -88,7 +88,7 @@ def _newest(reports: pa.Table) -> list[dict[str, Any]]:
 
 
 def _unreported(newest: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each broker that reports of other brokers list, but that has no report."""
+    """Yield a row for each broker without a report of its own that appears in the reports of other brokers."""
     reported = {row["broker_id"] for row in newest}
     seen = sorted((row["seen_at"], broker_id) for row in newest for broker_id in row["cluster_brokers"] or ())
     last = {broker_id: seen_at for seen_at, broker_id in seen}

@@ -28,7 +28,7 @@ GROUP BY client, client_host
 def refused_from(tables: str, principal: str, now: datetime) -> dict[str, int]:
     """Return the number of producer ids that the last throttle of the last 24 hours refused, by address.
 
-    With `--scope broker`, the last throttles on all brokers are added up.
+    With `--scope broker`, the counts of each broker's last throttle are added up.
 
     Raises:
         TableError: If the table can't be read.

@@ -1,6 +1,6 @@
 """The time since the newest row, which shows whether the stream runs.
 
-An idle stream writes no metrics, but copies the taps' reports every minute.
+An idle stream writes no metrics, but copies the taps' reports to `tap_status` every minute.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tables.store.values import RowFilter
 from tables.times import duration
 
 STALE_AFTER_S = 180.0
-"""A stream writes at least a row a minute, except during a slow trigger or a restart."""
+"""Default of `stale_after_s`. A stream writes a row each minute, except during a slow trigger or a restart."""
 
 _TIMES = {"producer_id_metrics": "as_of", "throttle_decisions": "decided_at", "tap_status": "seen_at"}
 _NEWEST = """

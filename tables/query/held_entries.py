@@ -1,4 +1,4 @@
-"""Reads how many producer ids brokers held for a principal when `pid-quota occupancy` last asked."""
+"""Reads the entries (`lifecycle.occupancy`) that brokers held for a principal at the last `pid-quota occupancy`."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,7 +18,7 @@ HAVING sum(held_pids) > 0
 
 
 def held_entries(tables: str, principal: str, now: datetime) -> Mapping[str, Any] | None:
-    """Return the sums `entries` (producer ids per replica) and `estimated_bytes`, and `swept_at`; None for no entries.
+    """Return the number of entries, their estimated bytes and the oldest `swept_at`; None without entries.
 
     Raises:
         TableError: If the table can't be read.

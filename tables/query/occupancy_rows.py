@@ -25,13 +25,14 @@ _DAY = timedelta(days=1)
 def rows_of(
     census: Census, occupancy: Sequence[Occupancy], missing: Mapping[int, int], brokers: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return the rows for a census, in which all brokers were asked for the producer ids that they hold.
+    """Return the rows for a census of the producer ids that brokers hold.
 
     Args:
         census: Answers of the brokers.
-        occupancy: Counts of the answers.
+        occupancy: Result of `count_occupancy`.
         missing: Number of replicas without an answer, by broker.
-        brokers: Brokers asked. A broker without producer ids gets an empty row, and a broker without an answer no row.
+        brokers: Brokers that were asked. A broker that holds no producer ids gets an empty row. A broker that did not
+            answer gets no row.
     """
     seen = {each.broker_id for each in occupancy}
     nothing = [
@@ -58,7 +59,7 @@ def rows_of(
 
 
 def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append rows. In a folder, create missing tables.
+    """Append rows. If `tables` is a folder, create missing tables.
 
     Raises:
         TableError: If the rows can't be written.
@@ -69,7 +70,7 @@ def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
-    """Return each broker's counts of the last 24 hours, except counts that lack a replica.
+    """Return each broker's censuses of the last 24 hours, except censuses that lack a replica.
 
     Raises:
         TableNotFoundError: If the table does not exist yet.

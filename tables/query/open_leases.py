@@ -14,7 +14,7 @@ ORDER BY until DESC
 
 
 def open_leases(tables: str, principal: str, now: datetime) -> list[dict[str, Any]]:
-    """Return the leases in force on a principal. The latest end comes first.
+    """Return the leases in force on a principal. The lease that ends last comes first.
 
     Raises:
         TableError: If the table can't be read.

@@ -17,9 +17,9 @@ _REFUSED = "SELECT principal, decision_id, sample_pids FROM throttle_decisions W
 def read_history(
     tables: str | None, now: datetime, older: Iterable[Block] = (), complete_from: int | None = None
 ) -> History:
-    """Return the known history of blocks, from tables (unless None) and a metadata log.
+    """Return the known history of blocks, from `tables` (unless None) and from Kafka's metadata log.
 
-    `older` are the log's blocks. From the id `complete_from` on, the log has all blocks.
+    `older` has the log's blocks, among them all blocks from the id `complete_from` on.
 
     Raises:
         TableError: If the tables can't be read.

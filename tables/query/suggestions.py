@@ -38,8 +38,8 @@ class Suggestion:
         now: Quota in force; None without a quota.
         allowance: Suggested quota, always with a burst.
         looks_like: Diagnosis of clients that need a fix; None without such clients.
-        once_mended: Quota that suffices after the fix; None without such clients.
-        refused: What the suggested quota would have refused; None without a replay.
+        once_mended: Quota that suffices after the fix, or None.
+        refused: What a replay of the events refused under the suggested quota; None without a replay.
     """
 
     principal: str
@@ -91,8 +91,8 @@ def suggest(
     """Suggest a quota for each user. The greatest quota comes first.
 
     `history` has new PIDs by principal and window number. `now` has the quotas in force by user name, with the key None
-    for the default quota. `clients` are rows of the view `principal_churn`, the most new PIDs first. A quota is
-    `headroom` times the percentile of new PIDs per window, but not less than `at_least`.
+    for the default quota. `clients` are rows of the view `principal_churn`, the most new PIDs first. The options are
+    those of `suggested_rate`.
     """
     ills = _ills(clients)
     found = []
@@ -166,6 +166,9 @@ def _ills(rows: Iterable[Mapping[str, Any]]) -> dict[str, _Ill]:
 
 
 def _processes(row: Mapping[str, Any], diagnosis: Diagnosis) -> int:
-    """Estimate a client's processes: the number of addresses or the processes of a roll-out, whichever is greater."""
+    """Estimate the number of a client's processes.
+
+    It is the number of addresses, or of ids per group if a roll-out is possible and this number is greater.
+    """
     new_pids, steps, hosts = int(row["new_pids"]), int(row["steps"]), int(row["hosts"])
     return max(1, hosts, -(-new_pids // max(1, steps)) if diagnosis.may_be_harmless else 0)

@@ -18,7 +18,7 @@ ORDER BY new_pids DESC, client
 
 
 def looks_like(tables: str, principals: Collection[str], now: datetime) -> dict[str, str]:
-    """Return a text for each principal: the diagnosis and its confidence.
+    """Return the diagnosis of each principal as text.
 
     The client with the most new producer ids decides. Principals without new producer ids in the last hour are left
     out. If the tables can't be read, the result is empty.

@@ -55,7 +55,7 @@ class TopRow:
         active_pids: Known producer ids.
         phase: `learning` or `enforcing`.
         saturated: Whether the ledger's filter is full.
-        diagnosis: Kind of diagnosis of `pid-quota why`; empty if unknown.
+        diagnosis: Kind of churn that `pid-quota why` names; empty if unknown.
     """
 
     principal: str
@@ -88,7 +88,7 @@ class TopRow:
 
 @dataclass(frozen=True)
 class Detail:
-    """A principal in detail. Each list has rows of a view.
+    """A principal in detail. Each list has rows of a table or view.
 
     Attributes:
         timeline: Metrics of the last day, oldest first.
@@ -136,7 +136,7 @@ def read_rows(tables: str, now: datetime) -> list[TopRow]:
 
 
 def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
-    """Read the diagnosis of each principal's client with the most new producer ids."""
+    """Diagnose, for each principal, the client with the most new producer ids."""
     try:
         rows = query(tables, _CHURN, now).records()
     except TableNotFoundError:
@@ -162,7 +162,7 @@ def read_detail(tables: str, principal: str, now: datetime) -> Detail:
 
 
 def _row(record: dict[str, Any], now: datetime, settings: StreamSettings) -> TopRow:
-    """Return a row whose tokens are refilled until now, because only events cause rows."""
+    """Return a row whose tokens are refilled until now, because a principal without events writes no metrics."""
     tokens, quota, burst, as_of = record["tokens"], record["quota"], record["burst"], record["as_of"]
     if tokens is not None and quota is not None:
         silent_s = max(0.0, (now - as_of).total_seconds())

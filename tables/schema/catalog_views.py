@@ -115,7 +115,7 @@ def view_comment(name: str) -> str:
 
 
 def column_comments(view: str) -> dict[str, str]:
-    """Return comments by column name, from `sql/views/columns.yml`, else from the tables that the view reads."""
+    """Return each column's comment from `sql/views/columns.yml`, or else from the tables that the view reads."""
     text = _COMMENT.sub("", "\n".join(views()[each] for each in needed_views(view)))
     of_tables = {
         column.name: column.metadata[b"comment"].decode()

@@ -31,7 +31,7 @@ _SPARK_TYPES = {
 
 
 def row_schema(name: str) -> pa.Schema:
-    """Return a table's schema without comments, because deltalake rejects rows with other comments than the table's."""
+    """Return a table's schema without comments, because deltalake rejects rows with comments other than the table's."""
     return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
 
 
@@ -152,7 +152,7 @@ def merge_statement(
     rows: Iterable[Mapping[str, object]],
     remove: Iterable[Mapping[str, object]],
 ) -> str:
-    """Return the Databricks SQL that inserts or updates `rows` by `keys`, and deletes rows by the keys `remove`."""
+    """Return the Databricks SQL of `TableStore.merge`."""
     columns = [(column.name, spark_type(column.type)) for column in spec.schema]
     source = " UNION ALL ".join(
         "SELECT "

@@ -14,7 +14,7 @@ VERSION_PROPERTY = "pidQuota.tablesVersion"
 """Table property with `TABLES_VERSION` of the release that created the table."""
 LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
 LOG_RETENTION = "interval 6 hours"
-"""Log retention of tables without a catalog, which is short because Spark lists the log in every batch."""
+"""Log retention of tables without a catalog. It is short, because Spark lists the log in every batch."""
 _MAX_RATE = 1_000_000_000_000
 """`quota.allowance.MAX_PRODUCER_IDS_RATE` as an SQL literal. NaN and infinity are not below this limit."""
 
@@ -29,7 +29,7 @@ class TableSpec:
         time_column: Column with the event time by which rows expire; empty if rows never expire.
         keep_days: Default retention of `pid-quota maintain` in days; 0 keeps rows forever.
         least_days: Minimum retention: the days that views and commands look back.
-        cluster_by: Columns that cluster a catalog's table.
+        cluster_by: Columns by which a catalog clusters the table.
     """
 
     name: str
@@ -301,7 +301,7 @@ _OCCUPANCY = TableSpec(
 )
 
 TABLES_VERSION = 1
-"""Version of all tables. A release does not write tables of a later version, but ignores later nullable columns."""
+"""Version of all tables. A release does not write tables of a later version, and ignores unknown nullable columns."""
 
 TABLES: dict[str, TableSpec] = {
     spec.name: spec

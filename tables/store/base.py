@@ -27,7 +27,7 @@ class Relations(Protocol):
     """Tables and views to query several times."""
 
     missing: dict[str, str]
-    """By missing table: the error and the remedy."""
+    """The error and its remedy, by name of the missing table."""
 
     def settings(self) -> StreamSettings:
         """Return the stream's settings."""
@@ -37,7 +37,7 @@ class Relations(Protocol):
 
 
 class Followed(Protocol):
-    """A table to which others append. Methods raise `TableError` if the table can't be read."""
+    """A table to which other programs append. Methods raise `TableError` if the table can't be read."""
 
     def refresh(self) -> bool:
         """Advance to the newest version; return whether the version changed."""
@@ -91,11 +91,11 @@ class TableStore(ABC):
 
     @abstractmethod
     def create(self) -> dict[str, bool]:
-        """Create missing tables; return for each name whether the table is new."""
+        """Create missing tables; return whether each table is new."""
 
     @abstractmethod
     def ensure_tables(self, having: str | None = None) -> None:
-        """Create missing tables in a folder, or raise an error if `having` is missing. In a catalog, do nothing."""
+        """Raise an error if the table `having` is missing, else create missing tables. In a catalog, do nothing."""
 
     @abstractmethod
     def existing(self) -> list[str]:
@@ -136,7 +136,7 @@ class TableStore(ABC):
 
     @abstractmethod
     def follow(self, name: str, columns: Sequence[str] = ()) -> Followed:
-        """Return a table to follow. `since` and `new_rows` return `columns`, or all columns if `columns` is empty."""
+        """Return a table to follow, whose `since` and `new_rows` return `columns` (all columns if empty)."""
 
     @abstractmethod
     def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -177,7 +177,7 @@ class TableStore(ABC):
 
     @abstractmethod
     def create_views(self) -> None:
-        """Create missing views, and alter changed views."""
+        """Create missing and alter changed views."""
 
     def create_metric_views(self) -> None:
         """Create the metric views.

@@ -66,7 +66,7 @@ class CatalogStore(TableStore):
         self._lazy.close()
 
     def create(self) -> dict[str, bool]:
-        """Create missing tables and constraints; return for each name whether the table is new."""
+        """Create missing tables and constraints; return whether each table is new."""
         there = self.existing()
         for name, spec in TABLES.items():
             if name in there:
@@ -82,12 +82,12 @@ class CatalogStore(TableStore):
         """Do nothing, because in a catalog only the stream and `tables create` create tables."""
 
     def create_views(self) -> None:
-        """Create missing views, and alter changed views."""
+        """Create missing and alter changed views."""
         self._engine.execute(f"USE {quoted(self.tables)}")
         self._bring_up_to_date(catalog_views(self.tables, self.settings().window_seconds * 1000))
 
     def create_metric_views(self) -> None:
-        """Create missing metric views, and alter changed metric views."""
+        """Create missing and alter changed metric views."""
         self._bring_up_to_date(catalog_metric_views(self.tables))
 
     def rights(self) -> list[Right]:

@@ -48,8 +48,8 @@ def add_table(
 ) -> None:
     """Add a table's newest version to a connection.
 
-    If `rows` is given, the rows are read now, and `kept` caches rows of small files. If `rows` is None, each query
-    reads the table, even after the connection is locked.
+    If `rows` is given, the selected rows are read now, and `kept` caches rows of small files. If `rows` is None, each
+    query reads the table, even after the connection is locked.
 
     Raises:
         TableNotFoundError: If there is no such table.
@@ -144,7 +144,7 @@ def _allow(connection: "DuckDBPyConnection", files: list[str]) -> None:
 
 
 def texts(values: Sequence[str]) -> str:
-    """Return a list of texts in SQL."""
+    """Return texts as an SQL list."""
     return "[" + ", ".join("'" + value.replace("'", "''") + "'" for value in values) + "]"
 
 

@@ -21,10 +21,7 @@ _MAX_FILES = 1000
 
 
 class FollowedTable:
-    """A followed table, which is opened on first use.
-
-    `since` and `new_rows` return `columns`, or all columns if `columns` is empty.
-    """
+    """A followed table, which is opened on first use."""
 
     def __init__(self, tables: str, name: str, columns: Sequence[str] = ()) -> None:
         self._tables, self.name, self._columns = tables, name, list(columns) or TABLES[name].schema.names
@@ -104,7 +101,7 @@ class FollowedTable:
         """Return all rows whose `column` is `time` or later, and perhaps earlier rows."""
         files = data_files(self.table)
         if len(self._kept_paths) > _MAX_FILES or not self._kept_paths <= set(files["path"].to_pylist()):
-            # Some rows were deleted or moved to another file.
+            # Too many files are kept, or rows were deleted or moved to another file.
             self._kept_paths, self._kept = set(), []
         new = [path for path in paths_since(files, column, time) if path not in self._kept_paths]
         if new:

@@ -11,10 +11,7 @@ _EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
 
 
 class FollowedQuery:
-    """A followed table of a catalog: each read is a query.
-
-    `since` and `new_rows` return `columns`, or all columns if `columns` is empty.
-    """
+    """A followed table of a catalog: each read is a query."""
 
     def __init__(self, store: TableStore, name: str, columns: Sequence[str]) -> None:
         self._store, self._name, self._columns = store, name, tuple(columns)

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _CHECKSUM_AGE = timedelta(hours=1)
-"""Minimum age of a checksum to delete. Spark may write a checksum before the file."""
+"""Minimum age of a checksum to delete. Spark may write a checksum before its file."""
 _LOOK_BACK = (20, 1000, None)
 _SHARE_SURE_TO_STAY = 0.9
-"""For this share of the retention, log files certainly stay. A log file may be slightly older than the commit."""
+"""For this share of the retention, log files certainly stay. A log file may be slightly older than its commit."""
 _INTERVAL = re.compile(r"interval (\d+) (minute|hour|day|week)s?")
 _DEFAULT_INTERVAL = "interval 30 days"
 """Delta's default log retention."""
@@ -71,7 +71,7 @@ def _clean_up(table: "DeltaTable", now: datetime) -> None:
 
 
 def _would_lose_mark(table: "DeltaTable", now: datetime) -> bool:
-    """Return whether a cleanup would delete the newest commit with a stream's offsets, which no checkpoint keeps."""
+    """Return whether a cleanup would delete a stream's newest offsets. They are in a commit, and in no checkpoint."""
     kept_from_ms = (now - _log_retention(table) * _SHARE_SURE_TO_STAY).timestamp() * 1000
     for limit in _LOOK_BACK:
         commits = table.history(limit)
@@ -86,5 +86,5 @@ def _would_lose_mark(table: "DeltaTable", now: datetime) -> bool:
 def _log_retention(table: "DeltaTable") -> timedelta:
     text = table.metadata().configuration.get(LOG_RETENTION_PROPERTY, _DEFAULT_INTERVAL)
     interval = _INTERVAL.fullmatch(text)
-    # An interval that can't be parsed counts as zero, which keeps the log.
+    # An interval that can't be parsed counts as zero, so that the log stays if a commit has a stream's offsets.
     return timedelta(**{f"{interval[2]}s": int(interval[1])}) if interval else timedelta(0)

@@ -39,13 +39,13 @@ class PathStore(TableStore):
     look = ("pgrep -af 'pid-quota stream'", "pid-quota tap status")
 
     def create(self) -> dict[str, bool]:
-        """Create missing tables; return for each name whether the table is new."""
+        """Create missing tables; return whether each table is new."""
         before = self.existing()
         create_missing(self.tables)
         return {name: name not in before for name in TABLES}
 
     def ensure_tables(self, having: str | None = None) -> None:
-        """Create missing tables. If the table `having` is missing, raise an error."""
+        """Raise an error if the table `having` is missing, else create missing tables."""
         if having is not None:
             open_table(self.tables, having)
         create_missing(self.tables)
@@ -163,7 +163,7 @@ class PathStore(TableStore):
         return bool(open_table(self.tables, name).file_uris())
 
     def keep_up(self, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-        """Delete a table's expired rows, compact and vacuum the table, and truncate the log."""
+        """Keep up a table; see `tables.store.upkeep.keep_up`."""
         return keep_up(self.tables, spec, plan, now)
 
     def alone(self) -> AbstractContextManager[None]:

@@ -56,7 +56,7 @@ class LeaseAge:
 
 
 def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
-    """Return the retention of each table in days, with `TABLE=DAYS` overrides. 0 keeps rows forever.
+    """Return the retention of each table in days, after the overrides `wishes` (`TABLE=DAYS`). 0 keeps rows forever.
 
     Raises:
         TableError: If an override is malformed, or shorter than views and commands need.
@@ -138,12 +138,11 @@ def keep_from(now: datetime, days: int) -> datetime | None:
 def old_rows(spec: TableSpec, before: datetime, leases: Iterable[LeaseAge] = ()) -> OldRows:
     """Return the condition for a table's rows before a time. Rows without a time stay.
 
-    `leases` are the leases with a row before that time. If a lease is open or has newer rows, all rows of the lease
-    stay.
+    `leases` has each lease with a row before that time. If a lease is open or has newer rows, all of its rows stay.
     """
     condition = f"{spec.time_column} < :before"
     values: dict[str, object] = {"before": before}
-    # Old rows that may be in force stay, such as a hold.
+    # An old row stays if it may be in force, because its throttle or lease ends later.
     for column in {"throttled_until", "until"} & set(spec.schema.names):
         condition += f" AND ({column} IS NULL OR {column} < :before)"
     kept = [lease.lease_id for lease in leases if not lease.closed or lease.newest >= before]
@@ -155,7 +154,7 @@ def old_rows(spec: TableSpec, before: datetime, leases: Iterable[LeaseAge] = ())
 
 
 def replaced_quotas(newest: Mapping[str | None, datetime]) -> OldRows | None:
-    """Return the condition for superseded quotas. `newest` has the newest row's time by entity with several rows."""
+    """Return the condition for superseded quotas. `newest` has the newest time of each entity with several rows."""
     parts: list[str] = []
     values: dict[str, object] = {}
     for number, (name, updated_at) in enumerate(newest.items()):

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 _MIB = 1024 * 1024
 _SMALL_FILE = 4 * _MIB
-"""Maintenance always compacts smaller files, and leaves larger files unchanged."""
+"""Maintenance always compacts smaller files."""
 _LARGE_FILE = 64 * _MIB
 _MANY_FILES = 20
-"""If more files than this are smaller than half of `_LARGE_FILE`, maintenance compacts such files to large files."""
+"""If more files than this are smaller than half of `_LARGE_FILE`, maintenance compacts these files, too."""
 
 _LOCK = ".maintain.lock"
 

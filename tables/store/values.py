@@ -63,7 +63,7 @@ class StreamSettings:
 
     Attributes:
         burst_windows: Tokens of a full bucket as a multiple of the rate, for quotas without a burst.
-        bootstrap_servers: The stream's brokers, which distinguish clusters.
+        bootstrap_servers: The stream's brokers, by which readers tell clusters apart.
     """
 
     window_seconds: int = QuotaConfig.window_seconds

@@ -16,8 +16,8 @@ class NextStep:
     """The next step of an open lease.
 
     `keep`: do nothing. `apply`: make the lease's setting. `confirm`: log that the setting is made. `restore`: undo the
-    setting. `close`: log that the setting is undone. `relinquish`: end the lease, because someone else changed or (with
-    `vanished`) removed the setting. `why` is empty for the usual reasons.
+    setting. `close`: log that the setting is undone. `relinquish`: end the lease, because someone else changed the
+    setting or, with `vanished`, removed the setting. `why` is empty for the usual reasons.
     """
 
     name: StepName
@@ -27,7 +27,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Targets:
-    """Targets of a decision's leases. `cover` tells whether nearly all refused producer ids are theirs."""
+    """Targets of a decision's leases. `cover` tells whether the targets have nearly all refused producer ids."""
 
     targets: tuple[Target, ...]
     why: str
@@ -41,8 +41,8 @@ class TargetLimits:
     Attributes:
         narrow: Whether to throttle single client ids instead of the user, if possible.
         shared_client_ids: Client ids that healthy producers also use.
-        written: The user's client ids that ever were a lease's target.
-        spare_user: Whether to spare the whole user, because a stronger lever covers the refused producer ids.
+        written: The user's client ids that have been the target of a lease.
+        spare_user: Whether not to throttle the whole user, because a stronger lever covers the refused producer ids.
     """
 
     narrow: bool = True
@@ -52,7 +52,7 @@ class TargetLimits:
 
 
 class LeaseChange(NamedTuple):
-    """A lease, and whether to make or undo its setting on the brokers."""
+    """A lease whose setting is to be made (`is_set`) or undone on the brokers."""
 
     lease: Lease
     is_set: bool
@@ -62,7 +62,7 @@ class LeaseChange(NamedTuple):
 class Stray:
     """A setting on the brokers that looks like a lease's setting but belongs to no lease.
 
-    `command` is for operators. `remove` is None if an operator may have made the setting.
+    `command` removes the setting. `remove` is None if an operator may have made the setting.
     """
 
     target: Target
@@ -72,7 +72,7 @@ class Stray:
 
 
 NEARLY_ALL = 0.95
-"""Minimum share of the refused producer ids that the targets must cover."""
+"""Minimum share that counts as nearly all refused producer ids."""
 
 
 class Lever(Protocol):
@@ -99,7 +99,7 @@ class Lever(Protocol):
         """Compare an open lease with the brokers. Raises BrokerError."""
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
-        """Set or remove leases. Return each target's error."""
+        """Make or undo the settings of leases. Return each target's error."""
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find the lever's strays. Raises BrokerError."""
+        """Find settings of the lever that belong to no lease. Raises BrokerError."""

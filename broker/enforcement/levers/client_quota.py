@@ -41,10 +41,10 @@ class ClientQuotaLever:
         self._quotas, self._value = quotas, value
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Return a lease with the value to restore, or a reason if the effective quota is already as tight."""
+        """Return a lease with the value to restore, or a reason if the effective quota is at most the lease's value."""
         previous = self._quotas.describe(target.entity).get(self.name)
         wider = self._quotas.inherited(target.entity, self.name, decision.client_ids)
-        # A client id's quota overrides the quota of its user and the default. The lease must loosen neither.
+        # A client id's quota overrides the user's quota and the default. The lease must not loosen either of them.
         tightest = min((each for each in (previous, wider) if each is not None), default=None)
         if tightest is not None and tightest <= self._value:
             return f"the effective {target} is already {tightest:g}, not above {self._value:g}"
@@ -73,7 +73,7 @@ class ClientQuotaLever:
         return {Target(self.name, entity): error for entity, error in errors.items()}
 
     def strays(self, known: Collection[Lease], _now_ms: int) -> list[Stray]:
-        """Find quotas that have a lease's value but no lease."""
+        """Find quotas that have the value of leases but belong to no lease."""
         leased = {lease.target.entity for lease in known if lease.target.lever == self.name}
         return [
             self._stray(entity)
@@ -105,7 +105,8 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> NextStep:
         return NextStep("confirm" if lease.state == "applying" else "keep")
     if found == lease.previous and ending:
         return NextStep("close")
-    # In state `applying`, the previous value means that ours is not set yet. Later, someone else restored that value.
+    # The brokers have the previous value. In the state `applying`, the lease's value is not set yet. In a later state,
+    # someone else restored the previous value.
     if found == lease.previous and lease.state == "applying":
         return NextStep("apply")
     return NextStep("relinquish", f"someone else set it to {format_value(found)}, which stays", vanished=found is None)

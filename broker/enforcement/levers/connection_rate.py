@@ -31,7 +31,7 @@ class AddressUse(Protocol):
 
 
 class ConnectionRate(ClientQuotaLever):
-    """A lever that limits new connections from addresses of one principal, but not from `own_addresses`."""
+    """A lever that limits new connections, except from `own_addresses`."""
 
     suffices = False
 
@@ -44,7 +44,7 @@ class ConnectionRate(ClientQuotaLever):
         return self._use.unavailable_reason()
 
     def targets(self, decision: ThrottleDecision, _limits: TargetLimits) -> Targets:
-        """Choose the addresses of refused producer ids that only this principal used."""
+        """Among the addresses of refused producer ids, choose the addresses that only this principal used."""
         if not decision.principal.startswith("User:"):
             return Targets((), "a client quota applies only to principals of type User")
         try:

@@ -1,7 +1,4 @@
-"""The lever `hold`: delays only new producer ids of a user. It needs an authorizer class in the brokers.
-
-A hold without a lease's id was set by hand (`wire.holds`).
-"""
+"""The lever `hold`: delays new producer ids of a user, and nothing else. Brokers need `pidquota.HoldAuthorizer`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -42,9 +39,9 @@ class HoldStore(Protocol):
 
 
 class Hold:
-    """A lever that sets, moves and removes holds.
+    """A lever that sets holds.
 
-    The brokers' authorizers are read at most every 30 s, and changes are reported.
+    The brokers' authorizers are read at most every 30 s. Changed authorizers are reported.
     """
 
     name: LeverName = "hold"
@@ -96,7 +93,7 @@ class Hold:
         return Targets((Target(self.name, QuotaEntity(name)),), "its known PIDs keep working")
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Return a lease, or a reason if a hold that was set by hand lasts as long."""
+        """Return a lease, or a reason if a hold that was set by hand lasts as long as the decision."""
         by_hand = [each for each in self._of(target) if each.lease_id is None and _is_in_force(each, now_ms)]
         longest = max((each.until_ms for each in by_hand), default=0)
         if longest >= decision.throttled_until_ms:
@@ -104,11 +101,11 @@ class Hold:
         return Lease.of(decision, target, now_ms)
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
-        """Compare the ends of the lease's bindings with the lease's end."""
+        """Compare the ends of the lease's holds on the brokers with the lease's end."""
         return next_step(lease, {each.until_ms for each in self._own(lease)}, now_ms)
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
-        """Set new ends and remove old ends."""
+        """Set holds with new ends, and remove holds with old ends."""
         errors: dict[Target, BrokerError | None] = {}
         for change in changes:
             errors[change.lease.target] = None
@@ -124,7 +121,7 @@ class Hold:
         new = HoldBinding(lease.target.entity.user or "", lease.until_ms, lease.lease_id)
         own = self._own(lease)
         if is_set and new not in own:
-            # Add the new end before removing the old one, so that the user stays on hold in between.
+            # Add the new hold before removing the old hold, so that the user is always on hold.
             self._holds.add(new)
         self._holds.remove([each for each in own if not (is_set and each == new)])
 
@@ -163,7 +160,7 @@ class Hold:
 
 
 def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
-    """Return the next step of a hold's open lease. `found` has the ends of all bindings with the lease's id.
+    """Return the next step of an open lease. `found` has the ends of all holds with the lease's id.
 
     Examples:
         >>> lease = Lease("1", "User:m", Target("hold", QuotaEntity("m")), 2000, "d")

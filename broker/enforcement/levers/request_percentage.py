@@ -1,6 +1,6 @@
 """The lever `request_percentage`: slows a few client ids of a user, or the whole user.
 
-Brokers answer a request, then stop reading its connection for up to `quota.window.size.seconds`.
+Brokers answer a request, then stop reading from the connection for up to `quota.window.size.seconds`.
 """
 
 import re
@@ -48,8 +48,8 @@ def is_library_default(client_id: str) -> bool:
 def user_targets(decision: ThrottleDecision, limits: TargetLimits) -> Targets:
     """Choose a few client ids of the user, or the whole user.
 
-    Decisions do not tell the client ids of healthy producers. Healthy producers are assumed to use libraries' default
-    client ids, and the client ids that the operator lists.
+    Decisions do not contain the client ids of healthy producers. Healthy producers are assumed to use libraries'
+    default client ids, and the client ids that the operator lists.
     """
     user = user_of(decision.principal)
     if decision.principal != f"User:{user}":
@@ -70,7 +70,7 @@ def _target(user: str | None, client_id: str | None = None) -> Target:
 
 
 def _heaviest(client_ids: Mapping[str, int]) -> tuple[list[str], int, int]:
-    """Return the fewest client ids with nearly all refused producer ids, the number of these ids, and the total."""
+    """Return the fewest client ids with nearly all refused PIDs, the number of their refused PIDs, and the total."""
     total, covered = sum(client_ids.values()), 0
     chosen: list[str] = []
     for client_id, refused in sorted(client_ids.items(), key=lambda item: (-item[1], item[0])):
@@ -101,7 +101,7 @@ def _why_whole_user(chosen: Sequence[str], limits: TargetLimits) -> str:
 
 
 class RequestPercentage(ClientQuotaLever):
-    """A lever that slows the client ids of nearly all refused producer ids, or the whole user."""
+    """A lever that slows client ids or users."""
 
     suffices = True
     targets = staticmethod(user_targets)
@@ -115,7 +115,7 @@ class RequestPercentage(ClientQuotaLever):
         return self._canary.reconciler_reason()
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find quotas with the value of leases, and a leftover canary."""
+        """Find quotas with the value of leases but no lease, and a leftover quota of the canary."""
         found = super().strays(known, now_ms)
         if not self._canary.is_watched and self.has_canary():
             target, remove = Target(self.name, _CANARY), partial(self.write_canary, is_set=False)

@@ -1,6 +1,6 @@
 """The lease topic: open leases and release orders.
 
-The record of an ended lease stays until it is in the table. A user that can write this topic can loosen quotas.
+A lease's last record stays until the table has this record. A user that can write to the topic can loosen quotas.
 """
 
 import re
@@ -27,13 +27,13 @@ from tables.errors import TableError, TableNotFoundError
 from wire.topics import ENFORCER_TOPIC
 
 _TIMEOUT_S = 3.0
-"""This bounds how long a deleted topic delays the end of due leases. Records that were not written stay pending."""
+"""Timeout, which limits how long a deleted topic delays the end of due leases. Unwritten records stay pending."""
 _FIRST_READ_S = 15.0
 _LEASE, _RELEASE = "lease/", "release/"
 _RELEASE_ALL = "release"
 
 _LEASE_ID = re.compile("[0-9a-z]{1,32}")
-"""Form of a lease id, which is part of the name of a hold's binding."""
+"""Form of a lease id, which is part of the name in a hold's ACL."""
 _YEAR_10000_MS = 253_402_300_800_000
 
 Kept = LeaseRecord | ReleaseOrder
@@ -47,7 +47,7 @@ class LeaseTopic(Closing):
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = dict(settings)
-        # The producer is not idempotent, so the enforcer has no producer id.
+        # The producer is not idempotent, so that the enforcer needs no producer id.
         more = {"enable.idempotence": "false", "acks": "all", "max.in.flight": "1", "log_level": "0"}
         self._producer = Producer({**settings, **more, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
         self._topic: TopicReader | None = None
@@ -167,7 +167,7 @@ def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]
 def leases_of_others(
     kept: Callable[[], Sequence[EnforcementRecord]], logged: Callable[[], Sequence[EnforcementRecord]]
 ) -> frozenset[Target] | None:
-    """Return the targets of open leases in the lease topic and the table; None if either can't be read."""
+    """Return the targets of open leases in lease topic and table; None if reading fails. The table may be missing."""
     try:
         found = frozenset(open_leases(kept()))
         return found | frozenset(open_leases(logged()))

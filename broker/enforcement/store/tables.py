@@ -43,13 +43,13 @@ _NEEDED = ("decision_id", "principal", "action", "decided_at", "throttled_until"
 
 
 def follow_writes(store: TableStore) -> Callable[[], int]:
-    """Return a function for the time of the stream's last write, in ms since the epoch."""
+    """Return a function that returns the time of the stream's last write, in ms since the epoch."""
     followed = [store.follow(name) for name in STREAM_TABLES]
     return lambda: max(each.last_write_ms() for each in followed)
 
 
 class DecisionTable:
-    """The table `throttle_decisions`. Rows are read only from a new version of the table."""
+    """The table `throttle_decisions`. Rows are read only if the table has a new version."""
 
     def __init__(self, store: TableStore) -> None:
         self._followed = store.follow(DECISIONS, DECISION_COLUMNS)
@@ -67,7 +67,7 @@ class DecisionTable:
         # `newest_decisions` skips rows without times.
         times = [(row["decided_at"], row["throttled_until"]) for row in rows]
         first = min((decided for decided, until in times if decided and until and until > now), default=None)
-        # Read all newer rows, even expired rows: such a row may have shortened a decision that seems to be in force.
+        # Read all rows since `first`. An expired row may have shortened a decision that seems to be in force.
         rows = self._followed.since("decided_at", first) if first else []
         self._is_new = False
         self.bad_rows = sum(not is_credible(row, now_ms) for row in rows)
@@ -149,7 +149,7 @@ def _counts(found: Mapping[str, int | None] | Iterable[tuple[str, int | None]] |
 def newest_decisions(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
     """Return the newest decision per principal and broker.
 
-    `rows` must begin with the earliest decision in force.
+    `rows` must contain all rows since the earliest decision in force.
     """
     newest = {}
     # If a RELEASE and the next THROTTLE have the same time, the THROTTLE is the later one.
@@ -189,7 +189,7 @@ def action_row(record: EnforcementRecord, number: int) -> dict[str, Any]:
 
 
 def records_of(rows: Iterable[Mapping[str, Any]]) -> list[EnforcementRecord]:
-    """Parse the complete rows of `enforcement_actions`, in the order written."""
+    """Parse the complete rows of `enforcement_actions`. Return the records in the order written."""
     whole = [row for row in rows if _is_whole(row)]
     return [_record_of(row) for row in sorted(whole, key=lambda row: (row["recorded_at"], row["sequence"] or 0))]
 
