@@ -21,9 +21,9 @@ _KEPT = 6
 
 @dataclass(frozen=True)
 class ClassArchive:
-    """The archive of a class path for one Java. A JVM writes the archive to `own`, and `keep` moves it to `file`.
+    """The class-data archive (CDS) of a class path and a Java version.
 
-    Without a private folder, `own` and `file` are None.
+    A JVM writes the archive to `own`, and `keep` moves it to `file`. Without a private folder, both are None.
     """
 
     file: Path | None

@@ -167,7 +167,7 @@ class ChurnEvidence:
 
     @property
     def counts_up(self) -> bool:
-        """Whether Java's default client id counts up, so that each address has only one process."""
+        """Whether Java's default client id counts up, which shows that each address has only one process."""
         enough = max(MIN_COUNTED * max(1, self.hosts), COUNTED_SHARE * self.new_pids)
         return self.client == JAVA_DEFAULT and self.counted_ids >= enough
 

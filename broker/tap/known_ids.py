@@ -15,9 +15,10 @@ _PIECE = 50_000
 
 
 class Watched(NamedTuple):
-    """The time of a watch's first line, and the time when the tap asked the brokers.
+    """The time of a watch's first line, and the time when the tap asked the brokers for the ids that they know.
 
-    `asked_at_ms` is the later time of the newest line and the stream's request, but never ahead of this host's clock.
+    `asked_at_ms` is the time of the newest line, or of a stream's newest request if that is later. It is never ahead of
+    this host's clock.
     """
 
     since_ms: int

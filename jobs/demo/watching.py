@@ -17,7 +17,7 @@ _SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_
 
 @dataclass(frozen=True)
 class Slowing:
-    """The traffic before the enforcer held mallory back: seconds, and her messages, each with a new producer id."""
+    """The traffic before the enforcer throttled the demo's user `mallory`: its seconds, and mallory's messages."""
 
     after_s: float
     delivered: int

@@ -176,7 +176,7 @@ def newest_before(owner: np.ndarray, tick: np.ndarray) -> np.ndarray:
 
 
 class Forwarded:
-    """The memory of one Python worker. Only one task reads a partition at a time."""
+    """The PIDs that one Python worker has forwarded. No two tasks read a partition at the same time."""
 
     def __init__(self) -> None:
         self._partitions: dict[tuple[str, int], PartitionMemory] = {}
