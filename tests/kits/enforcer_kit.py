@@ -14,6 +14,7 @@ from broker.enforcement.notices import Notice
 from broker.enforcement.planner import EnforcerOptions
 from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.reconcile import Enforcer
+from broker.enforcement.store.past_decisions import PastDecisions
 from broker.enforcement.store.tables import is_credible, newest_decisions
 from broker.errors import BrokerError, BrokerUnreachableError
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
@@ -214,16 +215,23 @@ class MemoryDecisions:
         self.rows: list[dict[str, Any]] = []
         self._seen = self._announced = 0
         self.broken: Exception | None = None
+        self._past = PastDecisions()
+
+    def restart(self) -> None:
+        """A new process remembers nothing."""
+        self._past = PastDecisions()
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         if self.broken:
             raise self.broken
+        now, known = to_time(now_ms), self.rows[: self._seen]
+        self._past.observe(now_ms, lambda: [row for row in known if row["throttled_until"] > now])
         if len(self.rows) == self._seen and not again:
             return []
         self._seen = len(self.rows)
-        now = to_time(now_ms)
-        first = min((row["decided_at"] for row in self.rows if row["throttled_until"] > now), default=None)
-        rows = [row for row in self.rows if first and row["decided_at"] >= first]
+        rows = self._past.without(self.rows)
+        first = min((row["decided_at"] for row in rows if row["throttled_until"] > now), default=None)
+        rows = [row for row in rows if first and row["decided_at"] >= first]
         self.bad_rows = sum(not is_credible(row, now_ms) for row in rows)
         return newest_decisions(rows, now_ms)
 
@@ -276,6 +284,7 @@ class World:
         self.restart()
 
     def restart(self) -> None:
+        self.decisions.restart()
         self.lock = MemoryLock()
         self.enforcer = self.another(self.lock)
 

@@ -14,6 +14,7 @@ from broker.enforcement.model import (
     Target,
     ThrottleDecision,
 )
+from broker.enforcement.store.past_decisions import PastDecisions
 from broker.kafka.quota_entity import QuotaEntity
 from tables.errors import TableError
 from tables.store.base import TableStore
@@ -54,21 +55,23 @@ class DecisionTable:
     def __init__(self, store: TableStore) -> None:
         self._followed = store.follow(DECISIONS, DECISION_COLUMNS)
         self._is_new = True
+        self._past = PastDecisions()
         self.bad_rows = 0
 
     def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         """Return the newest decisions; see `DecisionSource`."""
+        self._past.observe(now_ms, lambda: self._followed.since("throttled_until", to_time(now_ms)))
         if not (self._followed.refresh() or self._is_new or again):
             return []
         # If reading fails, the next call must read the rows.
         self._is_new = True
         now = to_time(now_ms)
-        rows = self._followed.since("throttled_until", now)
+        rows = self._past.without(self._followed.since("throttled_until", now))
         # `newest_decisions` skips rows without times.
         times = [(row["decided_at"], row["throttled_until"]) for row in rows]
         first = min((decided for decided, until in times if decided and until and until > now), default=None)
         # Read all rows since `first`. An expired row may have shortened a decision that seems to be in force.
-        rows = self._followed.since("decided_at", first) if first else []
+        rows = self._past.without(self._followed.since("decided_at", first)) if first else []
         self._is_new = False
         self.bad_rows = sum(not is_credible(row, now_ms) for row in rows)
         return newest_decisions(rows, now_ms)
