@@ -29,7 +29,7 @@ from tests.broker.churning_clients import PARTITIONS
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import LIMIT_S, read_events, wait_until
 from tests.kits.cluster_kit import in_sync, reassign, replicated_topic
-from tests.kits.go_kit import build_go_clients, find_go
+from tests.kits.go_kit import build_go_clients, find_go, go_command
 from wire.topics import PRODUCE_EVENTS
 
 USERS = {user: f"{user}-secret" for user in ("rd", "py", "java", "go", "copy", "admin")}
@@ -90,12 +90,15 @@ def clients(cluster: LocalCluster, topic: str, folder: Path) -> Iterator[None]:
     java = [find_java(), "-Xmx128m", "-cp", kafka_classpath(), str(FOLDER / "JavaChurn.java")]
     commands.append([*java, servers, "java", USERS["java"], topic])
     if find_go():
-        commands.append([build_go_clients(folder), "franz-go", servers, "go", USERS["go"], topic, "1", "crowd"])
+        program = build_go_clients(folder)
+        commands.append(go_command(program, "franz-go", cluster.client_config("go"), topic, 1, "crowd"))
     with (folder / "clients.out").open("wb") as out:
         running = [subprocess.Popen(command, stdout=out, stderr=out, cwd=FOLDER.parents[1]) for command in commands]
         try:
             yield
         finally:
+            if any(each.poll() is not None for each in running):
+                print("a client has ended:", (folder / "clients.out").read_text(errors="replace")[-2000:])
             for each in running:
                 each.kill()
                 each.wait()

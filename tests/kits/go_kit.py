@@ -24,13 +24,17 @@ def build_go_clients(folder: Path) -> str:
     return program
 
 
+def go_command(program: str, library: str, settings: dict[str, str], topic: str, count: int, mode: str) -> list[str]:
+    """The program's arguments; `settings` are a client's of confluent-kafka."""
+    names = ("bootstrap.servers", "sasl.username", "sasl.password")
+    return [program, library, *(settings[name] for name in names), topic, "orders-app", str(count), mode]
+
+
 class GoProducers:
     """One known producer, and new ones that send a message each once they are told to."""
 
     def __init__(self, program: str, library: str, settings: dict[str, str], topic: str, count: int) -> None:
-        names = ("bootstrap.servers", "sasl.username", "sasl.password")
-        self._command = [program, library, *(settings[name] for name in names), topic, "orders-app"]
-        self._command += [str(count), "once"]
+        self._command = go_command(program, library, settings, topic, count, "once")
         self._count = count
         self._lines: list[str] = []
 

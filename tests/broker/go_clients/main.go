@@ -1,10 +1,10 @@
-// Producers of Go's client libraries: LIBRARY SERVERS USER PASSWORD TOPIC CLIENT_ID COUNT [once].
+// Producers of Go's client libraries: LIBRARY SERVERS USER PASSWORD TOPIC CLIENT_ID COUNT once|crowd.
 //
 // With once: a producer that stays open sends a message, "ready" is printed, and a line on standard input awaited. Then
 // COUNT new producers send a message each, while the first goes on. Lines: "known" or "new", and when it was delivered,
 // in milliseconds since the epoch; or "failed" and why.
 //
-// Without: COUNT threads make a producer per message; their counts of deliveries are printed as a list, and failures.
+// With crowd: COUNT threads make a producer per message; their counts of deliveries are printed as a list, and failures.
 package main
 
 import (
@@ -39,11 +39,7 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	if len(given) == 7 {
-		crowd(open, count)
-	} else {
-		once(open, count)
-	}
+	map[string]func(func() producer, int){"crowd": crowd, "once": once}[given[7]](open, count)
 }
 
 func once(open func() producer, count int) {
