@@ -63,9 +63,8 @@ def _headline(result: dict[str, Any]) -> str:
 
 
 def _verdict(name: str, value: float | None) -> str:
-    if meets(name, value) is False:
-        return f"**missed**: {WHY_MISSED[name]}" if name in WHY_MISSED else "**missed**"
-    return "" if meets(name, value) is None else "met"
+    missed = f"**missed**: {WHY_MISSED[name]}" if name in WHY_MISSED else "**missed**"
+    return {True: "met", False: missed, None: ""}[meets(name, value)]
 
 
 def _number(value: float) -> str:
