@@ -1,10 +1,10 @@
 """Measures how soon enforcement acts, and how soon it ends.
 
     .venv/bin/python bench/enforce.py                               # takes a minute and a half
-    .venv/bin/python bench/enforce.py --parts whole --lever hold    # from a produce to the hold, with tap and stream
+    .venv/bin/python bench/enforce.py --parts whole --lever hold    # from a request to the hold, with tap and stream
 
 Everything runs on this machine, with the embedded broker. The part `latency` writes decisions itself; the part `whole`
-also runs tap and stream. The last line is JSON.
+also runs the tap and the stream. The last line is JSON.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def latency(trials: int) -> dict[str, list[float]]:
-    """Return seconds until a decision's quota is on the broker, and until a due lease's quota is gone."""
+    """Return seconds from a decision to its live quota, and from the end of its lease to the previous quota."""
     set_s, restored_s = [], []
     with broker_and_tables({}) as (broker, tables), enforcer(broker, tables), lever_of(broker) as lever:
         for trial in range(trials):
@@ -103,10 +103,10 @@ def decide(tables: Path, principal: str) -> float:
 
 
 def whole(asked: argparse.Namespace) -> dict[str, list[float]]:
-    """Return seconds of each stage from a produce over the quota to the lever.
+    """Return the seconds of each stage from the request over the quota until the lever is in force.
 
     In each trial, a new user makes a producer per message until the broker has a quota or hold for this user. Trials of
-    the warm-up, in which a new JVM compiles, are reported separately.
+    the warm-up are reported separately.
     """
     # Trials of the warm-up, and the first one, in which the stream starts.
     users = {f"m{trial}": "secret" for trial in range(asked.trials + 1 + round(asked.warm_up / SHORTEST_TRIAL_S))}
@@ -150,7 +150,7 @@ def whole(asked: argparse.Namespace) -> dict[str, list[float]]:
 
 
 def provoke(broker: LocalBroker, lever: ClientQuotas | HoldBindings, user: str) -> tuple[float, float]:
-    """Return when a user first produced over a quota of 3 (the fifth producer), and when the lever was live."""
+    """Return when a user exceeded its quota of 3 (with its fifth producer), and when the lever was live."""
     settings = {**broker.client_config(user), "client.id": f"{user}-app", "enable.idempotence": True, "log_level": 0}
     over_s, made, live, live_at = 0.0, 0, threading.Event(), [0.0]
 
@@ -181,7 +181,7 @@ def provoke(broker: LocalBroker, lever: ClientQuotas | HoldBindings, user: str) 
 
 
 def first_decision(tables: Path, user: str) -> float:
-    """Return when this user's first decision was written, from the modification time of the table's file."""
+    """Return when a user's first decision was written, by the modification time of its file."""
     times = []
     for uri in DeltaTable(table_path(str(tables), DECISIONS)).file_uris():
         path = Path(uri.removeprefix("file://"))
@@ -206,7 +206,7 @@ def broker_and_tables(users: Mapping[str, str], lever: str = "") -> Iterator[tup
 
 @contextmanager
 def enforcer(broker: LocalBroker, tables: Path, *more: str) -> Iterator[None]:
-    """Run the enforcer; enter the block once it holds its lock."""
+    """Run the enforcer. The block begins once the enforcer holds its lock."""
     arguments = ["-m", "jobs", "enforce", "--apply", "--bootstrap-servers", broker.admin_servers]
     log = tables.parent / "enforce.log"
     with Child("enforcer", [*arguments, "--tables", str(tables), *more], log):

@@ -3,9 +3,9 @@
     .venv/bin/python bench/guard.py              # compares with the newest file of bench/results
     .venv/bin/python bench/guard.py --measure    # only measures, for `bench/report.py`
 
-The figure is the job's rate as a multiple of `dropDuplicatesWithinWatermark`'s. Both take turns on the same small load,
-because a ratio differs less between machines than seconds do. The script compares the median of its rounds with the
-committed figure, and fails if the figure has fallen by more than `TOLERANCE`. The last line is JSON.
+The figure is the job's rate divided by the rate of `dropDuplicatesWithinWatermark`. Both take turns on the same small
+load, because a ratio differs less between machines than seconds do. The script compares the median of its rounds with
+the committed figure, and fails if the figure has fallen by more than `TOLERANCE`. The last line is JSON.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def measured(load: Load, batch: int, rounds: int) -> dict[str, float]:
-    """Return the job's rate as a multiple of the peer's: median, least and most."""
+    """Return the job's rate as a multiple of the peer's rate: median, minimum and maximum."""
     spark = kit.session()
     with (
         tempfile.TemporaryDirectory(prefix="pid-quota-guard-") as root,

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 Parts = dict[str, list[dict[str, Any]]]
-"""Runs by part. Each run has its `command`, and the `result` from its last line."""
+"""Runs by part. Each run has its `command`, and the `result` from its output's last line."""
 PRINCIPALS = 2000
 """Principals in the load of the headline's ratios. Up to this number, the target against dedup is higher."""
 CONSTANT_RATE = 5_000
-"""Events per second at which a batch's time is nearly its fixed time."""
+"""Events per second that add little to a batch's fixed time."""
 LEVER_LIVE = "over quota -> lever live"
 ONE_RECORD = "one-record requests"
 
@@ -113,7 +113,7 @@ def headline(parts: Parts) -> dict[str, float | None]:
 
 
 def _felt(parts: Parts) -> dict[str, float | None]:
-    """Return what users and operators of brokers feel."""
+    """Return the numbers that users and operators of brokers notice."""
     levers = {each["trigger"]: each["found"][LEVER_LIVE] for each in results(parts, "lever")}
     every_second, asap = levers.get("1 second", {}), levers.get("asap", {})
     of_default = [
@@ -138,7 +138,7 @@ def _felt(parts: Parts) -> dict[str, float | None]:
 
 
 def _of_peers(parts: Parts) -> dict[str, float | None]:
-    """Return the job's rate, and its rate relative to its peers'."""
+    """Return the job's rate, and comparisons with its peers."""
     many = [each for each in loads(parts, "throughput") if each["version"] > 1 and "job/dedup" in each["ratios"]]
     by_principals = {each["principals"]: each for each in many}
     flood = next(iter(loads(parts, "flood")), {})
@@ -163,7 +163,7 @@ def _of_peers(parts: Parts) -> dict[str, float | None]:
 
 
 def target_of(base: str, principals: int) -> float | None:
-    """Return the target for the job's rate as a multiple of a base's; None if there is no target."""
+    """Return the target for the job's rate divided by the rate of the peer `base`; None without a target."""
     if base == "dedup":
         return 1.5 if principals <= PRINCIPALS else 1.0
     return {"set": 1.2, "tws": 1.2}.get(base)
@@ -182,7 +182,7 @@ def loads(parts: Parts, name: str) -> list[dict[str, Any]]:
 
 
 def flood_state_ratio(load: dict[str, Any]) -> float:
-    """Return the job's state as a share of dedup's."""
+    """Return the size of the job's state as a share of dedup's."""
     ours, theirs = (load["variants"][name]["state_bytes"]["median"] for name in ("job", "dedup"))
     return float(f"{ours / theirs:.3g}")
 

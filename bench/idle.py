@@ -3,8 +3,7 @@
     .venv/bin/python bench/idle.py                      # 200 events/s, a trigger of 1 s
     .venv/bin/python bench/idle.py --trigger asap
 
-The stream runs as a child process. Memory is the proportional set size (PSS) of its JVM and Python workers. The last
-line is JSON.
+Memory is the proportional set size (PSS) of the stream's JVM and Python workers. The last line is JSON.
 """
 
 import argparse

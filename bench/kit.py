@@ -43,7 +43,7 @@ JOB_VARIANTS: dict[str, dict[str, Any]] = {
     "job-each": {"state_buckets": 0},
     "job-delta-spark": {"sink": "delta-spark"},
 }
-"""Variants of the job: with a state for each principal, and with the other writer of tables."""
+"""The job as it is, with a state for each principal, and with the other writer of tables."""
 
 
 def stream_options(
@@ -72,7 +72,7 @@ def tables_with_quota(folder: Path) -> str:
 
 
 def session() -> SparkSession:
-    """Return a session like the job's."""
+    """Return a Spark session like the job's."""
     os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.ui.showConsoleProgress=false pyspark-shell"
     spark = stream_session(spark_jars(jars_folder()))
     # `transformWithStateInPandas` logs a warning per new key and batch, which would distort the measurement.
@@ -121,13 +121,13 @@ def events_of(progress: StreamingQueryProgress, content: Content) -> int:
 
 
 def _offsets(content: str | None) -> Iterable[dict[str, int]]:
-    """Return offsets by partition. The first batch has no start offsets."""
+    """Return each topic's offsets by partition. The first batch has no start offsets."""
     by_topic: dict[str, dict[str, int]] = json.loads(content or "null") or {}
     return by_topic.values()
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the size of a folder's files in bytes, while a running stream may delete some."""
+    """Return the size of a folder's files in bytes. A running stream may delete files meanwhile."""
     total = 0
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):

@@ -1,11 +1,11 @@
-"""Measures the time from a produce over the quota to its decision in Delta.
+"""Measures the time from a request over the quota until its decision is in Delta.
 
     .venv/bin/python bench/latency.py                        # 5,000 events/s, 200 principals, a trigger of 1 s
     .venv/bin/python bench/latency.py --rate 20000 --sink delta-spark
 
-The job runs as a child process. Events reach Kafka at a steady rate, as from a tap. In each trial, a new principal
-sends more PIDs than its quota, and the time ends when a reader of the table finds the decision. A time has three parts:
-the wait for a batch, the batch until Delta's commit, and the reading. The last line is JSON.
+Events reach Kafka at a steady rate, as from a tap. In each trial, a new principal exceeds its quota, and the time ends
+when a reader of the table finds the decision. A time has three parts: the wait for a batch, the batch until Delta's
+commit, and the reading. The last line is JSON.
 """
 
 import argparse
@@ -32,11 +32,11 @@ from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 
 PIDS_SENT = int(kit.QUOTA) + 10
-"""Ten PIDs above the quota, because a false positive takes no token. One principal in a thousand has one."""
+"""Ten PIDs above the quota. One principal in a thousand has a false positive, which takes no token."""
 PIDS_EACH = 5
 LIMIT_S = 300.0
 WARM_UPS = 10
-"""First decisions, which don't count because in a new JVM they take several times as long as later ones."""
+"""Number of first decisions, which don't count. In a new JVM, they take several times as long."""
 
 
 def main() -> None:
@@ -77,7 +77,7 @@ def measured(place: Place, asked: argparse.Namespace) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Taken:
-    """Seconds from a produce to its decision: until its batch began, until the commit, until a reader found it."""
+    """Seconds from a request until a reader finds its decision: the wait, the batch and the reading."""
 
     wait_s: float
     batch_s: float

@@ -1,11 +1,11 @@
-"""Compares the cost of the core with the filter that KIP-936 names, commons-collections' `LayeredBloomFilter`.
+"""Compares the cost of a ledger with that of the filter that KIP-936 names, commons-collections' `LayeredBloomFilter`.
 
     .venv/bin/python bench/layered_peer.py              # 5 rounds
     .venv/bin/python bench/layered_peer.py --rounds 1   # a quick look
 
-`bench/LayeredPeer.java` uses the filter as the KIP says, in a warm JVM. It only looks PIDs up and stores them. The core
-is a whole ledger with tokens and rate, in Python. Each figure of the core is the least of several repeats, because
-other load only increases it. The two take turns. Ivy, which comes with pyspark, fetches the jar once into
+`bench/LayeredPeer.java` uses the filter as the KIP says, in a warm JVM. It only looks PIDs up and stores them. A
+ledger, in Python, also has tokens and a rate. Each figure of a ledger is the least of several repeats, because other
+load only increases it. The two take turns. Ivy, which comes with pyspark, fetches the jar once into
 `bench/.jars`. The last line is JSON.
 """
 
@@ -78,7 +78,7 @@ def admitted_ns(case: Case) -> float:
 
 
 def filled(case: Case) -> tuple[Ledger, list[int], int]:
-    """Return a ledger that remembers PIDs, the PIDs of its newest quantum, and a time in it."""
+    """Return a filled ledger, the PIDs in its newest quantum, and the time of their events in ms."""
     size, layers = case
     config = QuotaConfig()
     ledger, share = Ledger("User:a", Deployment(config, salt=7)), max(1, size // layers)
@@ -114,7 +114,7 @@ def theirs() -> Timed:
 
 
 def compared(rounds: list[tuple[Timed, Timed]], case: Case) -> dict[str, dict[str, float]]:
-    """Return both times and their ratio for one case. A ratio is from the same round."""
+    """Return both times, and their ratio within each round, for one case."""
     figures = {}
     for place, name in enumerate(("lookup", "admit")):
         pairs = [(mine[case][place], other[case][place]) for mine, other in rounds]

@@ -1,4 +1,4 @@
-"""Loads: records in a topic, as a tap would send them, with events of principals by Zipf's law."""
+"""Loads: records in a topic, as a tap would send them."""
 
 import time
 import zlib
@@ -25,7 +25,7 @@ ZIPF = 1.1
 PIDS_EACH = 20
 HOUR_MS = 3_600_000
 MAX_ROUND = 100_000
-"""Maximum number of events in a tap's round."""
+"""Maximum number of events in a round, which a tap groups into records."""
 FLOOD = -1
 """Number that stands for the owner of a flood's PIDs."""
 BROKER, ORDERS, ORDERS_PARTITIONS = 1, "orders", 12
@@ -39,14 +39,14 @@ class BenchError(Exception):
 
 @dataclass(frozen=True)
 class Load:
-    """Events of a benchmark: principals by Zipf's law, each with a few long-lived PIDs.
+    """Events of a benchmark. Principals' shares follow Zipf's law, and each principal has a few long-lived PIDs.
 
     Attributes:
         events: Number of events.
         principals: Number of principals.
-        flood_pids: Number of events, each with a new PID, that belong to one more principal.
-        per_record: Average number of events per record. With 1, records have version 1. Otherwise the length of rounds
-            gives this average, as far as `MAX_ROUND` allows.
+        flood_pids: Number of events of one more principal, each with a new PID.
+        per_record: Average number of events per record. With 1, records have version 1. Otherwise, rounds are
+            long enough for this average, as far as `MAX_ROUND` allows.
     """
 
     events: int

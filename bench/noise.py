@@ -1,4 +1,4 @@
-"""Measures the CPU time of this process's tree, of other programs and of the hypervisor."""
+"""Measures the CPU time of this process and its descendants, other programs, and other machines (steal)."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SAMPLE_S = 0.5
 MAX_STEAL = 0.02
 MAX_OTHERS = 0.10
-"""Share of all cores. If others take more, a measurement is disturbed."""
+"""Share of all cores. If other programs take more, a measurement is disturbed."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Noise:
     Attributes:
         steal: Share that the hypervisor gave to other machines.
         others: Share of programs that this process did not start.
-        load: The machine's load average at the end, which includes the measurement's own.
+        load: The machine's load average at the end, including the measurement's own load.
     """
 
     steal: float = 0.0
@@ -30,7 +30,7 @@ class Noise:
 
     @property
     def disturbance(self) -> float:
-        """The larger share as a multiple of its bound. Above 1, the measurement is disturbed."""
+        """The larger of both shares, each relative to its maximum. Above 1, the measurement is disturbed."""
         return max(self.steal / MAX_STEAL, self.others / MAX_OTHERS)
 
 
@@ -50,8 +50,8 @@ class Process:
 class Meter:
     """Measures the CPU time of this process and its descendants, until the context ends.
 
-    It samples running processes. Spark's Python daemon ignores SIGCHLD, so it never gets the CPU time of a worker that
-    has ended.
+    It samples running processes, because Spark's Python daemon ignores SIGCHLD, and so never gets the CPU time of
+    ended workers.
 
     Attributes:
         groups: For each group, a text in the command lines of its processes. Their descendants also belong to the
@@ -100,7 +100,7 @@ class Meter:
 
 
 def process_stats() -> dict[int, tuple[int, str, int]]:
-    """Return the parent, the start and the own CPU time in ticks of each process."""
+    """Return each process's parent, start and CPU time in ticks (without its children's)."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -125,7 +125,7 @@ def grouped(
     groups: Mapping[str, str],
     command_of: Callable[[int], str] = command,
 ) -> dict[int, str]:
-    """Return the groups of a process and its descendants. A process without its own group has its parent's.
+    """Return the groups of a process and its descendants. A process without a group of its own has its parent's.
 
     Args:
         root: The process.

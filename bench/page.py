@@ -1,4 +1,4 @@
-"""Writes `docs/performance.md` from the results: tables of medians, spread and targets."""
+"""Renders `docs/performance.md` from the results: tables of medians, spread and targets."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -80,12 +80,11 @@ def _throughput(parts: Parts) -> Iterable[str]:
             f"{load['events_per_record']:g}",
             _spread(load["variants"]["job"]["events_per_second"], "{:,.0f}"),
             *(_ratio(load, base) for base in ("dedup", "set", "tws")),
-            load["disturbed_rounds"],
         ]
         for load in found
         if "job/dedup" in load["ratios"]
     ]
-    heads = ["principals", "events a record", "events/s", "times dedup", "times set", "times tws", "disturbed rounds"]
+    heads = ["principals", "events a record", "events/s", "times dedup", "times set", "times tws"]
     yield _table(heads, rows)
     for load in found:
         if "job/dedup" not in load["ratios"]:
@@ -158,12 +157,6 @@ def _idle(parts: Parts) -> Iterable[str]:
     yield _table(["trigger", "events/s", "cores", "CPU s a batch", "batches/s", "MB", "MB, driver"], rows)
 
 
-def _principals(parts: Parts) -> Iterable[str]:
-    for each in results(parts, "principals"):
-        known, other = (_spread(each[name], "{:.1f}") for name in ("known_us", "other_us"))
-        yield f"Our code takes {known} us of CPU for a principal if all its PIDs are known, otherwise {other} us.\n"
-
-
 def _broker(parts: Parts) -> Iterable[str]:
     names = ["records_per_second", "p99_ms", "broker_cpu_us_per_record"]
     rows = [
@@ -196,20 +189,6 @@ def _state(parts: Parts) -> Iterable[str]:
     ]
     yield "A principal at twice its quota for two hours (optimum: one Bloom filter of just the right size):\n"
     yield _table(["quota", *(name.replace("_", " ") for name in names)], filters)
-    rows = [
-        [
-            name,
-            each["batches"],
-            _spread(each["state_written_per_batch_bytes"], "{:,.0f}"),
-            f"{each['state_bytes']:,}",
-            f"{each['checkpoint_bytes']:,}",
-            ", ".join(f"{size:,} ({count})" for count, size in each["checkpoint_bytes_after_batches"].items()),
-        ]
-        for result in found
-        for name, each in result["streams"].items()
-    ]
-    yield f"Batches of {found[0]['events_per_batch']:,} events of {found[0]['principals']:,} principals, in bytes:\n"
-    yield _table(["variant", "batches", "written per batch", "state", "checkpoint", "checkpoint after (batches)"], rows)
 
 
 def _core(parts: Parts) -> Iterable[str]:
@@ -238,35 +217,17 @@ def _scaleout(parts: Parts) -> Iterable[str]:
         yield _table(heads, rows)
 
 
-def _cost(parts: Parts) -> Iterable[str]:
-    for each in results(parts, "cost"):
-        rows = [
-            [
-                name,
-                f"{found['batch_s'] * 1000:.0f}",
-                f"{found['principal_s'] * 1000:.2f}",
-                f"{found['event_s'] * 1e6:.2f}",
-                f"{found['worst_error']:.0%}",
-            ]
-            for name, found in each["fits"].items()
-        ]
-        heads = ["time", "ms per batch", "ms per active principal", "us per event", "worst error of the linear fit"]
-        yield _table(heads, rows)
-
-
 _SECTIONS = {
     "throughput": ("Throughput against peers", _throughput),
     "flood": ("Under a flood of PIDs", _flood),
     "latency": ("From a produce request to its decision", _latency),
     "lever": ("From the request over the quota to the hold", _lever),
     "idle": ("Idle load", _idle),
-    "principals": ("A principal in a batch", _principals),
     "broker": ("Brokers with the class", _broker),
     "sustained": ("Highest steady rate", _sustained),
     "state": ("State", _state),
     "core": ("The core against commons-collections", _core),
     "scaleout": ("Two workers against one", _scaleout),
-    "cost": ("What it costs", _cost),
 }
 
 

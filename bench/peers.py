@@ -1,4 +1,4 @@
-"""Peers: other ways to find principals with too many producer ids, with the same events and the same two tables.
+"""Peers of the job. They find principals with too many producer ids in the same events, and write the same two tables.
 
 All peers but `tws` decide less than KIP-936 asks for: they count new PIDs per batch and window, without tokens,
 refusals or releases. This makes them faster.
@@ -51,7 +51,7 @@ _COUNTED = "principal STRING, new_pids BIGINT, newest_ms BIGINT"
 
 
 def dedup(spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
-    """Start Spark's own exact deduplication of (principal, PID) within the window, which counts per window."""
+    """Start Spark's own exact deduplication of (principal, PID) within the window. It counts PIDs per window."""
     window = f"{options.config.window_seconds} seconds"
     unseen = (
         decoded(spark, options, version)
@@ -135,10 +135,7 @@ def pre_aggregates_of(frame: pd.DataFrame) -> list[PackedEvents]:
 
 
 def decoded(spark: SparkSession, options: StreamOptions, version: int) -> DataFrame:
-    """Return the events of a topic whose records all have one version: principal, producer id, and time.
-
-    This parses only the fields that peers use.
-    """
+    """Return the events of a topic whose records all have one version: principal, producer id, and time."""
     value = fn.col("value").cast("STRING")
     records = read_records(spark, options).select(fn.from_json(value, RECORDS[version]).alias("event"))
     events = records.select("event.*")

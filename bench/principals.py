@@ -1,4 +1,4 @@
-"""Measures what a principal costs the operator in a batch: if all its PIDs are known, and otherwise.
+"""Measures what a principal costs the stream's operator in a batch, if all its PIDs are known and if not.
 
     .venv/bin/python bench/principals.py
 
@@ -55,7 +55,7 @@ class OneBatch(TaskBatch):
 
 
 class MemoryState(GroupState):
-    """What the operator uses of Spark's `GroupState`, in memory."""
+    """The part of Spark's `GroupState` that the operator uses, in memory."""
 
     def __init__(self) -> None:
         self._content: tuple[bytes, ...] = ()

@@ -1,4 +1,4 @@
-"""Runs streams as child processes, as an operator does: their arguments, traffic, and finished batches."""
+"""Arguments, traffic and finished batches of streams that run as child processes, as in production."""
 
 import json
 import threading
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Batch:
-    """A finished micro-batch: the times of its offsets and its commit, and the sum of its end offsets."""
+    """A finished micro-batch: when its offsets and its commit were written, and the sum of its end offsets."""
 
     number: int
     begin_s: float

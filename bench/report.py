@@ -58,7 +58,7 @@ class Part:
 
 
 def _throughput(principals: str, events: int, variants: str = _MAIN, *more: str) -> Command:
-    """Return a command with four large batches, so that fixed time counts little. The first one only warms up."""
+    """Return a command with four large batches, so that a batch's fixed time counts little. The first only warms up."""
     sizes = ("--principals", principals, "--events", str(events), "--batch", str(events // 4))
     return ("throughput.py", *sizes, "--variants", variants, *more)
 
@@ -108,10 +108,9 @@ PARTS = {
     "principals": Part((("principals.py",),), (("principals.py",),), 0.5, 0.5),
     "broker": Part((), (("tap_cost.py", "--brokers", "5", "--rounds", "5", "--warm-up", "10"),), 0, 8.5),
     "sustained": Part((), (_sustained(1, 200, 200_000), _sustained(5, 2000, 200_000)), 0, 13.5),
-    "state": Part((), (("state_size.py", "--batches", "200", "--variants", "job"),), 0, 2),
+    "state": Part((), (("state_size.py",),), 0, 0.5),
     "core": Part((), (("layered_peer.py", "--rounds", "3"),), 0, 1.5),
     "scaleout": Part((), (("scaleout.py", "--rounds", "2"),), 0, 4),
-    "cost": Part((), (("cost.py", "--batches", "25000,250000"),), 0, 1.5),
     "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),), 2.5, 2.5),
 }
 

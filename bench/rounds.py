@@ -20,7 +20,7 @@ MORE_ROUNDS = 0.5
 
 @dataclass(frozen=True)
 class Run:
-    """One query over a load, without its first batch, which warms up, and without a small remainder at the end.
+    """One query over a load. The first batch, which warms up, and a small remainder at the end don't count.
 
     Attributes:
         events: Events of the batches that count.
@@ -107,7 +107,7 @@ def interleaved(
     """Run all variants in turns, several times, so that other load on the machine affects all of them alike.
 
     The first rounds only warm up the JVM, until a round is no faster than the previous one. Each round begins with
-    another variant, and every second round has the reverse order, so that no variant always follows the same one. Some
+    a different variant, and every second round reverses the order, so that no variant always follows the same one. Some
     disturbed rounds are repeated.
 
     Args:
@@ -131,7 +131,7 @@ def interleaved(
 
 
 def order_of(names: Sequence[str], number: int) -> list[str]:
-    """Return the order of a round."""
+    """Return the order of the variants in round `number`."""
     begin = number % len(names)
     turned = [*names[begin:], *names[:begin]]
     return turned[::-1] if number % 2 else turned
@@ -156,12 +156,12 @@ def _speed_up(now: Round, before: Round) -> float:
 
 
 def ratios(runs: Mapping[str, Sequence[Run]], name: str, base: str) -> dict[str, float]:
-    """Return the ratio of two variants' rates within each round: median, least and most."""
+    """Return the ratio of two variants' rates within each round: median, minimum and maximum."""
     return spread(one.rate / other.rate for one, other in zip(runs[name], runs[base], strict=True))
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
-    """Return median, least and most of figures, to four digits."""
+    """Return the median, minimum and maximum of figures, to four significant digits."""
     found = sorted(values)
     return {
         name: float(f"{value:.4g}")

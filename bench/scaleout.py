@@ -2,9 +2,9 @@
 
     .venv/bin/python bench/scaleout.py
 
-Runs with one and two workers take turns on the same load. A worker runs one task at a time. Each worker has its own
-core, which all its processes share. Driver and broker run on the same machine. With two cores, they share the second
-worker's core, so compare CPU time per event rather than rates. The last line is JSON.
+Runs with one and two workers take turns on the same load. Each worker has its own core, which all its processes share.
+Driver and broker run on the same machine. If it has two cores, they share the second worker's core, so compare CPU time
+per event rather than rates. The last line is JSON.
 """
 
 import argparse
@@ -146,7 +146,7 @@ def spark_process(log: Path, *arguments: str, core: int | None = None) -> Iterat
 
 
 def logged(log: Path, pattern: str) -> str:
-    """Wait until a log matches a pattern, and return its first group."""
+    """Wait until a log matches a pattern, and return the match's first group."""
     give_up_at = time.monotonic() + START_S
     while not (found := re.search(pattern, log.read_text(encoding="utf-8", errors="replace"))):
         if time.monotonic() > give_up_at:

@@ -49,7 +49,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 ATTEMPTS = 20
 JCMD_S = 60.0
 SAMPLES_PER_HEAP = 6
-"""Only one in this many samples reads the heap, because this stops the driver for a full collection."""
+"""Only one in this many samples reads the heap, because reading it stops the driver for a full collection."""
 GROUPS = {"driver": "jobs.stream", "jvm": "SparkSubmit", "workers": "pyspark.daemon"}
 MIB = 1024 * 1024
 
@@ -182,7 +182,7 @@ def open_files(pid: int) -> int:
 
 
 def live_heap_bytes(jvm: list[int]) -> float:
-    """Return the driver's heap after a full collection. Unlike the RSS, it grows only by a leak."""
+    """Return the driver's heap size after a full collection. Unlike the RSS, it grows only if there is a leak."""
     jcmd = shutil.which("jcmd")
     if not jvm or jcmd is None:
         return 0.0

@@ -4,8 +4,8 @@
     .venv/bin/python bench/sustained.py --trigger-seconds 5 --principals 2000
 
 A stream keeps up if it begins a batch per trigger and its unread events do not grow. The script doubles the rate until
-the stream no longer keeps up, then bisects. It lowers the result by a twentieth and confirms it by a longer run, until
-the stream keeps up. Streams are child processes, one at a time, on one broker. The last line is JSON.
+the stream no longer keeps up, then bisects. It lowers the result by twentieths until the stream keeps up in a longer
+run. Streams run one at a time, on one broker. The last line is JSON.
 """
 
 import argparse
@@ -33,14 +33,14 @@ SAMPLE_S = 1.0
 SETTLE_SHARE = 1 / 3
 LAG_TRIGGERS = 3
 LAG_SLACK_S = 5.0
-"""Time to be behind in addition to the triggers, because of a garbage collection or an upload of state."""
+"""How far behind a stream may be in addition to `LAG_TRIGGERS`, for a garbage collection or an upload of state."""
 HOPELESS_SAMPLES = 20
-"""A trial ends early after this many samples that are too far behind, which is more than one slow batch."""
+"""A trial ends early after this many samples in a row that are too far behind. One slow batch causes fewer."""
 HOPELESS_S = 60.0
 """A trial ends early after this time without a batch per trigger."""
 SETTLE_S = 10.0
 LATE = 1.05
-"""Maximum median time between the begins of batches, in triggers."""
+"""Maximum median time between the starts of batches, in trigger intervals."""
 GROWTH = 1.25
 GROWTH_SLACK_S = 0.5
 SHORTFALL = 0.97
@@ -172,7 +172,7 @@ class Trial:
         return round(statistics.median(self._lags_s[len(self._lags_s) // 2 :]), 2)
 
     def interval_s(self) -> float | None:
-        """Return the median time between the begins of batches; None for fewer than two batches."""
+        """Return the median time between the starts of batches; None for fewer than two batches."""
         begins = [begin for _, begin in sorted(self._begins_s.items())]
         return round(statistics.median(map(operator.sub, begins[1:], begins)), 2) if len(begins) > 1 else None
 
@@ -203,7 +203,7 @@ def most_lag_s(trigger_s: float) -> float:
 
 
 def highest(keeps_up: Callable[[float], bool], first: float, limit: float, steps: int) -> float:
-    """Return about the highest rate at which a stream keeps up; 0 if there is none.
+    """Return approximately the highest rate at which a stream keeps up; 0 if there is none.
 
     Args:
         keeps_up: Returns whether a stream keeps up at a rate.

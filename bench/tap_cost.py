@@ -4,10 +4,10 @@
 
 Brokers in two forms run at the same time: without the class ("off") and with it ("on"). They take turns at the same
 load, in both orders, so that other load affects all of them alike. A broker's figures are medians of its rounds, and a
-form's figures are means of its brokers. Ratios are relative to the brokers without the class. `..._spread` is the least
-and the most of a form's brokers, because each JVM compiles differently. The broker's own CPU time per record varies
-least, because clients share the cores. Compiler threads do not count, and each broker warms up first. The last line is
-JSON.
+form's figures are means of its brokers. Ratios are relative to the brokers without the class. `..._spread` has the
+ratios of a form's lowest and highest broker, because each JVM compiles differently. The broker's own CPU time per
+record varies least, because clients share the cores. Compiler threads do not count, and each broker warms up first. The
+last line is JSON.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Compares the rate of the whole job with other solutions.
+"""Compares the whole job's rate with that of other solutions.
 
     .venv/bin/python bench/throughput.py                                  # 1 M events, 2,000 principals, 5 rounds
     .venv/bin/python bench/throughput.py --events 2000000 --batch 500000 --principals 20,200,2000,20000

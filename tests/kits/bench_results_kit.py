@@ -72,11 +72,7 @@ def sustained(trigger_s: float, ratio: float | None) -> list[dict[str, Any]]:
 def every_part() -> dict[str, list[dict[str, Any]]]:
     filters = {"ledger_bytes": 2000, "filter_bytes": 600, "active_pids": 150, "optimum_bytes": 400}
     overheads = {"filter_overhead": 1.5}
-    stream = {"batches": 1000, "state_written_per_batch_bytes": spread(10, 5, 20), "state_bytes": 1000}
-    stream |= {"checkpoint_bytes": 2000, "checkpoint_files": 30, "checkpoint_bytes_after_batches": {"10": 500}}
     of_core = ("lookup_ns", "lookup_theirs_ns", "lookup_ratio", "admit_ns", "admit_theirs_ns", "admit_ratio")
-    fitted = {"batch_s": 0.5, "principal_s": 0.001, "event_s": 2e-6, "worst_error": 0.1}
-    cost = {"principals": 20, "events": 1000, "active_principals": 20.0, "wall_s": 0.6, "cpu_s": 0.9, "batches": 4}
     return {
         "throughput": run(
             loads=[load(2000, version=1, faster=7), load(2000), load(20, faster=1), load(20_000, faster=2)]
@@ -101,10 +97,7 @@ def every_part() -> dict[str, list[dict[str, Any]]]:
         "sustained": sustained(1, 2.5) + sustained(5, 2.1) + sustained(5, None),
         "state": run(
             bloom_overhead=1.5,
-            events_per_batch=200,
-            principals=200,
             filters={"100": filters | overheads},
-            streams={"job": stream},
         ),
         "core": run(
             lookup_ns=250.0, admit_ns=9000.0, cases={"100_pids_4_layers": {name: spread(7) for name in of_core}}
@@ -114,6 +107,5 @@ def every_part() -> dict[str, list[dict[str, Any]]]:
             events_per_second={"1 worker": spread(10), "2 workers": spread(17)},
             used={"1 worker": {"workers": spread(3.5), "driver": spread(0.5), "cores": spread(1.2)}},
         ),
-        "cost": run(runs=[cost], fits={"wall": fitted, "cpu": fitted}),
         "guard": run(guard_vs_dedup=spread(1.3)) + run(guard_vs_dedup=spread(1.2)) + run(guard_vs_dedup=spread(1.5)),
     }

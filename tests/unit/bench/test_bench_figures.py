@@ -1,10 +1,9 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from bench import cost, guard, sustained
+from bench import guard, sustained
 from bench.loads import BenchError
 from bench.processes import Batch
 from bench.rounds import Run, ratios
@@ -93,30 +92,6 @@ def test_a_trial_is_given_up_once_batches_have_been_too_slow_for_a_minute() -> N
     assert not slow.is_hopeless(elapsed_s=30)
     assert slow.is_hopeless(elapsed_s=70)
     assert not trial([1.0] * 70).is_hopeless(elapsed_s=70)
-
-
-def test_the_fit_finds_what_batches_principals_and_events_cost() -> None:
-    noise = np.random.default_rng(1)
-    costs = [
-        cost.Cost(events, principals, (0.4 + 0.001 * principals + 2e-6 * events) * noise.uniform(0.99, 1.01))
-        for principals in (20, 200, 2000, 20_000)
-        for events in (25_000, 100_000, 250_000)
-    ]
-
-    found = cost.fit(costs)
-
-    assert found["batch_s"] == pytest.approx(0.4, rel=0.1)
-    assert found["principal_s"] == pytest.approx(0.001, rel=0.1)
-    assert found["event_s"] == pytest.approx(2e-6, rel=0.1)
-    assert found["worst_error"] < 0.05
-
-
-def test_no_part_of_a_fit_is_negative() -> None:
-    found = cost.fit(
-        [cost.Cost(1000, 10, 1.0), cost.Cost(2000, 10, 0.9), cost.Cost(1000, 20, 2.0), cost.Cost(9, 9, 0.8)]
-    )
-
-    assert min(found.values()) >= 0
 
 
 def test_the_guard_fails_only_beyond_its_tolerance() -> None:
