@@ -80,7 +80,8 @@ class EnforcerLock:
                 # heartbeat, and `is_held` turns false before the member rejoins.
                 self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
             except KafkaException as error:
-                if name_of(error) == _GONE and not self._recreate_topic():
+                if name_of(error) == _GONE:
+                    self._recreate_topic()
                     # Without the topic, no other enforcer can get the lock. So this enforcer may end leases, but can't
                     # log new leases.
                     return self._held
@@ -102,15 +103,12 @@ class EnforcerLock:
         if found.error is not None and found.error.name() == _GONE:
             self._recreate_topic()
 
-    def _recreate_topic(self) -> bool:
-        """Recreate the deleted topic. Return False on failure.
-
-        Raises LeaseStoreError after recreating the topic.
-        """
+    def _recreate_topic(self) -> None:
+        """Recreate the deleted topic, then raise LeaseStoreError. Return if the topic can't be created."""
         try:
             ensure_enforcer_topic(self._settings)
         except EnforcerLockError:
-            return False
+            return
         msg = f"topic {ENFORCER_TOPIC!r} was deleted and has been recreated: without it no lease is taken or ended"
         raise LeaseStoreError(msg)
 
