@@ -22,8 +22,10 @@ from wire.topics import PRODUCER_INITS
 
 MIN_OF_THE_FASTEST = 160
 """On a machine where the fastest client makes fewer producers, clients do not do what their labels say."""
-MAX_OPEN = 9
-"""Clients without a likely cause; their cause is among those that are left."""
+TOO_SHORT_TO_TELL = {"crash", "java", "leak", "deploy"}
+"""Patterns whose cause `SECONDS` may not show. Their cause is among those that are left."""
+NEED_A_PUNCTUAL_MACHINE = {"schedule", "job", "javaleak"}
+"""Patterns whose cause shows only if their producers are made on time and end within a second."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +75,8 @@ def test_real_clients_of_every_kind_are_diagnosed_from_one_address_and_from_seve
     keep(told)
     print("wrong:", wrong, "open:", left_open, "tables alone, not even mentioned:", wrong_by_tables)
     assert (wrong, wrong_by_tables) == ([], [])
-    assert len(set(left_open)) <= MAX_OPEN
+    patterns = {name.rpartition("-")[0] for name in left_open}
+    assert patterns - TOO_SHORT_TO_TELL - NEED_A_PUNCTUAL_MACHINE == set()
 
 
 def keep(told: dict[str, list[DiagnosedClient]]) -> None:
