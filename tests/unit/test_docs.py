@@ -12,7 +12,6 @@ import typer
 
 from jobs.cli import application, load_command
 from jobs.stream.command import stream
-from tables.schema.specs import TABLES
 from tests.kits.page_kit import commands_in, parse
 
 ROOT = Path(__file__).parents[2]
@@ -194,11 +193,6 @@ def test_each_of_ten_questions_is_answered_in_five_lines_with_a_command() -> Non
     lines = [[line for line in answer.splitlines() if line and line != "```"] for answer in answers]
     assert [each for each in lines if len(each) > 5] == []
     assert all(list(commands_in(answer)) for answer in answers)
-
-
-def test_the_reference_lists_every_column_of_the_metrics() -> None:
-    columns = set(TABLES["producer_id_metrics"].schema.names)
-    assert first_column(DOCS / "reference.md", "Metrics") == columns
 
 
 def test_the_page_of_the_class_lists_each_property_with_its_default() -> None:
