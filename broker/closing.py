@@ -4,7 +4,7 @@ from typing_extensions import Self
 
 
 class Closing:
-    """A context manager that calls `close` on leaving."""
+    """A context manager that calls `close` on exit."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""The command `pid-quota`, which imports a sub-command only when you call that sub-command.
+"""The command `pid-quota`, which imports a sub-command only when you call it.
 
 So `pid-quota sql` starts without Spark and Kafka's client.
 """
@@ -54,7 +54,7 @@ _COMMANDS = {
     ),
     "demo-clients": ("demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }
-"""By command: the module below `jobs`, the function or typer group, and the help line."""
+"""Each command's module below `jobs`, function or typer group, and help line."""
 OWN = ("wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "sql", "jvm")
 _HOME = Path(__file__).resolve().parents[1]
 _HELP = "Producer id quotas (KIP-936) for unmodified Apache Kafka."
@@ -68,10 +68,10 @@ _COMMENT = re.compile(r"--\s|--[^=\n]*\n")
 
 
 class LazyGroup(TyperGroup):
-    """A typer group that imports a command when the command is called or its options are completed."""
+    """A typer group that imports a command when a user calls it or the shell completes its options."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Import the command that is called."""
+        """Import the command that `args` names."""
         if args[0] in _COMMANDS:
             self.commands[args[0]] = load_command(args[0])
         if args[0] == "sql":

@@ -47,7 +47,7 @@ def full_name(principal: str) -> str:
 def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
     """Return a secret: `value`, or the first line of `file`; None if both are None.
 
-    A file hides the secret from `ps`. `option` is the name of the option that sets `value`, for error messages.
+    A file hides the secret from `ps`. Error messages name `option`, which sets `value`.
     """
     if file is None:
         return value

@@ -1,1 +1,1 @@
-"""JVM parts: fetches pinned jars, finds Java, builds the jar for brokers, and starts child processes."""
+"""Fetches pinned jars, finds Java, builds the jar for brokers, and starts child processes."""

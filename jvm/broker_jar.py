@@ -29,7 +29,7 @@ _MANIFEST = "META-INF/MANIFEST.MF"
 
 
 def broker_jar(jars: Path | None = None) -> Path:
-    """Return the jar for brokers: the jar in the wheel if it is current, else a jar built once per source version.
+    """Return the jar for brokers: the wheel's jar if it matches the source, else a jar built once per source version.
 
     Raises:
         JavaError: If there is no usable Java.
@@ -43,7 +43,7 @@ def broker_jar(jars: Path | None = None) -> Path:
 
 
 def build_broker_jar(jar: Path, jars: Path | None = None) -> Path:
-    """Compile `jvm/broker` into a jar. Raises the same errors as `broker_jar`."""
+    """Compile `jvm/broker` into `jar`, with the jars in the folder `jars`. Raises the same errors as `broker_jar`."""
     sets = ensure_jars(jars)
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:

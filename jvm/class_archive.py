@@ -1,7 +1,7 @@
 """Class-data archives of the JVM (JEP 350). An archive makes a broker start in two thirds of the time.
 
 The first broker with a given class path writes the archive when the broker stops cleanly. A JVM runs the code in an
-archive, so archives are in a folder that only this user can write.
+archive, so archives are in a folder that only this user can write to.
 """
 
 import hashlib
@@ -23,7 +23,8 @@ _KEPT = 6
 class ClassArchive:
     """The class-data archive (CDS) of a class path and a Java version.
 
-    A JVM writes the archive to `own`, and `keep` moves it to `file`. Without a private folder, both are None.
+    A JVM writes the archive to `own`, and `keep` moves it to `file`. Both are None if there is no folder that only this
+    user can write to.
     """
 
     file: Path | None

@@ -18,7 +18,7 @@ class JavaTooOldError(JavaError):
 
 
 class JarsError(JvmError):
-    """Raised when jars can't be fetched, are incomplete, or differ from their digests, or classes do not compile."""
+    """Raised when jars can't be fetched, are incomplete or don't match their digests, or when classes don't compile."""
 
 
 class PysparkMissingError(JarsError):

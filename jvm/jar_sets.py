@@ -1,8 +1,8 @@
 """Fetches the JVM dependencies that `jvm/ivy.xml` pins: `python -m jvm FOLDER`.
 
 `jvm/jars.sha256` pins the jars' digests. This module verifies the digests before each use, because anybody may have
-written the folder `.jars` in the working directory. Ivy comes with pyspark. For a mirror, set `PID_QUOTA_IVY_SETTINGS`
-to your `ivysettings.xml`. Set proxies with `JAVA_TOOL_OPTIONS`.
+written to the folder `.jars` in the working directory. Ivy comes with pyspark. For a mirror, set
+`PID_QUOTA_IVY_SETTINGS` to your `ivysettings.xml`. Set proxies with `JAVA_TOOL_OPTIONS`.
 """
 
 import fcntl
@@ -54,7 +54,7 @@ def jars_folder() -> Path:
 
 
 def ensure_jars(folder: Path | None = None, console: Console | None = None) -> JarSets:
-    """Fetch missing jars to a folder, by default `jars_folder()`. A complete folder needs neither network nor Java.
+    """Return the jars in a folder (default: `jars_folder()`). Fetch the jars, with Java, unless the folder is complete.
 
     Raises:
         JavaError: If there is no usable Java.
@@ -73,7 +73,7 @@ def ensure_jars(folder: Path | None = None, console: Console | None = None) -> J
 
 
 def spark_jars(folder: Path | None = None) -> list[str]:
-    """Return the jars of Delta and the Kafka source. Raises JarsError if a jar is missing or altered."""
+    """Return the jars of Delta and Spark's Kafka source. Raises JarsError if a jar is missing or altered."""
     return [str(jar) for jar in _complete_jars(folder, "spark")]
 
 

@@ -19,7 +19,7 @@ _VERSION_TIMEOUT_S = 30.0
 
 
 QUICK_JVM = "PID_QUOTA_QUICK_JVM"
-"""Environment variable of demo and tests. If it is set, JVMs skip the compiler that pays off only after hours."""
+"""Environment variable of demo and tests. If set, JVMs skip the optimizing compiler, which pays off in long runs."""
 
 
 def quick_options() -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
 
 @contextmanager
 def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a program during the `with` block. The program also ends with this process. `stdout` includes stderr."""
+    """Run a program during the `with` block, at most until this process ends. Its `stdout` includes stderr."""
     process = subprocess.Popen(
         [*_WATCHED, *command],
         stdin=subprocess.PIPE,
@@ -61,7 +61,7 @@ def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def end(process: subprocess.Popen[bytes], within_s: float) -> None:
-    """Terminate a program of `start_watched` and its children. Kill them after the timeout or an interrupt."""
+    """Terminate a program from `start_watched` and its children. Kill them after the timeout or an interrupt."""
     try:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -77,7 +77,7 @@ def end(process: subprocess.Popen[bytes], within_s: float) -> None:
 
 
 def _end_group(group: int) -> None:
-    """Terminate the members of a group whose leader has ended. Wait for their end, at most `_LEFT_S`."""
+    """Terminate the members of a group whose leader has ended. Wait at most `_LEFT_S` for them to end."""
     give_up_at = time.monotonic() + _LEFT_S
     number: int = signal.SIGTERM
     while time.monotonic() < give_up_at:

@@ -45,8 +45,8 @@ class History:
 
     Attributes:
         blocks: The blocks, sorted by their first id.
-        newest_issued: Each block's highest id known to be handed out, by the block's first id.
-        complete_from: `blocks` contains all allocated ids that are at least this number; None if unknown.
+        newest_issued: By a block's first id, the block's highest id known to have been handed out.
+        complete_from: From this id on, `blocks` contains all allocated ids; None if unknown.
     """
 
     blocks: tuple[Block, ...]
@@ -57,7 +57,7 @@ class History:
 
     @property
     def end(self) -> int:
-        """The highest id known to be allocated, plus 1; 0 if no block is known."""
+        """The highest id known to have been allocated, plus 1; 0 if no block is known."""
         return max((block.end for block in self.blocks), default=0)
 
     @property
@@ -67,7 +67,7 @@ class History:
 
     @property
     def hours_left(self) -> float | None:
-        """Hours until the ids reach 2^63 at this rate; None if never."""
+        """Hours until the ids reach 2^63 at the rate `pids_per_hour`; None if never."""
         return hours_left(self.end, self.pids_per_hour)
 
     def losses(self) -> list[BlockLoss]:

@@ -1,4 +1,4 @@
-"""Diagnoses why a client keeps requesting producer ids, from what brokers can observe.
+"""Diagnoses why a client keeps requesting producer ids.
 
 The tables hold the requests for producer ids, and brokers report how long each id was in use. Different causes can
 leave the same evidence, so a diagnosis names all causes that fit, the likeliest first. `healthy` means that the ids are
@@ -31,7 +31,7 @@ SESSION_SECONDS = 3600.0
 """A producer per session or process may be in use for up to this long."""
 MIN_LEAKED_PIDS = 50
 ROLL_OUT_SECONDS = 3600.0
-"""Ids that come one by one and stay in use may be a roll-out, if they come within this time or are few."""
+"""Ids that come one by one and stay in use may come from a roll-out, if they come within this time or are few."""
 ENDED_SHARE = 0.9
 BRIEF_SECONDS = 60.0
 """Ids of a deploy, and leaked ids, are in use for longer than this."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from lifecycle.producer_lives import Lives
 
 MIN_NEW_PIDS = 5
-"""Fewer new ids are no churn."""
+"""Fewer new ids are not churn."""
 START_SECONDS = 30.0
 """A process that opens its producers at startup opens all of them within this time."""
 START_OF_MANY_SECONDS = 600.0
@@ -62,7 +62,7 @@ class ChurnEvidence:
         instance_seconds: Median time between these starts.
         returns: How often a transactional id returned to an address and client id that had it before.
         fenced_answers: Answers that tell a producer that another producer took over its transactional id.
-        throttles: Throttles of the principal, which may have ended its requests early.
+        throttles: Throttles of the principal. They may have ended its requests early.
         throttled_now: Whether the principal is throttled now. If so, a pause does not show that requests have ended.
         lives: How long the ids were in use; None if brokers were not asked.
     """
@@ -127,7 +127,7 @@ class ChurnEvidence:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether there are too many ids for one id per process and group."""
+        """Whether there are too many ids to be one per process in each group."""
         return self.new_pids > MAX_PIDS_PER_ADDRESS * max(1, self.hosts) * max(1, self.steps)
 
     @property

@@ -34,8 +34,8 @@ class LostDedup:
 
     Attributes:
         producers: Producer ids that a leader of any partition would expire.
-        alive: Producers that are active on another partition or have an open transaction.
-        long_lived: Other producers that were in use for longer than the new expiration before they paused.
+        alive: Those that are active on another partition or have an open transaction.
+        long_lived: Others that were in use for longer than the new expiration before they paused.
     """
 
     principal: str
@@ -45,12 +45,12 @@ class LostDedup:
 
     @property
     def silent(self) -> int:
-        """The other producers, which may be paused or gone."""
+        """Producers that are neither alive nor long-lived, and may be paused or gone."""
         return self.producers - self.alive - self.long_lived
 
 
 def freed_by(census: Census, expiration_ms: int) -> list[Freed]:
-    """Count what each broker would expire at its next check with another `producer.id.expiration.ms`."""
+    """Count the entries that each broker would expire at its next check with another `producer.id.expiration.ms`."""
     found = []
     for broker_id in sorted({replica.broker_id for replica in census.replicas}):
         replicas = census.of_broker(broker_id)

@@ -1,7 +1,7 @@
-"""The time that a broker remembers a producer (KIP-854).
+"""How long a broker remembers a producer (KIP-854).
 
-A broker expires a producer without an open transaction if its last batch is `producer.id.expiration.ms` old. A batch's
-age comes from its timestamp, which the client may set.
+A broker expires a producer without an open transaction once its last batch is `producer.id.expiration.ms` old. The age
+comes from the batch's timestamp, which the client may set.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ def expired(
 ) -> npt.NDArray[np.bool_]:
     """Return which producers the next check expires.
 
-    `last_timestamps_ms` has the time of each producer's last batch, or of the marker that ended the last transaction.
+    `last_timestamps_ms` has the time of each producer's last batch, or of the marker that ended its last transaction.
 
     Examples:
         >>> expired(np.array([0, 1, 0]), np.array([False, False, True]), 86_400_000, 86_400_000).tolist()

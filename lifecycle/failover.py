@@ -1,6 +1,6 @@
-"""Predicts how many producers each broker leads and holds after a broker fails.
+"""Predicts how many producers each broker leads and holds after another broker fails.
 
-Followers hold the producers of the partitions that they replicate. So the survivors' `led_pids` grow, but their
+Followers hold the producers of the partitions that they replicate. So the other brokers' `led_pids` grow, but their
 `held_pids` grow only when partitions are reassigned.
 """
 
@@ -46,7 +46,7 @@ class Survivor:
 class Failover:
     """Effects of a broker's failure.
 
-    `leaderless` has topic and number of each partition that has no leader after the failure.
+    `leaderless` has the topic and number of each partition that has no leader after the failure.
     """
 
     dead: int
@@ -55,12 +55,12 @@ class Failover:
 
 
 def failovers(census: Census) -> list[Failover]:
-    """Predict the failure of each broker."""
+    """Predict the effects of each broker's failure."""
     return [failover(census, broker_id) for broker_id in _brokers(census)]
 
 
 def failover(census: Census, dead: int) -> Failover:
-    """Predict the failure of one broker, without reassignment of partitions."""
+    """Predict the effects of one broker's failure before partitions are reassigned."""
     survivors = [broker_id for broker_id in _brokers(census) if broker_id != dead]
     partitions, before, after = (dict.fromkeys(survivors, 0) for _ in range(3))
     leaderless = []

@@ -1,4 +1,4 @@
-"""Forecasts the entries of a broker: current entries, minus entries that expire, plus new entries at a rate.
+"""Forecasts a broker's number of entries: current entries, minus those that expire, plus new entries at a rate.
 
 An entry is removed half a check interval after it expires, on average.
 """
@@ -31,7 +31,7 @@ class Outlook:
         self._kept_ms = expiration_ms + check_ms / 2
         self._pause_ms = longest_pause_ms(expiration_ms)
         self.swing = rate.pids_per_hour * check_ms / _HOUR_MS
-        """Entries by which the steady count rises and falls between expiration checks."""
+        """Number of entries by which the steady count rises and falls between expiration checks."""
         closed = [(each.last_timestamps_ms[~each.in_transaction], each) for each in census.of_broker(broker_id)]
         times = np.concatenate([times for times, _ in closed] or [np.empty(0, np.int64)])
         self._open = census.held(broker_id) - len(times)

@@ -1,6 +1,6 @@
 """Finds the producer ids that a deploy replaced. Such ids have ended, even if they were in use recently.
 
-A deploy ends one group of ids and begins the next group.
+A deploy ends one group of ids and begins the next.
 """
 
 from itertools import pairwise

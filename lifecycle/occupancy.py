@@ -65,7 +65,7 @@ class CensusOwners:
     known_since_ms: int = NOT_KNOWN_MS
 
     def rows(self, producer_ids: Int64s) -> npt.NDArray[np.intp]:
-        """Return the rows of producer ids."""
+        """Return the row of each producer id."""
         return np.searchsorted(self.producer_ids, producer_ids)
 
 

@@ -63,7 +63,7 @@ class Rates:
     today: Rate
     lately: Rate | None = None
     is_usual: bool = False
-    """Whether ids came as fast at about this time yesterday."""
+    """Whether ids came as fast as `lately` at about this time yesterday."""
 
     @property
     def likeliest_first(self) -> tuple[Rate, ...]:
@@ -92,7 +92,7 @@ def longest_pause_ms(expiration_ms: int) -> float:
 
 
 def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = ()) -> Rates:
-    """Estimate the rate of new entries on a broker. Censuses that are too recent or too old are skipped."""
+    """Estimate the rates of new entries on a broker. Earlier censuses that are too recent or too old are skipped."""
     expiration_ms, held = census.expirations_ms[broker_id], census.held(broker_id)
     hand_outs = _HandOuts.of(census, broker_id)
     if held and hand_outs.entries.sum() >= _BOUND_SHARE * held:
@@ -190,7 +190,7 @@ def _by_census(held_now: int, earlier: EarlierCensus, expiration_ms: int) -> Rat
 
 
 def _growth(held_now: int, earlier: Sequence[EarlierCensus], today: Rate) -> Rate | None:
-    """Return the growth since a census of the last hour. This is a minimum, because entries may have expired."""
+    """Return the growth since a census of the last hour. Entries may have expired, so the true rate may be higher."""
     found = [
         Rate(grown * _HOUR_MS / each.age_ms, SWEEP, grown, each.age_ms)
         for each in earlier

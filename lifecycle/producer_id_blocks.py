@@ -58,7 +58,7 @@ class Violation:
 
 
 def find_violations(blocks: Iterable[Block]) -> list[Violation]:
-    """Check blocks against the promises of KIP-730. `blocks` must have each known block once."""
+    """Check blocks against the promises of KIP-730. `blocks` must contain each known block once."""
     known = list(blocks)
     found = [*_overlaps(known)]
     overlapping = {violation.block for violation in found}
@@ -101,8 +101,8 @@ class Fate(str, Enum):
 def fate(producer_id: int, block: Block, blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> Fate:
     """Return the fate of a producer id of a block. Brokers hand out ids in ascending order.
 
-    `blocks` has all known blocks. `newest_issued` maps a block's first id to the block's highest id known to be handed
-    out.
+    `blocks` has all known blocks. `newest_issued` maps a block's first id to the block's highest id known to have been
+    handed out.
     """
     mine = [each for each in blocks if each.broker_id == block.broker_id]
     life = [each for each in mine if each.broker_epoch == block.broker_epoch]
@@ -123,7 +123,7 @@ class BlockLoss:
 
     Attributes:
         pids: Number of ids that will never be handed out.
-        is_exact: Whether an id of the block is known to be handed out. If not, `pids` is an upper bound.
+        is_exact: Whether an id of the block is known to have been handed out. If not, `pids` is an upper bound.
     """
 
     block: Block
@@ -134,7 +134,7 @@ class BlockLoss:
 def lost_at_restarts(blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> list[BlockLoss]:
     """Estimate the ids lost when brokers restarted: the rest of the block in use, and a prefetched block.
 
-    `newest_issued` maps a block's first id to the block's highest id known to be handed out.
+    `newest_issued` maps a block's first id to the block's highest id known to have been handed out.
     """
     lives: dict[tuple[int, int], list[Block]] = defaultdict(list)
     for block in sorted(blocks):

@@ -104,9 +104,9 @@ def _by_host(ordered: Sequence[Life]) -> Iterable[list[Life]]:
 
 
 def _keep_step(lives: Sequence[Life]) -> bool:
-    """Return true if hand-outs follow a fixed schedule.
+    """Return whether hand-outs follow a fixed schedule.
 
-    Return false if each hand-out waits for the previous one, because such hand-outs drift.
+    If each hand-out waits for the previous one, hand-outs drift.
     """
     if len(lives) < MIN_BEATS:
         return False

@@ -22,7 +22,7 @@ class Allowance:
         producer_ids_burst: New PIDs that a full bucket allows at once. None means the rate times `--burst-windows`.
 
     Raises:
-        InvalidQuotaError: If a number is not above 0 and below `MAX_PRODUCER_IDS_RATE`.
+        InvalidQuotaError: If a number is 0 or less, or `MAX_PRODUCER_IDS_RATE` or more.
     """
 
     producer_ids_rate: float

@@ -101,7 +101,7 @@ class TokenBucket:
         return min(units, terms.burst_units)
 
     def grow(self, old: BucketTerms, new: BucketTerms) -> bool:
-        """Add the difference if the burst was raised, and return whether it was."""
+        """Add the difference if the new burst is higher. Return whether it is."""
         gained = max(0, new.burst_units - old.burst_units)
         self.units += gained
         return gained > 0

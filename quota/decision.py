@@ -24,7 +24,7 @@ class Evidence:
     """The refused PIDs of a throttle so far.
 
     Attributes:
-        refused_pids: Estimated number of distinct PIDs: exact for dozens of PIDs, about 3 % off for thousands.
+        refused_pids: Estimated number of distinct PIDs: exact for dozens, about 3 % off for thousands.
         sample_pids: The first few PIDs.
         client_ids: PIDs per client id, in at most `MAX_CLIENTS` entries. `OTHER_CLIENTS` counts the rest.
         addresses: PIDs per client address, with the same limit. Unknown addresses are left out.

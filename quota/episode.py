@@ -35,7 +35,7 @@ class Episode(msgspec.Struct, array_like=True):
 
     @classmethod
     def begin(cls, now_ms: int, tick: int, recovers_ms: int, config: QuotaConfig) -> "Episode":
-        """Begin an episode at the first refused PID. The arguments are those of `renew`."""
+        """Begin an episode at the first refused PID. Times and tick are those of `renew`."""
         episode = cls(now_ms, now_ms, tick, now_ms, 0)
         episode._hold(recovers_ms, config.min_throttle_seconds)
         return episode

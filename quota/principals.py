@@ -9,7 +9,7 @@ OVERFLOW_ENTRIES = 64
 OVERFLOW_PRINCIPALS = tuple(f"overflow-{number:02d}" for number in range(OVERFLOW_ENTRIES))
 """Names of the ledgers that principals beyond `--max-principals` share. These are reported, but never throttled.
 
-No record has one of these names, because the principal of a record is `unknown` or contains a colon.
+No record's principal has one of these names, because it is `unknown` or contains a colon.
 """
 
 NEVER_ENFORCED = frozenset({UNKNOWN_PRINCIPAL, "User:ANONYMOUS", *OVERFLOW_PRINCIPALS})

@@ -41,7 +41,7 @@ class SampledRate(msgspec.Struct, array_like=True):
         newest.last_event_ms = now_ms
 
     def expires_ms(self, config: QuotaConfig) -> int:
-        """Return when the rate falls to 0 without more PIDs, in ms since the epoch."""
+        """Return when the rate falls to 0 if no more PIDs come, in ms since the epoch."""
         return self.samples[-1].last_event_ms + config.window_num * config.window_ms if self.samples else 0
 
     def measure(self, config: QuotaConfig, now_ms: int) -> float:
@@ -64,5 +64,5 @@ class SampledRate(msgspec.Struct, array_like=True):
 
 
 def _quotient(dividend: int, divisor: int) -> int:
-    """Divide towards zero, as Java does."""
+    """Divide, and round towards zero, as Java does."""
     return dividend // divisor if dividend >= 0 else -(-dividend // divisor)

@@ -46,7 +46,7 @@ def suggested_rate(
 def windows_with_peaks_once(new_pids: Mapping[int, int]) -> list[int]:
     """Return the new PIDs of each window. Of consecutive peaks, only the highest counts.
 
-    Otherwise, a weekly deploy that spans two windows would count twice. Keys of `new_pids` are numbers of windows.
+    Otherwise, a weekly deploy that spans two windows would count twice. Keys of `new_pids` are window numbers.
 
     Examples:
         >>> windows_with_peaks_once({0: 5, 1: 250, 2: 240, 3: 5, 4: 6})
@@ -82,7 +82,7 @@ def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
 
     Args:
         new_pids: New PIDs by number of the window.
-        allowance: The quota. If it has no burst, the rate is the burst. None refuses nothing.
+        allowance: The quota. If it has no burst, its rate is the burst. None means no quota.
 
     Examples:
         >>> excess({7: 3, 8: 10, 9: 12}, Allowance(9.5))
@@ -107,8 +107,8 @@ def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
 def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float = 1.2) -> float:
     """Return a burst that lets recurring peaks pass under a quota of this rate. It is at least the rate.
 
-    Here, a peak consists of consecutive windows that are at least half as high as the highest window. If the history
-    is longer than a week and has only one peak, the peak does not recur.
+    Here, a peak consists of consecutive windows with at least half as many new PIDs as the highest window. If the
+    history is longer than a week and has only one peak, the peak does not recur.
 
     Args:
         new_pids: New PIDs by number of the window.

@@ -1,4 +1,4 @@
-"""Scope `broker`, the KIP's way: a principal has a budget and a ledger on each broker."""
+"""Scope `broker`, the KIP's way: a principal has one budget and one ledger per broker."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class BrokerLedgers:
     """The ledgers of one principal, one per broker. Not thread-safe.
 
-    If the ledger of another broker knows a PID, the PID takes no token. In the KIP, a PID takes another token when the
-    leader of its partition changes.
+    A PID that any of these ledgers knows takes no token. In the KIP, a PID takes another token when the leader of its
+    partition changes.
 
     Examples:
         >>> from quota.limits import Limit
@@ -69,7 +69,7 @@ class BrokerLedgers:
         return self._joined(outcomes)
 
     def expires_ms(self) -> int:
-        """Return the event time when all ledgers have expired and learning has ended."""
+        """Return the event time at which all ledgers have expired and learning has ended."""
         return max([self._learn_until_ms, *(ledger.expires_ms() for ledger in self._ledgers.values())])
 
     def expire(self) -> Outcome:
@@ -88,7 +88,7 @@ class BrokerLedgers:
     def _reached_by(self, limit: Limit, at_ms: int) -> "dict[int, LedgerBatch]":
         """Open a batch on each ledger whose throttle was decided under a quota other than `limit`.
 
-        The batch needs no event of that broker. Otherwise, results would depend on where batches end.
+        Such a ledger needs a batch even without events. Otherwise, results would depend on where batches end.
         """
         return {
             broker_id: ledger.batch(limit, at_ms)

@@ -19,7 +19,7 @@ class Budget:
     def apply(self, limit: Limit, tick: int = 0) -> bool:
         """Put a quota in force at a tick, after refilling the bucket under the previous quota.
 
-        Without a quota, the bucket keeps its tokens, and the next quota refills the bucket for the time without one. If
+        While there is no quota, the bucket keeps its tokens. The next quota refills the bucket for that time, too. If
         `limit.producer_ids_burst` is higher than the previous burst, the difference is added at once. A raised rate
         alone adds nothing, as in Kafka.
 
@@ -49,7 +49,7 @@ class Budget:
         return None if self._terms is None else self._terms.burst_units / self._terms.units_per_token
 
     def parts(self) -> tuple[int, int, int] | None:
-        """Return the bucket's stored form, or None."""
+        """Return the bucket's stored form; None without a bucket."""
         return self._bucket.to_parts() if self._bucket else None
 
     def take(self, tick: int) -> bool:
@@ -78,9 +78,9 @@ class Budget:
         return self._terms is not None and self._at(self._terms, tick).units < 0
 
     def recovers_ms(self, tick: int) -> int:
-        """Return when the bucket is no longer exhausted, in ms since the epoch; at least the start of `tick`.
+        """Return when the bucket is no longer exhausted, in ms since the epoch, but not before `tick` starts.
 
-        While the bucket is exhausted, all ticks give the same result.
+        While the bucket is exhausted, the result does not depend on `tick`.
         """
         return self._timeline.tick_start_ms(tick) + self.tokens_and_throttle_ms(tick)[1]
 

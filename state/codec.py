@@ -27,13 +27,13 @@ class LedgerState(msgspec.Struct, array_like=True):
     """The stored state of one principal.
 
     Attributes:
-        clock_tick: Tick of the ledger's clock; -1 before the first event. An event moves the clock unless the current
-            quantum holds the event's PID.
+        clock_tick: Tick of the ledger's clock; -1 before the first event. A later event moves the clock unless the
+            current quantum holds its PID.
         learn_until_ms: End of the learning time after an earlier ledger was lost, in event time; 0 without such a loss.
         bucket: Result of `TokenBucket.to_parts`; None until a PID takes a token under a quota.
         episode: The throttle in force.
         limit: The quota of the last batch.
-        ended_ms: When the last throttle ended, in ms since the epoch; 0 during a throttle.
+        ended_ms: When the last throttle ended, in ms since the epoch; 0 during a throttle or before the first.
     """
 
     clock_tick: int = -1

@@ -1,6 +1,6 @@
-"""Coupons: what a sketch of distinct PIDs (`state.sketch`) keeps of each PID.
+"""Coupons: a PID's register and value in a sketch of distinct PIDs (`state.sketch`).
 
-The sketch (Apache DataSketches, HLL) hashes a PID by MurmurHash3. The low bits of the hash's first half select a
+The sketch (Apache DataSketches, HLL) hashes a PID with MurmurHash3. The low bits of the hash's first half select a
 register. The PID's value is the number of leading zeros in the second half, plus 1. A register keeps the greatest value
 of its PIDs, so most PIDs of a flood change nothing, and need not be added.
 """
@@ -48,7 +48,7 @@ def coupons_of(pid_hashes: Sequence[int]) -> list[int]:
 
 
 def covered_by(coupon: int) -> range:
-    """Return the coupons with the same register and at most the same value."""
+    """Return the coupons with the same register and the same or a lower value."""
     return range(_REGISTERS + coupon % _REGISTERS, coupon + 1, _REGISTERS)
 
 

@@ -6,4 +6,4 @@ class StateError(Exception):
 
 
 class LedgerCodecError(StateError):
-    """Raised when this version can't read bytes as a ledger."""
+    """Raised when bytes are not a ledger that this release can read."""

@@ -16,11 +16,11 @@ Scope = Literal["cluster", "broker"]
 
 
 CHARGED = 0
-"""An unseen PID takes a token."""
+"""Event kind: an unseen PID takes a token."""
 CORRECTION = 1
-"""The tap attributed the PID late. An unseen PID takes no token."""
+"""Event kind: the tap attributed the PID late, so an unseen PID takes no token."""
 LEARNING = 2
-"""The tap is learning. An unseen PID may be old, so it takes no token."""
+"""Event kind: the tap is learning. An unseen PID may be old, so it takes no token."""
 
 
 def not_held_at(asked_at_ms: int) -> int:
@@ -30,7 +30,7 @@ def not_held_at(asked_at_ms: int) -> int:
 
     Args:
         asked_at_ms: When the tap asked, in ms since the epoch; at least 3,000, so that the result differs from the
-            constants of other kinds.
+            other kinds.
     """
     return asked_at_ms // 1000
 
@@ -70,9 +70,9 @@ class Deployment:
     def event_time_step(self, timestamp_ms: int) -> tuple[int, int]:
         """Return the start and end of the step that contains an event time, in ms since the epoch.
 
-        A step consists of whole ticks (a minute by default). The driver rounds a partition's newest event time down to
-        the start of a step. A step is a small part of the late grace, so an event newer than the rounded time is not
-        late.
+        A step consists of whole ticks, and takes a minute by default. The driver rounds a partition's newest event time
+        down to the start of a step. A step is short relative to `late_grace_seconds`, so an event newer than the
+        rounded time is not late.
         """
         tick = self.timeline.tick(timestamp_ms)
         first = tick - tick % self._step_ticks
@@ -126,7 +126,7 @@ class Unsettled(NamedTuple):
 class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):
     """A row of the table `producer_id_metrics`: the state of a principal at `as_of_ms`.
 
-    `admitted_pids` and `refused_pids` are counts of the metrics interval that ends at `window_end_ms`. `rate`,
+    `admitted_pids` and `refused_pids` are counts over the metrics interval that ends at `window_end_ms`. `rate`,
     `new_pids_window` and `quota` are PIDs per window.
     """
 
@@ -153,7 +153,7 @@ class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms":
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of a batch of one principal. `content` has the bytes to store."""
+    """The result of one principal's batch. `content` has the bytes to store."""
 
     decisions: tuple[Decision, ...]
     metrics: tuple[MetricsRow, ...]

@@ -31,7 +31,7 @@ def hash_pid(pid: int, salt: int) -> int:
 
 
 def hash_pids(pids: Sequence[int], salt: int) -> list[int]:
-    """Return the hash of each PID (int64). Many PIDs take about 50 ns each, few PIDs 300 ns each."""
+    """Return each PID's hash. A PID (int64) takes about 50 ns among many, and 300 ns among few."""
     if len(pids) < _MIN_VECTOR:
         return [hash_pid(pid, salt) for pid in pids]
     mixed = np.array(pids, np.int64).view(np.uint64) ^ np.uint64(salt)

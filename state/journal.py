@@ -15,7 +15,7 @@ class Journal:
 
     Attributes:
         broker_id: The budget's broker; None in scope `cluster`.
-        late_pids: Number of late events since the last row.
+        late_pids: Number of late events since the last metrics row.
     """
 
     principal: str
@@ -56,7 +56,7 @@ class Journal:
         )
 
     def settle(self) -> None:
-        """Complete the evidence of the last THROTTLE when the batch ends."""
+        """Complete the evidence of the last THROTTLE, at the end of the batch."""
         if self.memory.state.episode:
             self._settle(self.memory.state.episode)
 

@@ -19,13 +19,13 @@ MIN_FIRST_CAPACITY = 16
 MIN_EXTENSION = 32
 """Minimum capacity of a quantum's other layers. A look-up reads every layer, so there should be few layers."""
 MAX_FIRST_CAPACITY = 1000
-"""Maximum of `expected_pids`. Few principals use all of their quota."""
+"""Upper bound for the hint `expected_pids`. Few principals use all of their quota."""
 
 FIRST_LAYER_SHARE = 0.8
 """The first layer's share of a quantum's false positive rate. Most quanta have no other layer."""
 
 EXTENSION_SHARE = 0.3
-"""Capacity of another layer, as a share of the quantum's entries. This share bounds the unused space."""
+"""Capacity of each further layer, as a share of the quantum's entries. This share bounds the unused space."""
 
 
 @lru_cache(maxsize=8)
@@ -37,7 +37,7 @@ def _bytes_per_pid(layer_count: int, false_positive_rate: float) -> float:
 class LayeredBloomFilter:
     """The PIDs that one principal used, in layers that expire. Not thread-safe.
 
-    Times are numbers of quanta (`quota.timeline`).
+    Quanta are given by number (`quota.timeline`).
 
     Examples:
         >>> seen = LayeredBloomFilter(QuotaConfig(), quantum=0)
@@ -57,7 +57,7 @@ class LayeredBloomFilter:
         quanta: list[Quantum] | None = None,
         expected_pids: float = 0,
     ) -> None:
-        """Open a filter. The filter changes `quanta`, a result of `state`.
+        """Open a filter. `quanta` is a result of `state`; the filter changes it.
 
         `expected_pids` is a hint for the capacity of the first layer.
         """
@@ -109,7 +109,7 @@ class LayeredBloomFilter:
         """Write an unseen PID to the newest layer of a live quantum.
 
         Returns:
-            False if the layers would exceed `max_bytes`. Nothing is written then.
+            False, without writing, if the layers would exceed `max_bytes`.
         """
         quanta = self._quanta
         target = quanta[-1] if quanta and quanta[-1].number == quantum else self._open(quantum)
@@ -119,11 +119,11 @@ class LayeredBloomFilter:
         return True
 
     def may_renew(self, quantum: int) -> bool:
-        """Return whether a quantum may take another PID from an earlier quantum (a renewal).
+        """Return whether a quantum may take another renewal.
 
-        The number of renewals in a quantum is limited to the number of entries in the live quanta before it. No PID is
-        renewed twice in a quantum, so known PIDs never reach this limit. The limit prevents a flood's false positives
-        from growing the state without bound.
+        The maximum is the number of entries in the live quanta before it. No PID is renewed twice in a quantum, so
+        known PIDs never exceed this limit. Without the limit, a flood's false positives could make the state grow
+        without bound.
         """
         renewals = entries_before = 0
         for each in self._quanta:
@@ -134,12 +134,12 @@ class LayeredBloomFilter:
         return renewals < entries_before
 
     def renew(self, pid_hash: int, source: Quantum, quantum: int, max_bytes: int | None = None) -> bool:
-        """Write a known PID to a later live quantum, too, so that the PID stays known while it is in use.
+        """Also write a known PID to a later live quantum, so that the PID stays known while it is in use.
 
         `source` is the result of `find`. For the current quantum, `may_renew` must be true.
 
         Returns:
-            False if the layers would exceed `max_bytes`. Nothing is written then.
+            False, without writing, if the layers would exceed `max_bytes`.
         """
         if not self.store(pid_hash, quantum, max_bytes):
             return False
@@ -148,7 +148,7 @@ class LayeredBloomFilter:
         return True
 
     def active_pids(self) -> int:
-        """Return how many distinct PIDs the live layers hold, exact except for false positives."""
+        """Return the number of distinct PIDs in the live layers. It is exact except for false positives."""
         active = 0
         for quantum in self._quanta:
             active += max(0, quantum.entries - quantum.renewed)

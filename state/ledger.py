@@ -1,7 +1,7 @@
-"""The ledger of one principal: applies the rules of KIP-936 to produce events in offset order.
+"""Applies the rules of KIP-936 to one principal's events, in offset order.
 
-The ledger is written if its bytes differ from the stored bytes. Another metrics row is due if they differ from the
-bytes at the last row.
+The ledger is written if its bytes differ from the stored bytes. Another metrics row is due if the bytes differ from
+those at the last row.
 """
 
 from functools import cached_property
@@ -39,7 +39,7 @@ class Ledger:
             broker_id: The budget's broker; None in scope `cluster`.
 
         Raises:
-            LedgerCodecError: If this version can't read `content`.
+            LedgerCodecError: If this release can't read `content`.
         """
         self._principal = principal
         self._broker_id = broker_id
@@ -63,7 +63,7 @@ class Ledger:
         state.learn_until_ms = max(state.learn_until_ms, until_ms)
 
     def expires_ms(self) -> int:
-        """Return the event time after which this ledger affects no event, in ms since the epoch."""
+        """Return the event time after which this ledger affects no event."""
         return self._memory.expires_ms()
 
     def expire(self) -> Outcome:

@@ -13,8 +13,8 @@ from state.layers import LayeredBloomFilter
 class ProducerIdQuotaManagerCache:
     """Tracks which PIDs each principal used in the last window (KIP-936, "New ProducerIdQuotaManagerCache").
 
-    Thread-safe. A filter holds the PIDs admitted in a window and a quantum. The cache forgets a principal whose layers
-    have all expired. If the clock is set back, expired layers do not return.
+    Thread-safe. The cache forgets a principal whose layers have all expired. If the clock is set back, expired layers
+    do not return.
 
     Args:
         false_positive_rate: Maximum share of unseen PIDs that `track` reports as found.

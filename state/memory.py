@@ -46,10 +46,10 @@ class Memory:
         return encode(self.state)
 
     def expires_ms(self) -> int:
-        """Return the event time after which this ledger affects no event, in ms since the epoch.
+        """Return the event time after which this ledger affects no event.
 
-        By then, all layers and samples have expired, the bucket is full, learning has ended, and no throttle is in
-        force. (KIP-936 removes such a user.)
+        By then, all layers and rate samples have expired, the bucket is full, learning has ended, and no throttle is in
+        force. KIP-936 removes such a user, too.
         """
         state, config, timeline = self.state, self.deployment.config, self.deployment.timeline
         quantum = timeline.quantum(max(0, state.clock_tick))

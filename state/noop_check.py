@@ -1,4 +1,4 @@
-"""A quick check whether a batch changes nothing. Most principals keep sending the same PIDs."""
+"""Quickly checks whether a batch changes nothing. Most principals keep using the same PIDs."""
 
 from quota.config import TICKS_PER_QUANTUM
 from quota.limits import Limit
@@ -8,10 +8,10 @@ from state.hashing import hash_pids
 
 
 def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment: Deployment) -> bool:
-    """Return whether a batch certainly changes nothing in a ledger. False means "maybe not".
+    """Return whether a batch certainly changes nothing in a ledger; false if it may change something.
 
     The batch changes nothing if its quota is already in force, no throttle is in force, no event is late, no event
-    comes after the ledger's interval or quantum, and the current quantum holds all PIDs.
+    comes after the ledger's metrics interval or quantum, and the current quantum holds all PIDs.
     """
     if state.episode or state.limit != limit:
         return False

@@ -17,11 +17,11 @@ NO_TICK = -1
 
 
 class Refusals:
-    """Refuses the PIDs of a batch that get no token.
+    """Refuses the PIDs that get no token in a batch.
 
     Attributes:
         tick: The current tick if this batch has refused a PID in it, else `NO_TICK`. In this tick, `add_again` suffices
-            for another unseen PID of the same kind.
+            for another unseen PID whose event has the kind `kind`.
         have_begun: Whether this batch has refused a PID.
         kind: The kind of the last event passed to `add`.
         counted: Coupons (`state.coupons`) that no longer change the sketches of refused PIDs.
@@ -69,7 +69,7 @@ class Refusals:
             self._note(coupon)
 
     def count_anew(self) -> None:
-        """Forget the coupons, because one of the sketches was replaced."""
+        """Clear `counted`, because one of the sketches was replaced."""
         self._have_registers = False
         self.counted.clear()
 
@@ -87,7 +87,7 @@ class Refusals:
             self._end(episode, "throttle_ended")
 
     def shorten(self, now_ms: int, tick: int) -> None:
-        """End the throttle when the bucket recovers, because the quota was raised or removed."""
+        """Let the throttle end as soon as the bucket recovers, because the quota was raised or removed."""
         episode, recovers_ms = self._state.episode, self._budget.recovers_ms(tick)
         if episode is None:
             return

@@ -6,7 +6,9 @@ from state.refusals import NO_TICK, Refusals
 
 
 class Uncharged:
-    """Stores PIDs that take no token: late, corrected, learned or renewed PIDs, and all PIDs while there is no quota.
+    """Stores PIDs that take no token.
+
+    These are late and renewed PIDs, PIDs that the tap attributed late or while learning, and all PIDs without a quota.
 
     If the filter has no room for an unseen PID, the PID must not take a token later. So the current quantum is marked
     as saturated. While a live quantum is saturated, unseen PIDs take no token and are not refused.
@@ -17,7 +19,7 @@ class Uncharged:
         self._refusals = refusals
 
     def store(self, pid_hash: int, quantum: int, current: int) -> bool:
-        """Store an unseen PID if there is room. Otherwise, count the PID in the current quantum.
+        """Store an unseen PID if there is room. Otherwise, count the PID in the quantum `current`.
 
         Returns:
             Whether the PID was stored.
@@ -30,7 +32,7 @@ class Uncharged:
         return is_stored
 
     def renew(self, pid_hash: int, source: Quantum, quantum: int, current: int) -> None:
-        """Write a known PID of the quantum `source` to a later quantum, too, if there is room."""
+        """Also write a known PID of the quantum `source` to a later quantum, if there is room."""
         # Quanta before a late event's quantum may have expired, so `may_renew` can't count their entries. Only
         # `_max_bytes` limits renewals in that quantum.
         may_renew = quantum < current or self._seen.may_renew(quantum)

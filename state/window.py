@@ -16,7 +16,7 @@ class QuantumCounts(msgspec.Struct, array_like=True):
         throttled_ticks: Number of ticks in which a PID was refused.
         throttle_ms_sum: Sum of the throttle times of these ticks, in milliseconds.
         saturated: Whether the filter had no room for some PIDs. Unseen PIDs then take no token.
-        is_excusable: Whether the principal had no quota each time that the filter had no room.
+        is_excusable: Whether the filter ran out of room only while the principal had no quota.
         unstored: Unseen PIDs that were refused, or that the filter had no room for.
         unrenewed: Known PIDs that could not be copied to this quantum for lack of room.
     """
@@ -77,7 +77,7 @@ class WindowCounts:
         return [each for each in self._counts if each.quantum >= oldest]
 
     def advance(self, quantum: int) -> None:
-        """Move to a later quantum. Drop expired counts, and mark the ended quantum as saturated if due."""
+        """Move to a later quantum. Drop expired counts. Mark the ended quantum as saturated if it lacks known PIDs."""
         if self._counts and self._leaves_gap(self._counts[-1]):
             self._counts[-1].saturated, self._counts[-1].is_excusable = True, False
         self._counts[:] = self.live(quantum)

@@ -21,7 +21,7 @@ def in_databricks(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def is_local(tables: str) -> bool:
-    """Return whether tables are in a local folder outside a Databricks runtime.
+    """Return whether `tables` is a local folder outside a Databricks runtime.
 
     Examples:
         >>> is_local("./tables"), is_local("s3://bucket/tables"), is_local("main.pid_quota")
@@ -39,7 +39,7 @@ def secret_lines(name: str) -> list[str]:
     """Return the lines of a Databricks secret, given as `scope/key`.
 
     Raises:
-        SecretError: If the name has another form, or the secret can't be read. The message never contains the secret.
+        SecretError: If `name` is not of this form, or the secret can't be read. The message never contains the secret.
     """
     scope, slash, key = name.partition("/")
     if not (scope and slash and key):

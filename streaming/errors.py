@@ -2,11 +2,11 @@
 
 
 class StreamingError(Exception):
-    """Base class of all errors that the streaming package raises."""
+    """Base class of all errors of this package."""
 
 
 class CheckpointError(StreamingError):
-    """Raised when a checkpoint folder can't be used, or has other settings than the stream."""
+    """Raised when a checkpoint folder can't be used, or its settings differ from the stream's."""
 
 
 class CheckpointDamagedError(CheckpointError):
@@ -14,7 +14,7 @@ class CheckpointDamagedError(CheckpointError):
 
 
 class StreamIdTakenError(CheckpointError):
-    """Raised when another stream writes with this stream's id. Both run on copies of one checkpoint."""
+    """Raised when another stream writes with this stream's id. Both streams run on copies of one checkpoint."""
 
 
 class DataLossError(StreamingError):

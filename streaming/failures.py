@@ -67,8 +67,8 @@ def is_of_spark(error: Exception) -> bool:
 def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that removes Java stack traces and causes from errors of `commit`.
 
-    If a query is stopped during a batch, Spark 4 matches the error's text with `StreamExecution.PROXY_ERROR`. The stack
-    overflows if the text has more than about a thousand characters.
+    If a query is stopped during a batch, Spark 4 matches the error's text against `StreamExecution.PROXY_ERROR`. The
+    stack overflows if the text has more than about a thousand characters.
     """
 
     def call(batch: DataFrame, batch_id: int) -> None:
@@ -143,7 +143,7 @@ def jvm_may_be_gone() -> Iterator[None]:
 
 
 def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
-    """Translate the error that ended a stream of Spark. The message names the checkpoint folder."""
+    """Translate the error with which Spark ended a stream. The message names the checkpoint folder."""
     text = str(error)
     if _IN_USE.search(text):
         return in_use(checkpoint)

@@ -79,7 +79,7 @@ class ProgressListener(StreamingQueryListener):
 class ProgressPoll:
     """Asks queries for their progress over Spark Connect.
 
-    Over Spark Connect, an event that arrives while a listener is removed makes the process hang (SPARK-59623).
+    There, an event that arrives while a listener is removed makes the process hang (SPARK-59623).
     """
 
     def __init__(self, report: Callable[[Progress], None], idle: Callable[[str], None]) -> None:
@@ -103,7 +103,7 @@ class ProgressPoll:
 
 
 def progress_of(report: Mapping[str, Any]) -> Progress:
-    """Parse Spark's JSON of a batch.
+    """Convert Spark's report of a batch to `Progress`.
 
     Examples:
         >>> source = {"endOffset": {"t": {"0": 4}}, "latestOffset": {"t": {"0": 9}}}

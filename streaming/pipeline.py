@@ -40,7 +40,7 @@ CONSUMER_SETTINGS = {
     # The requests for offsets wait behind a fetch at the end of the log. By default, a fetch waits 500 ms for records.
     "kafka.fetch.max.wait.ms": "20",
 }
-"""Settings of the Kafka consumer. `StreamOptions.kafka_options` take precedence."""
+"""Settings of the Kafka consumer. `StreamOptions.kafka_options` override them."""
 KAFKA_TIMEOUTS = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000"}
 """Timeouts of requests. Spark tries three times, so the stream fails after a minute without an answer."""
 
@@ -53,7 +53,7 @@ class StreamOptions:
 
     Attributes:
         kafka_options: Options of Spark's Kafka source, including `kafka.bootstrap.servers`.
-        tables: Folder of path tables, or `catalog.schema`.
+        tables: Path of the tables' folder, or `catalog.schema`.
         trigger: An interval such as '5 seconds'; `asap`; or `available-now`: read the existing records, then end.
         learn_until_ms: End of the learning time of a first start, in event time.
         learn_from_ms: Start of that learning time, in event time; 0 if the topic still has all records.
@@ -222,7 +222,7 @@ def apply_rules(pre_aggregates: DataFrame, deployment: Deployment, options: Stre
 
 
 def write(output: DataFrame, options: StreamOptions, commit: Commit) -> StreamingQuery:
-    """Commit each micro-batch under its number."""
+    """Start the query, which commits each micro-batch under its number."""
     writer = output.writeStream.queryName("pid-quota").foreachBatch(with_short_errors(commit)).outputMode("append")
     writer = writer.option("checkpointLocation", options.checkpoint)
     if options.trigger == AVAILABLE_NOW:

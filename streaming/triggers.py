@@ -12,7 +12,7 @@ MIN_EVENTS = 500_000
 MAX_EVENTS = 2_000_000
 """Maximum number of events of a batch. The default memory suffices even if all have new PIDs of one principal."""
 EVENTS_PER_SECOND = 400_000
-"""Number of events to read per second of the trigger. Two cores process fewer if each record has one event."""
+"""Number of events to read per second of the interval. Two cores process fewer if each record has one event."""
 _FASTEST = 3.0
 """Maximum factor by which records with several events raise `EVENTS_PER_SECOND`."""
 _SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600}

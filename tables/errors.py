@@ -43,5 +43,5 @@ def first_line(error: BaseException) -> str:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra from a wheel. On PyPI, anybody may register `pid-quota`."""
+    """Return the command that installs an extra from a wheel, because anybody may register `pid-quota` on PyPI."""
     return f"pip install 'pid_quota-{metadata.version('pid-quota')}-py3-none-any.whl[{extra}]'"

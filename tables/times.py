@@ -6,12 +6,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def to_time(ms: int) -> datetime:
-    """Return the time in UTC."""
+    """Convert milliseconds since the epoch to a time in UTC."""
     return _EPOCH + timedelta(milliseconds=ms)
 
 
 def to_ms(time: datetime) -> int:
-    """Return milliseconds since the epoch."""
+    """Convert a time to milliseconds since the epoch."""
     return (time - _EPOCH) // timedelta(milliseconds=1)
 
 

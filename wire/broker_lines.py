@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 MAX_LINE_BYTES = 64 * 1024
-"""A longer line is not from the class. The class's lines have at most half of this size."""
+"""A longer line is not from the class. The class's lines are at most half as long."""
 
 LINE_FORMAT = 1
 

@@ -135,7 +135,7 @@ def events_of(value: bytes) -> list[ProduceEvent]:
     """Return the events of a record of either version. Missing fields have their defaults; a missing partition is -1.
 
     Raises:
-        msgspec.MsgspecError: If the value is no such record.
+        msgspec.MsgspecError: If the value is not such a record.
     """
     version = _version.decode(value).version
     if version == 1:

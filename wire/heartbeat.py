@@ -38,7 +38,7 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
         tap_id: id of this run of the tap.
         source: `file`, `topic` or `poll`.
         counters: see `broker.tap.source_tap.TapCounters`; `bad_lines` and the source's counters cover the whole tap.
-        position: the position in the tap's position file, or None.
+        position: the position after the lines that the tap has read, or None.
         behind_bytes: bytes of a file that the tap has not read yet.
         lag_records: records of a topic that the tap has not read yet.
         stopped: whether the tap shut down cleanly.

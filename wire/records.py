@@ -39,7 +39,7 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A record of the topic `producer-inits`: one answer to INIT_PRODUCER_ID, keyed by principal.
 
-    See `InitLine` for the fields. `client_host` is its `address`. `repeated` is as in `ProduceEvent`.
+    See `InitLine` for the fields. `client_host` is the `address` there. `repeated` is as in `ProduceEvent`.
     """
 
     timestamp_ms: int

@@ -66,7 +66,7 @@ def check_authorizer(found: BrokerSettings) -> Iterator[Finding]:
 
 
 def check_rights(own: OwnRights, role: Role, who: str | None, *, with_holds: bool) -> Iterator[Finding]:
-    """Check each right that this user needs for a role."""
+    """Check each right that this user (`who`, if known) needs for a role."""
     subject = f"rights, {role.value}"
     needed = [right for right in RIGHTS[role] if with_holds or right is not HOLDS]
     missing = own.missing(needed)
@@ -106,7 +106,7 @@ def _of_topic(setup: TopicSetup, plan: TopicPlan, missing: list[str]) -> Iterato
 
 
 def _topic_remedy(setting: str, retention_ms: str | None) -> str:
-    """Return the remedy, with the current retention, because `--alter` also sets the retention."""
+    """Return a setting's remedy. It repeats the retention, which `topics create --alter` would otherwise reset."""
     if setting == "partitions":
         return "delete the topic while nobody uses it, then pid-quota topics create"
     hours = f" --retention-hours {int(retention_ms) // 3_600_000}" if retention_ms and retention_ms.isdigit() else ""

@@ -12,13 +12,13 @@ class Verdict(str, Enum):
 
     OK = "ok"
     WARNING = "warning"
-    """The subject works, but has a limit that the operator should know."""
+    """The subject works, but has a limit that the operator should know about."""
     WRONG = "wrong"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found on one subject. `remedy` is empty if nothing is wrong."""
+    """What a check found about one subject. `remedy` is empty if nothing is wrong."""
 
     subject: str
     verdict: Verdict
@@ -32,7 +32,7 @@ def ok(subject: str, found: str) -> Finding:
 
 
 def warning(subject: str, found: str, remedy: str) -> Finding:
-    """Return the finding of a limit that the operator should know."""
+    """Return the finding that a subject works, but has a limit."""
     return Finding(subject, Verdict.WARNING, found, remedy)
 
 

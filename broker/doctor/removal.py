@@ -22,7 +22,7 @@ class Step:
 
 
 def require_no_enforcer(hosts: Sequence[str]) -> None:
-    """Raise EnforceError if an enforcer runs, because an enforcer would throttle principals again."""
+    """Raise EnforceError if an enforcer runs, because it would throttle principals again."""
     if hosts:
         msg = f"an enforcer runs on {', '.join(hosts)}, and would throttle again: stop it first"
         raise EnforceError(msg)
@@ -31,9 +31,9 @@ def require_no_enforcer(hosts: Sequence[str]) -> None:
 def quota_steps(
     quotas: ClientQuotas, leases: Sequence[Lease], note: Callable[[Lease], None], left: Callable[[str], None]
 ) -> Iterator[Step]:
-    """Yield a step for each client quota that a lease changed, and for the canary's client quota.
+    """Yield a step for each client quota that a lease changed, and for the quotas of the user `CANARY`.
 
-    `note` must log that a lease has ended. Otherwise, a later removal would undo an equal value that an operator set.
+    `note` must log that a lease has ended. Otherwise, if an operator sets the same value, a later removal undoes it.
     `left` gets descriptions of quotas that stay.
     """
     for lease in leases:
@@ -61,7 +61,7 @@ def hold_steps(holds: HoldBindings) -> Iterator[Step]:
 def grant_steps(
     grants: Grants, plan: Sequence[Grant], left: Callable[[str], None], servers: str, *, shared: bool
 ) -> Iterator[Step]:
-    """Yield a step for each right. Without `shared`, rights on shared resources stay: they may predate pid-quota."""
+    """Yield a step per granted right. Without `shared`, keep those on shared resources: they may predate pid-quota."""
     for each in plan:
         if each.action == "exists" and (shared or not each.right.is_shared):
             yield Step(f"right {each.words}", partial(grants.remove, [each]))
@@ -81,7 +81,7 @@ def topic_steps(setup: TopicSetup, left: Callable[[str], None]) -> Iterator[Step
 def broker_lines(
     settings: Mapping[int, Mapping[str, Mapping[str, object]]], reporter: str, authorizer: str
 ) -> list[str]:
-    """Return instructions to an operator for the brokers' configuration."""
+    """Return an operator's steps to remove both classes from the brokers."""
     found = {
         name: sorted(number for number, each in settings.items() if value in str(each.get(name, {}).get("value")))
         for name, value in (("metric.reporters", reporter), ("authorizer.class.name", authorizer))

@@ -7,7 +7,7 @@ from broker.tap.tap_status import DatedHeartbeat, WatchedBroker
 
 MAX_CLOCK_SKEW_MS = 5_000
 _MAX_LAG_BYTES = 64 * 1024 * 1024
-"""Default size of a file that the class writes."""
+"""Maximum lag: the default size of a file that the class writes."""
 _MAX_LAG_RECORDS = 1_000_000
 
 

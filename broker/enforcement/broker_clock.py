@@ -16,7 +16,7 @@ _FIRST_S = 5.0
 
 
 class BrokerClock(Closing):
-    """A clock that measures the brokers' time every 30 s by a probe record.
+    """A clock that measures the brokers' time every 30 s with a probe record.
 
     The probe's delivery report contains the LogAppendTime of the partition's leader.
     """
@@ -30,7 +30,7 @@ class BrokerClock(Closing):
         self._is_measured = False
 
     def measure(self) -> None:
-        """Send a due probe, and process delivery reports, without blocking."""
+        """Send a probe if one is due, and process delivery reports. This never blocks."""
         now_ms = steady_ms()
         if now_ms >= self._next_ms:
             self._next_ms = now_ms + _EVERY_MS

@@ -19,7 +19,7 @@ class BrokersTime:
         self._ahead_ms = wall_ms() - steady_ms()
 
     def measured(self, sent_ms: int, broker_ms: int, received_ms: int) -> None:
-        """Record that a broker's clock showed `broker_ms` at some time from `sent_ms` to `received_ms` (monotonic)."""
+        """Record that a broker's clock showed `broker_ms` at a time between `sent_ms` and `received_ms` (monotonic)."""
         self._ahead_ms = min(max(self._ahead_ms, broker_ms - received_ms), broker_ms - sent_ms)
 
     def now_ms(self) -> int:
@@ -41,8 +41,8 @@ class Deadlines:
     def end_ms(self, decision_id: str, until_ms: int, now_ms: int) -> int:
         """Return the end of a decision and its leases, in the brokers' time.
 
-        The end is `until_ms`, unless the end by this host's monotonic clock has passed or is over 5 s earlier. In these
-        cases, the earlier end counts.
+        The end is `until_ms`, or the end by this host's monotonic clock if that is over 5 s earlier. Once the monotonic
+        end has passed, the decision has ended.
         """
         steady_ms = self._steady_ms()
         end_ms = steady_ms + min(until_ms - now_ms, MAX_LEASE_MS)

@@ -100,5 +100,5 @@ class NoLock:
 
 
 def without_lock(notify: Callable[[Notice], None]) -> Callable[[Notice], None]:
-    """Return `notify`, but without notices about the lock."""
+    """Return a `notify` that drops notices about the lock."""
     return lambda notice: None if notice.action == "lock" else notify(notice)

@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from broker.enforcement.model import Lease, ThrottleDecision
 
 _SETTLE_MS = 10_000
-"""Time after a lease's start in which producers with older ids send their first message."""
+"""For this long after a lease's start, producers that got an id earlier may send their first message."""
 
 
 @dataclass
 class EnforcedTime:
-    """A period in which a principal always had a lease in force. `refused` counts refused ids by broker."""
+    """A period in which a principal always had a lease in force.
+
+    `refused` counts refused ids by broker. `level` is the number of further levers that the principal needs.
+    """
 
     since_ms: int
     until_ms: int
@@ -23,8 +26,8 @@ class EnforcedTime:
 class Escalation:
     """The principals that need another lever.
 
-    A refused producer that keeps sending adds no refused producer id. If a decision during leases has more refused ids
-    than the previous decision, the levers let new ids through.
+    A refused producer that keeps sending adds no refused producer id. If a decision while leases are in force has more
+    refused ids than the previous decision, the levers let new ids through.
     """
 
     def __init__(self) -> None:
@@ -35,7 +38,7 @@ class Escalation:
         return {name: each for name, each in self._watched.items() if each.level}
 
     def receive(self, decisions: Iterable[ThrottleDecision]) -> None:
-        """Compare decisions with older decisions. They come in order per principal and broker, and may repeat."""
+        """Compare decisions with older decisions. `decisions` is in order per principal and broker; some may repeat."""
         for decision in decisions:
             watched = self._watched.get(decision.principal)
             if not watched or not watched.since_ms + _SETTLE_MS <= decision.decided_at_ms <= watched.until_ms:
@@ -52,7 +55,7 @@ class Escalation:
                 )
 
     def observe(self, leases: Iterable[Lease], pending: Collection[str]) -> None:
-        """Update the leases in force. Forget principals that have no lease in force and are not `pending`."""
+        """Update the leases in force. Forget principals without one, except `pending`, which have a decision."""
         in_force = [lease for lease in leases if lease.state == "in_force"]
         for lease in in_force:
             watched = self._watched.get(lease.principal)

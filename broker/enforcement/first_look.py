@@ -20,7 +20,9 @@ _CHANGES = (AclOperation.WRITE, AclOperation.ALTER_CONFIGS, AclOperation.ALTER)
 def require_rights(
     settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool, timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> None:
-    """Check the rights of this user. `with_holds` returns whether holds can be used.
+    """Check this user's rights; without `apply`, only those for a dry run.
+
+    `with_holds` returns whether holds can be used.
 
     Raises EnforceError, which names all missing rights, or BrokerUnreachableError.
     """

@@ -24,7 +24,7 @@ from broker.enforcement.steps import LeaseReason
 class LeaseRegistry:
     """The open leases. Their records contain this process's `name`.
 
-    A target that someone else changed gets no lease for `hands_off_ms`.
+    A target whose setting someone else changed gets no lease for `hands_off_ms`.
     """
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
@@ -53,7 +53,10 @@ class LeaseRegistry:
             self._orders, self._known = orders, None
 
     def refresh(self) -> list[Lease]:
-        """Flush pending records, and reread a changed table. The first read returns leases that only the table has."""
+        """Flush pending records, and reread a changed table.
+
+        The first call after `load` returns the leases that are only in the table.
+        """
         self.flush()
         if self._rows is not None and not self._log.has_changed():
             return []
@@ -136,7 +139,7 @@ class LeaseRegistry:
         self._known = None
 
     def _adopt(self, rows: Sequence[EnforcementRecord]) -> list[Lease]:
-        """Add leases that only the table has to the topic, which was recreated. Return these leases."""
+        """Write the leases that are only in the table to the topic, which was recreated. Return these leases."""
         found = [lease for target, lease in open_leases(rows).items() if target not in self.leases]
         if found:
             self._store.append([LeaseRecord(lease.set_ms, lease, "found in the table", self._name) for lease in found])

@@ -93,7 +93,7 @@ class Lease:
     """A lever on an entity until `until_ms`. This end was set at `set_ms`.
 
     `value` is None for a hold. `previous` is the client quota to restore, or None. `revision` orders the lease's
-    records, because someone may set a clock.
+    records even if someone sets a clock.
     """
 
     lease_id: str

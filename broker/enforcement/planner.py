@@ -56,7 +56,7 @@ class Known:
 
 @dataclass(frozen=True)
 class LeasePlan:
-    """The leases for a decision. `skipped` is why the decision is not enforced in full, or empty."""
+    """The leases for a decision. `skipped` tells why the decision is not enforced in full, or is empty."""
 
     extend: tuple[Lease, ...] = ()
     take: tuple[Target, ...] = ()

@@ -66,7 +66,7 @@ class Lock(Protocol):
 
 @dataclass(frozen=True)
 class EnforcerPorts:
-    """The connections of an enforcer. In a dry run, `others` returns targets of open leases, or None if unknown."""
+    """The connections of an enforcer. In a dry run, `others` returns other enforcers' targets, or None if unknown."""
 
     decisions: DecisionSource
     log: ActionLog

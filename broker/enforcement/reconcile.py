@@ -223,7 +223,7 @@ class Enforcer:
             )
 
     def _advance(self, promised: list[LeaseReason]) -> None:
-        """Take the next step of each lease that was just logged, is due, or is unverified."""
+        """Take the next step of each lease that was logged (`promised`), is due, or may differ from the brokers."""
         now_ms = self._clock_ms()
         names = {lease.target for lease, _ in promised}
         rest = [lease for lease in self._registry.leases.values() if lease.target not in names]

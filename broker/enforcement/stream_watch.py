@@ -8,7 +8,7 @@ _EVERY_MS = 5_000
 
 
 class StreamWatch:
-    """A check that alerts when a problem begins and when it ends. The stream may pause for `silence_ms`."""
+    """A check that alerts when a problem begins and when it ends. The stream may pause for up to `silence_ms`."""
 
     def __init__(
         self,

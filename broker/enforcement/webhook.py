@@ -34,7 +34,7 @@ EVENTS: Mapping[NoticeAction, str] = MappingProxyType(
         "alert": "ALERT",
     }
 )
-"""Event by action of a notice. FAIL_OPEN means that a decision is not enforced, or only in part."""
+"""The event for each action of a notice. FAIL_OPEN means that a decision is not enforced, or only in part."""
 
 LooksLike = Callable[[Collection[str]], Mapping[str, str]]
 """A function that returns likely causes by principal, such as `likely deploy, else leak`. It omits unknown causes."""
@@ -50,7 +50,7 @@ _CLOSE_S = 10.0
 
 
 class Webhook:
-    """A sender of notices, in order. A notice may be sent twice. Lost notices are counted and reported."""
+    """A sender that posts notices in order. A notice may be sent twice. Lost notices are counted and reported."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ def _client(url: SplitResult) -> urllib3.PoolManager:
 
 
 def _cause(error: BaseException) -> str:
-    """Return an error's root cause, because the other errors may show the URL."""
+    """Return an error's root cause. The error itself may show the URL."""
     while error.__cause__ is not None:
         error = error.__cause__
     return f"{type(error).__name__}: {error}" if isinstance(error, OSError) else type(error).__name__

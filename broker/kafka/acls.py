@@ -42,7 +42,7 @@ class AclResource(IntEnum):
 
 @dataclass(frozen=True)
 class Acl:
-    """An ACL. `name` may be a prefix or `*`. The operation `other` is one that pid-quota does not use."""
+    """An ACL. `name` may be a prefix or `*`. The operation `other` stands for any that pid-quota does not use."""
 
     resource: AclResource
     name: str

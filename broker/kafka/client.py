@@ -33,7 +33,7 @@ class RawAdmin(KafkaAdminClient):
     """kafka-python's admin client, with a method that sends any request."""
 
     def __init__(self, **settings: Any) -> None:
-        """Connect. After a failure, close the client, because the library would leak a thread."""
+        """Connect. After a failure, close the client. Otherwise, the library would leak a thread."""
         servers = settings["bootstrap_servers"]
         _probe(servers.split(",") if isinstance(servers, str) else servers)
         try:
@@ -117,7 +117,7 @@ class KafkaAdmin(Closing):
         return self.call(lambda client: client.ask(request, node_id))
 
     def require_no_error(self, answer: Any) -> None:
-        """Raise the error that a response contains."""
+        """Raise the error that a response contains, if any."""
         error = self._purpose.from_code(answer.error_code, answer.error_message)
         if error is not None:
             raise error

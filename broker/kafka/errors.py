@@ -14,7 +14,7 @@ from broker.errors import (
 )
 
 NO_COORDINATOR_YET = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
-"""Names (see `name_of`) of errors of groups while the cluster creates or loads `__consumer_offsets`."""
+"""Errors (see `name_of`) of requests about groups while the cluster creates or loads `__consumer_offsets`."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Purpose:
         return unreachable(servers, f"{type(error).__name__}: {error}")
 
     def from_code(self, code: int, message: str | None) -> BrokerError | None:
-        """Translate the error code of a response; None if the code is no error."""
+        """Translate the error code of a response; None if the code means success."""
         if not code:
             return None
         error = for_code(code)

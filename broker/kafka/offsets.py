@@ -78,7 +78,10 @@ def events_per_record(config: Mapping[str, str], topic: str) -> float:
 def reading(
     config: Mapping[str, str], topic: str, which: str, timeout_s: float
 ) -> Iterator[tuple[Consumer, dict[int, tuple[int, int]]]]:
-    """Yield a consumer for a topic, and each partition's first offset and next offset."""
+    """Yield a consumer for a topic, and each partition's first offset and next offset.
+
+    `which`, such as `newest`, is part of the group's name.
+    """
     quiet = {"log_level": 0, "group.id": f"pid-quota-{which}-record", "enable.auto.commit": "false"}
     consumer = Consumer({**config, **quiet})
     try:
@@ -110,7 +113,7 @@ class ExtentReader:
         self._clients: tuple[AdminClient, Consumer] | None = None
 
     def __call__(self) -> TopicExtent:
-        """Ask the brokers."""
+        """Ask the brokers for the current extent."""
         if self._clients is None:
             # librdkafka would log each refused connection to stderr.
             settings = {"log_level": 0, "group.id": "pid-quota-extent", "enable.auto.commit": False}

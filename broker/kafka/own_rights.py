@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _PROBE = "-of-pid-quota-doctor"
-"""Suffix of the name of a missing topic. Brokers refuse requests for it unless the user may use all topics."""
+"""Suffix of a name that no topic has. Brokers refuse requests for the name unless the user may use all topics."""
 _UNKNOWN = NO_COORDINATOR_YET | {
     "UNKNOWN_TOPIC_OR_PART",
     "LEADER_NOT_AVAILABLE",
@@ -24,7 +24,7 @@ _UNKNOWN = NO_COORDINATOR_YET | {
     "NOT_LEADER_FOR_PARTITION",
     "_TIMED_OUT",
 }
-"""Errors for missing topics and groups, or of a new cluster. They don't show that a right is missing."""
+"""Errors about missing topics and groups, or in a new cluster. They don't show that a right is missing."""
 
 
 class OwnRights:

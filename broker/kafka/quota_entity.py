@@ -9,7 +9,7 @@ CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
 @dataclass(frozen=True)
 class QuotaEntity:
-    """A user, one client id of a user, or an ip. Names are bare: `alice`, not `User:alice`."""
+    """A user, one client id of a user, or an IP address. Names are bare: `alice`, not `User:alice`."""
 
     user: str | None = None
     client_id: str | None = None

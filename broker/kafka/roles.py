@@ -33,7 +33,7 @@ class Role(str, Enum):
     OPERATOR = "operator"
     """Runs commands that ask the brokers: doctor, tap status, occupancy, why, blocks."""
     SHIPPER = "shipper"
-    """Writes lines to the topic `broker-logs`. It runs on hosts of brokers without a tap."""
+    """Writes lines to the topic `broker-logs`. It runs on brokers' hosts that have no tap."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ RIGHTS: Mapping[Role, tuple[KafkaRight, ...]] = {
 
 
 def rights_of(role: Role, topics: Mapping[str, str | None]) -> list[KafkaRight]:
-    """Return a role's rights. `topics` has other names for some topics; None leaves out a topic.
+    """Return a role's rights. `topics` gives some topics another name; None leaves out a topic.
 
     Examples:
         >>> [right.words for right in rights_of(Role.SHIPPER, {"broker-logs": "kafka-lines"})]

@@ -44,7 +44,7 @@ class Admin(AdminClient):
         raise unreachable(where, reason_of(failure)) from failure
 
     def _note(self, error: KafkaError) -> None:
-        """Note that brokers refuse the login, because librdkafka reports only that no broker answers."""
+        """Remember a refused login. Later, librdkafka reports only that no broker answers."""
         if error.name() == "_AUTHENTICATION":
             # Leave out the duration, which differs each time, so that the same warning is not shown again.
             self._refusals.append(str(error.str()).partition(": ")[2].partition(" (after")[0])

@@ -20,7 +20,7 @@ from jvm.broker_jar import broker_jar
 from jvm.jar_sets import ensure_jars, kafka_classpath
 
 DEFAULT_USERS = {"alice": "alice-secret", "mallory": "mallory-secret", "admin": "admin-secret"}
-"""Users of a demo broker. The passwords are no secret, because the broker listens only on the loopback address."""
+"""Users of a demo broker. The passwords are not secret, because the broker listens only on the loopback address."""
 
 BROKER_ID = 1
 
@@ -64,7 +64,7 @@ class LocalBroker(ServerProcess):
 
     @property
     def admin_servers(self) -> str:
-        """Address for admin clients, which are the super user `User:ANONYMOUS`."""
+        """Address for admin clients, which act as the super user `User:ANONYMOUS`."""
         return f"{HOST}:{self._known_ports().inner}"
 
     def client_config(self, user: str) -> dict[str, str]:

@@ -104,7 +104,7 @@ def write_server_properties(
 
 
 def server_properties_of(properties: Mapping[str, object], *, holds: bool) -> dict[str, object]:
-    """Return the properties under Kafka's names, and properties that load the classes of `broker_jar`."""
+    """Return the properties under Kafka's names, and those that load the class and, with `holds`, the authorizer."""
     loaded: dict[str, object] = {"metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"}
     if holds:
         loaded["authorizer.class.name"] = HOLD_AUTHORIZER

@@ -22,7 +22,7 @@ _PRODUCER_IDS_RECORD = 15
 _FRAME_VERSION = 1
 _FIELDS = struct.Struct(">iqq")
 STEP_BYTES = 4 * 1024 * 1024
-"""Maximum number of bytes to read at once. A log may have hundreds of megabytes."""
+"""Number of bytes to read at once, unless a batch is larger. A log may have hundreds of megabytes."""
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _LENGTH_END = 8, 12

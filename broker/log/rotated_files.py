@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 from broker.errors import TapError
 
 HEAD_BYTES = 1024
-"""Number of first bytes that identify a file. They contain times in ms, and the run of the class."""
+"""Number of bytes that identify a file: its beginning has times in ms, and the run of the class."""
 
 # `.1`, `.2.gz`, `-20261121`, `.2026-11-21-14.gz`, but no position file, temporary file or other log.
 _ROTATED_SUFFIX = re.compile(r"[.-]\d[0-9T_:.-]*?(\.gz)?")

@@ -26,7 +26,7 @@ class LineBatch:
 
     Attributes:
         broker_id: The broker that must have written the lines; None accepts any broker.
-        repeated: Whether a tap may have sent the events of the lines before it crashed.
+        repeated: Whether a crashed tap may have sent the events of the lines.
         after_loss: Whether earlier lines were lost.
     """
 
@@ -130,7 +130,7 @@ class FileSource:
         self._file.close()
 
     def _repeated(self, lines: list[bytes], begin: FilePosition | None) -> int:
-        """Return the number of these lines whose events a tap may have sent before it crashed."""
+        """Return the number of these lines whose events a crashed tap may have sent."""
         limit = self._sent_up_to
         if limit is None:
             return 0

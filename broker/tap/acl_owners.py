@@ -1,4 +1,4 @@
-"""Finds by ACLs who may write to a topic or use a transactional id, as Kafka's StandardAuthorizer does.
+"""Finds in ACLs who may write to a topic or use a transactional id, as Kafka's StandardAuthorizer does.
 
 ACLs do not name super users, who may write everything.
 """
@@ -76,7 +76,7 @@ class AclRules:
         self._prefix_lengths = sorted({len(name) for _, is_prefix, name in self._by_pattern if is_prefix})
 
     def may_write(self, principal: str, host: str, resource: AclResource, name: str) -> bool:
-        """Whether a principal that is no super user may write from a host."""
+        """Whether a principal that is not a super user may write from a host."""
         acls = self._matching(resource, name)
         return _permits(acls, principal, host) if acls else self._without_acl.everybody
 

@@ -50,7 +50,10 @@ def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
 
 
 class Asking:
-    """A thread that asks the brokers, one question at a time. `file` keeps the answers for the tap's next start."""
+    """A thread that asks the brokers for the ids that they hold, one request at a time.
+
+    `file` keeps the answers for the tap's next start.
+    """
 
     def __init__(
         self,
@@ -161,7 +164,7 @@ class Asking:
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """An answer for the watches `streams`. The ids follow the first line of the file."""
+    """A saved answer for the watches `streams`, without its ids, which follow the file's first line."""
 
     streams: list[str]
     watched: dict[str, Watched]
@@ -192,7 +195,7 @@ def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequenc
 
 
 def load_answers(file: Path) -> tuple[dict[str, KnownIds], tuple[KnownIds, ...]]:
-    """Load the answers; none if the file is missing or damaged. With wrong ids, old producers would be charged."""
+    """Load the answers; none if the file is missing or damaged, because wrong ids would charge old producers."""
     found: dict[str, KnownIds] = {}
     requested: list[KnownIds] = []
     try:

@@ -1,4 +1,4 @@
-"""Reports the blocks of producer ids that were allocated to a tap's brokers, from a metadata log."""
+"""Finds in a metadata log the blocks of producer ids that were allocated to a tap's brokers."""
 
 import math
 from collections.abc import Callable

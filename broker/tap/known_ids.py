@@ -15,10 +15,10 @@ _PIECE = 50_000
 
 
 class Watched(NamedTuple):
-    """The time of a watch's first line, and the time when the tap asked the brokers for the ids that they know.
+    """The times of a watch's first line and of the tap's question to the brokers.
 
-    `asked_at_ms` is the time of the newest line, or of a stream's newest request if that is later. It is never ahead of
-    this host's clock.
+    `asked_at_ms` is the time of the newest line or, if later, of a stream's newest request. It is never ahead of this
+    host's clock.
     """
 
     since_ms: int
@@ -30,8 +30,8 @@ class KnownIds:
 
     Args:
         ids: Distinct ids, sorted.
-        answered_at_ms: When the last broker answered. `ids` may lack ids of earlier lines, because brokers forget the
-            ids of a deleted topic.
+        answered_at_ms: When the last broker answered. `ids` may lack ids of lines before this time, because brokers
+            forget the ids of a deleted topic.
         requested_ms: When the stream with the newest answered request began to learn, or 0.
     """
 
@@ -44,7 +44,10 @@ class KnownIds:
         self.requested_ms = requested_ms
 
     def before(self, requested_ms: int) -> "KnownIds":
-        """Return the answer with each `asked_at_ms` before a later request, because a clock may have been ahead."""
+        """Return the answer. If it does not answer the request `requested_ms`, cap each `asked_at_ms` below that time.
+
+        A later `asked_at_ms` comes from a clock that was ahead.
+        """
         if self.requested_ms >= requested_ms:
             return self
         watched = {

@@ -27,7 +27,7 @@ _decode = msgspec.json.Decoder(LearningRequest).decode
 
 
 class LearningRequests(Closing):
-    """A tap's reader of the topic."""
+    """A tap's reader of `pid-quota-requests`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class LearningRequests(Closing):
         self._open_at = 0.0
 
     def newest_ms(self, now_s: float) -> int:
-        """Return the time of the newest request of streams that still learn (ms, whole seconds), or 0."""
+        """Return the time of the newest request, in ms rounded up to whole seconds; 0 if no stream still learns."""
         try:
             if self._topic is not None:
                 self._take(self._topic.poll())

@@ -1,7 +1,7 @@
 """Polls brokers for the producer ids of their partitions, for managed clusters that load no class.
 
-An id that appears after the first round, or has a new batch, makes an event if a file or ACLs name its owner. The
-poll misses batches on a leader that dies before the next round.
+An id that appears after the first round, or has a new batch, makes an event if an owners file or ACLs name its owner.
+The poll misses batches on a leader that dies before the next round.
 """
 
 import threading
@@ -30,7 +30,7 @@ from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS, TAP_STATUS, is_own_topic
 
 TICK_SECONDS = 10.0
-"""A tick of the stream with a window of 3600 s. Within a tick, a repeated event changes nothing."""
+"""A tick of a stream whose window is 3600 s. Within a tick, a repeated event changes nothing."""
 
 _FLUSH_TIMEOUT_S = 15.0
 
@@ -50,7 +50,7 @@ class ActiveProducer:
 
 @dataclass(frozen=True)
 class LedProducers:
-    """Number of producer ids on the partitions of a topic that a broker leads. An id counts once per partition."""
+    """Number of producer ids on those partitions of a topic that a broker leads. An id counts once per partition."""
 
     broker_id: int
     topic: str
@@ -249,7 +249,10 @@ class ProducerPoll:
         self._unanswered |= set(portion) - self._answered
 
     def _news(self, latest: Mapping[int, ActiveProducer], late: Container[int]) -> Iterator[ActiveProducer]:
-        """Yield producers that are new or have a new batch since their last event, each at most once a tick."""
+        """Yield producers that are new and not `late`, or have a new batch since their last event, once a tick at most.
+
+        `late` ids may be old, because their partition's first answer came late.
+        """
         now, this_round = self._clock(), self.counters.polls
         for pid, each in latest.items():
             seen = self._seen.get(pid)

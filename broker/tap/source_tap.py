@@ -87,8 +87,8 @@ class SourceTap:
         Raises:
             BrokerUnreachableError: If no broker answers at the start.
             TopicMissingError: If one of our topics does not exist.
-            TapError: If the source or position file can't be read, lines are of another broker, or Kafka refused an
-                event.
+            TapError: If the source or position file can't be read, lines come from another broker, or Kafka refused
+                an event.
         """
         for topic in (self._topic, TAP_STATUS):
             await_topic(self._kafka_config, topic)

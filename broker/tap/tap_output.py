@@ -82,7 +82,7 @@ class TapOutput:
         self._unsettled = True
 
     def brokers(self) -> list[int]:
-        """Return the ids of the cluster's brokers; none without an answer within a second."""
+        """Return the ids of the cluster's brokers; none if no broker answers within a second."""
         try:
             return sorted(self._producer.list_topics(TAP_STATUS, _BROKERS_TIMEOUT_S).brokers)
         except KafkaException:

@@ -19,7 +19,7 @@ from jobs.options import BootstrapServers
 from jobs.output.progress import wait
 
 ORDERS = "orders"
-"""The topic that the demo's clients write."""
+"""The topic that the demo's clients write to."""
 
 _ALICE_PRODUCERS = 3
 _ALICE_PAUSE_S = 0.1
@@ -93,7 +93,7 @@ def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, tra
 
 
 def run_careless(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
-    """Create a producer for every message, which is the bug that quotas limit. Three producers run at a time."""
+    """Create a producer for every message: the bug that quotas guard against. Three producers run at a time."""
     while not stop.wait(_MALLORY_PAUSE_S):
         producers = [_producer(config, "mallory-batch", traffic) for _ in range(_MALLORY_PRODUCERS)]
         for producer in producers:

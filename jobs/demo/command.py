@@ -136,7 +136,7 @@ def linger(view: "DemoView", page: "DemoConsole") -> None:
 
 
 def _program() -> str:
-    """Return the name or path of `pid-quota`. `make demo` installs the program outside PATH."""
+    """Return `pid-quota`, or its path if the program is outside PATH, as after `make demo`."""
     if shutil.which("pid-quota"):
         return "pid-quota"
     program = Path(sys.executable).with_name("pid-quota")

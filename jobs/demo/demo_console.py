@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PORT = 8080
-"""The console's port. If another program uses this port, the demo takes a free port."""
+"""The console's port. If another program uses it, the demo takes a free port."""
 
 _HOST = "127.0.0.1"
 _REFRESH_S = 2.0

@@ -40,7 +40,7 @@ class Result:
     """The outcome of the demo. `Watching` describes `first_decision_s` and `slowing`.
 
     Attributes:
-        drained: Whether the stream read all events in time.
+        drained: Whether the stream read all events within `DRAIN_S`.
     """
 
     principals: list[PrincipalRow]
@@ -62,7 +62,7 @@ class Result:
 def run(
     view: DemoView, folder: Path, tables: str, seconds: float, *, stream: Child, open_console: Callable[[], None]
 ) -> Result:
-    """Start broker, tap and enforcer, run the traffic, and always stop all processes."""
+    """Start the broker, tap and enforcer, run the traffic, and always stop all processes."""
     with ExitStack() as stack:
         try:
             # Step 1. While the broker starts, create the tables and set a default quota, as `pid-quota quotas` does.
@@ -159,7 +159,7 @@ def _until(
 
 
 def _await_drain(progress: StreamProgress, children: list[Child]) -> bool:
-    """Wait until the topic is idle and the stream has committed all records. Return False after `DRAIN_S`."""
+    """Wait until the topic is idle and all its records are committed. Return False after `DRAIN_S` seconds."""
     give_up_at = time.monotonic() + DRAIN_S
     before: dict[int, int] = {}
     while time.monotonic() < give_up_at:

@@ -105,7 +105,7 @@ class DemoView:
             self.stage(f"{text}: {text_of_rows}" if text_of_rows else text)
 
     def end_live(self) -> None:
-        """Stop updating the live table. Later lines follow below the table."""
+        """Stop updating the live table. Later lines follow below it."""
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -1,4 +1,4 @@
-"""The demo's stream as a program, which starts Spark while the broker starts, then runs `pid-quota stream`."""
+"""A program that starts Spark while the demo's broker starts, then runs `pid-quota stream`."""
 
 import time
 from pathlib import Path
@@ -12,7 +12,7 @@ from jobs.stream.command import require_spark, stream
 
 _POLL_S = 0.05
 _MASTER = "local[1]"
-"""The demo's Spark master. With one task at a time, one Python worker suffices, and a core is left to the broker."""
+"""The demo's Spark master. With one task at a time, one Python worker suffices, and a core remains for the broker."""
 
 
 def early_stream(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import subprocess
 
 MARKER = ".made-by-pid-quota-demo"
-"""The file that marks a demo's folder. The demo replaces no folder without this file."""
+"""The file that marks a demo's folder. The demo never replaces a folder without this file."""
 
 ADDRESS_FILE, CHECKPOINT = "address", "checkpoint"
 """Names in the demo's folder: the file with the broker's address, and the stream's checkpoint."""

@@ -62,7 +62,7 @@ def make() -> None:
 
 
 def _jars() -> Iterator[str]:
-    """Yield path, size and time of each jar. A JVM compares these values before using an archive."""
+    """Yield the path, size and modification time of each jar. A JVM compares these values before it uses an archive."""
     spec = importlib.util.find_spec("pyspark")
     folders = (spec.submodule_search_locations or ()) if spec else ()
     own = [Path(jar).resolve() for jar in spark_jars(jars_folder())]

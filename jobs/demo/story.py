@@ -50,7 +50,7 @@ def next_commands(program: str, tables: str) -> Iterator[str]:
 
 
 def decisions_table(answer: Answer) -> TextTable:
-    """Return the decisions as a table that distinguishes the renewals of a throttle from the start."""
+    """Return the decisions as a table. A THROTTLE decision on a throttled principal shows as a renewal."""
     throttled: set[str] = set()
     rows = []
     for row in answer.records():

@@ -1,4 +1,4 @@
-"""Watches the demo's tables while the traffic runs, and reports first decisions and throttles."""
+"""Watches the demo's tables while the traffic runs, and reports the first decision and throttle."""
 
 import time
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_
 
 @dataclass(frozen=True)
 class Slowing:
-    """The traffic before the enforcer throttled the demo's user `mallory`: its seconds, and mallory's messages."""
+    """Seconds of traffic, and messages of the demo's user `mallory`, before the enforcer held her back."""
 
     after_s: float
     delivered: int
@@ -27,12 +27,12 @@ class Slowing:
         return self.delivered / self.after_s
 
     def after(self, delivered: int, seconds: float) -> float:
-        """Return mallory's new producer ids per second since the enforcer holds her back. Arguments are totals."""
+        """Return mallory's new producer ids per second since the enforcer held her back. The arguments are totals."""
         return (delivered - self.delivered) / max(1.0, seconds - self.after_s)
 
 
 class Watching:
-    """An observer of the traffic. Create the observer when the traffic begins.
+    """An observer of the traffic. Create it when the traffic begins.
 
     Attributes:
         first_decision_s: Seconds of traffic before the first THROTTLE decision.
@@ -65,7 +65,7 @@ class Watching:
         return self.has_begun and time.monotonic() - (self._stream_begin or 0.0) >= seconds
 
     def look(self) -> None:
-        """Report the first decision and when the enforcer holds mallory back, and show the principals."""
+        """Report the first decision and the first hold on mallory, and show the principals."""
         if self.first_decision_s is None and self._has_new("throttle_decisions") and self.throttled():
             self.first_decision_s = self.seconds
             self._view.stage(f"first decision, {self.seconds:.1f} s after the first message: mallory is over her quota")

@@ -37,7 +37,7 @@ from tables.store.open import open_store
 from wire.holds import HOLD_AUTHORIZER
 
 _SILENCE_MS = 300_000
-"""If the stream writes no row for this time, the enforcer raises an alert."""
+"""If the stream writes no row for this long, the enforcer raises an alert."""
 
 RIGHTS_TIMEOUT_S = 15.0
 """Timeout of the check of the Kafka user's rights."""
@@ -93,7 +93,7 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
 
 
 def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, principal: str | None, pause_ms: int) -> None:
-    """End the throttle of a principal, or of all principals. Raises the same errors as `Release.run`."""
+    """End the throttle of a principal, or of all principals. See `Release.run` for the errors."""
     _bring_up_to_date(job)
     parts = _open(stack, job, _NoDecisions())
     with LeaseTopic(job.kafka.client()) as kept, progress_bar("ending the throttles") as report:

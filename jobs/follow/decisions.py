@@ -64,7 +64,7 @@ def _nothing(tables: str, principal: str | None, begin: datetime) -> str:
 
 
 def _is_new_throttle(row: dict[str, Any], now: datetime) -> bool:
-    """Return whether a row is a throttle of the last hour. Older ones have other causes than recent requests."""
+    """Return whether a row is a throttle of the last hour. Recent requests do not explain an older throttle."""
     at = row["decided_at"]
     return row["action"] == "THROTTLE" and at is not None and now - at < timedelta(hours=1)
 

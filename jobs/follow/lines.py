@@ -24,7 +24,7 @@ _DEFAULT = "10m"
 
 
 def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
-    """Return the time from which to show lines; None to show only new lines.
+    """Return the time from which to show lines, or None to show only new lines.
 
     Examples:
         >>> noon = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
@@ -48,7 +48,7 @@ def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
 
 
 def emit(text: str, record: dict[str, Any], *, as_json: bool) -> None:
-    """Print a line, and flush standard output for readers of a pipe."""
+    """Print `text`, or `record` as JSON, and flush standard output for readers of a pipe."""
     if as_json:
         print_json(record)
     else:

@@ -98,7 +98,7 @@ def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[
 
 
 def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
-    """Return a text with the evidence of a row of `principal_churn` and of `lives`."""
+    """Describe the evidence in a row of `principal_churn` and in `lives`."""
     parts = [f"{plural(row['new_pids'], 'new producer id')} in 24 h"]
     if row["new_pids"] >= MIN_NEW_PIDS:
         parts[0] += f" ({row['pids_per_hour']:,.0f} an hour while active)"

@@ -241,7 +241,7 @@ def _held(census: Census, entries: int) -> str:
 
 
 def _duration(ms: int) -> str:
-    """Return an exact duration in the largest unit without a fraction.
+    """Format a duration exactly, in the largest unit that needs no fraction.
 
     Examples:
         >>> _duration(86_400_000), _duration(5_400_000), _duration(1500)

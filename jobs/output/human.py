@@ -10,7 +10,7 @@ NOTHING = "-"
 
 
 def human(value: Any) -> str:
-    """Return a value for people: times to the second, fractions with four digits, whole numbers exactly.
+    """Format a value for people: times to the second, fractions with four digits, whole numbers exactly.
 
     Examples:
         >>> human(datetime(2026, 1, 15, 12, 0, 0, 84040, tzinfo=timezone.utc)), human(datetime(2026, 1, 15))
@@ -38,14 +38,14 @@ def human(value: Any) -> str:
 
 
 def time_of(at: datetime) -> str:
-    """Return a time to the second. A time with a zone is converted to UTC and marked with a Z."""
+    """Format a time to the second. A time with a zone is converted to UTC and marked with a Z."""
     if at.tzinfo is None:
         return f"{at:%Y-%m-%d %H:%M:%S}"
     return f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M:%SZ}"
 
 
 def size(size_bytes: int) -> str:
-    """Return a size in kB, MB or GB.
+    """Format a size in kB, MB or GB.
 
     Examples:
         >>> size(0), size(900), size(2_500_000)
@@ -68,7 +68,7 @@ def plural(count: float, one: str, many: str | None = None) -> str:
 
 
 def counted(counts: Mapping[str, int], most: int = 5) -> str:
-    """Return names with counts, the greatest count first. Further counts and `other` are added up.
+    """Format up to `most` names with their counts, the greatest count first. `others` adds up the remaining counts.
 
     Examples:
         >>> counted({"10.0.0.7": 4, "10.0.0.8": 1200})

@@ -16,7 +16,7 @@ def print_json(value: Any, *, indent: int | None = None) -> None:
 
 
 def print_exactly(text: str, end: str = "\n") -> None:
-    """Print a text unchanged, except for control characters on a terminal."""
+    """Print `text` unchanged, but escape control characters on a terminal."""
     if sys.stdout.isatty():
         text = "\n".join(printable(line).plain for line in text.split("\n"))
     # In a pipe, `typer.echo` would remove colour codes, which may be part of a name.
@@ -24,7 +24,7 @@ def print_exactly(text: str, end: str = "\n") -> None:
 
 
 def json_value(value: Any) -> Any:
-    """Return a value in the types of JSON: times in UTC as ISO 8601, bytes in hex, NaN and infinity as null."""
+    """Convert a value to JSON types: times to ISO 8601 (in UTC if zoned), bytes to hex, NaN and infinity to null."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from jobs.output.terminal import printable
 
 ProgressReport = Callable[[float, float], None]
-"""A function that gets the amount done and the total."""
+"""A function that takes the amount done and the total."""
 
 _STEP_S = 0.5
 

@@ -1,4 +1,4 @@
-"""Warns on standard error if the tables get no more rows."""
+"""Warns on standard error if the tables no longer get new rows."""
 
 from datetime import datetime
 
@@ -17,7 +17,7 @@ def warn_if_stale(tables: str, now: datetime, stale_seconds: float = STALE_AFTER
 
 
 def warn_if_known_stale(tables: str, now: datetime) -> None:
-    """Warn like `warn_if_stale`, unless the tables can't be read."""
+    """Warn as `warn_if_stale` does, if the tables can be read."""
     try:
         warn_if_stale(tables, now)
     except TablesError:

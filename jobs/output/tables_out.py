@@ -15,7 +15,7 @@ from tables.store.values import Answer
 
 Form = Literal["table", "json", "csv"]
 Formats = Mapping[str, Callable[[Any], str]]
-"""Functions that format a column's values for people, by column name. Such columns are aligned to the right."""
+"""Functions that format a column's values for people, by column name. These columns are right-aligned."""
 
 
 def form(*, as_json: bool, as_csv: bool) -> Form:
@@ -48,7 +48,7 @@ def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
 
 
 def to_csv(answer: Answer) -> str:
-    r"""Return the rows as CSV with a header. Values have their JSON form, and null is empty.
+    r"""Return the rows as CSV with a header. Lists, objects and booleans are JSON; null is an empty cell.
 
     Examples:
         >>> to_csv(Answer(("who", "ids"), (("User:a,b", [1, 2]), (None, []))))

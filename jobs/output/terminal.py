@@ -46,7 +46,7 @@ OF_TABLES = frozenset(
         "uvicorn",
     }
 )
-"""Modules that the extra `tables` of `pyproject.toml` installs."""
+"""Modules that the `tables` extra of `pyproject.toml` installs."""
 
 _ON_SPARK = {"stream", "demo"}
 
@@ -83,7 +83,7 @@ def debug_wanted() -> bool:
 
 
 def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | None = None) -> int:
-    """Run an application and return the exit code. A failure is printed as one line on standard error."""
+    """Run the application of `load`, and return its exit code. Print a failure as one line on standard error."""
     try:
         code = typer.main.get_command(load()).main(args=list(arguments), prog_name=name, standalone_mode=False)
     except _COMMAND_LINE_ERROR as error:
@@ -112,9 +112,9 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
 
 
 def _clear_interrupt() -> None:
-    """Clear the flag that CPython sets if Ctrl-C arrives while `dataclass` executes a string.
+    """Clear the flag that CPython sets if Ctrl-C arrives while `dataclass` executes generated code.
 
-    With this flag, `python -m` would ignore the exit code. A named tuple evaluates a string, which clears the flag.
+    With this flag, `python -m` would ignore the exit code. Creating a named tuple evaluates code and clears the flag.
     """
     namedtuple("_Cleared", ())
 
@@ -137,7 +137,7 @@ def one_line(message: str) -> str:
 
 
 def missing_extra(error: BaseException, arguments: Sequence[str]) -> str:
-    """Return what to install if a library of the extra `tables` is missing; else an empty text."""
+    """If `error` means that a library of the `tables` extra is missing, return what to install; else an empty text."""
     module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if module not in OF_TABLES:
         return ""

@@ -1,11 +1,11 @@
-"""Tables for people, which truncate no value at any width.
+"""Tables for people, which never truncate a value.
 
-If the columns don't fit on a line, columns without values are only listed below the table. If the remaining columns
-don't fit either, the table takes the first of these forms that fits:
+If the columns don't fit on a line, the table omits columns without values and lists their names below. If the remaining
+columns don't fit either, the table takes the first of these forms that fits:
 
 - The last column's text wraps.
 - The first columns stay on the line, and the other values follow below with their names.
-- Each row is a block of lines `name value`.
+- Each row is a block of `name value` lines.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,9 +21,9 @@ from jobs.output.terminal import printable
 _INDENT = 2
 _EMPTY = ("", NOTHING)
 _MIN_LEAD = 12
-"""Minimum width of the first column. A longer value takes its own line."""
+"""Minimum width of the first column. A value wider than the column takes its own line."""
 _MIN_PROSE = 24
-"""Minimum width in which the last column's text is wrapped."""
+"""Minimum width to which the last column's text is wrapped."""
 _MAX_FOLDED = 6
 """Maximum number of columns below a row's line. With more columns, the row is a block."""
 
@@ -118,7 +118,7 @@ class _Layout:
     # A line per row
 
     def _grid(self, last: int | None = None) -> Iterator[Text]:
-        """Yield a line per row. `last` is the width in which the last column is wrapped."""
+        """Yield the header and the rows. `last` is the width to which the last column is wrapped."""
         yield self._header(len(self._columns))
         indent = self._total(len(self._columns) - 1) + self._gap
         for row in self._rows():
@@ -186,7 +186,7 @@ def _indented(console: Console, lines: Iterable[Text], width: int, indent: int) 
 
 
 def _wrapped(console: Console, text: Text, width: int) -> list[Text]:
-    """Return the lines of a text, at least one."""
+    """Wrap a text, and return at least one line."""
     lines = list(text.wrap(console, max(1, width)))
     for line in lines:
         line.rstrip()

@@ -1,4 +1,4 @@
-"""Sets and deletes a quota like `kafka-configs.sh --alter`: values that you don't name stay."""
+"""Sets and deletes quotas as `kafka-configs.sh --alter` does: values that you don't name stay unchanged."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +11,7 @@ from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quota
 
 
 def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str) -> Allowance:
-    """Set numbers of a quota, such as `producer_ids_rate=10,producer_ids_burst=600`, and return the quota.
+    """Set numbers of a quota from `text`, such as `producer_ids_rate=10,producer_ids_burst=600`. Return the quota.
 
     The tables must exist. If `entity_name` is None, the default quota changes.
     """

@@ -1,4 +1,4 @@
-"""Differences between a file of quotas and the table."""
+"""Differences between the table of quotas and a file."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _SIGNS = {"add": "+", "change": "~", "remove": "-"}
 class Change:
     """A change of a user's quota, or of the default quota if `entity_name` is None.
 
-    `before` or `after` is None if there is no quota before or after the change.
+    `before` is None if the change adds the quota. `after` is None if the change removes the quota.
     """
 
     entity_name: str | None
@@ -47,8 +47,8 @@ class Plan:
     """The changes of an import.
 
     Attributes:
-        unchanged: Number of quotas that are the same in table and file.
-        kept: Number of quotas that are only in the table and stay there.
+        unchanged: Number of quotas that are the same in the table and file.
+        kept: Number of quotas that stay although the file lacks them.
     """
 
     changes: tuple[Change, ...]
@@ -57,7 +57,7 @@ class Plan:
 
     @classmethod
     def of(cls, entries: Iterable[QuotaEntry], wanted: Mapping[str | None, Allowance], *, prune: bool) -> "Plan":
-        """Compare the quotas in force with a file. `prune` removes quotas that the file lacks."""
+        """Compare the quotas in force (`entries`) and in a file (`wanted`). `prune` removes those not in the file."""
         before = {entry.entity_name: entry.allowance for entry in entries}
         names = sorted({**before, **wanted} if prune else wanted, key=lambda name: (name is not None, name or ""))
         every = [Change(name, before.get(name), wanted.get(name)) for name in names]

@@ -16,7 +16,7 @@ from tables.quotas.quota_entry import QuotaEntry
 
 _NAME = "entity_name"
 _ALSO = ("entity_type", "updated_at", "updated_by")
-"""Other fields of `quotas --describe`, which are ignored."""
+"""Other fields of `quotas --describe`, which a file may contain."""
 _DEFAULT = "<default>"
 _DEFAULT_NAMES = (None, "", _DEFAULT)
 _SUFFIXES = (".csv", ".yaml", ".yml", ".json")
@@ -51,7 +51,7 @@ def read_quotas(file: Path) -> dict[str | None, Allowance]:
 
 
 def write_quotas(file: Path, entries: Iterable[QuotaEntry]) -> None:
-    """Write the names and numbers of quotas, in the format of `read_quotas`."""
+    """Write the names and numbers of quotas in a format that `read_quotas` reads."""
     rows = [_row(entry) for entry in entries]
     if file.suffix not in _SUFFIXES:
         msg = f"--export {file} has no known file type. Name it .csv, .yaml or .json"
@@ -135,5 +135,5 @@ def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, A
 
 
 def _number(value: object) -> object:
-    """Return a text as a number, or an empty text as None. Return other values unchanged."""
+    """Convert text to a number; empty text becomes None. Other values stay unchanged."""
     return (float(value) if value.strip() else None) if isinstance(value, str) else value

@@ -31,8 +31,10 @@ def serving(
     """Serve a collector's metrics and the process's CPU and memory until the `with` block ends.
 
     `/healthz` answers 200 while the process runs. `/readyz` answers 503 if `unready` returns a reason, else 200. The
-    server's threads call `collector` and `unready`. Port 0 selects a free port. Yields the port, or 0 if `port` is None
-    and nothing is served.
+    server's threads call `collector` and `unready`. Port 0 selects a free port.
+
+    Yields:
+        The port, or 0 if `port` is None, in which case nothing is served.
     """
     if port is None:
         yield 0

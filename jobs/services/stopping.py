@@ -1,4 +1,4 @@
-"""Two ways to end a command by Ctrl-C or SIGTERM: an event that loops check, and a block that is interrupted."""
+"""Two ways to end a command by Ctrl-C or SIGTERM: an event for loops to check, and a block that a signal ends."""
 
 import signal
 import threading
@@ -8,7 +8,7 @@ from queue import SimpleQueue
 
 
 def stopped_by_signals() -> threading.Event:
-    """Return an event that SIGINT and SIGTERM set. Call this function from the main thread.
+    """Return an event that SIGINT and SIGTERM set. Call it from the main thread.
 
     A thread sets the event, because a signal handler interrupts the main thread, which may hold the event's lock.
     """

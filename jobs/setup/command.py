@@ -104,7 +104,7 @@ def describe(
 def require_all_named(
     grants: Grants, plan: Sequence[Grant], who: Mapping[Role, str], topics_found: Sequence[TopicOutcome]
 ) -> None:
-    """Raise `TopicError` if the plan has the first ACLs of a topic in use, and `who` lacks a role except the shipper's.
+    """Raise `TopicError` if `plan` gives an existing topic its first ACLs and `who` lacks a role other than shipper.
 
     If brokers allow access without ACLs, a topic's first ACLs lock out all other principals.
     """
@@ -132,7 +132,7 @@ def granting(kafka: KafkaConfig, *, deny_by_default: bool) -> Grants:
 
 
 def show_grants(plan: Sequence[Grant], as_json: bool) -> None:
-    """Print the rights and the outcome for each."""
+    """Print each right and its outcome."""
     for each in plan:
         if as_json:
             print_json({"principal": each.principal, "right": each.right.words, "action": each.action})

@@ -134,7 +134,7 @@ def _open_leases(settings: dict[str, str], tables: str | None) -> tuple[dict[Tar
 
 
 def _with_holds(kafka: KafkaConfig) -> bool:
-    """Return whether a broker supports holds; True if this user may not read the setting."""
+    """Return whether a broker supports holds, or True if this user may not read the brokers' settings."""
     with suppress(BrokerError), HoldBindings(kafka.kafka_python()) as holds:
         return HOLD_AUTHORIZER in holds.authorizers().values()
     return True

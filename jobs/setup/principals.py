@@ -22,7 +22,7 @@ def principals(
     """Return the named principals by role. A name without a type is a user.
 
     Raises:
-        BadParameter: If a name can't be the name of one user.
+        BadParameter: If a name can't name a single user.
     """
     given = {
         Role.TAP: tap,

@@ -101,7 +101,7 @@ class _Report:
         self._removed = 0
 
     def carry_out(self, steps: Iterable[Step]) -> None:
-        """Carry out all steps. If a step failed, raise `EnforceError`, so that the command removes nothing else."""
+        """Carry out all steps. Then raise `EnforceError` if a step failed, so that the command removes nothing else."""
         failures = []
         for step in steps:
             try:

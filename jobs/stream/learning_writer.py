@@ -1,4 +1,4 @@
-"""Writes a stream's learning requests. A tap that reads a request asks which PIDs the brokers hold."""
+"""Writes a stream's learning requests. A tap that reads a request asks the brokers which PIDs they hold."""
 
 import logging
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def write_request(config: Mapping[str, str], stream: str, request: LearningRequest) -> None:
-    """Write a request with the stream's id as key. If the write fails, log a warning.
+    """Write a request with the stream's id as key. On failure, log a warning.
 
     The user of `config` needs WRITE on the topic, and CREATE if the topic is missing.
     """
@@ -28,7 +28,7 @@ def write_request(config: Mapping[str, str], stream: str, request: LearningReque
 
 
 def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> str:
-    """Write a record; return the reason of a failure, else an empty text."""
+    """Write a request. Return the reason for a failure, or an empty text."""
     errors: list[str] = []
 
     def note(error: KafkaError | None, _: Message) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S = 60.0
 CATCHING_UP_EVERY_S = 10.0
-"""Interval of lines while the stream is behind."""
+"""Seconds between lines while the stream is behind."""
 
 
 def print_line(text: str, at_s: float) -> None:
@@ -78,7 +78,7 @@ class Narrator:
         )
 
     def learns_until(self, until_s: float) -> None:
-        """Print the end of the learning unless the end has passed."""
+        """Print when the learning ends, unless it has ended."""
         if until_s > self._clock_s():
             until = time_of(to_time(round(until_s * 1000)))
             self._tell(f"learning until {until}: until then it charges only PIDs that a tap knows to be new")

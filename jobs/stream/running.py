@@ -124,8 +124,8 @@ def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
 def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> tuple[int, int]:
     """Return the start and end of the learning in ms since the epoch; zeros if `learn_seconds` is 0.
 
-    The learning lasts `learn_seconds` from the topic's oldest record, or from now if the topic is empty or with
-    `--new-checkpoint`. Without `--new-checkpoint`, the start is 0 if no record of the topic has been deleted.
+    The learning lasts `learn_seconds` from the time of the topic's oldest record. It lasts from now if the topic is
+    empty or `options.new_checkpoint` is set. Without `new_checkpoint`, the start is 0 if the topic has lost no record.
     """
     if not learn_seconds:
         return 0, 0
@@ -139,7 +139,7 @@ def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int
 
 
 def open_session(tables: str, launch: Launch) -> SparkSession:
-    """Start the session of a stream, or return the existing session."""
+    """Start a stream's Spark session, or return the existing session."""
     has_jars = in_databricks() or open_store(tables).needs_session
     return stream_session(
         [] if has_jars else spark_jars(jars_folder()),
@@ -182,7 +182,7 @@ def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str],
 def _run_steadily(run: Callable[[], float]) -> None:
     """Run the queries to their end.
 
-    If the wall clock goes back, restart the queries, because Spark's trigger would wait for the old time.
+    If the wall clock goes back, restart the queries, because Spark's trigger would wait until the clock catches up.
     """
     while back_s := run():
         print_line(
@@ -199,7 +199,7 @@ def _run_queries(
 ) -> float:
     """Run the queries until a query fails, all records are read, or the wall clock goes back.
 
-    Return the clock's backward step in seconds.
+    Return the clock's backward step in seconds, or 0.
     """
     queries = [start(spark, options)]
     try:

@@ -1,7 +1,7 @@
 """The stream's Prometheus metrics: KIP-936's metrics per principal, and the stream's health.
 
 Names follow Kafka's MBeans: `kafka.server:type=ProducerIds,user=alice` with `rate`, `tokens` and `throttle-time`. Each
-of the top principals has a series of its own, and all other principals share one.
+of the top principals has its own series; the others share one.
 """
 
 import threading
@@ -26,7 +26,7 @@ OTHER = "other"
 """Label of the series that the other principals share."""
 STREAM_QUERY = "pid-quota"
 SILENT_S = 300
-"""A stream is ready for this time after a batch or an empty trigger. The alert `PidQuotaStreamSilent` uses it, too."""
+"""A stream is ready for this long after a batch or an empty trigger. The alert `PidQuotaStreamSilent` uses it, too."""
 MAX_LABEL_CHARS = 200
 
 
@@ -71,7 +71,7 @@ def _sum(one: float | None, other: float | None) -> float | None:
 
 
 _Values = dict[str, float | None]
-"""The values of a series by metric."""
+"""The values of one principal's series, by metric name."""
 _RATE, _TOKENS = "kafka_server_producerids_rate", "kafka_server_producerids_tokens"
 _AVERAGE_MS, _THROTTLE_S = "kafka_server_producerids_throttle_time_avg_ms", "pid_quota_throttle_time_seconds"
 _NEW, _QUOTA, _BURST = "pid_quota_window_pids", "pid_quota_limit_pids", "pid_quota_burst_pids"
@@ -108,7 +108,7 @@ _OF_ALL_PRINCIPALS: tuple[tuple[str, str, Callable[[_Row], bool]], ...] = (
         lambda row: row.saturated,
     ),
 )
-"""Gauges that count the principals with a row that fulfils a condition."""
+"""Gauges that count principals: name, help text, and the condition that a principal's row fulfils."""
 _OF_A_QUERY = (
     ("pid_quota_stream_batch_id", "Number of a query's last micro-batch.", "batch_id"),
     ("pid_quota_stream_batch_seconds", "Seconds that a query's last micro-batch took.", "batch_seconds"),

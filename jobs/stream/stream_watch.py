@@ -1,4 +1,4 @@
-"""Connects a running stream to metrics and narrator."""
+"""Connects a running stream to its metrics and narrator."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Watch:
 
 @contextmanager
 def reported(spark: SparkSession, watch: Watch) -> Iterator[Callable[[Iterable[StreamingQuery]], None]]:
-    """Report the progress of a session's queries to a watch until the context ends.
+    """Report the progress of a session's queries to a watch until the `with` block ends.
 
     Yields:
         A function to call every few seconds with the running queries.
@@ -84,7 +84,7 @@ def reported(spark: SparkSession, watch: Watch) -> Iterator[Callable[[Iterable[S
 
 
 class _Nobody:
-    """A copy of an observer in another process."""
+    """A copy of an `Observer` in another process. It does nothing."""
 
     def __call__(self, batch: BatchSummary) -> None:
         """Ignore a committed batch."""
@@ -92,7 +92,7 @@ class _Nobody:
 
 @dataclass(frozen=True)
 class Observer:
-    """A function that passes committed batches to a watch. A copy in Spark Connect's server does nothing."""
+    """A function that passes committed batches to a watch. A pickled copy, as in Spark Connect, does nothing."""
 
     watch: Watch
 

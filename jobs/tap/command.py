@@ -121,10 +121,10 @@ def _warn(text: str) -> None:
 
 
 def missing_rights(settings: Mapping[str, str], topic: str, from_topic: str | None) -> list[str]:
-    """Return a warning for each missing right that is not essential.
+    """Return a warning for each right that the tap lacks.
 
     Raises:
-        RequestNotAllowedError: If the tap has no right to write.
+        RequestNotAllowedError: If the tap lacks a right to write.
     """
     rights = rights_of(Role.TAP, {PRODUCE_EVENTS: topic, BROKER_LOGS: from_topic})
     missing = OwnRights(settings).missing(rights)

@@ -50,7 +50,7 @@ def poll_producers(
 ) -> None:
     """Count the producer ids of all partitions in rounds, and write produce events for ids with a known owner.
 
-    Owners come from --owners, then from --owners-from-acls. Without both, the command only counts.
+    Owners come from --owners, then from --owners-from-acls. Without either option, the command only counts.
     """
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     patterns = None if owners is None else OwnerPatterns.load(owners)

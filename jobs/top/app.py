@@ -19,7 +19,7 @@ from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
 
 _DIAGNOSES_EVERY = 15
-"""A diagnosis is made once in this many refreshes, because it reads a day of requests."""
+"""The app diagnoses clients once in this many refreshes, because a diagnosis reads a day of requests."""
 
 
 class PrincipalList(DataTable[Text]):
@@ -114,7 +114,7 @@ class TopApp(App[None]):
             self.screen_stack[0].query_one("#status", Static).update(printable(text))
 
     def show_rows(self) -> None:
-        """Sort, filter and show the rows. The cursor stays on the same row."""
+        """Sort, filter and show the rows. The cursor stays on the same principal."""
         if not self.screen_stack:
             # The app is ending.
             return
@@ -170,12 +170,12 @@ class TopApp(App[None]):
         self.query_one(PrincipalList).focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while typing."""
+        """Filter the rows."""
         self.text = event.value
         self.show_rows()
 
     def on_input_submitted(self) -> None:
-        """Go back to the rows."""
+        """Hide the filter, and focus the rows."""
         self.query_one(Input).remove_class("shown")
         self.query_one(PrincipalList).focus()
 

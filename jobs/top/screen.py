@@ -75,7 +75,7 @@ def plain_cells(row: TopRow) -> tuple[Text, ...]:
 
 
 def why(row: TopRow) -> str:
-    """Return a principal's state, or a short form of the diagnosis."""
+    """Return `saturated`, `learning`, or a short form of the diagnosis."""
     if row.saturated:
         return "saturated"
     if row.phase == "learning":
@@ -98,7 +98,7 @@ def bar(share: float) -> Text:
 
 
 def number(value: float) -> str:
-    """Return a number in at most five characters, or six with a minus sign.
+    """Format a number in at most five characters, or six with a minus sign.
 
     Examples:
         >>> number(1234), number(-0.5), number(12_345), number(1e9), number(999_999), number(3.0)

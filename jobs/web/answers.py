@@ -86,12 +86,12 @@ QUERIES: dict[str, _Page] = {
     "quotas": lambda data, now, _: quota_pages.quotas(data, now),
     "what-if": _what_if,
 }
-"""The functions that make the pages, by name."""
+"""The functions that make the pages, by page name."""
 
 
 @dataclass
 class Answers:
-    """A cache of answers. Concurrent requests for a page wait for a single query."""
+    """A cache of answers. Equal requests at the same time share one query."""
 
     data: ConsoleData
     clock: Callable[[], datetime]
@@ -101,7 +101,7 @@ class Answers:
     locks: dict[str, threading.Lock] = field(default_factory=lambda: {name: threading.Lock() for name in QUERIES})
 
     def forget(self) -> None:
-        """Forget all answers, after a change."""
+        """Forget all answers, because the tables have changed."""
         # A concurrent `get` still writes to the old dictionary.
         self.kept = {}
 

@@ -145,7 +145,7 @@ def application(
     refresh_s: float = REFRESH_S,
     editors: Editors | None = None,
 ) -> Guard:
-    """Return the application, which only reads if `editors` is None."""
+    """Return the application, which is read-only if `editors` is None."""
     clock = clock or (lambda: datetime.now(timezone.utc))
     static = resources.files("jobs.web").joinpath("static")
     answers = Answers(data, clock, fresh_s, refresh_s)

@@ -29,10 +29,10 @@ class Room:
     connections: "dict[PatientProtocol, str]" = field(default_factory=dict)
 
     def enter(self, connection: "PatientProtocol", address: str) -> None:
-        """Add a connection. At a limit, evict another connection, preferably an idle connection.
+        """Add a connection. At a limit, evict another connection, preferably an idle one.
 
-        At the total limit, a connection of the address with the most connections is evicted. At the limit of `address`,
-        a connection of `address` is evicted.
+        At the total limit, the evicted connection is one of the address with the most connections. At the limit of
+        `address`, it is one of `address`.
         """
         counts = Counter(self.connections.values())
         if counts[address] >= self.most_of_an_address:

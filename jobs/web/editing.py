@@ -38,7 +38,7 @@ class QuotaEdit:
     Attributes:
         entity_name: User name; None for the default quota.
         then: The new quota; None deletes the quota.
-        was: The quota that the editor saw; None without a quota.
+        was: The quota that the editor saw; None if there was no quota.
     """
 
     entity_name: str | None
@@ -48,7 +48,7 @@ class QuotaEdit:
 
 @dataclass
 class Editing:
-    """The routes of a console with editors. `changed` is called after each change."""
+    """The routes of a console with editors. They call `changed` after each change."""
 
     data: ConsoleData
     editors: Editors

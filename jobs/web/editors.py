@@ -1,4 +1,4 @@
-"""Editors of quotas in the console: passwords by scrypt, sessions, and a limit on attempts."""
+"""Editors of quotas in the console: passwords hashed with scrypt, sessions, and a limit on attempts."""
 
 import base64
 import hashlib
@@ -23,11 +23,11 @@ _MAX_SESSIONS = 100
 _MAX_ADDRESSES = 1_000
 _WITHIN_S = 300.0
 _OF_AN_ADDRESS, _OF_ALL = 10, 60
-"""Maximum attempts in five minutes, per address and in total."""
+"""Maximum sign-in attempts in five minutes, per address and in total."""
 
 
 def editor_line(name: str, password: str) -> str:
-    """Return a line of the file of editors."""
+    """Return an editor's line for the file of editors."""
     if not name or ":" in name or not name.isprintable():
         msg = f"the name {name!r} is invalid: give one without ':'"
         raise typer.BadParameter(msg)
@@ -55,7 +55,7 @@ class Editors:
     """The editors and their sessions.
 
     Attributes:
-        hashes: Salt and hash by name.
+        hashes: Salt and password hash by name.
         clock: Monotonic time in seconds.
     """
 
@@ -68,7 +68,7 @@ class Editors:
 
     @classmethod
     def load(cls, file: Path) -> "Editors":
-        """Read a file with lines that `--new-editor` printed, and with comments."""
+        """Read a file of lines that `--new-editor` printed. Ignore comments."""
         try:
             mode, lines = file.stat().st_mode, file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
@@ -93,7 +93,7 @@ class Editors:
         return cls(hashes)
 
     def wait_s(self, address: str) -> float:
-        """Count an attempt and return 0. After too many attempts, only return the seconds to wait."""
+        """Count a sign-in attempt and return 0. After too many attempts, only return the seconds to wait."""
         now = self.clock()
         with self._lock:
             mine = self._attempts_by_address.get(address) or deque()
@@ -110,7 +110,7 @@ class Editors:
         return 0.0
 
     def sign_in(self, name: str, password: str) -> str | None:
-        """Return a new session's secret; None if the password is wrong. An unknown name takes the same time."""
+        """Return a new session's secret; None if name or password is wrong. Both cases take the same time."""
         salt, wanted = self.hashes.get(name, (b"-" * 16, b""))
         if not hmac.compare_digest(_hash(password, salt), wanted):
             return None
@@ -123,7 +123,7 @@ class Editors:
         return secret
 
     def user(self, secret: str) -> str | None:
-        """Return a session's editor, and restart the session's idle time; None without a session."""
+        """Restart a session's idle time, and return its editor's name; None if there is no such session."""
         now = self.clock()
         with self._lock:
             self._drop_ended(now)

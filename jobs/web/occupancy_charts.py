@@ -7,7 +7,7 @@ from typing import Any
 
 
 def sweeps_over_time(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the producer ids that each broker held at each time, in columns; None where a broker is missing."""
+    """Return how many producer ids each broker held at each time, in columns. None means that a broker is missing."""
     times = sorted({row["at_ms"] for row in sweeps})
     held = {(row["at_ms"], row["broker_id"]): row["held_pids"] for row in sweeps}
     brokers = sorted({row["broker_id"] for row in sweeps})
@@ -16,9 +16,9 @@ def sweeps_over_time(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def failover_bounds(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return totals per broker, and for each broker's failure the most producer ids that each survivor could lead.
+    """Return totals per broker, and how many producer ids each survivor could lead at most after a broker fails.
 
-    In each topic, a survivor takes over at most what the dead broker led, and at most what the survivor follows.
+    In each topic, a survivor takes over at most what the failed broker led, and at most what the survivor follows.
     `pid-quota occupancy` asks the brokers for the placement of partitions and is exact.
     """
     led: Counter[tuple[int, str]] = Counter()

@@ -44,7 +44,7 @@ _HISTORY_LISTED = 1_000
 
 _LISTED = 2_000
 _DAY_HOURS = 25
-"""A day and an hour. The additional hour shows a view which windows began more than a day ago."""
+"""A day and an hour. The additional hour lets a view tell which windows began more than a day ago."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class ConsoleData:
     """The data of the pages.
 
     Attributes:
-        stale_after_s: Age in seconds of the newest row at which the tables become stale.
-        cluster: Name of the cluster; if empty, the stream's brokers are shown.
+        stale_after_s: Age of the newest row, in seconds, at which the tables count as stale.
+        cluster: Name of the cluster; if empty, pages show the stream's brokers.
     """
 
     tables: str
@@ -123,13 +123,13 @@ class ConsoleData:
             return self.framed(now, relations, page)
 
     def offenders(self, now: datetime) -> dict[str, Any]:
-        """Return the principals with the most refused, then the most new, producer ids in the last 24 hours."""
+        """Return the top principals of the last 24 hours, ranked by refused, then by new producer ids."""
         with self.opened(now, _last_day(now)) as relations:
             page = {"offenders": relations.ask(web_sql.OFFENDERS).records()}
             return self.framed(now, relations, page)
 
     def headroom(self, now: datetime) -> dict[str, Any]:
-        """Return the used share of each principal's quota, for principals of the last 24 hours, greatest first."""
+        """Return the share of its quota that each principal of the last 24 hours uses, greatest share first."""
         with self.opened(now, _last_day(now)) as relations:
             held = {(row["principal"], row["broker_id"]) for row in relations.ask(web_sql.THROTTLED).records()}
             records = relations.ask(web_sql.HEADROOM).records()
@@ -139,9 +139,10 @@ class ConsoleData:
             return self.framed(now, relations, page)
 
     def principal(self, now: datetime, name: str, hours: float = 24, broker_id: int | None = None) -> dict[str, Any]:
-        """Return a principal over time; with `--scope broker`, on one broker.
+        """Return a principal over time.
 
-        The default is the broker on which the principal is nearest to the quota.
+        With `--scope broker`, the page covers `broker_id`, or by default the broker on which the principal is nearest
+        to the quota.
         """
         since = now - timedelta(hours=hours)
         mine = {"principal": name}
@@ -205,7 +206,7 @@ class ConsoleData:
             return self.framed(now, relations, {"name": name, "hours": hours, "decisions": shown, "complete": complete})
 
     def leases(self, now: datetime, hours: float, name: str) -> dict[str, Any]:
-        """Return the leases in force or changed in a time span, and each step of the enforcer in that span."""
+        """Return the leases that are in force or changed in a time span, and the enforcer's steps in that span."""
         since = {"since_ms": to_ms(now - timedelta(hours=hours))}
         # A lease in force may be older than the span.
         rows = RowFilter("principal = :principal", {"principal": name}) if name else ALL_ROWS
@@ -252,7 +253,7 @@ _COUNTS = ("admitted_pids", "refused_pids", "late_pids")
 
 
 def later_than(column: str, since: datetime, principal: str = "") -> RowFilter:
-    """Select the rows after a time, of all principals or of `principal`."""
+    """Return a filter for rows later than `since`, of all principals or of `principal`."""
     # The filters of a page share parameters, so the parameter's name contains the column.
     condition, values = f"{column} > :since_{column}", {f"since_{column}": since}
     if not principal:

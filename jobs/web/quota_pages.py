@@ -1,4 +1,4 @@
-"""The console's page of quotas: in force, suggested, and what a change would have refused."""
+"""The console's page of quotas in force, suggested quotas, and what a change would have refused."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -21,7 +21,7 @@ _LISTED = 2_000
 
 
 def quotas(data: ConsoleData, now: datetime) -> dict[str, Any]:
-    """Return each user's quota in force and suggested quota, and what both would have refused in a week."""
+    """Return each user's quota in force and suggested quota, and what both would have refused in the last week."""
     entries, faults = _in_force(data.tables)
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
     with data.opened(now, _week(now)) as relations:
@@ -47,7 +47,7 @@ def quotas(data: ConsoleData, now: datetime) -> dict[str, Any]:
 
 
 def what_if(data: ConsoleData, now: datetime, name: str | None, allowance: Allowance | None) -> dict[str, Any]:
-    """Return what a quota would have refused in a week, and what the quota in force would have refused."""
+    """Return what the quota `allowance` and the quota in force would have refused in the last week."""
     entries, _ = _in_force(data.tables)
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
     with data.opened(now, _week(now)) as relations:

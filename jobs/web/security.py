@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MIN_TOKEN_LENGTH = 16
 APP_FRESH_S, APP_REFRESH_S = 30.0, 60.0
-"""Seconds of caching and between refreshes in a Databricks App, where every query costs warehouse time."""
+"""Seconds of caching, and seconds between refreshes, in a Databricks App, where every query costs warehouse time."""
 APP_PORT = "DATABRICKS_APP_PORT"
 """Environment variable that Databricks Apps sets."""
 _APP_NAME = "DATABRICKS_APP_NAME"
@@ -43,9 +43,9 @@ class Access:
     """Access to the console by a token.
 
     Attributes:
-        token: The token that visitors need; None if visitors need no token.
+        token: The token that visitors need, or None.
         names: The console's host names, in lower case. IP addresses are always accepted.
-        cookie: Name of the cookie, with the port, because browsers share cookies between ports.
+        cookie: Name of the cookie. Callers add the port, because browsers share cookies between ports.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -61,7 +61,7 @@ class Access:
     def is_ours(self, host: str) -> bool:
         """Return whether a Host header is a name or an address of this console.
 
-        The check prevents DNS rebinding, in which a foreign page's name resolves to the console's address.
+        The check prevents DNS rebinding, in which a foreign page's host name resolves to the console's address.
         """
         bare = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
         return bare.lower() in self.names or ip_of(bare) is not None
@@ -80,11 +80,11 @@ class Access:
         return hmac.compare_digest(_bytes(request.cookies.get(self.cookie, "")), _bytes(self.session()))
 
     def matches(self, shown: str) -> bool:
-        """Compare a token with the console's token in constant time."""
+        """Return whether `shown` is the console's token, in constant time."""
         return self.token is not None and hmac.compare_digest(_bytes(shown), _bytes(self.token))
 
     def session(self) -> str:
-        """Return the cookie's value, which is derived from the token and does not reveal the token."""
+        """Return the cookie's value, which is derived from the token without revealing it."""
         return hmac.new(_bytes(self.token or ""), b"pid-quota console cookie", "sha256").hexdigest()
 
 
@@ -98,17 +98,17 @@ class ForwardedUser(Access):
     )
 
     def is_ours(self, _host: str) -> bool:
-        """Accept any host name, because requests by DNS rebinding have no user headers."""
+        """Accept any host name, because requests through DNS rebinding have no user headers."""
         return True
 
     def user(self, headers: Headers) -> str:
-        """Return the user of the proxy's headers; empty if there is none."""
+        """Return the user that the proxy's headers name, or an empty text."""
         shown = next(filter(None, map(headers.get, _USER)), "")
         # The proxy sends UTF-8, and Starlette decodes headers as Latin-1.
         return shown.encode("latin-1").decode("utf-8", "replace")
 
     def allows(self, request: HTTPConnection) -> bool:
-        """Return whether a user is named."""
+        """Return whether the headers name a user."""
         return bool(self.user(request.headers))
 
 
@@ -139,7 +139,7 @@ def is_loopback(host: str) -> bool:
 def is_own_page(headers: Headers) -> bool:
     """Return whether a request comes from a page of this console.
 
-    Pages can't forge `Origin` and `Sec-Fetch-Site`. A browser sends JSON of a foreign page only with the server's
+    Pages can't forge `Origin` and `Sec-Fetch-Site`. A browser sends JSON for a foreign page only with the server's
     permission, which this server never gives.
     """
     origin = urlsplit(headers.get("origin", ""))

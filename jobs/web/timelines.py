@@ -17,7 +17,7 @@ _MINUTE_MS = 60_000
 def per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
     """Return new producer ids per minute, over the newest complete metrics interval or a minute, whichever is longer.
 
-    None means that there is no complete interval.
+    Return None if no interval is complete.
     """
     over = [row for row in intervals if row["at_ms"] <= to_ms(now)]
     if not over:
@@ -29,7 +29,7 @@ def per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float |
 
 
 def interval_ms(intervals: Sequence[Mapping[str, Any]]) -> int:
-    """Return the length of a metrics interval: the shortest distance between two rows."""
+    """Return the length of a metrics interval: the shortest time between two rows."""
     ends = [row["at_ms"] for row in intervals]
     return min((later - earlier for earlier, later in pairwise(ends)), default=_MINUTE_MS)
 
@@ -45,7 +45,7 @@ def step_ms_of(shown_ms: float) -> int:
 
 
 def thinned(intervals: Sequence[Mapping[str, Any]], step_ms: int) -> list[dict[str, Any]]:
-    """Add up the intervals of each step."""
+    """Add up the counts of each step's intervals."""
     sums: dict[int, dict[str, Any]] = {}
     for row in intervals:
         at_ms = -(-row["at_ms"] // step_ms) * step_ms
@@ -68,13 +68,13 @@ def lines_of(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, ste
 
 
 def _empty(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with an empty window and a full bucket. The other values of a ledger without events are unknown."""
+    """Return a row with an empty window and a full bucket. Values that only events would show are None."""
     kept = {name: row[name] for name in ("at_ms", "quota", "burst")}
     return dict.fromkeys(row) | kept | {"new_pids_window": 0, "tokens": row["burst"] or row["quota"]}
 
 
 def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
-    """Fill gaps in a ledger's rows, because a ledger without events writes no row while its window empties."""
+    """Fill gaps in a ledger's rows. Without events, the stream writes no row while the ledger's window empties."""
     filled: list[Mapping[str, Any]] = []
     for row, later in zip_longest(times, times[1:]):
         filled.append(row)
@@ -88,7 +88,7 @@ def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int
 
 
 def spans_of(decisions: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Return the times under throttle, as start and end in ms."""
+    """Return the spans under throttle, as start and end in ms."""
     rows = sorted(decisions, key=lambda row: (row["decided_at"], row["action"]))
     spans = []
     for row, later in zip_longest(rows, rows[1:]):

@@ -1,1 +1,1 @@
-"""Metadata of a batch. The driver writes files to the checkpoint, and the tasks read them."""
+"""Metadata of a batch, in files that the driver writes to the checkpoint and the tasks read."""

@@ -58,7 +58,7 @@ def written_batches(checkpoint: str) -> dict[str, int]:
 
 
 def write_end(checkpoint: str, batch_id: int, reported: Mapping[str, Sequence[Any]]) -> None:
-    """Write a batch's end. `reported` has the bodies of the operator's rows by kind (`streaming.operator.rows`)."""
+    """Write a batch's end. `reported` holds the bodies of the operator's rows, by kind (`streaming.operator.rows`)."""
     before = end_before(checkpoint, batch_id)
     name = before.tracked
     if any(reported.get(kind) for kind in NOTES):

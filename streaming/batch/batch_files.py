@@ -1,6 +1,6 @@
 """Files that the driver writes to the checkpoint folder for the tasks of a batch.
 
-A mount may list new files late. So readers list no folders, but wait for a file whose name they know.
+A mounted folder may list new files late. So readers wait for a file by its name, instead of listing the folder.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from streaming.checkpoint.spark_files import START_ANEW, in_use
 from streaming.errors import CheckpointError
 
 KEPT_BATCHES = 3
-"""Number of batches with files. Spark repeats only the newest batch, which needs the files of the batch before it."""
+"""Number of batches whose files are kept. Spark repeats only the newest batch, which needs its predecessor's files."""
 
 _Content = TypeVar("_Content")
 
@@ -28,7 +28,7 @@ class BatchFiles(Generic[_Content]):
 
     Attributes:
         name: Name of the files' folder in the checkpoint.
-        remedy: Advice in errors if a file can't be read.
+        remedy: Advice in the error if a file can't be read.
     """
 
     checkpoint: str

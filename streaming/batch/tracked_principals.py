@@ -16,7 +16,7 @@ TRACKED = "tracked"
 FORGOTTEN = "forgotten"
 OVERFLOWED = "overflowed"
 NOTES = (TRACKED, FORGOTTEN, OVERFLOWED)
-"""Kinds of the operator's rows that change `TrackedPrincipals`, and go to no table."""
+"""Kinds of the operator's rows that change `TrackedPrincipals`. These rows go to no table."""
 
 FOLDER = "pid-quota-principals"
 _CODE_BYTES = 8

@@ -1,4 +1,4 @@
-"""Metadata in each commit of the stream to a table: the stream, the batch and its offsets.
+"""Metadata that the stream adds to each commit to a table: its id, the batch, and the batch's offsets.
 
 If the checkpoint is lost, the metadata tells a new stream where to start.
 """
@@ -13,7 +13,7 @@ from tables.store.open import open_store
 from tables.store.values import TableCommit
 
 _LOOK_BACK = (20, 5000)
-"""Number of newest commits to search, at first and after a search without result. Maintenance adds commits."""
+"""Number of newest commits to search: at first, and again if nothing was found. Maintenance adds commits."""
 
 EARLIEST = "earliest"
 """Spark's name for the offset of the oldest record."""
@@ -51,7 +51,7 @@ def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadat
 
     Raises:
         StreamIdTakenError: If the table holds the batch with other offsets, or a newer batch with this stream id.
-        TableError: If a path table can't be read.
+        TableError: If the table can't be read.
     """
     there = newest_metadata(spark, tables, table)
     if there is None or there.stream_id != own.stream_id or there.batch_id < own.batch_id:
@@ -88,7 +88,7 @@ def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetad
     """Return the newest metadata that a stream has committed to a table, or None.
 
     Raises:
-        TableError: If a path table can't be read.
+        TableError: If the table can't be read.
     """
     store = open_store(tables, SparkEngine(spark))
     for limit in _LOOK_BACK:
@@ -102,7 +102,7 @@ def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetad
 
 
 def resume_offsets(commits: list[CommitMetadata]) -> str:
-    """Return the offsets where the stream that wrote last has ended, given the newest metadata of each table.
+    """Return the offsets at which the stream that wrote last ended, given the newest metadata of each table.
 
     If a table lacks rows of that stream's last batch, return the batch's first offsets, because duplicate rows are
     better than missing rows.

@@ -74,7 +74,7 @@ def load_loss_record(checkpoint: str) -> LossRecord:
 
 
 def restart_after_losses(checkpoint: str, run: Callable[[], None]) -> None:
-    """Call `run` again if it fails with a new loss. `run` starts a stream and waits for its end."""
+    """Call `run`, which starts a stream and waits for its end, until it ends without a new loss."""
     while True:
         known = load_loss_record(checkpoint).losses
         try:
@@ -158,7 +158,7 @@ class Range:
 
 
 def _missing(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[Loss]:
-    """Return the lost records of a batch if its topic was not recreated."""
+    """Return the lost records of a batch whose topic was not recreated."""
     found = []
     for partition, start in batch.starts.items():
         end, low = batch.ends.get(partition, -1), earliest.get(partition)

@@ -45,7 +45,7 @@ class StreamIdentity:
         learn_from_ms: Start of the learning time, in event time.
         state_buckets: Number of states that all principals share; 0 for a state per principal.
         starting_offsets: Offsets of the first batch, in the form of Spark's option `startingOffsets`; empty if unknown.
-        format: A release refuses a checkpoint of another format.
+        format: `CHECKPOINT_FORMAT` at the first start. A release with another value refuses the checkpoint.
     """
 
     stream_id: str
@@ -64,7 +64,7 @@ class StreamIdentity:
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """The options that the first start stores in the checkpoint. Later starts need the same, except the learning time.
+    """Options that the first start stores in the checkpoint. Of these, later starts may change only the learning time.
 
     Attributes:
         checkpoint: Path of a folder on a local disk or a Databricks volume.
@@ -85,7 +85,7 @@ def open_identity(
 ) -> StreamIdentity:
     """Check that a stream's checkpoint and tables match, and return the identity.
 
-    `written` is the newest batch that wrote rows, by table, as the checkpoint has it. If `new_checkpoint` is true, a
+    `written` is the newest batch that wrote rows, by table, according to the checkpoint. If `new_checkpoint` is true, a
     new stream may resume where an earlier stream's rows end.
 
     Raises:
@@ -117,7 +117,7 @@ def open_identity(
 
 
 def load_or_create(options: CheckpointOptions) -> StreamIdentity:
-    """Return the identity in a checkpoint folder. The first start creates the identity.
+    """Return the identity in a checkpoint folder. The first start creates it.
 
     Raises:
         CheckpointError: If the folder can't be used, or belongs to a stream with other settings.
@@ -156,7 +156,7 @@ def stored_identity(checkpoint: str) -> StreamIdentity | None:
     """Return the identity in a checkpoint; None before the first start.
 
     Raises:
-        CheckpointError: If the identity can't be read, or the checkpoint has another format.
+        CheckpointError: If the identity can't be read, or its format is not `CHECKPOINT_FORMAT`.
     """
     kept = read_json(Path(checkpoint) / IDENTITY_FILE, StreamIdentity, START_ANEW)
     if kept is not None and kept.format != CHECKPOINT_FORMAT:

@@ -10,9 +10,9 @@ import msgspec
 from streaming.errors import CheckpointDamagedError, CheckpointError
 
 APPEARS_WITHIN_S = 60.0
-"""Maximum time before a mount such as `/Volumes` shows a file of another machine."""
+"""Maximum time before a mount such as `/Volumes` shows a file that another machine wrote."""
 WHOLE_WITHIN_S = 5.0
-"""Maximum time for which a mount shows only a part of a new file. Some mounts rename a file by copying."""
+"""Maximum time during which a mount shows only a part of a new file. Some mounts rename a file by copying."""
 _PAUSE_S = 0.05
 
 _Content = TypeVar("_Content")
@@ -72,7 +72,7 @@ def write_json(file: Path, content: object) -> None:
 
 
 def write_atomically(file: Path, content: bytes) -> None:
-    """Write a file so that readers see all of the content or none. Create a missing folder."""
+    """Write a file so that readers see all of the content or none. Create the folder if it is missing."""
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_suffix(".tmp")
     temporary.write_bytes(content)

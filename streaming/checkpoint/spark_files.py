@@ -21,12 +21,11 @@ Offsets = dict[str, dict[int, int]]
 
 
 def newest_batch(checkpoint: str, otherwise: str = START_ANEW) -> int | None:
-    """Return the number of the newest batch that has begun; None without a batch.
+    """Return the number of the newest batch that has begun; None if no batch has begun.
 
     Raises:
-        CheckpointDamagedError: If a file that Spark needs is damaged, for example by a full disk. Spark would end with
-            a stack trace, or repeat a batch with other records. `otherwise` is the message's advice if deleting the
-            file does not help.
+        CheckpointDamagedError: If a file that Spark needs is damaged. Spark would end with a stack trace, or repeat a
+            batch with other records. `otherwise` is the message's advice if deleting the file does not help.
     """
     begun, done = (_newest(Path(checkpoint) / folder) for folder in ("offsets", "commits"))
     if done is not None and not _is_whole(Path(checkpoint) / "commits" / str(done)):
@@ -63,7 +62,7 @@ def _require_whole_sources(checkpoint: Path, otherwise: str, *, has_batches: boo
 def lock_checkpoint(checkpoint: str) -> Iterator[None]:
     """Lock a checkpoint during the `with` block. Two streams on one checkpoint would abort each other's batches.
 
-    If the file system has no locks, Spark detects the other stream at its first batch.
+    If the file system has no locks, Spark detects the second stream only when it runs a batch.
 
     Raises:
         CheckpointError: If another process on this machine holds the lock.

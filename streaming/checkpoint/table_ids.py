@@ -1,7 +1,7 @@
 """Stores the Delta ids of a stream's tables in the checkpoint. This module needs no Spark.
 
-A recreated table has another id and no quotas. Throttling would silently stop, so a stream does not start with other
-tables than before.
+A recreated table has another id and no quotas. Throttling would silently stop, so a stream does not start if a
+table was recreated.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Appends to path tables with `deltalake`. An append takes about 10 ms. With delta-spark, an append takes a second.
+"""Appends to tables at a path with `deltalake`. An append takes about 10 ms. With delta-spark, it takes a second.
 
 Both libraries mark a batch in the table's log in the same way, so a stream may switch between them.
 """

@@ -25,7 +25,7 @@ class TableSink(Protocol):
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch. `rows` has the table's columns. Appending a batch twice changes nothing.
+        """Append the rows of a batch. `rows` has the table's columns. Appending a batch again changes nothing.
 
         Raises:
             StreamIdTakenError: If the table holds the batch with other `metadata`, because another stream wrote it.
@@ -39,7 +39,7 @@ def application(stream_id: str, table: str) -> str:
 
 @dataclass(frozen=True)
 class DeltaSink:
-    """Appends with delta-spark to `tables`: a folder of path tables, or `catalog.schema`."""
+    """Appends with delta-spark to `tables`: the path of a folder of tables, or `catalog.schema`."""
 
     tables: str
     stream_id: str
@@ -82,13 +82,13 @@ class BatchSummary:
 
 @dataclass(frozen=True)
 class Commit:
-    """The function for `foreachBatch`.
+    """The function that `foreachBatch` calls.
 
     Attributes:
         stream_id: If empty, commits have no metadata.
-        checkpoint: If empty, no files are written there.
+        checkpoint: The checkpoint's folder; if empty, no `BatchEnd` is stored.
         observer: Called with each committed batch.
-        on_learning: Called if ledgers start to learn in the batch, with the latest event time of such a start, in ms.
+        on_learning: Called if ledgers start to learn in the batch, with the latest event time of these starts, in ms.
     """
 
     sink: TableSink

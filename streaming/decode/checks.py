@@ -16,7 +16,7 @@ _PRINCIPAL = r"\A(unknown|[^:]+:(?s:.+))\z"
 
 @dataclass(frozen=True)
 class Contract:
-    """Conditions on an event beyond its schema.
+    """Conditions that an event must satisfy, besides its schema.
 
     Attributes:
         max_clock_skew_ms: An event may be at most this far ahead of its record's Kafka timestamp.

@@ -33,7 +33,7 @@ EVENT_SCHEMA = pa.schema(
         ("producer_ids", pa.list_(pa.int64())),
     ]
 )
-"""The fields that the rules read, of both versions of `produce-events`."""
+"""The fields of both versions of `produce-events` that the rules read."""
 
 SOURCE_COLUMNS = ["partition", "offset", "record_ms"]
 RECORD_NAMES = ["principal", "broker_id", *SOURCE_COLUMNS]

@@ -4,7 +4,7 @@ Within a tick, a repeat of a PID changes nothing. In a steady stream, nearly all
 a principal costs about a millisecond per batch. A principal with only repeats costs nothing.
 
 The memory is exact, because it has only PIDs from the same task attempt, or from earlier batches of the same query run
-under the same quotas. After a gap in a partition's offsets, it starts empty. An empty memory changes no decision.
+under the same quotas. After a gap in a partition's offsets, its memory is cleared, which changes no decision.
 """
 
 from dataclasses import dataclass, field

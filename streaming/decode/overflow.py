@@ -38,7 +38,7 @@ class Gate:
         return cls(tracked, max(0, max_principals - len(tracked)) // max(1, tasks), batch.quotas())
 
     def keys(self, principals: Sequence[str]) -> dict[str, str]:
-        """Return the overflow entry of each principal without its own ledger. Earlier principals get ledgers first."""
+        """Return the overflow entry of each principal without its own ledger. Ledgers go to the first principals."""
         unseen = [principal for principal in principals if principal not in self._passed]
         if len(unseen) <= self._unchecked:
             # There are enough ledgers even if all of these principals are new. This common case needs no hashing.

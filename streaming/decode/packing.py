@@ -1,7 +1,7 @@
 """Packs the events of a block: one row per principal and partition, without repeats.
 
-Repeats of a PID within a tick change nothing (see `state.ledger_batch`). This module drops repeats within the block and
-of earlier batches (see `streaming.decode.forwarded`).
+Repeats of a PID within a tick change nothing (see `state.ledger_batch`). This module drops repeats of events in the
+block and in earlier batches (see `streaming.decode.forwarded`).
 """
 
 from collections.abc import Iterator, Mapping

@@ -40,7 +40,7 @@ class PreAggregate:
     max_tasks: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows of `PRE_AGGREGATE_SCHEMA`. `batches` has the columns of `decode`, without the topic."""
+        """Yield rows of `PRE_AGGREGATE_SCHEMA`. `batches` has the columns that `decode` reads, except the topic."""
         freeze_gc()
         gate, begin_ms = Gate.of(self.batch, self.max_principals, self.max_tasks), self.batch.begin_ms()
         sampler = Sampler()

@@ -22,7 +22,7 @@ class Arrived(NamedTuple):
     """A principal's events in a batch.
 
     Attributes:
-        events: The events, by partition and offset.
+        events: The events, ordered by partition and offset.
         newest_ms: Greatest timestamp by partition.
     """
 

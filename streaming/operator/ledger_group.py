@@ -88,7 +88,7 @@ class LedgerGroup:
         return {name: held for name, held in sorted(held_by) if held.throttled_until_ms and name not in but}
 
     def expired(self, times: EventTimes, but: Container[str]) -> list[str]:
-        """Return the principals whose ledger must be evicted, except the principals in `but`."""
+        """Return the principals whose ledger must be evicted, except those in `but`."""
         max_event_time_ms = times.max_event_time_ms
         return sorted(
             principal
@@ -97,11 +97,11 @@ class LedgerGroup:
         )
 
     def store(self, times: EventTimes, look_again_ms: int) -> None:
-        """If the group has changed, update the state, and set the timeout to when the next ledger may expire.
+        """If the group has changed, update the state, and set the timeout to the time when a ledger may next expire.
 
-        A new timeout rewrites a group, so an unchanged group gets none until its timeout has fired. A timeout that has
-        fired fires again in each batch until it is set. A group with a throttle keeps such a timeout, so that the
-        operator applies a changed quota to throttled principals without events.
+        A new timeout rewrites the group, so an unchanged group gets one only after its timeout has fired. A timeout
+        that has fired fires in each later batch until it is replaced. A group with a throttle keeps its fired timeout,
+        so that the operator applies a changed quota to throttled principals without events.
 
         `look_again_ms` is the minimum timeout of a group without a throttle.
         """

@@ -112,7 +112,7 @@ class Operator:
 
         The time is the batch's start or the end of the partition's newest event-time step
         (`Deployment.event_time_step`), whichever is earlier. With a later time, the next events of a lagging stream
-        would be late, and not be charged.
+        would be late, and would not be charged.
         """
         newest_ms = self.batch.event_times().max_event_time_ms.get(partition, 0)
         _, most_ms = self.deployment.event_time_step(newest_ms)
@@ -193,7 +193,7 @@ def _place(record: Quarantined) -> tuple[str, int, int]:
 
 
 def _max_event_times(found: Mapping[str, Arrived], times: EventTimes, deployment: Deployment) -> Rows:
-    """Return a row for each partition whose newest event-time step is later than the committed step."""
+    """Return a row for each partition whose newest event-time step is later than its step in `times`."""
     newest: dict[int, int] = {}
     for each in found.values():
         for partition, newest_ms in each.newest_ms.items():

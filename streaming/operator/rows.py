@@ -26,7 +26,7 @@ partition and a time for `streaming.batch.event_times.MAX_EVENT_TIME`, and a tim
 Rows = list[Row]
 
 LEARNS_FROM = "learns_from"
-"""Kind of a row for the driver: the event time, in milliseconds, at which a ledger starts to learn."""
+"""Kind of a row for the driver. Its body is the event time, in milliseconds, at which a ledger starts to learn."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Rows)
@@ -53,7 +53,7 @@ def by_kind(rows: Iterable[Row]) -> dict[str, list[Any]]:
 
 
 def table_rows(bodies: Sequence[Mapping[str, Any]], table: str, batch_id: int) -> pa.Table:
-    """Return rows as a table with the columns of `table`."""
+    """Return row bodies as an Arrow table with the columns of `table`."""
     schema = row_schema(table)
     given = {**dict.fromkeys(schema.names), "batch_id": batch_id}
     columns = [_array([body.get(name, given[name]) for body in bodies], schema.field(name).type) for name in given]

@@ -28,7 +28,7 @@ from tables.schema.ddl import row_schema
 
 @dataclass(frozen=True)
 class Report:
-    """One topic of the taps and its table.
+    """A topic to which the taps write, and its table.
 
     Attributes:
         folder: Folder of the query's checkpoint, below the stream's checkpoint.
@@ -101,11 +101,11 @@ def _starting_offsets(spark: SparkSession, tables: str, table: str, checkpoint: 
 
 @dataclass(frozen=True)
 class CommitReport:
-    """The function for `foreachBatch`.
+    """The function that `foreachBatch` calls.
 
     Attributes:
         open_for: Opens the writer of the tables for a stream id.
-        stream_id: Id of the stream. Each query adds the id of its checkpoint.
+        stream_id: Id of the stream. Each query appends the id of its checkpoint.
     """
 
     report: Report
@@ -114,7 +114,7 @@ class CommitReport:
     checkpoint: str
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
-        """Append the rows of a batch. Appending a batch twice changes nothing.
+        """Append the rows of a batch. Appending a batch again changes nothing.
 
         Raises:
             StreamIdTakenError: If another stream has written the batch.

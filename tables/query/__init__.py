@@ -1,1 +1,1 @@
-"""Queries of the tables and of the views of `sql`."""
+"""Queries over the tables and the views of `sql`."""

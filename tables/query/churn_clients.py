@@ -41,7 +41,7 @@ def clients_of(
 ) -> list[DiagnosedClient]:
     """Diagnose the clients of a principal. Clients with the most new producer ids come first.
 
-    `last_batches_ms` has the time of each producer id's last batch on the brokers, in milliseconds since the epoch.
+    `last_batches_ms` has the time of each producer id's last batch on the brokers.
 
     Raises:
         TableError: If the tables can't be read.

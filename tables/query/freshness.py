@@ -13,7 +13,7 @@ from tables.store.values import RowFilter
 from tables.times import duration
 
 STALE_AFTER_S = 180.0
-"""Default of `stale_after_s`. A stream writes a row each minute, except during a slow trigger or a restart."""
+"""Default of `stale_after_s`. A stream writes a row each minute, except with a slow trigger or during a restart."""
 
 _TIMES = {"producer_id_metrics": "as_of", "throttle_decisions": "decided_at", "tap_status": "seen_at"}
 _NEWEST = """

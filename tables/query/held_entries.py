@@ -1,4 +1,4 @@
-"""Reads the entries (`lifecycle.occupancy`) that brokers held for a principal at the last `pid-quota occupancy`."""
+"""Reads the entries (`lifecycle.occupancy`) that brokers held for a principal when `pid-quota occupancy` last ran."""
 
 from collections.abc import Mapping
 from datetime import datetime

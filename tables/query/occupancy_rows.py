@@ -70,7 +70,7 @@ def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
-    """Return each broker's censuses of the last 24 hours, except censuses that lack a replica.
+    """Return each broker's censuses of the last 24 hours, except incomplete censuses.
 
     Raises:
         TableNotFoundError: If the table does not exist yet.

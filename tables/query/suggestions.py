@@ -22,7 +22,7 @@ _USER = "User:"
 
 @dataclass(frozen=True)
 class RefusalCounts:
-    """The number of a principal's refused PIDs, and of THROTTLE decisions, including renewals."""
+    """The number of a principal's refused PIDs, and of THROTTLE decisions, including those that extend a throttle."""
 
     refused_pids: int
     throttles: int
@@ -168,7 +168,8 @@ def _ills(rows: Iterable[Mapping[str, Any]]) -> dict[str, _Ill]:
 def _processes(row: Mapping[str, Any], diagnosis: Diagnosis) -> int:
     """Estimate the number of a client's processes.
 
-    It is the number of addresses, or of ids per group if a roll-out is possible and this number is greater.
+    The estimate is the number of addresses or, if a roll-out is possible, of new ids per step in `row`, whichever is
+    greater.
     """
     new_pids, steps, hosts = int(row["new_pids"]), int(row["steps"]), int(row["hosts"])
     return max(1, hosts, -(-new_pids // max(1, steps)) if diagnosis.may_be_harmless else 0)

@@ -73,7 +73,7 @@ class TopRow:
 
     @property
     def name(self) -> str:
-        """`PRINCIPAL`, or `PRINCIPAL@BROKER` with a broker."""
+        """`PRINCIPAL`, or `PRINCIPAL@BROKER` if the row has a broker."""
         return self.principal if self.broker_id is None else f"{self.principal}@{self.broker_id}"
 
     def diagnosed(self, diagnoses: Mapping[str, str]) -> "TopRow":
@@ -88,7 +88,7 @@ class TopRow:
 
 @dataclass(frozen=True)
 class Detail:
-    """A principal in detail. Each list has rows of a table or view.
+    """Details of a principal. Each list has rows of a table or view.
 
     Attributes:
         timeline: Metrics of the last day, oldest first.
@@ -136,7 +136,7 @@ def read_rows(tables: str, now: datetime) -> list[TopRow]:
 
 
 def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
-    """Diagnose, for each principal, the client with the most new producer ids."""
+    """Return, by principal, the kind of churn of the client with the most new producer ids."""
     try:
         rows = query(tables, _CHURN, now).records()
     except TableNotFoundError:
@@ -145,7 +145,7 @@ def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
 
 
 def read_detail(tables: str, principal: str, now: datetime) -> Detail:
-    """Read a principal in detail. A missing table counts as empty."""
+    """Read the details of a principal. A missing table counts as empty."""
     since = now - timedelta(days=1)
 
     def rows(text: str, **values: object) -> list[dict[str, Any]]:

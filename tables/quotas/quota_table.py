@@ -19,7 +19,9 @@ def set_quota(tables: str, entry: QuotaEntry) -> None:
 
 
 def set_quotas(tables: str, entries: Sequence[QuotaEntry], remove: Sequence[str | None] = ()) -> None:
-    """Set and delete quotas in one commit. If `tables` is a folder, create missing tables.
+    """Set `entries`, and delete the quotas of the users in `remove` (None: the default quota), in one commit.
+
+    If `tables` is a folder, create missing tables.
 
     Raises:
         InvalidQuotaError: If a number is out of range.

@@ -15,7 +15,7 @@ from tables.schema.specs import TABLES
 from tables.schema.views import SETTINGS, mentioned, needed_views, settings_select, views
 
 DEFINITION_PROPERTY = "pidQuota.definition"
-"""A view's property with the digest of the definition."""
+"""Name of a view's property that holds the digest of its definition."""
 
 _SETTINGS_COMMENT = "One row: the present time, and the window of the stream."
 _COMMENT = re.compile(r"--.*")

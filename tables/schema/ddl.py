@@ -55,7 +55,7 @@ def spark_type(kind: pa.DataType) -> str:
 
 
 def create_statement(spec: TableSpec, tables: str) -> str:
-    """Return CREATE TABLE IF NOT EXISTS for a table, with a comment on each column."""
+    """Return CREATE TABLE IF NOT EXISTS, with a comment on each column."""
     columns = ",\n".join(f"  {_column(column)}" for column in spec.schema)
     parts = [
         f"CREATE TABLE IF NOT EXISTS {catalog_table(tables, spec.name)} (\n{columns}\n)",

@@ -301,7 +301,7 @@ _OCCUPANCY = TableSpec(
 )
 
 TABLES_VERSION = 1
-"""Version of all tables. A release does not write tables of a later version, and ignores unknown nullable columns."""
+"""Version of all tables. A release writes no tables with a greater version, and ignores unknown nullable columns."""
 
 TABLES: dict[str, TableSpec] = {
     spec.name: spec

@@ -57,7 +57,7 @@ def mentioned(text: str, names: Iterable[str]) -> list[str]:
 
 
 def with_views(select: str, window_ms: int) -> str:
-    """Return a SELECT with a CTE for each needed view."""
+    """Return a SELECT with a CTE added for each view that it needs."""
     tokens = _tokens(select)
     ours = needed_views(" ".join(token.text for token in tokens if token.token_type.name in _NAMES))
     if not ours:
@@ -72,7 +72,7 @@ def with_views(select: str, window_ms: int) -> str:
 
 
 def _tokens(sql: str) -> list[Any]:
-    """Return the tokens of a Databricks statement. A string is one token, and a comment is none."""
+    """Return the tokens of a Databricks statement. A string is one token. Comments give no token."""
     try:
         import sqlglot
     except ImportError as error:

@@ -49,7 +49,7 @@ class Followed(Protocol):
         """Return the version of the last refresh."""
 
     def last_write_ms(self) -> int:
-        """Return the newest version's time in milliseconds since the epoch."""
+        """Return the newest version's time."""
 
     def since(self, column: str, time: datetime) -> list[Row]:
         """Return all rows whose `column` is `time` or later, and perhaps earlier rows."""
@@ -161,7 +161,7 @@ class TableStore(ABC):
 
     @abstractmethod
     def history(self, name: str, limit: int) -> list[TableCommit]:
-        """Return a table's last commits, the newest first."""
+        """Return a table's last commits, newest first."""
 
     @abstractmethod
     def has_rows(self, name: str) -> bool:
@@ -172,12 +172,12 @@ class TableStore(ABC):
         """Delete a table's expired rows, compact the table, and delete unneeded files."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Return a lock that allows one `pid-quota maintain` at a time, if concurrent maintenance does harm."""
+        """Return a lock that allows one `pid-quota maintain` at a time. It does nothing if concurrent runs are safe."""
         return nullcontext()
 
     @abstractmethod
     def create_views(self) -> None:
-        """Create missing and alter changed views."""
+        """Create missing views, and alter changed views."""
 
     def create_metric_views(self) -> None:
         """Create the metric views.

@@ -82,12 +82,12 @@ class CatalogStore(TableStore):
         """Do nothing, because in a catalog only the stream and `tables create` create tables."""
 
     def create_views(self) -> None:
-        """Create missing and alter changed views."""
+        """Create missing views, and alter changed views."""
         self._engine.execute(f"USE {quoted(self.tables)}")
         self._bring_up_to_date(catalog_views(self.tables, self.settings().window_seconds * 1000))
 
     def create_metric_views(self) -> None:
-        """Create missing and alter changed metric views."""
+        """Create missing metric views, and alter changed metric views."""
         self._bring_up_to_date(catalog_metric_views(self.tables))
 
     def rights(self) -> list[Right]:
@@ -181,7 +181,7 @@ class CatalogStore(TableStore):
         return columns
 
     def history(self, name: str, limit: int) -> list[TableCommit]:
-        """Return a table's last commits, the newest first."""
+        """Return a table's last commits, newest first."""
         found = self._engine.execute(f"DESCRIBE HISTORY {self.spark_name(name)} LIMIT {limit}").records()
         return [TableCommit(row["version"], to_ms(row["timestamp"]), row.get("userMetadata") or "") for row in found]
 

@@ -1,4 +1,4 @@
-"""Retries conflicting commits of all writers, and keeps `deltalake` from deleting log files in a commit."""
+"""Retries each writer's commits after conflicts, and keeps `deltalake` from deleting log files in a commit."""
 
 import logging
 import re
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 ATTEMPTS = 20
-"""Maximum attempts of a commit, which suffice for twenty concurrent writers."""
+"""Maximum attempts of a commit: enough for twenty concurrent writers."""
 _FIRST_WAIT_S = 0.05
 _MAX_WAIT_S = 1.0
 
@@ -27,7 +27,7 @@ def retry_conflicts(commit: Callable[[], _Result], *, sleep: Callable[[float], N
     `commit` is called up to `ATTEMPTS` times, and has to read the table again in each call.
 
     Raises:
-        Exception: The first error that is no conflict, or the error of the last attempt.
+        Exception: The first error that is not a conflict, or the error of the last attempt.
     """
     from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_random_exponential
 
@@ -45,9 +45,9 @@ def retry_conflicts(commit: Callable[[], _Result], *, sleep: Callable[[float], N
 def leaving_old_log(*, checkpoint: bool = True) -> dict[str, Any]:
     """Return arguments with which a commit by `deltalake` deletes no expired log files.
 
-    By default, every 100th commit deletes such files. Two commits that delete at once may raise `FileNotFoundError`,
-    although the rows are written. `tidy_log` deletes expired log files instead. With `checkpoint`, every 100th commit
-    writes a checkpoint.
+    By default, every 100th commit deletes such files. Two commits that delete files at the same time may raise
+    `FileNotFoundError`, although the rows are written. `tidy_log` deletes expired log files instead. If `checkpoint` is
+    true, every 100th commit writes a checkpoint.
     """
     from deltalake import PostCommitHookProperties
 

@@ -44,7 +44,7 @@ def connected(now: datetime, window_ms: int = 0) -> Iterator["DuckDBPyConnection
 
 
 def query(connection: "DuckDBPyConnection", tables: str, sql: str, parameters: Mapping[str, object]) -> Answer:
-    """Run one SELECT, which can't reach other files, the network or Python objects."""
+    """Run one SELECT over the tables. It can't reach other files, the network or Python objects."""
     import duckdb
 
     missing: list[TableNotFoundError] = []

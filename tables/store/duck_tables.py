@@ -138,7 +138,7 @@ def marked(sql: str, parameters: Mapping[str, object]) -> str:
 
 
 def _allow(connection: "DuckDBPyConnection", files: list[str]) -> None:
-    """Keep these files readable after the connection is locked."""
+    """Keep `files` readable after the connection is locked."""
     (have,) = connection.execute(_ALLOWED).fetchone() or ([],)
     connection.execute(f"SET allowed_paths = {texts([*have, *files])}")
 

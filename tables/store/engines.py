@@ -187,7 +187,7 @@ def _sign_in(host: str) -> dict[str, Any]:
 
 
 def service_principal(host: str, client_id: str, client_secret: str) -> Callable[[], dict[str, str]]:
-    """Return a cached provider of a service principal's headers, because a token outlives a connection."""
+    """Return a cached provider of a service principal's sign-in headers, because a token outlives a connection."""
     # databricks-sdk 0.156 fails if two threads make their first `Config` at once.
     with _SIGNING_IN:
         return _provider(host, client_id, client_secret)

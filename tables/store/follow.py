@@ -21,7 +21,7 @@ _MAX_FILES = 1000
 
 
 class FollowedTable:
-    """A followed table, which is opened on first use."""
+    """A followed table, opened on first use."""
 
     def __init__(self, tables: str, name: str, columns: Sequence[str] = ()) -> None:
         self._tables, self.name, self._columns = tables, name, list(columns) or TABLES[name].schema.names
@@ -74,7 +74,7 @@ class FollowedTable:
         return self.table.version()
 
     def last_write_ms(self) -> int:
-        """Return the newest version's time in milliseconds since the epoch."""
+        """Return the newest version's time."""
         self.refresh()
         try:
             newest = self.table.history(1)

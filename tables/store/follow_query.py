@@ -36,7 +36,7 @@ class FollowedQuery:
         return self._version or 0
 
     def last_write_ms(self) -> int:
-        """Return the newest version's time in milliseconds since the epoch."""
+        """Return the newest version's time."""
         return max((commit.committed_ms for commit in self._store.history(self._name, 1)), default=0)
 
     def since(self, column: str, time: datetime) -> list[Row]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SMALL_BYTES = 64 << 10
 """Maximum size of a cached file."""
 MAX_KEPT_BYTES = 64 << 20
-"""Limit of a table's cached rows in Arrow's format. Beyond the limit, the cache is emptied."""
+"""A table's cache is emptied if its rows exceed this size in Arrow's format."""
 
 
 class KeptFiles:

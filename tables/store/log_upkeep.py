@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _CHECKSUM_AGE = timedelta(hours=1)
-"""Minimum age of a checksum to delete. Spark may write a checksum before its file."""
+"""Minimum age at which a checksum is deleted. Spark may write a checksum before the checksum's file."""
 _LOOK_BACK = (20, 1000, None)
 _SHARE_SURE_TO_STAY = 0.9
 """For this share of the retention, log files certainly stay. A log file may be slightly older than its commit."""
@@ -71,7 +71,7 @@ def _clean_up(table: "DeltaTable", now: datetime) -> None:
 
 
 def _would_lose_mark(table: "DeltaTable", now: datetime) -> bool:
-    """Return whether a cleanup would delete a stream's newest offsets. They are in a commit, and in no checkpoint."""
+    """Return whether a cleanup would delete a stream's newest offsets, which are in a commit but in no checkpoint."""
     kept_from_ms = (now - _log_retention(table) * _SHARE_SURE_TO_STAY).timestamp() * 1000
     for limit in _LOOK_BACK:
         commits = table.history(limit)

@@ -150,7 +150,7 @@ class PathStore(TableStore):
         return column_facts(open_table(self.tables, spec.name))
 
     def history(self, name: str, limit: int) -> list[TableCommit]:
-        """Return a table's last commits, the newest first."""
+        """Return a table's last commits, newest first."""
         return [
             TableCommit(
                 int(commit.get("version", 0)), int(commit.get("timestamp", 0)), str(commit.get("userMetadata", ""))
@@ -163,7 +163,7 @@ class PathStore(TableStore):
         return bool(open_table(self.tables, name).file_uris())
 
     def keep_up(self, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-        """Keep up a table; see `tables.store.upkeep.keep_up`."""
+        """Maintain a table; see `tables.store.upkeep.keep_up`."""
         return keep_up(self.tables, spec, plan, now)
 
     def alone(self) -> AbstractContextManager[None]:

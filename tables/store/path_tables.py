@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def table_path(tables: str, name: str) -> str:
-    """Return a table's path below the root.
+    """Return a table's path below `tables`.
 
     Examples:
         >>> table_path("./demo-data/", "throttle_decisions")
@@ -75,7 +75,7 @@ def open_table(root: str, name: str) -> "DeltaTable":
 def ask(table: "DeltaTable", select: str) -> list[Row]:
     """Run a SELECT over the table, named `t`, with deltalake's engine.
 
-    An Arrow data set would run Python in threads, and a process that ends before such a thread aborts.
+    An Arrow data set would run Python in threads, and a process aborts if it ends before such a thread.
     """
     from deltalake import QueryBuilder
 
@@ -86,7 +86,7 @@ def ask(table: "DeltaTable", select: str) -> list[Row]:
 
 
 def is_delta_error(error: Exception) -> bool:
-    """Return whether a read of a table raises errors of this type."""
+    """Return whether an error is of a type that reading a table raises."""
     from deltalake.exceptions import DeltaError
 
     # Timestamps outside Python's range raise ValueError or OverflowError.

@@ -56,7 +56,7 @@ class LeaseAge:
 
 
 def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
-    """Return the retention of each table in days, after the overrides `wishes` (`TABLE=DAYS`). 0 keeps rows forever.
+    """Return the retention of each table in days, with the overrides `wishes` (`TABLE=DAYS`). 0 keeps rows forever.
 
     Raises:
         TableError: If an override is malformed, or shorter than views and commands need.

@@ -7,7 +7,7 @@ from tables.schema.ddl import catalog_table
 from tables.store.engines import Engine, quoted
 
 _TRIED = "pid_quota_check"
-"""Name of the table that a test creates and drops. The view's name begins with it."""
+"""Name of the table that a test creates and drops. The name of the test's view begins with it."""
 
 
 @dataclass(frozen=True)

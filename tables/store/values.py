@@ -118,7 +118,7 @@ class TableCommit:
     """A commit in a table's log.
 
     Attributes:
-        committed_ms: Time of the commit in milliseconds since the epoch.
+        committed_ms: Time of the commit.
         metadata: The commit's `userMetadata`, or empty.
     """
 
@@ -161,7 +161,7 @@ class Upkeep:
 
 
 def require_version(version: str, place: str) -> None:
-    """Raise `TableVersionError` if `version`, from a table's properties, is newer than `TABLES_VERSION`."""
+    """Raise `TableVersionError` unless `version`, from a table's properties, is a number up to `TABLES_VERSION`."""
     if not version.isdecimal() or int(version) > TABLES_VERSION:
         msg = (
             f"table {place} is of version {version}, and this pid-quota knows versions up to {TABLES_VERSION}: "

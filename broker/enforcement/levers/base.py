@@ -17,7 +17,7 @@ class NextStep:
 
     `keep`: do nothing. `apply`: make the lease's setting. `confirm`: log that the setting is made. `restore`: undo the
     setting. `close`: log that the setting is undone. `relinquish`: end the lease, because someone else changed the
-    setting or, with `vanished`, removed the setting. `why` is empty for the usual reasons.
+    setting or, with `vanished`, removed the setting. `why` tells an unusual reason, or is empty.
     """
 
     name: StepName
@@ -42,7 +42,7 @@ class TargetLimits:
         narrow: Whether to throttle single client ids instead of the user, if possible.
         shared_client_ids: Client ids that healthy producers also use.
         written: The user's client ids that have been the target of a lease.
-        spare_user: Whether not to throttle the whole user, because a stronger lever covers the refused producer ids.
+        spare_user: Whether the user must not be a target, because a stronger lever covers the refused producer ids.
     """
 
     narrow: bool = True
@@ -62,7 +62,7 @@ class LeaseChange(NamedTuple):
 class Stray:
     """A setting on the brokers that looks like a lease's setting but belongs to no lease.
 
-    `command` removes the setting. `remove` is None if an operator may have made the setting.
+    An operator can remove the setting with `command`. `remove` is None if an operator may have made the setting.
     """
 
     target: Target

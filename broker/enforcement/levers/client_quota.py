@@ -41,7 +41,7 @@ class ClientQuotaLever:
         self._quotas, self._value = quotas, value
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Return a lease with the value to restore, or a reason if the effective quota is at most the lease's value."""
+        """Return a lease with the value to restore, or why there is none: the effective quota is already as tight."""
         previous = self._quotas.describe(target.entity).get(self.name)
         wider = self._quotas.inherited(target.entity, self.name, decision.client_ids)
         # A client id's quota overrides the user's quota and the default. The lease must not loosen either of them.
@@ -73,7 +73,7 @@ class ClientQuotaLever:
         return {Target(self.name, entity): error for entity, error in errors.items()}
 
     def strays(self, known: Collection[Lease], _now_ms: int) -> list[Stray]:
-        """Find quotas that have the value of leases but belong to no lease."""
+        """Find quotas with this lever's value that belong to no lease."""
         leased = {lease.target.entity for lease in known if lease.target.lever == self.name}
         return [
             self._stray(entity)

@@ -44,7 +44,7 @@ class ConnectionRate(ClientQuotaLever):
         return self._use.unavailable_reason()
 
     def targets(self, decision: ThrottleDecision, _limits: TargetLimits) -> Targets:
-        """Among the addresses of refused producer ids, choose the addresses that only this principal used."""
+        """Choose those addresses of refused producer ids that only this principal used."""
         if not decision.principal.startswith("User:"):
             return Targets((), "a client quota applies only to principals of type User")
         try:

@@ -39,10 +39,7 @@ class HoldStore(Protocol):
 
 
 class Hold:
-    """A lever that sets holds.
-
-    The brokers' authorizers are read at most every 30 s. Changed authorizers are reported.
-    """
+    """A lever that sets holds. It reads the brokers' authorizers at most every 30 s, and reports changes."""
 
     name: LeverName = "hold"
     suffices = True
@@ -93,7 +90,7 @@ class Hold:
         return Targets((Target(self.name, QuotaEntity(name)),), "its known PIDs keep working")
 
     def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
-        """Return a lease, or a reason if a hold that was set by hand lasts as long as the decision."""
+        """Return a lease, or why there is none: a hold that was set by hand lasts at least as long as the decision."""
         by_hand = [each for each in self._of(target) if each.lease_id is None and _is_in_force(each, now_ms)]
         longest = max((each.until_ms for each in by_hand), default=0)
         if longest >= decision.throttled_until_ms:
@@ -105,7 +102,7 @@ class Hold:
         return next_step(lease, {each.until_ms for each in self._own(lease)}, now_ms)
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, BrokerError | None]:
-        """Set holds with new ends, and remove holds with old ends."""
+        """Replace each lease's holds by a hold with the lease's end, or remove them."""
         errors: dict[Target, BrokerError | None] = {}
         for change in changes:
             errors[change.lease.target] = None

@@ -48,8 +48,8 @@ def is_library_default(client_id: str) -> bool:
 def user_targets(decision: ThrottleDecision, limits: TargetLimits) -> Targets:
     """Choose a few client ids of the user, or the whole user.
 
-    Decisions do not contain the client ids of healthy producers. Healthy producers are assumed to use libraries'
-    default client ids, and the client ids that the operator lists.
+    Decisions do not contain the client ids of healthy producers. These are assumed to be libraries' defaults, and the
+    client ids that the operator lists.
     """
     user = user_of(decision.principal)
     if decision.principal != f"User:{user}":
@@ -115,7 +115,7 @@ class RequestPercentage(ClientQuotaLever):
         return self._canary.reconciler_reason()
 
     def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
-        """Find quotas with the value of leases but no lease, and a leftover quota of the canary."""
+        """Find quotas with this lever's value that belong to no lease, and a leftover canary quota (`CANARY`)."""
         found = super().strays(known, now_ms)
         if not self._canary.is_watched and self.has_canary():
             target, remove = Target(self.name, _CANARY), partial(self.write_canary, is_set=False)

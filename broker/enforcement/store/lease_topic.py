@@ -167,7 +167,10 @@ def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]
 def leases_of_others(
     kept: Callable[[], Sequence[EnforcementRecord]], logged: Callable[[], Sequence[EnforcementRecord]]
 ) -> frozenset[Target] | None:
-    """Return the targets of open leases in lease topic and table; None if reading fails. The table may be missing."""
+    """Return the targets of open leases in lease topic (`kept`) and table (`logged`); None if reading fails.
+
+    The table may be missing.
+    """
     try:
         found = frozenset(open_leases(kept()))
         return found | frozenset(open_leases(logged()))

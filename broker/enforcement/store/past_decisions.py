@@ -1,4 +1,4 @@
-"""Keeps decisions that have ended from coming into force again when the brokers' clock is set back."""
+"""Prevents ended decisions from coming into force again when the brokers' clock is set back."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -7,9 +7,9 @@ from broker.enforcement.model import CLOCK_SLACK_MS
 
 
 class PastDecisions:
-    """The decisions that were read before the brokers' clock was last set back.
+    """The decisions that this enforcer had read when the brokers' clock was last set back.
 
-    A decision in force when the clock is set back stays with the planner. Newer decisions have other ids.
+    The planner keeps those that were in force at that time.
     """
 
     def __init__(self) -> None:
@@ -17,14 +17,14 @@ class PastDecisions:
         self._ids: frozenset[str] = frozenset()
 
     def observe(self, now_ms: int, read_ahead: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
-        """Compare the brokers' time with that of the previous call.
+        """Remember the decisions read so far if the brokers' clock was set back since the previous call.
 
-        `read_ahead` returns the rows, as last read, of decisions that end after `now_ms`.
+        `read_ahead` returns those rows of the last read whose decisions end after `now_ms`.
         """
         if now_ms < self._last_ms - CLOCK_SLACK_MS:
             self._ids = frozenset(row["decision_id"] for row in read_ahead())
         self._last_ms = now_ms
 
     def without(self, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Return the other rows."""
+        """Return the rows of all other decisions."""
         return [row for row in rows if row["decision_id"] not in self._ids]
