@@ -153,11 +153,6 @@ def test_files_that_resources_name_are_there(bundle: Bundle) -> None:
         assert (ROOT / "resources" / dashboard["file_path"]).is_file()
 
 
-def test_the_document_tells_what_each_table_is_for() -> None:
-    text = (ROOT / "docs" / "databricks.md").read_text(encoding="utf-8")
-    assert set(TABLES) <= set(re.findall(r"`(\w+)`", text))
-
-
 # Jobs and the wheel
 
 
