@@ -32,7 +32,10 @@ class Cluster:
 
 
 def cluster(folder: Path) -> Cluster:
-    """Make it, or bring the one in a folder up to date: the wheel is always new."""
+    """Make it, or bring the one in a folder up to date.
+
+    Another worker's job may run on it, so the wheel is installed only if it is another one.
+    """
     folder.mkdir(exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -41,9 +44,14 @@ def cluster(folder: Path) -> Cluster:
         if _stamp() != _read(folder / ".complete"):
             _make(folder, wheel)
             (folder / ".complete").write_text(_stamp(), encoding="utf-8")
-        _pip(folder / "job", "install", "--no-deps", "--no-index", "--force-reinstall", wheel)
+            (folder / ".wheel").unlink(missing_ok=True)
+        of_wheel = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        if of_wheel != _read(folder / ".wheel"):
+            _pip(folder / "job", "install", "--no-deps", "--no-index", "--force-reinstall", wheel)
+            (folder / ".wheel").write_text(of_wheel, encoding="utf-8")
+        versions = _versions(folder / "runtime"), _versions(folder / "job")
     jars = tuple(str(jar) for jar in sorted((folder / "jars").glob("*.jar")))
-    return Cluster(str(_python(folder / "job")), jars, _versions(folder / "runtime"), _versions(folder / "job"))
+    return Cluster(str(_python(folder / "job")), jars, *versions)
 
 
 def _make(folder: Path, wheel: Path) -> None:
