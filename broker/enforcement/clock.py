@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from broker.enforcement.model import MAX_LEASE_MS, Clock
+from broker.enforcement.model import CLOCK_SLACK_MS, MAX_LEASE_MS, Clock
 
 MAX_SKEW_MS = 5_000
 """The enforcer alerts on a larger clock skew."""
@@ -29,6 +29,32 @@ class BrokersTime:
     def skew_ms(self) -> int:
         """Return the brokers' time minus this host's time, in ms."""
         return self.now_ms() - self._wall_ms()
+
+
+class ClockSteps:
+    """Finds out when the brokers' clock was set back.
+
+    Examples:
+        >>> times_ms = iter([(50_000, 0), (60_000, 10_000), (61_000, 20_000)])  # brokers, monotonic
+        >>> steps = ClockSteps(lambda: next(times_ms))
+        >>> steps.start(seen_ms=90_000), steps.set_back_ms(), steps.set_back_ms()
+        (None, 40000, 9000)
+    """
+
+    def __init__(self, times_ms: Callable[[], tuple[int, int]]) -> None:
+        self._times_ms = times_ms
+        self._ahead_ms = 0
+
+    def start(self, seen_ms: int) -> None:
+        """Begin with a time that the brokers' clock has shown."""
+        self._ahead_ms = seen_ms - self._times_ms()[1]
+
+    def set_back_ms(self) -> int:
+        """Return by how much the clock was set back since the last call; 0 if within `CLOCK_SLACK_MS`."""
+        now_ms, steady_ms = self._times_ms()
+        before_ms, self._ahead_ms = self._ahead_ms, now_ms - steady_ms
+        by_ms = before_ms - self._ahead_ms
+        return by_ms if by_ms > CLOCK_SLACK_MS else 0
 
 
 class Deadlines:

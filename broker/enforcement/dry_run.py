@@ -69,6 +69,8 @@ class DryRunHolds:
 class DiscardedRecords:
     """An `ActionLog` and `LeaseStore` that discards all records."""
 
+    seen_ms = 0
+
     def append(self, records: Sequence[EnforcementRecord]) -> None:
         """Discard the records."""
 

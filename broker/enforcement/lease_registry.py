@@ -38,6 +38,11 @@ class LeaseRegistry:
         """Records to write to the table."""
         self._known: Known | None = None
 
+    @property
+    def seen_ms(self) -> int:
+        """See `LeaseStore`."""
+        return self._store.seen_ms
+
     def load(self) -> None:
         """Load the leases from the topic."""
         kept = self._store.read(again=True)
@@ -110,6 +115,12 @@ class LeaseRegistry:
                 self.leases[lease.target] = lease
             else:
                 self.leases.pop(lease.target, None)
+
+    def shorten(self, by_ms: int, why: str, now_ms: int) -> list[Lease]:
+        """Shorten all leases. Return the leases, which may now differ from the brokers."""
+        leases = [lease.ending(max(lease.until_ms - by_ms, 1), now_ms) for lease in self.leases.values()]
+        self.record([(lease, why) for lease in leases], now_ms)
+        return leases
 
     def record_alert(self, why: str, now_ms: int) -> None:
         """Register a warning, which `flush` logs."""

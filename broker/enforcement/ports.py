@@ -13,10 +13,12 @@ class DecisionSource(Protocol):
 
     bad_rows: int
 
-    def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+    def newest(self, now_ms: int, *, again: bool = False, seen_ms: int = 0) -> list[ThrottleDecision]:
         """Return the newest decision per principal and broker, even if the decision has expired.
 
-        If nothing was written since the last call, return no decisions unless `again` is set.
+        If nothing was written since the last call, return no decisions unless `again` is set. `seen_ms` is a time that
+        the brokers' clock showed earlier. If the clock was set back since then, decisions written before this call do
+        not count.
         """
 
     def has_news(self) -> bool:
@@ -38,6 +40,10 @@ class ActionLog(Protocol):
 
 class LeaseStore(Protocol):
     """A store that suffices to end leases without the tables; see `LeaseTopic`."""
+
+    @property
+    def seen_ms(self) -> int:
+        """The latest time of a record by the brokers' clock, in ms since the epoch; 0 if unknown."""
 
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
         """Return the newest record of each lease, and the release orders. `again` rereads everything."""

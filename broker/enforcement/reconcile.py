@@ -7,9 +7,9 @@ a failure the enforcer fails open: leases end, and none is taken.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from broker.enforcement.clock import Deadlines
+from broker.enforcement.clock import ClockSteps, Deadlines
 from broker.enforcement.lease_registry import LeaseRegistry
-from broker.enforcement.model import Clocks, Lease, LeaseState, Pace, Target, ThrottleDecision
+from broker.enforcement.model import MAX_LEASE_MS, Clocks, Lease, LeaseState, Pace, Target, ThrottleDecision
 from broker.enforcement.notices import Notice, NoticeAction
 from broker.enforcement.planner import EnforcerOptions, LeasePlan, Planner
 from broker.enforcement.ports import EnforcerPorts
@@ -50,6 +50,7 @@ class Enforcer:
         self._active: bool | None = None
         self._times_taken = 0
         self._is_new = False
+        self._clock_steps = ClockSteps(lambda: (clocks.now_ms(), clocks.steady_ms()))
         self._bad_rows = 0
 
     @property
@@ -119,7 +120,24 @@ class Enforcer:
             # Since this enforcer last held the lock, another enforcer may have changed leases.
             self._planner.clear()
             self._take_over()
+        self._follow_clock()
         return True
+
+    def _follow_clock(self) -> None:
+        """If the brokers' clock was set back, shorten all leases by that time.
+
+        An enforcer that takes the lock while the clock is behind a time that it showed before ends the leases, because
+        their remaining time is unknown.
+        """
+        if set_back_ms := self._clock_steps.set_back_ms():
+            why = f"the brokers' clock was set back by {set_back_ms / 1000:.0f} s"
+            effect = (
+                "leases end, and older decisions do not count" if self._is_new else "leases are shortened by that time"
+            )
+            self.alert(f"{why}: {effect}. Check time synchronization on the brokers' hosts")
+            by_ms = set_back_ms + MAX_LEASE_MS if self._is_new else set_back_ms
+            leases = self._registry.shorten(by_ms, why, self._clock_ms())
+            self._steps.unverified |= {lease.target for lease in leases}
 
     def _stand_by(self) -> None:
         if self._active is not False:
@@ -135,20 +153,26 @@ class Enforcer:
         self._steps.unverified = set(self._registry.leases)
         self._active = self._is_new = True
         self._times_taken = self._ports.lock.times_taken
+        self._clock_steps.start(self._registry.seen_ms)
         self._notify(
             Notice(self._clock_ms(), "lock", f"holding the lock; open leases found: {len(self._registry.leases)}")
         )
 
     def _write_ahead(self) -> list[LeaseReason]:
+        now_ms = self._clock_ms()
+        seen_ms = self._registry.seen_ms if self._is_new else 0
+        ends_ms = self._planner.receive(
+            self._ports.decisions.newest(now_ms, again=self._is_new, seen_ms=seen_ms), now_ms
+        )
+        self._is_new = False
+        # A decision shortens leases even if the table of actions can't be read.
+        self._shorten(ends_ms, now_ms)
         found = self._registry.refresh()
         self._steps.unverified |= {lease.target for lease in found}
-        now_ms = self._clock_ms()
         if found:
             self._notify(Notice(now_ms, "lock", f"open leases found in the table only: {len(found)}"))
         if self._stray_pace.is_due():
             self._clear_strays()
-        ends_ms = self._planner.receive(self._ports.decisions.newest(now_ms, again=self._is_new), now_ms)
-        self._is_new = False
         self._alert_of_bad_rows()
         self._shorten(ends_ms, now_ms)
         fresh, longer = self._plan(now_ms)

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from broker.enforcement.broker_clock import BrokerClock, steady_ms, wall_ms
 from broker.enforcement.clock import BrokersTime
 from broker.enforcement.lock import ensure_enforcer_topic
+from broker.enforcement.store.lease_topic import LeaseTopic
 from broker.errors import RequestRefusedError
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
@@ -209,6 +210,10 @@ def test_the_broker_s_time_is_known_whatever_this_host_s_clock_says(broker: Loca
     # This host is the broker's, too. What the way there and back took is left out: the skew can only look smaller.
     assert abs(time_.now_ms() - wall_ms()) < 5_000
     assert abs(time_.skew_ms() + ahead_ms) < 5_000
+    # The next enforcer learns this time from the topic.
+    with LeaseTopic(broker.admin_config()) as topic:
+        topic.read(again=True)
+    assert abs(topic.seen_ms - wall_ms()) < 60_000
 
 
 def test_the_kill_switch_restores_all_while_an_enforcer_runs_and_also_without(

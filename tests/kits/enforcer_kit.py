@@ -9,7 +9,15 @@ from typing import Any, TypeVar
 
 from broker.enforcement.clock import BrokersTime
 from broker.enforcement.levers.registry import levers
-from broker.enforcement.model import Clocks, EnforcementRecord, LeaseRecord, ReleaseOrder, Target, ThrottleDecision
+from broker.enforcement.model import (
+    Clocks,
+    EnforcementRecord,
+    LeaseRecord,
+    Pace,
+    ReleaseOrder,
+    Target,
+    ThrottleDecision,
+)
 from broker.enforcement.notices import Notice
 from broker.enforcement.planner import EnforcerOptions
 from broker.enforcement.ports import EnforcerPorts
@@ -196,6 +204,7 @@ class MemoryStore(Breakable):
     def __init__(self, faults: Faults) -> None:
         super().__init__(faults)
         self.kept: dict[str | None, LeaseRecord | ReleaseOrder] = {}
+        self.seen_ms = 0
 
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
         self.check()
@@ -221,10 +230,11 @@ class MemoryDecisions:
         """A new process remembers nothing."""
         self._past = PastDecisions()
 
-    def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+    def newest(self, now_ms: int, *, again: bool = False, seen_ms: int = 0) -> list[ThrottleDecision]:
         if self.broken:
             raise self.broken
-        now, known = to_time(now_ms), self.rows[: self._seen]
+        now, known = to_time(now_ms), self.rows[: None if seen_ms else self._seen]
+        self._past.seen(seen_ms)
         self._past.observe(now_ms, lambda: [row for row in known if row["throttled_until"] > now])
         if len(self.rows) == self._seen and not again:
             return []
@@ -298,10 +308,14 @@ class World:
 
     def _clocks(self) -> Clocks:
         time = BrokersTime(lambda: self.now_ms + self.ahead_ms, lambda: self.steady_ms)
+        probes = Pace(lambda: self.steady_ms, 30_000)
 
         def now_ms() -> int:
             if self.is_measured:
                 time.measured(self.steady_ms, self.now_ms, self.steady_ms)
+                if probes.is_due():
+                    # A probe is a record of the topic.
+                    self.store.seen_ms = max(self.store.seen_ms, self.now_ms)
             return time.now_ms()
 
         return Clocks(now_ms, lambda: self.steady_ms)

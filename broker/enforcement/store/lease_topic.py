@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
 
 from broker.closing import Closing
 from broker.enforcement.lock import LOCK_PARTITION
@@ -53,6 +53,7 @@ class LeaseTopic(Closing):
         self._topic: TopicReader | None = None
         self._newest: dict[str, Kept] = {}
         self.bad_records = 0
+        self.seen_ms = 0
 
     def close(self) -> None:
         """Close the producer and the consumer."""
@@ -109,6 +110,9 @@ class LeaseTopic(Closing):
     def _learn(self, messages: Iterable[Message]) -> None:
         for message in messages:
             name, value = (message.key() or b"").decode("utf-8", "replace"), message.value()
+            timestamp_type, at_ms = message.timestamp()
+            if timestamp_type == TIMESTAMP_LOG_APPEND_TIME:
+                self.seen_ms = max(self.seen_ms, at_ms)
             if not name.startswith((_LEASE, _RELEASE)) and name != _RELEASE_ALL:
                 # The record is a probe of the broker's clock.
                 continue

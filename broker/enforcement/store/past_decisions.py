@@ -9,12 +9,17 @@ from broker.enforcement.model import CLOCK_SLACK_MS
 class PastDecisions:
     """The decisions that this enforcer had read when the brokers' clock was last set back.
 
-    The planner keeps those that were in force at that time.
+    The planner keeps those that were in force at that time. After a restart it has none, so only leases that are open
+    remain in force.
     """
 
     def __init__(self) -> None:
         self._last_ms = 0
         self._ids: frozenset[str] = frozenset()
+
+    def seen(self, broker_ms: int) -> None:
+        """Note a time that the brokers' clock showed, perhaps before this process started."""
+        self._last_ms = max(self._last_ms, broker_ms)
 
     def observe(self, now_ms: int, read_ahead: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
         """Remember the decisions read so far if the brokers' clock was set back since the previous call.

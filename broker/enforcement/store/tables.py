@@ -58,8 +58,11 @@ class DecisionTable:
         self._past = PastDecisions()
         self.bad_rows = 0
 
-    def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+    def newest(self, now_ms: int, *, again: bool = False, seen_ms: int = 0) -> list[ThrottleDecision]:
         """Return the newest decisions; see `DecisionSource`."""
+        if seen_ms:
+            self._is_new = self._followed.refresh() or self._is_new
+            self._past.seen(seen_ms)
         self._past.observe(now_ms, lambda: self._followed.since("throttled_until", to_time(now_ms)))
         if not (self._followed.refresh() or self._is_new or again):
             return []

@@ -457,6 +457,14 @@ class TestBetweenReconciliations:
             world.enforcer.end_due()
         assert world.broker.quotas == {}
 
+    def test_a_release_ends_a_lease_without_the_table_of_actions(self, world: World) -> None:
+        world.enforce(seconds=600)
+        world.log.broken = OSError("table deleted")
+        world.decide(seconds=0)
+        with pytest.raises(OSError, match="table deleted"):
+            world.reconcile(1)
+        assert world.broker.quotas == {}
+
     def test_an_order_is_obeyed(self, world: World) -> None:
         world.enforce(seconds=60)
         world.order()
@@ -496,6 +504,87 @@ class TestAClockThatIsSetBack:
         world.restart()
         world.reconcile()
         assert world.broker.quotas == {}
+
+    @pytest.mark.parametrize("back_s", [20, 40, 290, 86_400])
+    @pytest.mark.parametrize("is_killed", [True, False])
+    def test_while_no_enforcer_ran_keeps_decisions_from_before_out(
+        self, world: World, back_s: int, *, is_killed: bool
+    ) -> None:
+        # given
+        world.enforce(seconds=300)
+        world.reconcile(30)
+        if not is_killed:
+            world.enforcer.end_all("stopped")
+        world.now_ms -= back_s * 1000
+
+        # when
+        for _ in range(3):
+            world.restart()
+            world.reconcile()
+            world.reconcile(1)
+
+        # then
+        assert world.broker.quotas == {}
+        world.enforce(seconds=20)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+    def test_while_no_enforcer_ran_brings_back_no_decision_that_was_shortened(self, world: World) -> None:
+        world.enforce(seconds=120)
+        world.pass_seconds(5)
+        world.enforce(seconds=20)
+        world.reconcile(25)
+        self.set_back_and_restart(world, 22)
+        assert world.broker.writes() == [0.01, None]
+
+    def test_while_no_enforcer_ran_brings_back_no_decision_of_another_broker(self, world: World) -> None:
+        world.decide(seconds=25, broker_id=1)
+        world.enforce(seconds=20, broker_id=2)
+        world.reconcile(30)
+        self.set_back_and_restart(world, 25)
+        assert world.broker.writes() == [0.01, None]
+
+    def test_while_no_enforcer_ran_brings_back_no_decision_that_never_had_a_lease(self, world: World) -> None:
+        world.broker.set(MALLORY, 0.005)
+        world.enforce(seconds=25)
+        world.broker.set(MALLORY, None)
+        world.reconcile(30)
+        self.set_back_and_restart(world, 22)
+        assert world.broker.quotas == {}
+
+    def test_while_no_enforcer_ran_brings_no_decision_back_without_the_table_of_actions(self, world: World) -> None:
+        world.enforce(seconds=25)
+        world.reconcile(30)
+        world.log.records.clear()
+        self.set_back_and_restart(world, 20)
+        assert world.broker.writes() == [0.01, None]
+
+    def set_back_and_restart(self, world: World, seconds: int) -> None:
+        world.enforcer.end_all("stopped")
+        world.now_ms -= seconds * 1000
+        world.restart()
+        for _ in range(3):
+            world.reconcile(1)
+
+    def test_shortens_holds_on_the_brokers(self) -> None:
+        # given
+        world = World(with_class=True)
+        world.enforce(seconds=60)
+        end_ms = world.now_ms + 60_000
+        assert world.holds.ends() == [end_ms]
+
+        # when
+        world.now_ms -= 10_000
+        world.reconcile(1)
+
+        # then
+        assert world.holds.ends() == [end_ms - 10_000]
+
+    def test_by_less_than_the_tolerated_skew_ends_nothing_at_a_restart(self, world: World) -> None:
+        world.enforce(seconds=60)
+        world.now_ms -= 4_000
+        world.restart()
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
     def test_does_not_put_off_a_retry(self, world: World) -> None:
         world.enforce(seconds=60)

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from broker.enforcement.model import Lease, LeaseRecord, ReleaseOrder, Target
 from broker.enforcement.store.lease_topic import LeaseTopic
@@ -19,8 +19,10 @@ HOLD = Target("hold", QuotaEntity("m"))
 
 
 class Record:
-    def __init__(self, key: bytes | None, value: bytes | None) -> None:
-        self.key, self.value = lambda: key, lambda: value
+    def __init__(
+        self, key: bytes | None, value: bytes | None, at_ms: int = NOW_MS, kind: int = TIMESTAMP_LOG_APPEND_TIME
+    ) -> None:
+        self.key, self.value, self.timestamp = lambda: key, lambda: value, lambda: (kind, at_ms)
 
 
 class Log:
@@ -151,6 +153,19 @@ def test_probes_of_the_clock_and_what_others_write_are_no_records(topic: LeaseTo
     for key in (None, b"", b"clock", b"leases", b"hold/User:m", b"\xff\xfe"):
         log.write(key, b"{}")
     assert (topic.read(), topic.bad_records) == ([], 0)
+
+
+def test_the_latest_time_that_the_brokers_gave_a_record_is_known(log: Log, topic: LeaseTopic) -> None:
+    # given
+    assert topic.seen_ms == 0
+    log.records += [Record(b"clock", b"", NOW_MS + 5), Record(b"lease/ab12", None, NOW_MS + 9)]
+    log.records += [Record(b"clock", b"", NOW_MS - 7), Record(b"x", b"", NOW_MS + 70, TIMESTAMP_CREATE_TIME)]
+
+    # when
+    topic.read(again=True)
+
+    # then
+    assert topic.seen_ms == NOW_MS + 9
 
 
 def forged(**values: Any) -> dict[str, Any]:

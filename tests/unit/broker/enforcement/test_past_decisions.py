@@ -5,13 +5,14 @@ from broker.enforcement.store.tables import DecisionTable
 from tables.schema.specs import TABLES
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
+from tables.times import to_ms
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 
 
 class TestABrokersClockThatIsSetBack:
     def newest(self, at: datetime) -> list[str]:
-        return [each.decision_id for each in self.table.newest(round(at.timestamp() * 1000))]
+        return [each.decision_id for each in self.table.newest(to_ms(at))]
 
     def decide(self, decision_id: str, at: datetime, seconds: float) -> None:
         row = dict.fromkeys(TABLES["throttle_decisions"].schema.names) | {
@@ -40,6 +41,20 @@ class TestABrokersClockThatIsSetBack:
 
         # then
         assert self.newest(NOON - timedelta(seconds=50)) == ["new"]
+
+    def test_while_no_enforcer_ran_brings_nothing_back_that_was_written_before(self, tmp_path: Path) -> None:
+        # given
+        self.start(tmp_path)
+        assert self.newest(NOON) == []
+        self.decide("before", NOON - timedelta(seconds=60), seconds=600)
+        now = NOON - timedelta(seconds=90)
+
+        # when
+        assert self.table.newest(to_ms(now), again=True, seen_ms=to_ms(NOON)) == []
+        self.decide("new", now, seconds=30)
+
+        # then
+        assert self.newest(now) == ["new"]
 
     def test_by_less_than_the_tolerated_skew_changes_nothing(self, tmp_path: Path) -> None:
         self.start(tmp_path)
