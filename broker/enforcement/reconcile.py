@@ -126,8 +126,8 @@ class Enforcer:
     def _follow_clock(self) -> None:
         """If the brokers' clock was set back, shorten all leases by that time.
 
-        An enforcer that takes the lock while the clock is behind a time that it showed before ends the leases, because
-        their remaining time is unknown.
+        If the clock was set back before this enforcer took the lock, end all leases, because their remaining time is
+        unknown.
         """
         if set_back_ms := self._clock_steps.set_back_ms():
             why = f"the brokers' clock was set back by {set_back_ms / 1000:.0f} s"
@@ -174,6 +174,7 @@ class Enforcer:
         if self._stray_pace.is_due():
             self._clear_strays()
         self._alert_of_bad_rows()
+        # Shorten the leases that were found in the table, as well.
         self._shorten(ends_ms, now_ms)
         fresh, longer = self._plan(now_ms)
         if not (fresh or longer) or not self._ports.lock.confirm():

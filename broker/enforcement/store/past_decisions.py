@@ -9,8 +9,7 @@ from broker.enforcement.model import CLOCK_SLACK_MS
 class PastDecisions:
     """The decisions that this enforcer had read when the brokers' clock was last set back.
 
-    The planner keeps those that were in force at that time. After a restart it has none, so only leases that are open
-    remain in force.
+    The planner keeps those that were in force at that time. A new process's planner has none.
     """
 
     def __init__(self) -> None:
