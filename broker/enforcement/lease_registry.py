@@ -116,9 +116,12 @@ class LeaseRegistry:
             else:
                 self.leases.pop(lease.target, None)
 
-    def shorten(self, by_ms: int, why: str, now_ms: int) -> list[Lease]:
-        """Shorten all leases. Return the leases, which may now differ from the brokers."""
-        leases = [lease.ending(max(lease.until_ms - by_ms, 1), now_ms) for lease in self.leases.values()]
+    def shorten(self, by_ms: int | None, why: str, now_ms: int) -> list[Lease]:
+        """Shorten all leases, or end them if `by_ms` is None. Return the leases, which may differ from the brokers."""
+        leases = [
+            lease.ending(1 if by_ms is None else max(lease.until_ms - by_ms, 1), now_ms)
+            for lease in self.leases.values()
+        ]
         self.record([(lease, why) for lease in leases], now_ms)
         return leases
 

@@ -98,7 +98,9 @@ class Planner:
             known = self._newest.get(key)
             if known is None or known.decision_id != decision.decision_id:
                 received = decision.received(now_ms)
-                # A decision ends after its duration by the monotonic clock, whatever the brokers' clock shows.
+                # A decision ends after its duration by the monotonic clock, whatever the brokers' clock shows. Its
+                # duration starts here, because no lease is planned while `enforcement_actions` is unreadable.
+                self._deadlines.end_ms(decision.decision_id, received.throttled_until_ms, now_ms)
                 is_over = decision.decision_id in self._over
                 self._newest[key] = replace(received, throttled_until_ms=now_ms) if is_over else received
         ends_ms: dict[str, int] = dict.fromkeys((decision.principal for decision in decisions), now_ms)

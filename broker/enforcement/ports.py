@@ -13,12 +13,11 @@ class DecisionSource(Protocol):
 
     bad_rows: int
 
-    def newest(self, now_ms: int, *, again: bool = False, seen_ms: int = 0) -> list[ThrottleDecision]:
+    def newest(self, now_ms: int, *, again: bool = False, only_new: bool = False) -> list[ThrottleDecision]:
         """Return the newest decision per principal and broker, even if the decision has expired.
 
-        If nothing was written since the last call, return no decisions unless `again` is set. `seen_ms` is a time that
-        the brokers' clock showed earlier. If the clock was set back since then, decisions written before this call do
-        not count.
+        If nothing was written since the last call, return no decisions unless `again` is set. With `only_new`,
+        decisions written so far count neither in this call nor in later ones.
         """
 
     def has_news(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from broker.enforcement.clock import ClockSteps, Deadlines
 from broker.enforcement.lease_registry import LeaseRegistry
-from broker.enforcement.model import MAX_LEASE_MS, Clocks, Lease, LeaseState, Pace, Target, ThrottleDecision
+from broker.enforcement.model import Clocks, Lease, LeaseState, Pace, Target, ThrottleDecision
 from broker.enforcement.notices import Notice, NoticeAction
 from broker.enforcement.planner import EnforcerOptions, LeasePlan, Planner
 from broker.enforcement.ports import EnforcerPorts
@@ -50,6 +50,8 @@ class Enforcer:
         self._active: bool | None = None
         self._times_taken = 0
         self._is_new = False
+        self._only_new = False
+        """Whether decisions written so far no longer count. The next read of the decisions takes this over."""
         self._clock_steps = ClockSteps(lambda: (clocks.now_ms(), clocks.steady_ms()))
         self._bad_rows = 0
 
@@ -130,13 +132,13 @@ class Enforcer:
         unknown.
         """
         if set_back_ms := self._clock_steps.set_back_ms():
+            self._only_new = self._only_new or self._is_new
             why = f"the brokers' clock was set back by {set_back_ms / 1000:.0f} s"
             effect = (
                 "leases end, and older decisions do not count" if self._is_new else "leases are shortened by that time"
             )
             self.alert(f"{why}: {effect}. Check time synchronization on the brokers' hosts")
-            by_ms = set_back_ms + MAX_LEASE_MS if self._is_new else set_back_ms
-            leases = self._registry.shorten(by_ms, why, self._clock_ms())
+            leases = self._registry.shorten(None if self._is_new else set_back_ms, why, self._clock_ms())
             self._steps.unverified |= {lease.target for lease in leases}
 
     def _stand_by(self) -> None:
@@ -160,11 +162,9 @@ class Enforcer:
 
     def _write_ahead(self) -> list[LeaseReason]:
         now_ms = self._clock_ms()
-        seen_ms = self._registry.seen_ms if self._is_new else 0
-        ends_ms = self._planner.receive(
-            self._ports.decisions.newest(now_ms, again=self._is_new, seen_ms=seen_ms), now_ms
-        )
-        self._is_new = False
+        decisions = self._ports.decisions.newest(now_ms, again=self._is_new, only_new=self._only_new)
+        ends_ms = self._planner.receive(decisions, now_ms)
+        self._is_new = self._only_new = False
         # A decision shortens leases even if the table of actions can't be read.
         self._shorten(ends_ms, now_ms)
         found = self._registry.refresh()

@@ -176,8 +176,8 @@ def _servers(job: EnforceJob) -> str:
 class _NoDecisions:
     bad_rows = 0
 
-    def newest(self, _now_ms: int, *, again: bool = False, seen_ms: int = 0) -> list[ThrottleDecision]:
-        del again, seen_ms
+    def newest(self, _now_ms: int, *, again: bool = False, only_new: bool = False) -> list[ThrottleDecision]:
+        del again, only_new
         return []
 
     def has_news(self) -> bool:

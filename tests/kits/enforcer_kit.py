@@ -230,12 +230,13 @@ class MemoryDecisions:
         """A new process remembers nothing."""
         self._past = PastDecisions()
 
-    def newest(self, now_ms: int, *, again: bool = False, seen_ms: int = 0) -> list[ThrottleDecision]:
+    def newest(self, now_ms: int, *, again: bool = False, only_new: bool = False) -> list[ThrottleDecision]:
         if self.broken:
             raise self.broken
-        now, known = to_time(now_ms), self.rows[: None if seen_ms else self._seen]
-        self._past.seen(seen_ms)
-        self._past.observe(now_ms, lambda: [row for row in known if row["throttled_until"] > now])
+        now, known = to_time(now_ms), self.rows[: None if only_new else self._seen]
+        self._past.observe(
+            now_ms, lambda: [row for row in known if row["throttled_until"] > now], was_set_back=only_new
+        )
         if len(self.rows) == self._seen and not again:
             return []
         self._seen = len(self.rows)

@@ -16,16 +16,15 @@ class PastDecisions:
         self._last_ms = 0
         self._ids: frozenset[str] = frozenset()
 
-    def seen(self, broker_ms: int) -> None:
-        """Note a time that the brokers' clock showed, perhaps before this process started."""
-        self._last_ms = max(self._last_ms, broker_ms)
-
-    def observe(self, now_ms: int, read_ahead: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
+    def observe(
+        self, now_ms: int, read_ahead: Callable[[], Iterable[Mapping[str, Any]]], *, was_set_back: bool = False
+    ) -> None:
         """Remember the decisions read so far if the brokers' clock was set back since the previous call.
 
-        `read_ahead` returns those rows of the last read whose decisions end after `now_ms`.
+        `read_ahead` returns those rows of the last read whose decisions end after `now_ms`. With `was_set_back`, the
+        caller knows that the clock was set back, perhaps before this process started.
         """
-        if now_ms < self._last_ms - CLOCK_SLACK_MS:
+        if was_set_back or now_ms < self._last_ms - CLOCK_SLACK_MS:
             self._ids = frozenset(row["decision_id"] for row in read_ahead())
         self._last_ms = now_ms
 

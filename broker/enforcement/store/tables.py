@@ -58,12 +58,13 @@ class DecisionTable:
         self._past = PastDecisions()
         self.bad_rows = 0
 
-    def newest(self, now_ms: int, *, again: bool = False, seen_ms: int = 0) -> list[ThrottleDecision]:
+    def newest(self, now_ms: int, *, again: bool = False, only_new: bool = False) -> list[ThrottleDecision]:
         """Return the newest decisions; see `DecisionSource`."""
-        if seen_ms:
+        if only_new:
             self._is_new = self._followed.refresh() or self._is_new
-            self._past.seen(seen_ms)
-        self._past.observe(now_ms, lambda: self._followed.since("throttled_until", to_time(now_ms)))
+        self._past.observe(
+            now_ms, lambda: self._followed.since("throttled_until", to_time(now_ms)), was_set_back=only_new
+        )
         if not (self._followed.refresh() or self._is_new or again):
             return []
         # If reading fails, the next call must read the rows.

@@ -498,6 +498,23 @@ class TestAClockThatIsSetBack:
         world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
 
+    def test_makes_no_decision_longer_that_waits_for_the_table_of_actions(self, world: World) -> None:
+        # given
+        world.log.broken = OSError("torn commit")
+        world.decide(seconds=60)
+        with pytest.raises(OSError, match="torn commit"):
+            world.reconcile()
+
+        # when
+        world.now_ms -= self.DAY_MS
+        world.log.broken = None
+        world.reconcile(1)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+        # then
+        world.reconcile(60)
+        assert world.broker.quotas == {}
+
     def test_while_no_enforcer_ran_ends_its_leases(self, world: World) -> None:
         world.enforce(seconds=60)
         world.now_ms -= self.DAY_MS
@@ -557,6 +574,29 @@ class TestAClockThatIsSetBack:
         world.log.records.clear()
         self.set_back_and_restart(world, 20)
         assert world.broker.writes() == [0.01, None]
+
+    def test_while_no_enforcer_ran_brings_nothing_back_though_decisions_are_unreadable_at_first(
+        self, world: World
+    ) -> None:
+        # given
+        world.enforce(seconds=5)
+        world.reconcile(10)
+        world.decide(seconds=300)
+        world.now_ms -= 60_000
+        world.restart()
+
+        # when
+        world.decisions.broken = OSError("torn commit")
+        with pytest.raises(OSError, match="torn commit"):
+            world.reconcile()
+        assert world.broker.quotas == {}
+        world.now_ms += 120_000
+        world.decisions.broken = None
+
+        # then
+        for _ in range(3):
+            world.reconcile(1)
+        assert world.broker.quotas == {}
 
     def set_back_and_restart(self, world: World, seconds: int) -> None:
         world.enforcer.end_all("stopped")

@@ -50,7 +50,7 @@ class TestABrokersClockThatIsSetBack:
         now = NOON - timedelta(seconds=90)
 
         # when
-        assert self.table.newest(to_ms(now), again=True, seen_ms=to_ms(NOON)) == []
+        assert self.table.newest(to_ms(now), again=True, only_new=True) == []
         self.decide("new", now, seconds=30)
 
         # then
