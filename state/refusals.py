@@ -44,12 +44,14 @@ class Refusals:
         self._counts.count_throttle(tick, recovers_ms - self._timeline.tick_start_ms(tick))
         self.have_begun, self.tick, self.kind = True, tick, event.kind
         episode, is_due = self._state.episode, True
-        if episode is None and event.now_ms < self._state.ended_ms:
+        if episode is None and tick < self._timeline.tick(self._state.ended_ms):
             # The event is older than the last release, so a throttle would already be over.
             self.add_again(event.pid, event.pid_hash, event.client)
             return
         if episode is None:
-            episode = self._state.episode = Episode.begin(event.now_ms, tick, recovers_ms, self._config)
+            # Callers may leave out the later events of a PID in a tick, so compare ticks.
+            begin_ms = max(event.now_ms, self._state.ended_ms)
+            episode = self._state.episode = Episode.begin(begin_ms, tick, recovers_ms, self._config)
             self._state.episode_refused, self._state.ended_ms = DistinctPids(), 0
             self.count_anew()
         elif is_due := episode.renewal_is_due(tick, self._config, self._timeline):

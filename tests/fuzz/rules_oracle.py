@@ -270,12 +270,15 @@ class Ledger:
     def refuse(self, event: Event, now_ms: int, now: int) -> None:
         rules, pid = self.rules, event.pid
         recovers = self.recovers(now)
-        until = max(recovers, now_ms + rules.min_throttle_ms)
         self.refused.add(pid)
         self.refused_in.setdefault(self.quantum(now), set()).add(pid)
         self.throttled_in.setdefault(self.quantum(now), set()).add(now)
-        if self.episode is None and now_ms < self.ended:
+        if self.episode is None and now < rules.tick(self.ended):
             return  # the throttle of that time is over
+        if self.episode is None:
+            # Of a PID's events in a tick, the first may stand for all.
+            now_ms = max(now_ms, self.ended)
+        until = max(recovers, now_ms + rules.min_throttle_ms)
         is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(rules.min_throttle_ms)
         if self.episode is None:
             self.episode = Episode(now, until, now_ms)

@@ -344,6 +344,27 @@ def test_a_throttle_whose_bucket_has_recovered_ends_at_once_when_its_quota_is_ra
     assert [(each.action, each.reason) for each in raised.decisions] == [("RELEASE", "quota_changed")]
 
 
+@pytest.mark.parametrize("repeats_ms", [[], [84]], ids=["its repeat is left out", "its repeat is given"])
+def test_a_pid_refused_in_the_tick_of_a_release_starts_a_throttle_at_the_release(repeats_ms: list[int]) -> None:
+    ledger = Ledger("User:mallory", Deployment())
+
+    def process(at_ms: dict[int, list[int]], burst: float) -> list[tuple[str, int]]:
+        pids, times_ms = zip(*[(pid, START_MS + ms) for pid, each in at_ms.items() for ms in each], strict=True)
+        count = len(pids)
+        events = Events(list(pids), list(times_ms), [("", "")] * count, [False] * count)
+        outcome = ledger.process(events, Limit(20.0, "user", producer_ids_burst=burst))
+        return [(each.action, each.decided_at_ms - START_MS) for each in outcome.decisions]
+
+    # given
+    assert process({1: [0], 0: [73]}, burst=0.7) == [("THROTTLE", 73)]
+
+    # when a batch that begins at 82 raises the burst, which suffices for PID 0 alone
+    decided = process({0: [82], 2: [76, *repeats_ms]}, burst=1.0)
+
+    # then
+    assert decided == [("RELEASE", 82), ("THROTTLE", 82)]
+
+
 @pytest.mark.parametrize("rate", [50.0, 99.9, 100.0])
 def test_a_quota_that_is_not_raised_leaves_the_end_of_a_throttle(mallory: Principal, rate: float) -> None:
     mallory.produces(range(120), 0)
