@@ -29,8 +29,12 @@ class BrokerClock(Closing):
         self._next_ms = 0
         self._is_measured = False
 
-    def measure(self) -> None:
-        """Send a probe if one is due, and process delivery reports. This never blocks."""
+    def now_ms(self) -> int:
+        """Return the brokers' time, in ms since the epoch. Send a probe if one is due. This never blocks."""
+        self._measure()
+        return self._time.now_ms()
+
+    def _measure(self) -> None:
         now_ms = steady_ms()
         if now_ms >= self._next_ms:
             self._next_ms = now_ms + _EVERY_MS
@@ -52,7 +56,7 @@ class BrokerClock(Closing):
         """Wait up to 5 s for the first measurement."""
         give_up_s = time.monotonic() + _FIRST_S
         while not self._is_measured and time.monotonic() < give_up_s:
-            self.measure()
+            self._measure()
             self._producer.poll(0.05)
 
     def close(self) -> None:

@@ -83,6 +83,7 @@ class LeaseRegistry:
             records = lease_records(rows)
             self._known = Known(
                 {},
+                # The topic has the newest order of a principal. The brokers' clock may have dated an earlier one ahead.
                 Releases([*_orders(rows), *self._orders]),
                 {
                     record.lease.target: record.recorded_at_ms + self._hands_off_ms

@@ -14,6 +14,7 @@ from broker.errors import BrokerError, EnforceError, LeaseStoreError
 from tables.errors import TableError
 
 _STOP_TRIES = 5
+_STOP_PAUSE_S = 1.0
 _MAX_PAUSE_S = 5.0
 _NEWS_CHECK_S = 0.02
 _ENDS_CHECK_S = 0.2
@@ -82,7 +83,7 @@ class Loop:
                 left, reason = list(self.enforcer.leases.values()), f" ({error})"
             if not left:
                 return
-            time.sleep(self.poll_seconds)
+            time.sleep(_STOP_PAUSE_S)
         targets = ", ".join(str(lease.target) for lease in left)
         msg = f"not ended{cause}: {targets}{reason}. Once Kafka answers, start again or use --release-all"
         raise EnforceError(msg)

@@ -191,12 +191,10 @@ class Pace:
 
 
 class Releases:
-    """The release orders. A newer order replaces an older order for the same principal, or for all principals."""
+    """The release orders. A later order replaces an earlier order for the same principal, or for all principals."""
 
     def __init__(self, orders: Iterable[ReleaseOrder]) -> None:
-        self._until_ms = {
-            order.principal: order.until_ms for order in sorted(orders, key=lambda order: order.recorded_at_ms)
-        }
+        self._until_ms = {order.principal: order.until_ms for order in orders}
 
     def covers(self, principal: str, now_ms: int) -> bool:
         """Whether an order forbids leases for a principal."""

@@ -99,7 +99,9 @@ class Enforcer:
 
     def end_all(self, why: str) -> list[Lease]:
         """End every lease. Return the leases that could not be ended."""
-        if self._active and self._ports.lock.is_held():
+        if self._active and not self._ports.lock.is_held():
+            self._stand_by()
+        if self._active:
             self._planner.clear()
             self._work([], [lease.to("restoring") for lease in self._registry.leases.values()], why)
             if not self._registry.leases and self._ports.lock.confirm():
@@ -132,7 +134,7 @@ class Enforcer:
         unknown.
         """
         if set_back_ms := self._clock_steps.set_back_ms():
-            self._only_new = self._only_new or self._is_new
+            self._only_new = self._is_new
             why = f"the brokers' clock was set back by {set_back_ms / 1000:.0f} s"
             effect = (
                 "leases end, and older decisions do not count" if self._is_new else "leases are shortened by that time"

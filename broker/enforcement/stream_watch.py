@@ -4,22 +4,23 @@ from collections.abc import Callable
 
 from broker.enforcement.clock import MAX_SKEW_MS
 
+MAX_SILENCE_MS = 300_000
+"""The enforcer alerts if the stream writes nothing for longer."""
+
 _EVERY_MS = 5_000
 
 
 class StreamWatch:
-    """A check that alerts when a problem begins and when it ends. The stream may pause for up to `silence_ms`."""
+    """A check that alerts when a problem begins and when it ends."""
 
     def __init__(
         self,
         newest_write_ms: Callable[[], int],
         skew_ms: Callable[[], int],
         alert: Callable[[str], None],
-        *,
-        silence_ms: int,
     ) -> None:
         self._newest_write_ms = newest_write_ms
-        self._skew_ms, self._alert, self._silence_ms = skew_ms, alert, silence_ms
+        self._skew_ms, self._alert = skew_ms, alert
         self._next_ms = 0
         self._is_wrong = {"stream": False, "clock": False}
 
@@ -30,10 +31,10 @@ class StreamWatch:
         self._next_ms = now_ms + _EVERY_MS
         silent_ms = now_ms - self._newest_write_ms()
         begins = (
-            f"the stream has written nothing for {silent_ms // 1000} s (limit {self._silence_ms // 1000} s): "
+            f"the stream has written nothing for {silent_ms // 1000} s (limit {MAX_SILENCE_MS // 1000} s): "
             "check that it runs. Leases end on time, and no new ones are taken"
         )
-        self._compare("stream", silent_ms > self._silence_ms, begins, "the stream writes again")
+        self._compare("stream", silent_ms > MAX_SILENCE_MS, begins, "the stream writes again")
         skew_ms = self._skew_ms()
         begins = (
             f"the brokers' clock is {skew_ms / 1000:+.1f} s off this host's (limit {MAX_SKEW_MS // 1000} s): "

@@ -36,9 +36,6 @@ from tables.store.base import TableStore
 from tables.store.open import open_store
 from wire.holds import HOLD_AUTHORIZER
 
-_SILENCE_MS = 300_000
-"""If the stream writes no row for this long, the enforcer raises an alert."""
-
 RIGHTS_TIMEOUT_S = 15.0
 """Timeout of the check of the Kafka user's rights."""
 
@@ -85,7 +82,7 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
     for name in job.options.ladder:
         # With this call, a lever reports before the first decision whether brokers support the lever.
         parts.ports.levers[name].unavailable_reason()
-    watch = StreamWatch(follow_writes(parts.tables), parts.skew_ms, enforcer.alert, silence_ms=_SILENCE_MS)
+    watch = StreamWatch(follow_writes(parts.tables), parts.skew_ms, enforcer.alert)
     doing = "carrying out" if job.apply else "(dry run, without --apply) reporting the effect of"
     print_status(f"{doing} the decisions in {job.tables}, on {_servers(job)}; Ctrl-C ends it")
     poll_seconds = job.poll_seconds or parts.tables.watch_seconds
@@ -142,13 +139,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
     if clock is not None:
         stack.enter_context(clock)
         clock.wait()
-
-    def now_ms() -> int:
-        if clock is not None:
-            clock.measure()
-        return time_.now_ms()
-
-    clocks = Clocks(now_ms, steady_ms)
+    clocks = Clocks(time_.now_ms if clock is None else clock.now_ms, steady_ms)
     found = levers(
         quotas if job.apply else DryRunQuotas(quotas),
         holds if job.apply else DryRunHolds(holds),

@@ -27,7 +27,7 @@ def broker(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
 
 
 def following(broker: LocalBroker) -> EventAddresses:
-    addresses = EventAddresses(broker.client_config("mallory"))
+    addresses = EventAddresses(broker.client_config("mallory"), time.time)
     assert addresses.unavailable_reason() == "the events of the last hour are still being read"
     return addresses
 

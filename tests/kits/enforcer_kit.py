@@ -71,10 +71,12 @@ class MemoryBroker:
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
         return {entity: dict(values) for entity, values in self.quotas.items()}
 
-    def inherited(self, entity: QuotaEntity, key: str, _client_ids: Collection[str] = ()) -> float | None:
-        """A user's own quota holds for its client ids; `wider` is what defaults say."""
-        own = self.quotas.get(QuotaEntity(entity.user), {}).get(key) if entity.client_id else None
-        return self.wider if own is None else own
+    def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
+        """A user's own quota holds for its client ids, if they have none; `wider` is what defaults say."""
+        narrower = [QuotaEntity(entity.user, client_id) for client_id in client_ids]
+        chains = [QuotaEntity(entity.user)] if entity.client_id else [*narrower, QuotaEntity("nobody")]
+        found = [self.quotas.get(each, {}).get(key, self.wider) for each in chains]
+        return min((each for each in found if each is not None), default=None)
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
         return self._faults(lambda: {change.entity: self._alter(change) for change in changes})
@@ -204,10 +206,12 @@ class MemoryStore(Breakable):
     def __init__(self, faults: Faults) -> None:
         super().__init__(faults)
         self.kept: dict[str | None, LeaseRecord | ReleaseOrder] = {}
-        self.seen_ms = 0
+        self.latest_ms = self.seen_ms = 0
+        """The latest time of a record, and what this process has read of it."""
 
     def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
         self.check()
+        self.seen_ms = self.latest_ms
         return list(self.kept.values())
 
     def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
@@ -296,8 +300,13 @@ class World:
 
     def restart(self) -> None:
         self.decisions.restart()
+        self.store.seen_ms = 0
         self.lock = MemoryLock()
         self.enforcer = self.another(self.lock)
+        # Kafka assigns the lock only after a while.
+        self.lock.held = False
+        self.enforcer.reconcile()
+        self.lock.held = True
 
     def another(self, lock: MemoryLock) -> Enforcer:
         self.clocks = self._clocks()
@@ -316,7 +325,7 @@ class World:
                 time.measured(self.steady_ms, self.now_ms, self.steady_ms)
                 if probes.is_due():
                     # A probe is a record of the topic.
-                    self.store.seen_ms = max(self.store.seen_ms, self.now_ms)
+                    self.store.latest_ms = max(self.store.latest_ms, self.now_ms)
             return time.now_ms()
 
         return Clocks(now_ms, lambda: self.steady_ms)

@@ -1,7 +1,6 @@
 """Finds which principals used an address in the last hour, from the topic `produce-events`."""
 
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from confluent_kafka import Message
@@ -65,7 +64,7 @@ class AddressBook:
 class EventAddresses(Closing):
     """A thread that follows the events of the last hour. The first call of `unavailable_reason` starts the thread."""
 
-    def __init__(self, settings: Mapping[str, str], clock_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: Mapping[str, str], clock_s: Callable[[], float]) -> None:
         self._settings, self._clock_s = dict(settings), clock_s
         self._book, self._lock = AddressBook(), threading.Lock()
         self._stop = threading.Event()

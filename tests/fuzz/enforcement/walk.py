@@ -261,6 +261,7 @@ class Walk:
             self._check_changes()
         if self.world.steady_ms - self._trouble_ms > CALM_MS:
             self._check_ends()
+            self._check_starts()
 
     def _guarded(self, call: Callable[[], object]) -> None:
         try:
@@ -299,20 +300,33 @@ class Walk:
         """Nothing of ours is in force without a decision that is."""
         now_ms = self.world.now_ms
         for user in USERS:
-            is_released = any(
-                order.principal in (None, f"User:{user}") and now_ms < order.until_ms for order in self._orders
-            )
-            if is_released or self._is_over(user):
-                held = [each for each in self._ours() if each.user == user]
-                set_on = [entity for entity in self._throttled() if entity.user == user]
-                if held or set_on:
-                    self._wrong(f"{user} is still throttled: {held} {set_on}")
+            if (self._is_released(user) or self._is_over(user)) and (found := self._settings_of(user)):
+                self._wrong(f"{user} is still throttled: {found}")
         if self._has_stepped:
             return
         latest_ms = now_ms + MAX_HOLD_MS
         for hold in self._ours():
             if hold.until_ms > min(latest_ms, max(self._end_ms(hold.user), now_ms)):
                 self._wrong(f"{hold} outlives its decision by {hold.until_ms - self._end_ms(hold.user)} ms")
+
+    def _check_starts(self) -> None:
+        """A decision in force throttles its user, unless an admin, a reconciler, a lie or a clock comes between."""
+        if _DISTURBING.intersection(self.done):
+            return
+        soon_ms = self.world.now_ms + 1000
+        for user in USERS:
+            is_due = not self._is_released(user) and self._end_ms(user) > soon_ms
+            # A limit on an address may be this user's.
+            if is_due and not self._settings_of(user) and not any(entity.ip for entity in self._throttled()):
+                self._wrong(f"{user} is not throttled until {self._end_ms(user)}, now {self.world.now_ms}")
+
+    def _is_released(self, user: str) -> bool:
+        now_ms = self.world.now_ms
+        return any(order.principal in (None, f"User:{user}") and now_ms < order.until_ms for order in self._orders)
+
+    def _settings_of(self, user: str) -> list[HoldBinding | QuotaEntity]:
+        held = [each for each in self._ours() if each.user == user]
+        return [*held, *(entity for entity in self._throttled() if entity.user == user)]
 
     def _ours(self) -> set[HoldBinding]:
         return {each for each in self.world.holds.bindings - self._by_hand if each.user != CANARY}
@@ -380,6 +394,18 @@ class Walk:
 def _end_ms(told: Told) -> int:
     return min(told.until_ms, told.decided_at_ms + MAX_LEASE_MS)
 
+
+_DISTURBING = frozenset(
+    {
+        "lie",
+        "set_brokers_clock",
+        "admin_sets_quota",
+        "admin_restores_quota",
+        "admin_changes_holds",
+        "reconciler_comes",
+    }
+)
+"""Steps after which a decision in force may rightly have no effect."""
 
 _STEPS: tuple[Callable[[Walk], None], ...] = (
     *(Walk.decide, Walk.renew, Walk.change_quota, Walk.let_time_pass) * 3,

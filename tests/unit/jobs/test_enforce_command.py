@@ -63,6 +63,20 @@ def test_a_dry_run_without_a_broker_ends_with_the_remedy(
     assert "check that it runs, the address and the security settings" in error
 
 
+def test_neither_the_principals_of_never_nor_its_own_user_are_throttled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[Any] = []
+    monkeypatch.setattr("jobs.enforcement.command.enforce_until", lambda _stop, _stack, job, _metrics: jobs.append(job))
+    config = tmp_path / "client.properties"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=enforcer\nsasl.password=secret\n"
+    )
+    with patch("signal.signal"):
+        enforce(SERVERS, str(tmp_path), never=["User:etl"], kafka_config=config)
+    assert jobs[0].options.never == {"User:etl", "enforcer"}
+
+
 def test_a_webhook_without_a_secret_in_the_environment_is_refused_before_any_broker_is_asked(
     tmp_path: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -329,7 +329,7 @@ class TestWatch:
         next_skew = iter(skews)
         self.newest_ms = FollowedTable(str(tables), "throttle_decisions").last_write_ms()
         newest_write_ms = follow_writes(open_store(str(tables)))
-        return StreamWatch(newest_write_ms, lambda: next(next_skew), self.alerts.append, silence_ms=300_000)
+        return StreamWatch(newest_write_ms, lambda: next(next_skew), self.alerts.append)
 
     def test_a_stream_that_writes_nothing_causes_one_alert_and_another_when_it_is_back(self, tables: Path) -> None:
         watch = self.watch(tables, [0] * 9)

@@ -1,7 +1,7 @@
 import pytest
 
-from broker.enforcement.clock import BrokersTime, Deadlines
-from broker.enforcement.model import MAX_LEASE_MS
+from broker.enforcement.clock import BrokersTime, ClockSteps, Deadlines
+from broker.enforcement.model import CLOCK_SLACK_MS, MAX_LEASE_MS
 
 
 class Clock:
@@ -127,3 +127,12 @@ class TestDeadlines:
         deadlines.retain(["e"])
         steady.ms += 60_000
         assert [deadlines.end_ms(name, 60_000, 0) for name in ("d", "e")] == [60_000, 0]
+
+
+def test_small_steps_back_do_not_add_up(steady: Clock) -> None:
+    brokers = Clock(5_000_000)
+    steps = ClockSteps(lambda: (brokers.ms, steady.ms))
+    steps.start(brokers.ms)
+    for _ in range(5):
+        brokers.ms -= CLOCK_SLACK_MS
+        assert steps.set_back_ms() == 0

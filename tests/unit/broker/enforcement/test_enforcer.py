@@ -3,10 +3,11 @@ from unittest.mock import patch
 
 import pytest
 
-from broker.enforcement.model import CANARY, MAX_LEASE_MS, Target
+from broker.enforcement.model import CANARY, MAX_LEASE_MS, AlertRecord, Target
 from broker.errors import LeaseStoreError, RequestRefusedError
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from tests.kits.enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
+from wire.holds import HoldBinding
 
 APP = QuotaEntity("mallory", "mallory-app")
 CANARY_USER = QuotaEntity(CANARY)
@@ -133,11 +134,8 @@ class TestALease:
         world.now_ms += 60_000
         world.enforce()
         assert world.broker.writes() == [0.01]
-        assert [notice.action for notice in world.notices if notice.action != "lever"] == [
-            "lock",
-            "throttled",
-            "extended",
-        ]
+        told = [notice.action for notice in world.notices if notice.action not in ("lever", "lock")]
+        assert told == ["throttled", "extended"]
 
     @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
     def test_follows_the_brokers_clock_and_not_this_host_s(self, world: World, ahead_ms: int) -> None:
@@ -238,6 +236,12 @@ class TestLimits:
         world.reconcile()
         assert (world.log.records, len(world.notices_of("skipped"))) == ([], 1)
 
+    def test_each_principal_that_is_not_touched_is_told(self) -> None:
+        world = World(never=frozenset({"User:etl", "tap"}))
+        for principal in ("User:etl", "User:tap"):
+            world.enforce(principal)
+        assert [notice.principal for notice in world.notices_of("skipped")] == ["User:etl", "User:tap"]
+
     def test_at_most_so_many_principals_are_throttled_at_once(self) -> None:
         world = World(narrow=False, max_principals=2)
         for number in range(3):
@@ -323,6 +327,25 @@ class TestErrors:
             world.reconcile(60)
         del world.broker.errors[MALLORY]
         world.reconcile(60)
+        assert world.broker.quotas == {}
+
+    def test_after_a_success_are_tried_again_soon(self, world: World) -> None:
+        # given
+        world.broker.errors[MALLORY] = unavailable()
+        world.decide(seconds=120)
+        for _ in range(6):
+            world.reconcile(10)
+        del world.broker.errors[MALLORY]
+        world.reconcile(15)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+        # when
+        world.broker.errors[MALLORY] = unavailable()
+        world.reconcile(45)
+        del world.broker.errors[MALLORY]
+
+        # then
+        world.reconcile(0.3)
         assert world.broker.quotas == {}
 
     def test_a_change_that_timed_out_but_was_made_is_taken_back(self, world: World) -> None:
@@ -435,6 +458,14 @@ class TestTablesThatFail:
         self.reconcile(world, 60)
         assert world.broker.quotas == {}
 
+    def test_do_not_hide_a_lease_that_only_they_know_from_a_release(self, world: World) -> None:
+        world.enforce(seconds=600)
+        world.store.kept.clear()
+        world.decide(seconds=0, reason="quota_changed")
+        world.restart()
+        world.reconcile(1)
+        assert world.broker.quotas == {}
+
 
 class TestBetweenReconciliations:
     """While these back off, as while the tables or the topic of leases fail."""
@@ -497,6 +528,27 @@ class TestAClockThatIsSetBack:
         world.restart()
         world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
+
+    def test_does_not_hide_a_decision_that_was_written_before_the_next_read(self, world: World) -> None:
+        world.enforce(seconds=60)
+        world.now_ms -= self.DAY_MS
+        world.decide("User:eve", seconds=60)
+        world.reconcile(1)
+        assert QuotaEntity("eve") in world.broker.quotas
+
+    def test_is_told_and_written_down(self, world: World) -> None:
+        world.enforce(seconds=60)
+        for told in (
+            "86400 s: leases are shortened by that time",
+            # Since the latest record of the topic.
+            "172800 s: leases end, and older decisions do not count",
+        ):
+            world.now_ms -= self.DAY_MS
+            world.reconcile()
+            alert = world.notices_of("alert")[-1]
+            assert f"the brokers' clock was set back by {told}" in alert.why
+            assert alert.why in [record.reason for record in world.log.records if isinstance(record, AlertRecord)]
+            world.restart()
 
     def test_makes_no_decision_longer_that_waits_for_the_table_of_actions(self, world: World) -> None:
         # given
@@ -644,6 +696,12 @@ class TestAQuotaThatIsTighter:
         assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
         assert "already 0.005" in world.notices_of("skipped")[0].why
 
+    def test_of_a_client_id_is_not_loosened_by_a_lease_on_its_user(self, world: World) -> None:
+        world.broker.set(APP, 0.005)
+        world.enforce(client_ids={"mallory-app": 10})
+        assert world.broker.quotas == {APP: {KEY: 0.005}}
+        assert "already 0.005" in world.notices_of("skipped")[0].why
+
     def test_by_default_is_not_loosened_by_a_lease_on_a_user(self, world: World) -> None:
         world.broker.wider = 0.005
         world.enforce()
@@ -707,6 +765,23 @@ class TestTheLock:
         with patch.object(world.lock, "confirm", return_value=False):
             world.reconcile()
         assert (world.log.records, world.broker.altered) == ([], [])
+
+    def test_an_enforcer_that_lost_it_without_notice_removes_no_hold_of_its_successor(self) -> None:
+        world = World(with_class=True)
+        theirs = HoldBinding("eve", world.now_ms + 600_000, "0123456789abcdef0123456789abcdef")
+        world.holds.bindings.add(theirs)
+        with patch.object(world.lock, "confirm", return_value=False):
+            world.reconcile()
+        assert world.holds.bindings == {theirs}
+
+        world.reconcile(60)
+        assert world.holds.bindings == set(), "with the lock, it is a leftover"
+
+    def test_an_enforcer_that_lost_it_leaves_its_leases_to_the_next(self, world: World) -> None:
+        world.enforce()
+        world.lock.held = False
+        assert world.enforcer.end_all("stopped") == []
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
 
 def scenario(world: World) -> None:

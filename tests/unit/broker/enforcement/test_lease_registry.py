@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from broker.enforcement.lease_registry import LeaseRegistry
-from broker.enforcement.model import Lease, LeaseRecord, Target
+from broker.enforcement.model import Lease, LeaseRecord, ReleaseOrder, Target
 from tests.kits.enforcer_kit import MALLORY, Faults, MemoryLog, MemoryStore
 
 LEASE = Lease("l", "User:mallory", Target("request_percentage", MALLORY), 2000, "d", value=0.01, set_ms=1000)
@@ -49,3 +49,28 @@ class TestALeaseThatOnlyTheTableHas:
 
         assert registry.refresh() == []
         assert registry.leases == {other.target: other}
+
+
+class TestReleaseOrders:
+    def setup_method(self) -> None:
+        self.log, self.store = MemoryLog(Faults()), MemoryStore(Faults())
+
+    def covers(self, now_ms: int) -> bool:
+        registry = LeaseRegistry(self.log, self.store, "host", hands_off_ms=0)
+        registry.load()
+        registry.refresh()
+        return registry.known().releases.covers("User:mallory", now_ms)
+
+    def test_of_the_topic_hold_beside_those_of_the_table(self) -> None:
+        self.log.append([ReleaseOrder(1000, "User:eve", 9000)])
+        self.store.append([ReleaseOrder(2000, "User:mallory", 9000)])
+        assert self.covers(8999)
+        assert not self.covers(9000)
+
+    def test_replace_one_that_a_clock_had_dated_ahead(self) -> None:
+        ahead, later = ReleaseOrder(86_400_000, "User:mallory", 90_000_000), ReleaseOrder(2000, "User:mallory", 9000)
+        # The table's rows are ordered by their times.
+        self.log.append([later, ahead])
+        self.store.append([later])
+        assert self.covers(8999)
+        assert not self.covers(9000)

@@ -89,7 +89,7 @@ def test_a_lease_is_due_at_its_end_or_once_the_clock_is_set_back(lease: Lease) -
 
 
 def test_a_later_release_order_replaces_an_earlier_one() -> None:
-    orders = [ReleaseOrder(2, "User:a", 10), ReleaseOrder(0, "User:a", 100), ReleaseOrder(1, None, 50)]
+    orders = [ReleaseOrder(0, "User:a", 100), ReleaseOrder(2, "User:a", 10), ReleaseOrder(1, None, 50)]
     releases = Releases(orders)
     assert releases.covers("User:a", 49)
     assert not releases.covers("User:a", 50)

@@ -44,6 +44,25 @@ def test_recreating_the_topic_is_reported(consumer: Any) -> None:
     made.assert_called_once()
 
 
+def test_only_an_answer_of_the_brokers_confirms_it(consumer: Any) -> None:
+    def commit(*, asynchronous: bool, **_: Any) -> None:
+        # As librdkafka does: only the caller that waits learns that another member has the partition.
+        if not asynchronous:
+            raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION))
+
+    consumer.commit.side_effect = commit
+    assert not holder(consumer).confirm()
+
+
+def test_each_time_it_is_taken_counts(consumer: Any) -> None:
+    lock = holder(consumer)
+    partitions = [TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION)]
+    callbacks = consumer.subscribe.call_args.kwargs
+    callbacks["on_lost"](consumer, partitions)
+    callbacks["on_assign"](consumer, partitions)
+    assert (lock.is_held(), lock.times_taken) == (True, 2)
+
+
 def test_a_second_partition_is_no_lock(consumer: Any) -> None:
     with patch("broker.enforcement.lock.ensure_enforcer_topic"):
         lock = EnforcerLock({"bootstrap.servers": "b1:9092"})

@@ -50,7 +50,7 @@ class Passing(threading.Event):
 
 
 def run_until(world: World, stop: threading.Event, poll_seconds: float = AN_HOUR_S) -> EnforcerMetrics:
-    watch = StreamWatch(lambda: START_MS, lambda: 0, world.enforcer.alert, silence_ms=60_000)
+    watch = StreamWatch(lambda: START_MS, lambda: 0, world.enforcer.alert)
     clocks, metrics = Clocks(lambda: world.now_ms, lambda: world.steady_ms), EnforcerMetrics(lambda: world.now_ms)
     Loop(world.enforcer, watch, metrics, clocks, world.notices.append, poll_seconds).run(stop)
     return metrics
@@ -145,7 +145,7 @@ def test_leases_end_on_time_however_rarely_the_tables_are_read() -> None:
 
 def test_a_stream_that_stays_silent_is_told() -> None:
     world = World()
-    pass_seconds(world, 70)
+    pass_seconds(world, 310)
     (alert,) = world.notices_of("alert")
     assert "the stream has written nothing" in alert.why
 
@@ -156,6 +156,15 @@ def test_a_reconciliation_that_ends_makes_it_ready() -> None:
     with patch.object(loop, "time", passing):
         metrics = run_until(world, passing, 1.0)
     assert metrics.unready() == ""
+
+
+def test_an_enforcer_that_waits_for_the_lock_is_not_ready() -> None:
+    world = World()
+    world.lock.held = False
+    passing = Passing(world, 2.5)
+    with patch.object(loop, "time", passing):
+        metrics = run_until(world, passing, 1.0)
+    assert metrics.unready() == "waits for the lock, which another enforcer holds"
 
 
 class Recovering(Passing):
@@ -184,6 +193,17 @@ def test_leases_that_kafka_does_not_end_at_once_are_ended_when_it_answers_again(
     world = World()
     end_while_kafka_is_away(world, 4)
     assert (world.broker.quotas, world.targets()) == ({}, set())
+
+
+def test_the_end_is_tried_again_soon_however_rarely_the_tables_are_read() -> None:
+    world = World()
+    world.enforce()
+    world.broker.errors[MALLORY] = unavailable()
+    passing = Recovering(world, after=2)
+    with patch.object(loop, "time", passing):
+        run_until(world, passing, poll_seconds=AN_HOUR_S)
+    assert world.broker.quotas == {}
+    assert world.steady_ms < 10_000
 
 
 def test_leases_that_can_not_be_ended_are_named() -> None:

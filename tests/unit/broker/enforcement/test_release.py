@@ -80,6 +80,35 @@ def test_a_lease_that_is_open_at_the_stop_is_an_error_that_names_it(world: World
         release(world, stop=stop)
 
 
+class Waiting(threading.Event):
+    """A wait for it lets the time of the world pass."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._world.pass_seconds(1)
+        return False
+
+
+def test_a_lease_that_is_open_after_a_minute_is_an_error_that_names_it(world: World) -> None:
+    world.holds.error = unavailable()
+    with pytest.raises(EnforceError, match=r"not ended yet: hold on user 'mallory'"):
+        release(world, stop=Waiting(world))
+    assert 60_000 <= world.steady_ms <= 62_000
+
+
+def test_a_lease_that_only_the_table_has_ends_with_its_previous_value() -> None:
+    world = World(narrow=False)
+    world.broker.set(MALLORY, 50.0)
+    world.enforce(seconds=600)
+    world.store.kept.clear()
+    world.restart()
+    release(world)
+    assert world.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+
 class TestWhatIsLeftBehind:
     def test_of_a_lease_that_nobody_knows_any_more_is_removed(self, world: World) -> None:
         world.holds.bindings.add(HoldBinding("bob", START_MS + 60_000, LEASE_ID))
