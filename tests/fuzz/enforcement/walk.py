@@ -403,9 +403,11 @@ _DISTURBING = frozenset(
         "admin_restores_quota",
         "admin_changes_holds",
         "reconciler_comes",
+        # If a stop can't be logged, the next enforcer takes the removed setting for a change by somebody else.
+        "break_topic",
     }
 )
-"""Steps after which a decision in force may rightly have no effect."""
+"""Steps after which a decision in force may have no effect."""
 
 _STEPS: tuple[Callable[[Walk], None], ...] = (
     *(Walk.decide, Walk.renew, Walk.change_quota, Walk.let_time_pass) * 3,
