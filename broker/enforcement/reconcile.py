@@ -51,7 +51,7 @@ class Enforcer:
         self._times_taken = 0
         self._is_new = False
         self._only_new = False
-        """Whether decisions written so far no longer count. The next read of the decisions takes this over."""
+        """Whether the next read of the decisions must leave out all that were written so far."""
         self._clock_steps = ClockSteps(lambda: (clocks.now_ms(), clocks.steady_ms()))
         self._bad_rows = 0
 

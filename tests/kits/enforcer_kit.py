@@ -73,9 +73,10 @@ class MemoryBroker:
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
         """A user's own quota holds for its client ids, if they have none; `wider` is what defaults say."""
-        narrower = [QuotaEntity(entity.user, client_id) for client_id in client_ids]
-        chains = [QuotaEntity(entity.user)] if entity.client_id else [*narrower, QuotaEntity("nobody")]
-        found = [self.quotas.get(each, {}).get(key, self.wider) for each in chains]
+        others: Collection[str | None] = [None] if entity.client_id else client_ids
+        found = [self.quotas.get(QuotaEntity(entity.user, each), {}).get(key, self.wider) for each in others]
+        if not entity.client_id:
+            found.append(self.wider)
         return min((each for each in found if each is not None), default=None)
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:

@@ -310,7 +310,7 @@ class Walk:
                 self._wrong(f"{hold} outlives its decision by {hold.until_ms - self._end_ms(hold.user)} ms")
 
     def _check_starts(self) -> None:
-        """A decision in force throttles its user, unless an admin, a reconciler, a lie or a clock comes between."""
+        """A decision in force throttles its user, unless a disturbing step came before."""
         if _DISTURBING.intersection(self.done):
             return
         soon_ms = self.world.now_ms + 1000
