@@ -121,6 +121,7 @@ class _Maker:
         self.at = {partition: begin + random.choice((0, 0, 0, window // 3)) for partition in range(3)}
         self.newest = dict(self.at)
         self.seen: dict[str, int] = {}
+        """The newest event of each principal that its ledger has met."""
         self.leap_odds = random.choice((0.0, 0.02, 0.1))
         self.late_odds = random.choice((0.0, 0.0, 0.05, 0.2))
         self.mark_odds = random.choice((0.0, 0.0, 0.05, 0.3))
@@ -187,6 +188,8 @@ class _Maker:
         event = Event(at, name, pid, broker, kind, self._asked_ms(at), client, address)
         ahead_ms = self._ahead_ms(random.choice((0, 5, 200_000, 9 * HOUR_MS)))
         joined = self.writing.random() < self.joined_odds
+        if at == self.newest[partition] and pid >= 0 and ahead_ms >= -MAX_AHEAD_MS:
+            self.seen[name] = at
         return Record(partition, event, ahead_ms, style=random.randrange(8), joined=joined)
 
     def _ahead_ms(self, ahead_ms: int) -> int:
@@ -197,7 +200,10 @@ class _Maker:
 
     def _loses(self, records: tuple[Record, ...]) -> str:
         event = self.writing.choice(records).event
-        return event.principal if event and self.writing.random() < self.lost_odds else ""
+        if event is None or self.writing.random() >= self.lost_odds:
+            return ""
+        self.seen.pop(event.principal, None)
+        return event.principal
 
     def _asked_ms(self, at: int) -> int | None:
         """When the brokers were asked: before the learning time, at its begin, in it, or by a clock that is ahead."""
@@ -230,7 +236,7 @@ class _Maker:
             at = max(self.newest[partition] - random.choice(self.steps), self.at[partition] - rules.window_ms)
             return max(at, self.newest[partition] - rules.window_ms)
         at = self.newest[partition] + step
-        self.newest[partition] = self.seen[name] = at
+        self.newest[partition] = at
         return at
 
     def _late(self, name: str, partition: int) -> int:
