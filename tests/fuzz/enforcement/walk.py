@@ -240,9 +240,9 @@ class Walk:
         order = ReleaseOrder(self.world.now_ms, principal, self.world.now_ms + self._random.choice([60_000, 300_000]))
         if self.world.store.broken is None:
             self._guarded(lambda: self.world.store.append([order]))
-            # A killed process may not have written it.
-            self._orders = [each for each in self._orders if each.principal != principal]
-            self._orders += [order] if order in self.world.store.kept.values() else []
+            if order in self.world.store.kept.values():
+                # A killed process may not have written it, so the order before it holds.
+                self._orders = [*(each for each in self._orders if each.principal != principal), order]
 
     def set_brokers_clock(self) -> None:
         self.world.now_ms += self._random.choice([-86_400_000, -90_000, -40_000, 40_000, 4_000_000])
