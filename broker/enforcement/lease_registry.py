@@ -36,6 +36,8 @@ class LeaseRegistry:
         """Records to write to the lease topic."""
         self._unlogged: list[EnforcementRecord] = []
         """Records to write to the table."""
+        self._over: list[str] = []
+        """Ids of ended leases to remove from the lease topic."""
         self._known: Known | None = None
 
     @property
@@ -43,12 +45,17 @@ class LeaseRegistry:
         """See `LeaseStore`."""
         return self._store.seen_ms
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the table was read since `load`. The table may know ends that are missing in the topic."""
+        return self._rows is not None
+
     def load(self) -> None:
         """Load the leases from the topic."""
         kept = self._store.read(again=True)
         self.leases = open_leases(kept)
         self._orders = _orders(kept)
-        self._rows, self._known, self._unstored = None, None, []
+        self._rows, self._known, self._unstored, self._over = None, None, [], []
         self._unlogged = [record for record in lease_records(kept) if not record.lease.is_open]
 
     def read_orders(self) -> None:
@@ -60,7 +67,8 @@ class LeaseRegistry:
     def refresh(self) -> list[Lease]:
         """Flush pending records, and reread a changed table.
 
-        The first call after `load` returns the leases that are only in the table.
+        The first call after `load` returns the open leases that are only in the table, and drops the leases that have
+        ended according to the table.
         """
         self.flush()
         if self._rows is not None and not self._log.has_changed():
@@ -74,7 +82,7 @@ class LeaseRegistry:
     def clear(self) -> None:
         """Drop all leases, because another enforcer owns them now."""
         self.leases.clear()
-        self._unstored, self._unlogged = [], []
+        self._unstored, self._unlogged, self._over = [], [], []
 
     def known(self) -> Known:
         """Return the state for planning."""
@@ -131,18 +139,32 @@ class LeaseRegistry:
         self._unlogged.append(AlertRecord(now_ms, None, why, self._name))
 
     def flush(self) -> None:
-        """Write pending records to the lease topic, then to the table. Unwritten records stay pending."""
+        """Write pending records to the lease topic and to the table, even if one of them fails.
+
+        Unwritten records stay pending.
+        """
+        try:
+            self._store_pending()
+        except Exception:
+            self._log_pending()
+            raise
+        self._log_pending()
+        if self._over:
+            self._store.drop(self._over)
+            self._over = []
+
+    def _store_pending(self) -> None:
         newest = {record.lease.lease_id: record for record in self._unstored}
         if newest:
             self._store.append(list(newest.values()))
         self._unstored = []
-        if not self._unlogged:
-            return
-        self._add(self._unlogged)
-        over = [record.lease.lease_id for record in lease_records(self._unlogged) if not record.lease.is_open]
-        self._unlogged = []
-        if over:
-            self._store.drop(over)
+
+    def _log_pending(self) -> None:
+        if self._unlogged:
+            self._add(self._unlogged)
+            records = lease_records(self._unlogged)
+            self._over += [record.lease.lease_id for record in records if not record.lease.is_open]
+            self._unlogged = []
 
     def _records(self, leases: Sequence[LeaseReason], now_ms: int) -> list[LeaseRecord]:
         return [LeaseRecord(now_ms, lease, why, self._name) for lease, why in leases]
@@ -154,7 +176,15 @@ class LeaseRegistry:
         self._known = None
 
     def _adopt(self, rows: Sequence[EnforcementRecord]) -> list[Lease]:
-        """Write the leases that are only in the table to the topic, which was recreated. Return these leases."""
+        """Write the leases that are only in the table to the topic, which was recreated. Return these leases.
+
+        Drop the leases whose end is only in the table, because the topic could not be written.
+        """
+        over = {record.lease.lease_id for record in lease_records(rows) if not record.lease.is_open}
+        ended = [lease for lease in self.leases.values() if lease.lease_id in over]
+        for lease in ended:
+            del self.leases[lease.target]
+        self._over += [lease.lease_id for lease in ended]
         found = [lease for target, lease in open_leases(rows).items() if target not in self.leases]
         if found:
             self._store.append([LeaseRecord(lease.set_ms, lease, "found in the table", self._name) for lease in found])

@@ -153,8 +153,8 @@ class Enforcer:
 
     def _take_over(self) -> None:
         self._registry.load()
-        # The last holder of the lock may have died before it changed the brokers or before it logged the outcome.
-        self._steps.unverified = set(self._registry.leases)
+        # Leases are verified once the table is read, because it may contain ends that the topic lacks.
+        self._steps.unverified = set()
         self._active = self._is_new = True
         self._times_taken = self._ports.lock.times_taken
         self._clock_steps.start(self._registry.seen_ms)
@@ -254,8 +254,8 @@ class Enforcer:
         now_ms = self._clock_ms()
         names = {lease.target for lease, _ in promised}
         rest = [lease for lease in self._registry.leases.values() if lease.target not in names]
-        if self._verify.is_due():
-            # Verify all leases, because someone else may have changed our values.
+        if self._registry.is_complete and self._verify.is_due():
+            # Someone else may have changed our values. The last holder of the lock may have died before it logged them.
             self._steps.unverified |= {lease.target for lease in rest}
         rest = [self._ended_if_due(lease, now_ms) for lease in rest if self._steps.may_try(lease.target)]
         changed = [lease for lease in rest if lease.state != "in_force" or lease.target in self._steps.unverified]

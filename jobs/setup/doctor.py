@@ -20,7 +20,7 @@ from broker.doctor.cluster_checks import (
 from broker.doctor.enforcer_checks import check_enforcer, enforcers
 from broker.doctor.findings import Finding, Verdict, guarded, ok, warning, wrong
 from broker.doctor.tap_checks import check_clocks, check_taps
-from broker.enforcement.model import Lease, Target, open_leases
+from broker.enforcement.model import EnforcementRecord, Lease, Target, open_leases
 from broker.enforcement.store.lease_topic import kept_leases
 from broker.enforcement.store.tables import ActionTable
 from broker.errors import BrokerError, TopicMissingError
@@ -122,15 +122,15 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
 
 def _open_leases(settings: dict[str, str], tables: str | None) -> tuple[dict[Target, Lease], bool]:
     """Return the open leases of the enforcer's topic and of the tables, and whether that topic exists."""
-    leases: dict[Target, Lease] = {}
+    records: list[EnforcementRecord] = []
     if tables is not None:
         # `_of_tables` reports tables that can't be read.
         with suppress(TablesError), open_store(tables) as store:
-            leases = open_leases(ActionTable(store).read())
+            records = ActionTable(store).read()
     try:
-        return leases | open_leases(kept_leases(settings)), True
+        return open_leases([*records, *kept_leases(settings)]), True
     except TopicMissingError:
-        return leases, False
+        return open_leases(records), False
 
 
 def _with_holds(kafka: KafkaConfig) -> bool:

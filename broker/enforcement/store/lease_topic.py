@@ -5,6 +5,7 @@ A lease's last record stays until the table has this record. A user that can wri
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
@@ -173,12 +174,12 @@ def leases_of_others(
 ) -> frozenset[Target] | None:
     """Return the targets of open leases in lease topic (`kept`) and table (`logged`); None if reading fails.
 
-    The table may be missing.
+    The table may be missing. A lease has ended if either contains its end.
     """
     try:
-        found = frozenset(open_leases(kept()))
-        return found | frozenset(open_leases(logged()))
-    except TableNotFoundError:
-        return found
+        records = list(kept())
+        with suppress(TableNotFoundError):
+            records += logged()
     except (BrokerError, TableError):
         return None
+    return frozenset(open_leases(records))

@@ -75,6 +75,13 @@ class TestLeasesOfOthers:
         world.reconcile(60)
         assert leases_of_others(world.store.read, world.log.read) == frozenset()
 
+    def test_that_are_over_in_one_of_both_do_not_count(self, world: World) -> None:
+        before = [*world.log.records]
+        world.reconcile(60)
+        (*_, over) = world.log.leases()
+        assert leases_of_others(lambda: before, lambda: [over]) == frozenset()
+        assert leases_of_others(lambda: [over], lambda: before) == frozenset()
+
     def test_are_those_of_the_topic_alone_where_the_table_is_missing(self, world: World) -> None:
         assert leases_of_others(world.store.read, raising(TableNotFoundError("none"))) == frozenset(
             {Target("request_percentage", MALLORY)}

@@ -467,6 +467,48 @@ class TestTablesThatFail:
         assert world.broker.quotas == {}
 
 
+class TestATopicThatCannotBeWritten:
+    """The table contains what the topic lacks. The loop looks for due leases before it reads the tables."""
+
+    @pytest.fixture
+    def stopped(self, world: World) -> World:
+        world.enforce(seconds=600)
+        world.store.broken = LeaseStoreError("not enough replicas")
+        world.enforcer.end_all("the enforcer is stopped")
+        assert world.broker.quotas == {}
+        world.store.broken = None
+        world.restart()
+        return world
+
+    @pytest.mark.parametrize("is_deleted", [False, True])
+    def test_lets_nobody_take_an_orderly_stop_for_a_change_by_somebody_else(
+        self, stopped: World, is_deleted: bool
+    ) -> None:
+        if is_deleted:
+            stopped.store.kept.clear()
+        stopped.enforcer.end_due()
+        stopped.reconcile()
+        assert stopped.notices_of("relinquished") == []
+        assert stopped.broker.quotas == {MALLORY: {KEY: 0.01}}
+        assert set(stopped.store.kept) == {lease.lease_id for lease in stopped.enforcer.leases.values()}
+
+    def test_ends_nothing_twice(self, stopped: World) -> None:
+        stopped.broker.set(MALLORY, 50.0)
+        stopped.decisions.rows.clear()
+        stopped.reconcile(600)
+        assert stopped.broker.quotas == {MALLORY: {KEY: 50.0}}
+        assert stopped.log.states().count("restored") == 1
+
+    def test_does_not_hide_a_change_by_somebody_else_while_nobody_ran(self, world: World) -> None:
+        world.enforce(seconds=600)
+        world.broker.set(MALLORY, None)
+        world.restart()
+        world.enforcer.end_due()
+        assert world.notices_of("relinquished") == []
+        world.reconcile()
+        assert len(world.notices_of("relinquished")) == 1
+
+
 class TestBetweenReconciliations:
     """While these back off, as while the tables or the topic of leases fail."""
 

@@ -1,7 +1,11 @@
 from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
 
 from broker.enforcement.lease_registry import LeaseRegistry
 from broker.enforcement.model import Lease, LeaseRecord, ReleaseOrder, Target
+from broker.errors import LeaseStoreError
 from tests.kits.enforcer_kit import MALLORY, Faults, MemoryLog, MemoryStore
 
 LEASE = Lease("l", "User:mallory", Target("request_percentage", MALLORY), 2000, "d", value=0.01, set_ms=1000)
@@ -49,6 +53,58 @@ class TestALeaseThatOnlyTheTableHas:
 
         assert registry.refresh() == []
         assert registry.leases == {other.target: other}
+
+
+class TestALeaseWhoseEndTheTopicLacks:
+    def setup_method(self) -> None:
+        self.log, self.store = MemoryLog(Faults()), MemoryStore(Faults())
+        self.log.append([LeaseRecord(1000, IN_FORCE, "")])
+        self.store.append([LeaseRecord(1000, IN_FORCE, "")])
+        self.registry = self.loaded()
+        self.registry.refresh()
+        self.store.broken = LeaseStoreError("not enough replicas")
+        self.registry.record([(IN_FORCE.to("restored"), "stopped")], 1500)
+        with pytest.raises(LeaseStoreError):
+            self.registry.flush()
+        self.store.broken = None
+
+    def loaded(self) -> LeaseRegistry:
+        loaded = LeaseRegistry(self.log, self.store, "host", hands_off_ms=0)
+        loaded.load()
+        return loaded
+
+    def test_has_ended_for_the_next_enforcer_once_it_has_read_the_table(self) -> None:
+        successor = self.loaded()
+        assert set(successor.leases) == {IN_FORCE.target}
+
+        assert successor.refresh() == []
+
+        assert successor.leases == {}
+        successor.flush()
+        assert self.store.read() == []
+
+    def test_is_removed_from_the_topic_once_that_can_be_written(self) -> None:
+        self.registry.flush()
+        assert self.store.read() == []
+        assert [record.lease.state for record in self.log.leases()] == ["in_force", "restored"]
+
+    def test_is_removed_from_the_topic_also_if_its_removal_fails_at_first(self) -> None:
+        with patch.object(self.store, "drop", side_effect=LeaseStoreError("no answer")), pytest.raises(LeaseStoreError):
+            self.registry.flush()
+        assert self.store.read() != []
+        self.registry.flush()
+        assert self.store.read() == []
+
+    def test_is_dropped_alone(self) -> None:
+        other = replace(IN_FORCE, lease_id="m", target=Target("hold", MALLORY))
+        self.store.append([LeaseRecord(1000, other, "")])
+        successor = self.loaded()
+
+        assert successor.refresh() == []
+
+        assert successor.leases == {other.target: other}
+        successor.flush()
+        assert self.store.read() == [LeaseRecord(1000, other, "")]
 
 
 class TestReleaseOrders:
