@@ -67,8 +67,7 @@ def decision_id(
 ) -> str:
     """Return a decision's id. The id does not depend on batches, so a replay gives the same id.
 
-    `quota_updated_at_ms` is part of the id, because two throttles may begin in the same millisecond if a quota is
-    removed and set again.
+    Episodes of a ledger start in different milliseconds. `quota_updated_at_ms` is the time of the quota in force.
 
     Examples:
         >>> decision_id("User:alice", None, 0, 0, "THROTTLE") == decision_id("User:alice", 1, 0, 0, "THROTTLE")

@@ -49,8 +49,9 @@ class Refusals:
             self.add_again(event.pid, event.pid_hash, event.client)
             return
         if episode is None:
-            # Callers may leave out the later events of a PID in a tick, so compare ticks.
-            begin_ms = max(event.now_ms, self._state.ended_ms)
+            # Callers may leave out the later events of a PID in a tick, so compare ticks. The event may be older than
+            # the release. Episodes of a ledger need different starts, because decision ids contain them.
+            begin_ms = max(event.now_ms, self._state.ended_ms + 1)
             episode = self._state.episode = Episode.begin(begin_ms, tick, recovers_ms, self._config)
             self._state.episode_refused, self._state.ended_ms = DistinctPids(), 0
             self.count_anew()

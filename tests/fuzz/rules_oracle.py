@@ -277,7 +277,7 @@ class Ledger:
             return  # the throttle of that time is over
         if self.episode is None:
             # Of a PID's events in a tick, the first may stand for all.
-            now_ms = max(now_ms, self.ended)
+            now_ms = max(now_ms, self.ended + 1)
         until = max(recovers, now_ms + rules.min_throttle_ms)
         is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(rules.min_throttle_ms)
         if self.episode is None:
@@ -285,7 +285,7 @@ class Ledger:
         self.episode.refused.setdefault(pid, (event.client, event.address))
         if is_due:
             self.episode.tick, self.episode.until, self.episode.decided_ms = now, until, now_ms
-            self.decide("THROTTLE", "over_quota", now_ms, until, max(0, recovers - now_ms), now)
+            self.decide("THROTTLE", "over_quota", now_ms, until, max(0, recovers - now_ms), rules.tick(now_ms))
 
     # --- what is remembered
 

@@ -345,7 +345,7 @@ def test_a_throttle_whose_bucket_has_recovered_ends_at_once_when_its_quota_is_ra
 
 
 @pytest.mark.parametrize("repeats_ms", [[], [84]], ids=["its repeat is left out", "its repeat is given"])
-def test_a_pid_refused_in_the_tick_of_a_release_starts_a_throttle_at_the_release(repeats_ms: list[int]) -> None:
+def test_a_pid_refused_in_the_tick_of_a_release_starts_a_throttle_after_the_release(repeats_ms: list[int]) -> None:
     ledger = Ledger("User:mallory", Deployment())
 
     def process(at_ms: dict[int, list[int]], burst: float) -> list[tuple[str, int]]:
@@ -362,7 +362,7 @@ def test_a_pid_refused_in_the_tick_of_a_release_starts_a_throttle_at_the_release
     decided = process({0: [82], 2: [76, *repeats_ms]}, burst=1.0)
 
     # then
-    assert decided == [("RELEASE", 82), ("THROTTLE", 82)]
+    assert decided == [("RELEASE", 82), ("THROTTLE", 83)]
 
 
 @pytest.mark.parametrize("rate", [50.0, 99.9, 100.0])
@@ -434,8 +434,20 @@ def test_throttles_of_one_moment_under_quotas_set_one_after_the_other_have_ids_o
     mallory.produces([0], 0, UNLIMITED)
     (again,) = mallory.produces([20, 21], 0, Limit(3.0, "user", 2)).decisions
 
-    assert (first.action, again.action, first.decided_at_ms) == ("THROTTLE", "THROTTLE", again.decided_at_ms)
+    assert (first.action, again.action, first.decided_at_ms) == ("THROTTLE", "THROTTLE", again.decided_at_ms - 1)
     assert first.decision_id != again.decision_id
+
+
+def test_releases_of_throttles_of_one_moment_have_ids_of_their_own(mallory: Principal) -> None:
+    raised = Limit(5.0, "user", 2, producer_ids_burst=2.0)
+    mallory.produces([1, 2, 3], 0, Limit(3.7, "user", 1, producer_ids_burst=1.0))
+
+    # The first throttle ends by the raise, the second one after its renewal.
+    first, _ = mallory.produces([4, 5], 0, raised).decisions
+    _, second = mallory.produces([5], 520_000, raised).decisions + mallory.produces([1], 970_000, raised).decisions
+
+    assert (first.reason, second.reason) == ("quota_changed", "throttle_ended")
+    assert first.decision_id != second.decision_id
 
 
 def test_deleting_and_adding_a_quota_again_does_not_refill_the_bucket(mallory: Principal) -> None:
