@@ -14,7 +14,7 @@ class Episode(msgspec.Struct, array_like=True):
     """A throttle in force on one principal. Times are milliseconds since the epoch.
 
     Attributes:
-        start_ms: When the first PID was refused.
+        start_ms: When the first PID was refused, but at least 1 ms after the release before.
         decided_at_ms: When the latest THROTTLE was decided.
         decided_tick: Tick of the latest THROTTLE.
         throttled_until_ms: When the throttle ends, unless a later refusal renews it.

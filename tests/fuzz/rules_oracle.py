@@ -276,7 +276,7 @@ class Ledger:
         if self.episode is None and now < rules.tick(self.ended):
             return  # the throttle of that time is over
         if self.episode is None:
-            # Of a PID's events in a tick, the first may stand for all.
+            # Of a PID's events in a tick, the first may stand for all, so it may be older than the release.
             now_ms = max(now_ms, self.ended + 1)
         until = max(recovers, now_ms + rules.min_throttle_ms)
         is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(rules.min_throttle_ms)

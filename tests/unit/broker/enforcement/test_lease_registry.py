@@ -12,6 +12,12 @@ LEASE = Lease("l", "User:mallory", Target("request_percentage", MALLORY), 2000, 
 IN_FORCE = LEASE.to("in_force")
 
 
+def loaded(log: MemoryLog, store: MemoryStore) -> LeaseRegistry:
+    registry = LeaseRegistry(log, store, "host", hands_off_ms=0)
+    registry.load()
+    return registry
+
+
 class TestALeaseThatOnlyTheTableHas:
     """The lease topic was deleted and created again."""
 
@@ -19,20 +25,15 @@ class TestALeaseThatOnlyTheTableHas:
         self.log, self.store = MemoryLog(Faults()), MemoryStore(Faults())
         self.log.append([LeaseRecord(1000, IN_FORCE, "")])
 
-    def registry(self) -> LeaseRegistry:
-        loaded = LeaseRegistry(self.log, self.store, "host", hands_off_ms=0)
-        loaded.load()
-        return loaded
-
     def test_is_found_and_written_to_the_topic(self) -> None:
-        registry = self.registry()
+        registry = loaded(self.log, self.store)
 
         assert registry.refresh() == [IN_FORCE]
         assert registry.leases == {IN_FORCE.target: IN_FORCE}
         assert self.store.read() == [LeaseRecord(1000, IN_FORCE, "found in the table", "host")]
 
     def test_is_not_looked_for_again(self) -> None:
-        registry = self.registry()
+        registry = loaded(self.log, self.store)
         registry.refresh()
         elsewhere = replace(IN_FORCE, lease_id="m", target=Target("hold", MALLORY))
         self.log.records.append(LeaseRecord(1001, elsewhere, "written by somebody else"))
@@ -41,7 +42,7 @@ class TestALeaseThatOnlyTheTableHas:
 
     def test_is_not_found_if_the_topic_knows_that_it_ended(self) -> None:
         self.store.append([LeaseRecord(1500, IN_FORCE.to("restored"), "")])
-        registry = self.registry()
+        registry = loaded(self.log, self.store)
 
         assert registry.refresh() == []
         assert registry.leases == {}
@@ -49,7 +50,7 @@ class TestALeaseThatOnlyTheTableHas:
     def test_is_not_found_if_its_target_has_a_lease(self) -> None:
         other = replace(IN_FORCE, lease_id="m")
         self.store.append([LeaseRecord(1500, other, "")])
-        registry = self.registry()
+        registry = loaded(self.log, self.store)
 
         assert registry.refresh() == []
         assert registry.leases == {other.target: other}
@@ -60,7 +61,7 @@ class TestALeaseWhoseEndTheTopicLacks:
         self.log, self.store = MemoryLog(Faults()), MemoryStore(Faults())
         self.log.append([LeaseRecord(1000, IN_FORCE, "")])
         self.store.append([LeaseRecord(1000, IN_FORCE, "")])
-        self.registry = self.loaded()
+        self.registry = loaded(self.log, self.store)
         self.registry.refresh()
         self.store.broken = LeaseStoreError("not enough replicas")
         self.registry.record([(IN_FORCE.to("restored"), "stopped")], 1500)
@@ -68,13 +69,8 @@ class TestALeaseWhoseEndTheTopicLacks:
             self.registry.flush()
         self.store.broken = None
 
-    def loaded(self) -> LeaseRegistry:
-        loaded = LeaseRegistry(self.log, self.store, "host", hands_off_ms=0)
-        loaded.load()
-        return loaded
-
     def test_has_ended_for_the_next_enforcer_once_it_has_read_the_table(self) -> None:
-        successor = self.loaded()
+        successor = loaded(self.log, self.store)
         assert set(successor.leases) == {IN_FORCE.target}
 
         assert successor.refresh() == []
@@ -98,7 +94,7 @@ class TestALeaseWhoseEndTheTopicLacks:
     def test_is_dropped_alone(self) -> None:
         other = replace(IN_FORCE, lease_id="m", target=Target("hold", MALLORY))
         self.store.append([LeaseRecord(1000, other, "")])
-        successor = self.loaded()
+        successor = loaded(self.log, self.store)
 
         assert successor.refresh() == []
 
@@ -112,8 +108,7 @@ class TestReleaseOrders:
         self.log, self.store = MemoryLog(Faults()), MemoryStore(Faults())
 
     def covers(self, now_ms: int) -> bool:
-        registry = LeaseRegistry(self.log, self.store, "host", hands_off_ms=0)
-        registry.load()
+        registry = loaded(self.log, self.store)
         registry.refresh()
         return registry.known().releases.covers("User:mallory", now_ms)
 
