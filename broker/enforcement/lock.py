@@ -114,6 +114,11 @@ class EnforcerLock:
 
     def close(self) -> None:
         """Leave the group, so that a standby takes over at once."""
+        self._consumer.unsubscribe()
+        # If an assignment is still unanswered, librdkafka's `close` may wait forever (librdkafka's issue 4884), and no
+        # other thread can run. A poll answers it.
+        while self._consumer.poll(0) is not None:
+            pass
         self._held = False
         self._consumer.close()
 

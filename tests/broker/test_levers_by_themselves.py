@@ -3,18 +3,23 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from confluent_kafka import Consumer, KafkaException
 
+from broker.enforcement.lock import EnforcerLock
 from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
+from broker.kafka.topics import admin_client
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import wait_until
 from tests.kits.class_kit import ready_topic
 from tests.kits.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of
 from tests.kits.hostile_kit import Hostile, TapCommand, batch
 from wire.holds import HoldBinding
+from wire.topics import ENFORCER_TOPIC
 
 MALLORY, HERS, SHARED = QuotaEntity("mallory"), "127.0.0.2", "127.0.0.3"
 SLOWED = {"request_percentage": 0.01}
@@ -144,6 +149,34 @@ def test_a_release_ends_what_stands_and_its_exit_code_tells_whether_all_is_free(
     holds.remove([by_hand])
     wait_until(lambda: holds.all() == [], "mallory is free")
     assert release(broker, tables) == (0, "")
+
+
+def test_a_lock_that_was_never_polled_answers_its_assignment_before_it_closes(held_broker: LocalBroker) -> None:
+    # librdkafka may wait forever for an answer that it asks for while it closes.
+    taken_while_closing: list[int] = []
+
+    class Watched(Consumer):
+        def close(self) -> None:
+            before = lock.times_taken
+            super().close()
+            taken_while_closing.append(lock.times_taken - before)
+
+    with patch("broker.enforcement.lock.Consumer", Watched):
+        lock = EnforcerLock(held_broker.admin_config())
+    admin = admin_client(held_broker.admin_config())
+
+    def is_assigned() -> bool:
+        try:
+            group = admin.describe_consumer_groups([ENFORCER_TOPIC])[ENFORCER_TOPIC].result()
+        except KafkaException:
+            return False  # The coordinator does not know the group yet.
+        return any(member.assignment.topic_partitions for member in group.members)
+
+    wait_until(is_assigned, "the group's coordinator assigns the lock")
+    time.sleep(0.5)  # The answer reaches the client.
+
+    lock.close()
+    assert taken_while_closing == [0]
 
 
 def test_an_admin_s_quota_comes_back_exactly(broker: LocalBroker, tables: Path, holds: HoldBindings) -> None:

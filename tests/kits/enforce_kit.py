@@ -102,10 +102,11 @@ class EnforcerProcess:
         """Send it a signal, wait for its end, and return its exit code and standard error."""
         if self._process is None or not self._is_running:
             return 0, ""
-        ended = self._process.end(by) if by else self._process.wait()
-        self._process.close()
         self._is_running = False
-        return ended
+        try:
+            return self._process.end(by) if by else self._process.wait()
+        finally:
+            self._process.close()
 
 
 @contextmanager

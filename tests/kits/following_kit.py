@@ -25,7 +25,7 @@ class Following:
             stderr=subprocess.PIPE,
             text=True,
             # Buffered, as for its users: a line must come without waiting for more.
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "", "PYTHONFAULTHANDLER": "1"},
         )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -59,8 +59,14 @@ class Following:
         return self.wait()
 
     def wait(self) -> tuple[int, str]:
-        """Wait for its end; return exit code and standard error."""
-        code = self._process.wait(_LIMIT_S)
+        """Wait for its end; return exit code and standard error. Fail with its threads' stacks if it hangs."""
+        try:
+            code = self._process.wait(_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGABRT)
+            self._process.wait()
+            msg = f"no end within {_LIMIT_S:g} s: {self._errors()}"
+            raise AssertionError(msg) from None
         return code, self._errors()
 
     def has_ended(self) -> bool:
