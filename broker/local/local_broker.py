@@ -94,7 +94,7 @@ class LocalBroker(ServerProcess):
             return
         for attempt in range(1, PORT_ATTEMPTS + 1):
             (free,) = free_ports()
-            ports = Ports(free.clients if self._port is None else self._port, free.inner, free.controller)
+            ports = free if self._port is None else Ports(self._port, free.inner, free.controller)
             try:
                 self._start_on(ports)
             except PortTakenError:

@@ -3,8 +3,10 @@
 import base64
 import os
 import socket
+import sys
 import time
 import uuid
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -158,17 +160,32 @@ def new_cluster_id() -> str:
 
 
 def free_ports(servers: int = 1) -> list[Ports]:
-    """Return free ports, three per server. Another process may still take a port."""
+    """Return free ports, three per server.
+
+    On Linux, the system gives a port to no other process while the returned `Ports` lives, so that a killed broker can
+    start again on its ports.
+    """
     # Keep all sockets open until all are bound, so that the ports differ.
     sockets = [socket.socket() for _ in range(3 * servers)]
-    try:
-        for held in sockets:
-            held.bind((HOST, 0))
-        chosen = [int(held.getsockname()[1]) for held in sockets]
-    finally:
-        for held in sockets:
-            held.close()
-    return [Ports(*chosen[at : at + 3]) for at in range(0, len(chosen), 3)]
+    for held in sockets:
+        # With this option, which Kafka's sockets have, too, a server can listen on a port that is only bound here.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((HOST, 0))
+    chosen = []
+    for at in range(0, len(sockets), 3):
+        held_for_one = sockets[at : at + 3]
+        ports = Ports(*(int(held.getsockname()[1]) for held in held_for_one))
+        release = weakref.finalize(ports, _close, [held.detach() for held in held_for_one])
+        if sys.platform != "linux":
+            # Other systems let no second socket bind the port.
+            release()
+        chosen.append(ports)
+    return chosen
+
+
+def _close(files: list[int]) -> None:
+    for each in files:
+        os.close(each)
 
 
 def sasl_plain(bootstrap_servers: str, users: dict[str, str], user: str) -> dict[str, str]:

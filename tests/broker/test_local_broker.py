@@ -9,6 +9,7 @@ import pytest
 
 from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
 from broker.local.local_broker import LocalBroker
+from broker.local.server_process import free_ports
 from tests.kits.broker_kit import end_offset, new_topic, produce, restart, wait_until
 from tests.kits.process_kit import processes_naming
 
@@ -93,6 +94,24 @@ def test_a_taken_port_is_named_and_nothing_stays_behind(jars: Path, tmp_path: Pa
             LocalBroker(tmp_path / "kafka", jars=jars, port=port).start()
 
     wait_until(lambda: processes_naming(tmp_path / "kafka") == [], "all processes gone")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems let no second socket bind a port")
+def test_the_system_gives_a_broker_s_port_to_nobody_else_while_it_is_killed(jars: Path, tmp_path: Path) -> None:
+    with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
+        port = int(broker.admin_servers.partition(":")[2])
+        broker.kill()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        broker.start()
+
+
+def test_a_port_is_free_again_once_nobody_knows_it() -> None:
+    (ports,) = free_ports()
+    port = ports.inner
+    del ports
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
 
 
 def test_a_setting_the_broker_refuses_is_quoted(jars: Path, tmp_path: Path) -> None:
