@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 from broker.errors import TopicError
 from broker.kafka.errors import name_of, reason_of
 from broker.kafka.roles import HOLDS, RIGHTS, KafkaRight, Role
-from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client
+from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, seen_by_brokers
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -105,7 +105,7 @@ class Grants:
         return bool(_result(self._admin.describe_acls(asked, request_timeout=self._timeout_s), "can't read ACLs"))
 
     def create(self, plan: Sequence[Grant]) -> list[Grant]:
-        """Grant the missing rights. Return the plan with the outcomes."""
+        """Grant the missing rights, and wait until a broker shows them. Return the plan with the outcomes."""
         missing = [grant for grant in plan if grant.action == "missing"]
         if missing:
             answers = self._admin.create_acls(
@@ -113,17 +113,34 @@ class Grants:
             )
             for grant, answer in zip(missing, answers.values(), strict=True):
                 _result(answer, f"can't grant {grant.words}")
+            self._await(missing, "granted")
         return [Grant(each.principal, each.right, "granted") if each in missing else each for each in plan]
 
     def remove(self, plan: Sequence[Grant]) -> list[Grant]:
-        """Revoke the existing rights. Return the plan with the outcomes."""
+        """Revoke the existing rights, and wait until a broker hides them. Return the plan with the outcomes."""
         existing = [grant for grant in plan if grant.action == "exists"]
         for grant in existing:
             (answer,) = self._admin.delete_acls(
                 [_filter_of(binding_of(grant.principal, grant.right))], request_timeout=self._timeout_s
             ).values()
             _result(answer, f"can't take back {grant.words}")
+        self._await(existing, "removed")
         return [Grant(each.principal, each.right, "removed") if each in existing else each for each in plan]
+
+    def _await(self, changed: Sequence[Grant], action: str) -> None:
+        acls = {binding_of(each.principal, each.right) for each in changed}
+        principals = {each.principal for each in changed}
+
+        def is_seen() -> bool:
+            found = {acl for each in principals for acl in self._bindings_of(each)} & acls
+            return found == (acls if action == "granted" else set())
+
+        if not seen_by_brokers(is_seen, self._timeout_s):
+            rights = "; ".join(each.words for each in changed)
+            msg = (
+                f"rights were {action}, but brokers do not show this after {self._timeout_s:g} s ({rights}): try again"
+            )
+            raise TopicError(msg)
 
     def _action(self, wanted: AclBinding, right: KafkaRight, found: Sequence[AclBinding]) -> str:
         if wanted in found:

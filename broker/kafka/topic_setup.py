@@ -10,8 +10,8 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError
-from broker.kafka.errors import reason_of
-from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, create_topics, existing_topics
+from broker.kafka.errors import name_of, reason_of
+from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, create_topics, existing_topics, seen_by_brokers
 from wire.topics import (
     BROKER_LOGS,
     COMPACTED,
@@ -78,11 +78,10 @@ class TopicSetup:
     def describe(self, plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
         """Compare topics with the plans."""
         found = existing_topics(self._admin, self._timeout_s)
-        there = {plan.name: found[plan.name] for plan in plans if plan.name in found}
-        settings = self._settings(list(there))
+        settings = self._settings([plan.name for plan in plans if plan.name in found])
         return [
-            _compared(plan, there[plan.name], settings[plan.name])
-            if plan.name in there
+            _compared(plan, found[plan.name], settings[plan.name])
+            if plan.name in settings
             else TopicOutcome(plan.name, _MISSING, 0)
             for plan in plans
         ]
@@ -110,11 +109,16 @@ class TopicSetup:
         return outcomes
 
     def delete(self, name: str) -> None:
-        """Delete a topic and its records."""
+        """Delete a topic and its records, and wait until a broker no longer lists the topic."""
         (answer,) = self._admin.delete_topics([name], request_timeout=self._timeout_s).values()
-        self._result(answer, f"can't delete topic {name!r}", "DELETE on it")
+        if not _is_gone(answer):
+            self._result(answer, f"can't delete topic {name!r}", "DELETE on it")
+        if not seen_by_brokers(lambda: name not in existing_topics(self._admin, self._timeout_s), self._timeout_s):
+            msg = f"topic {name!r} was deleted, but is still visible after {self._timeout_s:g} s: try again"
+            raise TopicError(msg)
 
     def _settings(self, names: list[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of existing topics. Brokers may still list a topic that was just deleted."""
         if not names:
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
@@ -127,6 +131,7 @@ class TopicSetup:
                 ).items()
             }
             for resource, answer in answers.items()
+            if not _is_gone(answer)
         }
 
     def _alter(self, plan: TopicPlan, differences: Sequence[Difference]) -> None:
@@ -145,6 +150,11 @@ class TopicSetup:
         except KafkaException as error:
             msg = f"{failure} ({reason_of(error)}): {needed} is needed"
             raise TopicError(msg) from error
+
+
+def _is_gone(answer: Future[Any]) -> bool:
+    error = answer.exception()
+    return isinstance(error, KafkaException) and name_of(error) == "UNKNOWN_TOPIC_OR_PART"
 
 
 def _compared(plan: TopicPlan, partitions: int, settings: Mapping[str, str]) -> TopicOutcome:

@@ -1,7 +1,7 @@
 """Creates topics, and checks that a topic exists."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -100,10 +100,8 @@ def existing_topics(admin: Admin, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[
     return {name: len(about.partitions) for name, about in found.items() if about.error is None}
 
 
-def create_topics(
-    admin: AdminClient, wanted: Sequence[NewTopic], timeout_s: float = DEFAULT_TIMEOUT_S
-) -> dict[str, bool]:
-    """Create topics. Return for each name whether this call created the topic."""
+def create_topics(admin: Admin, wanted: Sequence[NewTopic], timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[str, bool]:
+    """Create topics, and wait until a broker lists them. Return for each name whether this call created the topic."""
     created = {}
     answers = admin.create_topics(list(wanted), operation_timeout=timeout_s, request_timeout=timeout_s)
     for name, answer in answers.items():
@@ -115,7 +113,21 @@ def create_topics(
                 msg = f"can't create topic {name!r} ({reason_of(error)}): {_remedy(error)}"
                 raise TopicError(msg) from error
             created[name] = False
+    if not seen_by_brokers(lambda: created.keys() <= existing_topics(admin, timeout_s).keys(), timeout_s):
+        names = ", ".join(sorted(created))
+        msg = f"topics {names} exist, but are not visible after {timeout_s:g} s: try again, or grant DESCRIBE on them"
+        raise TopicError(msg)
     return created
+
+
+def seen_by_brokers(is_seen: Callable[[], bool], timeout_s: float) -> bool:
+    """Wait until a broker shows a change. Return whether it does. Brokers learn of it shortly after the controller."""
+    give_up_at = time.monotonic() + timeout_s
+    while not is_seen():
+        if time.monotonic() > give_up_at:
+            return False
+        time.sleep(_SEEN_POLL_S)
+    return True
 
 
 def _remedy(error: KafkaException) -> str:
@@ -128,15 +140,5 @@ def _ensure(config: Mapping[str, str], wanted: Sequence[NewTopic], timeout_s: fl
     admin = admin_client(config)
     existing = existing_topics(admin, timeout_s)
     missing = [topic for topic in wanted if topic.topic not in existing]
-    if not missing:
-        return
-    names = create_topics(admin, missing, timeout_s)
-    # Brokers learn of new topics shortly after the controller has created them.
-    give_up_at = time.monotonic() + timeout_s
-    while not names.keys() <= existing_topics(admin, timeout_s).keys():
-        if time.monotonic() > give_up_at:
-            msg = (
-                f"topics {', '.join(sorted(names))} were created, but are not visible after {timeout_s:g} s: try again"
-            )
-            raise TopicError(msg)
-        time.sleep(_SEEN_POLL_S)
+    if missing:
+        create_topics(admin, missing, timeout_s)

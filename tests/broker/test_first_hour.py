@@ -46,15 +46,20 @@ def secured(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
 
 @pytest.fixture
 def command(secured: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs a command as a user with its settings file; returns exit code, output and errors."""
+    """Runs a command as a user with its settings file; returns exit code, output and errors.
+
+    A failed test shows what the last command printed.
+    """
 
     def call(user: str, *arguments: str, password: str | None = None) -> tuple[int, str, str]:
         file = tmp_path / f"{user}.properties"
         settings = secured.client_config(user) | ({} if password is None else {"sasl.password": password})
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items() if "bootstrap" not in name))
         servers = ("--bootstrap-server", secured.bootstrap_servers)
+        capsys.readouterr()
         code = run([*arguments, *servers, "--kafka-config", str(file)])
         shown = capsys.readouterr()
+        print(shown.out, shown.err)
         return code, shown.out, shown.err
 
     return call
@@ -69,8 +74,6 @@ def installed(command: Command, secured: LocalBroker) -> Iterator[None]:
         yield
     finally:
         assert command("admin", "uninstall", "--apply", "--delete-topics", "--shared-rights", *GRANTED)[0] == 0
-        admin = admin_client(secured.client_config("admin"))
-        wait_until(lambda: PRODUCE_EVENTS not in admin.list_topics(timeout=30).topics, "no topics")
 
 
 def lacks(broker: LocalBroker, user: str, role: Role) -> list[str]:

@@ -15,10 +15,12 @@ from confluent_kafka.admin import (
 
 from broker.enforcement.lock import EnforcerLock
 from broker.errors import BrokerUnreachableError, TopicError
+from broker.kafka import topic_setup
 from broker.kafka.grants import Grant, Grants
 from broker.kafka.roles import RIGHTS, Role
 from broker.kafka.tail import TopicReader
-from broker.kafka.topic_setup import Difference, TopicSetup, plan_topics
+from broker.kafka.topic_setup import Difference, TopicPlan, TopicSetup, plan_topics
+from broker.kafka.topics import admin_client, existing_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
 from tests.kits.broker_kit import new_topic, produce, wait_until
@@ -38,17 +40,13 @@ def guarded(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
 
 @pytest.fixture(scope="module")
 def setup(guarded: LocalBroker) -> TopicSetup:
-    topics = TopicSetup(guarded.admin_config())
-    before = topics.create(plan_topics(partitions=2))
+    made = TopicSetup(guarded.admin_config())
+    before = made.create(plan_topics(partitions=2))
     assert {outcome.action for outcome in before} == {"created"}
-    wait_until(
-        lambda: all(
-            outcome.partitions == (1 if outcome.name in (ENFORCER_TOPIC, LEARNING_REQUESTS) else 2)
-            for outcome in topics.describe(plan_topics())
-        ),
-        "topics to be seen",
-    )
-    return topics
+    assert {outcome.name: outcome.partitions for outcome in made.describe(plan_topics())} == {
+        plan.name: plan.partitions for plan in plan_topics(partitions=2)
+    }
+    return made
 
 
 def grant(broker: LocalBroker, principals: dict[Role, str]) -> list[Grant]:
@@ -92,6 +90,23 @@ def test_differing_settings_are_named_and_altered_only_on_request(setup: TopicSe
     wait_until(lambda: setup.describe(wanted)[0].differences == left, "the broker knows the new retention")
     setup.create(plan_topics(), alter=True)
     wait_until(lambda: setup.describe(plan_topics())[0].differences == [], "the broker knows the old retention")
+
+
+def test_a_topic_that_brokers_list_after_its_deletion_is_missing_and_made_again(
+    guarded: LocalBroker, setup: TopicSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = [TopicPlan(new_topic(guarded, "deleted"), {}, 1)]
+    stale = existing_topics(admin_client(guarded.admin_config()))
+    setup.delete(plans[0].name)
+
+    monkeypatch.setattr(topic_setup, "existing_topics", lambda *_: stale)
+
+    assert [each.action for each in setup.describe(plans)] == ["missing"]
+    assert [each.action for each in setup.create(plans)] == ["created"]
+
+
+def test_a_topic_that_is_gone_counts_as_deleted(setup: TopicSetup) -> None:
+    setup.delete("nobody-has-made-this")
 
 
 def test_only_the_tap_may_write(guarded: LocalBroker, setup: TopicSetup) -> None:

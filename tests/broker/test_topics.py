@@ -2,7 +2,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from broker.errors import BrokerUnreachableError, LoginRefusedError, TopicError, TopicMissingError
-from broker.kafka.topics import create_topics, ensure_topics, require_topic
+from broker.kafka.topics import admin_client, create_topics, ensure_topics, require_topic
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import new_topic, wait_until
 from wire.topics import PRODUCE_EVENTS, PRODUCER_INITS, TAP_STATUS
@@ -29,7 +29,7 @@ def test_a_topic_with_more_replicas_than_brokers_names_the_way_out(broker: Local
     with pytest.raises(
         TopicError, match=r"can't create topic '[\w-]+' \(.*\): start the other brokers, or .*--replication-factor N"
     ):
-        create_topics(AdminClient({**broker.admin_config()}), [NewTopic("three-replicas", 1, 3)])
+        create_topics(admin_client(broker.admin_config()), [NewTopic("three-replicas", 1, 3)])
 
 
 def test_a_topic_that_is_there_tells_its_partitions(broker: LocalBroker) -> None:
