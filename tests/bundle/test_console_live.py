@@ -70,7 +70,7 @@ class TestHints:
         assert "Did you mean User:mallory?" in page.words("main p")
         page.go("#/principal?name=mallory")
         page.click("main p a", "User:mallory")
-        wait_for(lambda: page.words("h1") == ["User:mallory throttled"], "mallory's page")
+        page.arrived("User:mallory throttled")
 
     def test_a_mistyped_page_is_not_the_overview(self, page: Browser) -> None:
         page.go("#/headrom")

@@ -87,7 +87,7 @@ class TestContent:
 
     def test_a_link_leads_to_a_principal_with_its_charts(self, page: Browser) -> None:
         page.click("main table a")
-        wait_for(lambda: page.words("h1") == ["User:mallory throttled"], "mallory's page")
+        page.arrived("User:mallory throttled")
         assert any("Find out why the process ends" in words for words in page.words(".remedy"))
         wait_for(lambda: len(page.words(".chart .uplot")) == 5, "the five charts")
         assert page.words(".chart[aria-label*='quota 20']")
@@ -104,7 +104,7 @@ class TestContent:
         page.go("#/headroom")
         assert SCRIPT in page.text()
         page.click("main a", SCRIPT)
-        wait_for(lambda: page.words("h1") == [SCRIPT], "its page")
+        page.arrived(SCRIPT)
         assert "<b>bold</b>" in page.text()
         assert page.complaints() == []
 
@@ -145,7 +145,7 @@ class TestKeyboard:
         page.press("CHECK")
         wait_for(lambda: page.words("main a") == ["User:checkout"], "the one that was found")
         page.press(ENTER)
-        wait_for(lambda: page.words("h1") == ["User:checkout"], "its page")
+        page.arrived("User:checkout")
 
     def test_escape_leaves_the_search_and_goes_back(self, page: Browser) -> None:
         page.go("#/throttled")

@@ -97,6 +97,11 @@ class Browser:
         """Wait until the page of the address is shown."""
         wait_for(lambda: self.driver.execute_script(SETTLED), "the content")
 
+    def arrived(self, heading: str) -> None:
+        """Wait for the page with this heading and for its content, which comes later."""
+        wait_for(lambda: self.words("h1") == [heading], f"the page {heading}")
+        self.settled()
+
     # In one step of the browser each: elements held from Python would go stale with the next refresh.
 
     def words(self, selector: str) -> list[str]:
