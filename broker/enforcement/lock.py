@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from broker.errors import BrokerError, EnforcerLockError, LeaseStoreError
 from broker.kafka.errors import name_of
-from broker.kafka.topics import ensure_topic, require_topic
+from broker.kafka.topics import await_topic, ensure_topic
 from wire.topics import ENFORCER_TOPIC
 
 LOCK_PARTITION = 0
@@ -139,7 +139,8 @@ def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
     """Create the lock's topic if it is missing. Raises EnforcerLockError unless the topic then has one partition."""
     try:
         ensure_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)
-        count = require_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)
+        # A second client may ask another broker, which may not know the new topic yet.
+        count = await_topic(settings, ENFORCER_TOPIC, _TIMEOUT_S)
     except BrokerError as error:
         msg = (
             f"can't create topic {ENFORCER_TOPIC!r}, the enforcers' lock, on {settings['bootstrap.servers']}: {error}. "

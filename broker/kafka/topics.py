@@ -80,18 +80,16 @@ def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFA
     return found[topic]
 
 
-def await_topic(config: Mapping[str, str], topic: str) -> None:
-    """Wait until the brokers know a new topic. Raises TopicMissingError."""
+def await_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
+    """Wait until the brokers know a new topic. Return the number of its partitions. Raises TopicMissingError."""
     give_up_at = time.monotonic() + _NEW_TOPIC_S
     while True:
         try:
-            require_topic(config, topic)
+            return require_topic(config, topic, timeout_s)
         except TopicMissingError:
             if time.monotonic() > give_up_at:
                 raise
             time.sleep(_SEEN_POLL_S)
-        else:
-            return
 
 
 def existing_topics(admin: Admin, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[str, int]:

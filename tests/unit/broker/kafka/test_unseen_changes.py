@@ -10,11 +10,13 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclBindingFilter, ClusterMetadata, TopicMetadata
 from confluent_kafka.cimpl import NewTopic
 
+from broker.enforcement.lock import ensure_enforcer_topic
 from broker.errors import TopicError
 from broker.kafka.grants import Grant, Grants, binding_of
 from broker.kafka.roles import RIGHTS, Role
 from broker.kafka.topic_setup import TopicPlan, TopicSetup
 from broker.kafka.topics import Admin, create_topics
+from wire.topics import ENFORCER_TOPIC
 
 NEVER = float("inf")
 TIMEOUT_S = 1.0
@@ -42,7 +44,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Mock:
     admin = Mock(Admin)
-    for module in ("topic_setup", "grants"):
+    for module in ("topics", "topic_setup", "grants"):
         monkeypatch.setattr(f"broker.kafka.{module}.admin_client", lambda _: admin)
     return admin
 
@@ -102,6 +104,17 @@ def test_a_created_topic_that_is_never_listed_is_an_error(clock: Clock, admin: M
         TopicSetup({}, TIMEOUT_S).create([TopicPlan("new", {})])
 
     assert TIMEOUT_S <= clock.now < TIMEOUT_S + 0.2
+
+
+def test_the_enforcer_s_topic_is_awaited_on_a_broker_that_learns_of_it_later(clock: Clock, admin: Mock) -> None:
+    listed = {ENFORCER_TOPIC: Mock(TopicMetadata, partitions={0: None}, error=None)}
+    listings: list[dict[str, Mock]] = [{}, listed, {}, {}, listed]
+    admin.metadata.side_effect = lambda _: Mock(ClusterMetadata, topics=listings.pop(0))
+    admin.create_topics.return_value = answers(ENFORCER_TOPIC)
+
+    ensure_enforcer_topic({"bootstrap.servers": "127.0.0.1:9092"})
+
+    assert listings == []
 
 
 @pytest.mark.parametrize("error", [None, KafkaError.UNKNOWN_TOPIC_OR_PART])
