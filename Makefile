@@ -101,7 +101,7 @@ bench-full: $(VENV)/.bench $(JARS)/.complete ## Measure everything within 75 min
 bench-guard: $(VENV)/.local $(JARS)/.complete ## Fail if the job has become slower than committed
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/guard.py
 
-broker-jar: $(JARS)/.complete ## Build dist/pid-quota-broker.jar, which brokers load (docs/broker.md)
+broker-jar: $(JARS)/.complete ## Build dist/pid-quota-broker.jar, which brokers load (docs/plugin.md)
 	$(BIN)/python -m jvm.broker_jar dist/pid-quota-broker.jar $(JARS)
 
 wheel: $(VENV)/.local broker-jar ## Build the wheel into dist/

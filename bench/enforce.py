@@ -1,10 +1,10 @@
 """Measures how soon enforcement acts, and how soon it ends.
 
     .venv/bin/python bench/enforce.py                               # takes a minute and a half
-    .venv/bin/python bench/enforce.py --parts whole --lever hold    # from a request to the hold, with tap and stream
+    .venv/bin/python bench/enforce.py --parts whole --lever hold    # from a request to the hold, with the stream
 
 Everything runs on this machine, with the embedded broker. The part `latency` writes decisions itself; the part `whole`
-also runs the tap and the stream. The last line is JSON.
+also runs the stream. The last line is JSON.
 """
 
 import argparse
@@ -29,7 +29,6 @@ from bench.kit import percentiles
 from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
 from broker.kafka.quotas import ClientQuotas
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
 from tables.quotas.quota_entry import QuotaEntry
@@ -116,15 +115,13 @@ def whole(asked: argparse.Namespace) -> dict[str, list[float]]:
     with broker_and_tables(users, asked.lever) as (broker, tables), lever_of(broker, asked.lever) as lever:
         for name in users:
             set_quota(str(tables), QuotaEntry(name, 3, datetime.now(timezone.utc), "bench"))
-        # The stream needs the topics at its start, perhaps before the tap has created them.
-        ensure_topics(broker.admin_config())
-        folder, servers = tables.parent, ["--bootstrap-servers", broker.admin_servers, "--learn-seconds", "0"]
-        tap = ["-m", "jobs", "tap", *servers, "--log-file", str(broker.log_file), "--broker-id", "1"]
+        # The stream needs the plugin's topics at its start.
+        broker.wait_for_plugin()
+        folder, servers = tables.parent, ["--bootstrap-servers", broker.admin_servers]
         stream = ["-m", "jobs", "stream", *servers, "--tables", str(tables), "--trigger", asked.trigger]
         stream += ["--checkpoint", str(folder / "checkpoint")]
         bounds = ["--max-principals", "1000", "--max-entities", "1000", "--lever", asked.lever]
         with (
-            Child("tap", tap, folder / "tap.log"),
             Child("stream", stream, folder / "stream.log"),
             enforcer(broker, tables, *bounds),
         ):

@@ -3,9 +3,9 @@
     .venv/bin/python bench/latency.py                        # 5,000 events/s, 200 principals, a trigger of 1 s
     .venv/bin/python bench/latency.py --rate 20000 --sink delta-spark
 
-Events reach Kafka at a steady rate, as from a tap. In each trial, a new principal exceeds its quota, and the time ends
-when a reader of the table finds the decision. A time has three parts: the wait for a batch, the batch until Delta's
-commit, and the reading. The last line is JSON.
+Events reach Kafka at a steady rate, as from a plugin. In each trial, a new principal exceeds its quota, and the time
+ends when a reader of the table finds the decision. A time has three parts: the wait for a batch, the batch until
+Delta's commit, and the reading. The last line is JSON.
 """
 
 import argparse
@@ -28,7 +28,6 @@ from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
 from tables.store.path_tables import table_path
-from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 
 PIDS_SENT = int(kit.QUOTA) + 10
@@ -94,7 +93,7 @@ def provoke(place: Place, principal: str) -> Taken:
     producer = Producer({**place.broker.admin_config(), "linger.ms": 0})
     first, now_ms = time.time_ns() // 1000, time.time_ns() // 1_000_000
     pids, times = list(range(first, first + PIDS_SENT)), [now_ms] * PIDS_SENT
-    for value, _ in values_of(principal, "c", pids, times, EVENTS_VERSION):
+    for value, _ in values_of(principal, "c", pids, times):
         producer.produce(PRODUCE_EVENTS, value, principal)
     producer.flush(30)
     # Use the wall clock, as for the times of the batch's files.

@@ -1,4 +1,4 @@
-"""Loads: records in a topic, as a tap would send them."""
+"""Loads: records in a topic, as the brokers' plugin writes them."""
 
 import time
 import zlib
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,8 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from broker.local.local_broker import LocalBroker
-from wire.event_record import EVENTS_VERSION, MAX_EVENTS, EventGroup, EventRecord
-from wire.records import ProduceEvent
+from wire.event_record import MAX_EVENTS, EventGroup, EventRecord
 
 TOPIC = "bench-events"
 PARTITIONS = 4
@@ -25,11 +23,11 @@ ZIPF = 1.1
 PIDS_EACH = 20
 HOUR_MS = 3_600_000
 MAX_ROUND = 100_000
-"""Maximum number of events in a round, which a tap groups into records."""
+"""Maximum number of events in a round, which a plugin groups into records."""
 FLOOD = -1
 """Number that stands for the owner of a flood's PIDs."""
-BROKER, ORDERS, ORDERS_PARTITIONS = 1, "orders", 12
-"""Broker, topic and partitions of all events."""
+BROKER, ORDERS, ORDERS_PARTITIONS, ADDRESS = 1, "orders", 12, "10.0.0.5"
+"""Broker, topic, partitions and address of all events."""
 Ints = npt.NDArray[np.int64]
 
 
@@ -45,7 +43,7 @@ class Load:
         events: Number of events.
         principals: Number of principals.
         flood_pids: Number of events of one more principal, each with a new PID.
-        per_record: Average number of events per record. With 1, records have version 1. Otherwise, rounds are
+        per_record: Average number of events per record. With 1, each event has its own record. Otherwise, rounds are
             long enough for this average, as far as `MAX_ROUND` allows.
     """
 
@@ -58,11 +56,6 @@ class Load:
     def topic(self) -> str:
         """Topic of these events."""
         return f"{TOPIC}-{self.events}-{self.principals}-{self.flood_pids}-{self.per_record}"
-
-    @property
-    def version(self) -> int:
-        """Version of the records."""
-        return 1 if self.per_record == 1 else EVENTS_VERSION
 
 
 @dataclass(frozen=True)
@@ -139,7 +132,7 @@ def records_of(load: Load) -> Iterator[tuple[str, bytes, int]]:
     size = round_size(owners, load.per_record)
     for begin in range(0, load.events, size):
         part = slice(begin, begin + size)
-        yield from round_records(owners[part], pids[part], times[part], load.version)
+        yield from round_records(owners[part], pids[part], times[part], is_packed=load.per_record > 1)
 
 
 def zipf_shares(principals: int) -> npt.NDArray[np.float64]:
@@ -157,30 +150,26 @@ def round_size(owners: Ints, per_record: int) -> int:
     return size
 
 
-def round_records(owners: Ints, pids: Ints, times: Ints, version: int) -> Iterator[tuple[str, bytes, int]]:
-    """Yield the records that a tap writes for a round: principal, value and number of events."""
-    order = np.arange(len(owners)) if version == 1 else np.argsort(owners, kind="stable")
-    cuts = order[1:] if version == 1 else np.flatnonzero(np.diff(owners[order])) + 1
+def round_records(owners: Ints, pids: Ints, times: Ints, *, is_packed: bool = True) -> Iterator[tuple[str, bytes, int]]:
+    """Yield the records that a plugin writes for a round: principal, value and number of events.
+
+    Without `is_packed`, each event has its own record.
+    """
+    order = np.argsort(owners, kind="stable") if is_packed else np.arange(len(owners))
+    cuts = np.flatnonzero(np.diff(owners[order])) + 1 if is_packed else order[1:]
     for group in sorted(filter(len, np.split(order, cuts)), key=lambda each: int(each[0])):
         owner = int(owners[group[0]])
         name = "User:flood" if owner == FLOOD else f"User:app-{owner}"
-        for value, size in values_of(name, f"c{owner % 7}", pids[group].tolist(), times[group].tolist(), version):
+        for value, size in values_of(name, f"c{owner % 7}", pids[group].tolist(), times[group].tolist()):
             yield name, value, size
 
 
-def values_of(
-    principal: str, client_id: str, pids: list[int], times: list[int], version: int
-) -> Iterator[tuple[bytes, int]]:
+def values_of(principal: str, client_id: str, pids: list[int], times: list[int]) -> Iterator[tuple[bytes, int]]:
     """Yield each value of a principal's records, and its number of events."""
-    most = 1 if version == 1 else MAX_EVENTS
-    for begin in range(0, len(pids), most):
-        part, at_ms = pids[begin : begin + most], times[begin : begin + most]
+    groups = [EventGroup(ORDERS, client_id, address=ADDRESS)]
+    for begin in range(0, len(pids), MAX_EVENTS):
+        part, at_ms = pids[begin : begin + MAX_EVENTS], times[begin : begin + MAX_EVENTS]
+        after_ms = [each - at_ms[0] for each in at_ms]
         partitions = [pid % ORDERS_PARTITIONS for pid in part]
-        record: ProduceEvent | EventRecord
-        if len(part) == 1:
-            record = ProduceEvent(at_ms[0], principal, part[0], 0, BROKER, ORDERS, partitions[0], client_id)
-        else:
-            more: dict[str, Any] = {"broker_id": BROKER, "groups": [EventGroup(ORDERS, client_id)]}
-            after_ms = [each - at_ms[0] for each in at_ms]
-            record = EventRecord(EVENTS_VERSION, at_ms[0], principal, after_ms, part, **more, partitions=partitions)
+        record = EventRecord(at_ms[0], principal, after_ms, part, BROKER, groups, partitions=partitions)
         yield msgspec.json.encode(record), len(part)

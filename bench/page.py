@@ -13,7 +13,7 @@ _INTRODUCTION = """# Performance
 `make bench-full` measured these figures on {date}, and wrote this page from
 [its results](../bench/results/{source}). Don't edit the page. The broker, the load generator, the driver and the
 workers share one machine. Ratios compare variants that took turns on the same records. Figures are medians;
-parentheses show the minimum and the maximum of the rounds. *The class* is [`pidquota.Reporter`](broker.md), and a
+parentheses show the minimum and the maximum of the rounds. *The plugin* is [`pidquota.Reporter`](plugin.md), and a
 *ledger* is the state of a principal. [Design records](index.md#decisions) give the reasons.
 """
 _PEERS = """The peers are `dropDuplicatesWithinWatermark` (dedup), an exact Python set per principal (set), and our
@@ -146,7 +146,7 @@ def _lever(parts: Parts) -> Iterable[str]:
         for name, found in each["found"].items()
         if "p50_s" in found
     ]
-    yield "A client makes a producer for each message. The tap, the stream and the enforcer run as in production.\n"
+    yield "A client makes a producer for each message. The stream and the enforcer run as in production.\n"
     yield _table(["trigger", "from -> to", "trials", "p50 s", "p99 s"], rows)
 
 
@@ -164,8 +164,12 @@ def _broker(parts: Parts) -> Iterable[str]:
         for each in results(parts, "broker")
         for load, found in each["results"].items()
     ]
-    yield "Five brokers with the class, relative to five without. Parentheses show the lowest and the highest broker.\n"
+    yield "Five brokers with the plugin, relative to five without. Parentheses: the lowest and the highest broker.\n"
     yield _table(["load", "rate", "p99", "CPU"], rows)
+    for each in results(parts, "broker"):
+        if "heap" in each:
+            heap = each["heap"]
+            yield f"Heap at {heap['pids']:,} PIDs: {heap['on_mb']} MB with the plugin, {heap['off_mb']} MB without.\n"
 
 
 def _sustained(parts: Parts) -> Iterable[str]:
@@ -223,7 +227,7 @@ _SECTIONS = {
     "latency": ("From a produce request to its decision", _latency),
     "lever": ("From the request over the quota to the hold", _lever),
     "idle": ("Idle load", _idle),
-    "broker": ("Brokers with the class", _broker),
+    "broker": ("Brokers with the plugin", _broker),
     "sustained": ("Highest steady rate", _sustained),
     "state": ("State", _state),
     "core": ("The core against commons-collections", _core),

@@ -6,7 +6,6 @@ from bench import kit
 from bench.peers import PEERS, start
 from quota.config import QuotaConfig
 from streaming.pipeline import StreamOptions
-from wire.event_record import EVENTS_VERSION
 
 
 def main() -> None:
@@ -23,7 +22,7 @@ def main() -> None:
         trigger=asked.trigger,
         config=QuotaConfig(),
     )
-    start(asked.variant, kit.session(), options, EVENTS_VERSION).awaitTermination()
+    start(asked.variant, kit.session(), options).awaitTermination()
 
 
 if __name__ == "__main__":

@@ -41,22 +41,17 @@ from streaming.pipeline import (
 from streaming.triggers import AVAILABLE_NOW
 from wire.packed_events import PackedEvents, unpack
 
-RECORDS = {
-    1: "timestamp_ms BIGINT, principal STRING, producer_id BIGINT",
-    2: "timestamp_ms BIGINT, principal STRING, after_ms ARRAY<BIGINT>, producer_ids ARRAY<BIGINT>",
-}
-"""Fields that peers read from a record, by version."""
+RECORD = "timestamp_ms BIGINT, principal STRING, after_ms ARRAY<BIGINT>, producer_ids ARRAY<BIGINT>"
+"""Fields that peers read from a record."""
 _decoder = msgspec.msgpack.Decoder(dict[int, int])
 _COUNTED = "principal STRING, new_pids BIGINT, newest_ms BIGINT"
 
 
-def dedup(spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
+def dedup(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     """Start Spark's own exact deduplication of (principal, PID) within the window. It counts PIDs per window."""
     window = f"{options.config.window_seconds} seconds"
     unseen = (
-        decoded(spark, options, version)
-        .withWatermark("at", window)
-        .dropDuplicatesWithinWatermark(["principal", "producer_id"])
+        decoded(spark, options).withWatermark("at", window).dropDuplicatesWithinWatermark(["principal", "producer_id"])
     )
 
     def commit(batch: DataFrame, batch_id: int) -> None:
@@ -134,13 +129,11 @@ def pre_aggregates_of(frame: pd.DataFrame) -> list[PackedEvents]:
     return [each for each in map(unpack, frame["packed"].tolist()) if isinstance(each, PackedEvents)]
 
 
-def decoded(spark: SparkSession, options: StreamOptions, version: int) -> DataFrame:
-    """Return the events of a topic whose records all have one version: principal, producer id, and time."""
+def decoded(spark: SparkSession, options: StreamOptions) -> DataFrame:
+    """Return the events of a topic: principal, producer id, and time."""
     value = fn.col("value").cast("STRING")
-    records = read_records(spark, options).select(fn.from_json(value, RECORDS[version]).alias("event"))
+    records = read_records(spark, options).select(fn.from_json(value, RECORD).alias("event"))
     events = records.select("event.*")
-    if version == 1:
-        return events.withColumn("at", fn.timestamp_millis("timestamp_ms"))
     each = events.selectExpr("principal", "timestamp_ms", "inline(arrays_zip(after_ms, producer_ids))")
     return each.selectExpr(
         "principal", "producer_ids AS producer_id", "timestamp_millis(timestamp_ms + after_ms) AS at"
@@ -193,8 +186,6 @@ def _decision(row: dict[str, Any]) -> dict[str, Any]:
 PEERS = ("dedup", "set", "tws")
 
 
-def start(name: str, spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
-    """Start a peer on a topic whose records all have one version."""
-    if name == "dedup":
-        return dedup(spark, options, version)
-    return {"set": exact_set, "tws": with_state}[name](spark, options)
+def start(name: str, spark: SparkSession, options: StreamOptions) -> StreamingQuery:
+    """Start a peer."""
+    return {"dedup": dedup, "set": exact_set, "tws": with_state}[name](spark, options)

@@ -111,7 +111,7 @@ def packed(number: int, pids: Sequence[int], at_ms: int) -> bytes:
     zeros, times = np.zeros(len(pids), np.int64).tobytes(), np.full(len(pids), at_ms, np.int64).tobytes()
     offsets = np.arange(len(pids), dtype=np.int64).tobytes()
     client: Any = [("app", "")]
-    return pack(PackedEvents(0, offsets, own, times, zeros, zeros, b"", client))
+    return pack(PackedEvents(0, offsets, own, times, zeros, zeros, client))
 
 
 def main() -> None:

@@ -15,10 +15,9 @@ from bench.loads import BenchError, round_records
 from bench.rounds import Run
 from broker.local.local_broker import LocalBroker
 from jobs.stream.stream_progress import StreamProgress
-from wire.event_record import EVENTS_VERSION
 
-ROUND_S = 0.1
-"""Length of a tap's round. A tap writes a principal's events of a round as one record."""
+ROUND_S = 0.05
+"""Length of a plugin's round. A plugin writes a principal's events of a round as one record."""
 FLUSH_S = 60
 
 
@@ -44,7 +43,7 @@ class Place:
         common = ["--bootstrap-servers", self.broker.admin_servers, "--topic", self.topic, "--tables", tables]
         common += ["--checkpoint", str(self.checkpoint), "--trigger", trigger, *more]
         if variant == "job":
-            return ["-m", "jobs.stream", "--learn-seconds", "0", *common]
+            return ["-m", "jobs.stream", *common]
         return ["-m", "bench.peer_stream", "--variant", variant, *common]
 
 
@@ -122,7 +121,7 @@ class Traffic:
             owners = random.integers(0, self._principals, size)
             pids = owners * self._pids_each + random.integers(0, self._pids_each, size)
             times = np.full(size, time.time_ns() // 1_000_000)
-            for name, value, events in round_records(owners, pids, times, EVENTS_VERSION):
+            for name, value, events in round_records(owners, pids, times):
                 try:
                     producer.produce(self._place.topic, value, name)
                 except BufferError:

@@ -106,7 +106,7 @@ PARTS = {
     "lever": Part((_lever("1 second", 15, 20),), (_lever("1 second", 30, 40), _lever("asap", 30, 40)), 2.5, 6.5),
     "idle": Part((("idle.py", "--warm-up", "40", "--seconds", "30"),), (("idle.py",),), 2, 3.5),
     "principals": Part((("principals.py",),), (("principals.py",),), 0.5, 0.5),
-    "broker": Part((), (("tap_cost.py", "--brokers", "5", "--rounds", "5", "--warm-up", "10"),), 0, 8.5),
+    "broker": Part((), (("plugin_cost.py", "--brokers", "5", "--rounds", "5", "--warm-up", "10"),), 0, 11),
     "sustained": Part((), (_sustained(1, 200, 200_000), _sustained(5, 2000, 200_000)), 0, 13.5),
     "state": Part((), (("state_size.py",),), 0, 0.5),
     "core": Part((), (("layered_peer.py", "--rounds", "3"),), 0, 1.5),

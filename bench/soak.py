@@ -28,8 +28,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from bench.kit import folder_bytes
+from bench.loads import FLOOD, round_records
 from bench.noise import grouped, process_stats
-from bench.processes import Place, behind, finished_batches
+from bench.processes import ROUND_S, Place, behind, finished_batches
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
@@ -97,16 +98,14 @@ def load(broker: LocalBroker, rate: int, stop: threading.Event) -> None:
         due = int((time.monotonic() - begin) * rate) - written
         owners, pids = random.integers(0, PRINCIPALS, due), random.integers(0, PIDS_EACH, due)
         is_new = random.random(due) < NEW_PID_SHARE
-        now_ms = time.time_ns() // 1_000_000
-        for owner, number, new in zip(owners.tolist(), pids.tolist(), is_new.tolist(), strict=True):
-            name = "User:loop" if new else f"User:app-{owner}"
-            fresh += new
-            pid = fresh if new else owner * PIDS_EACH + number
-            value = f'{{"timestamp_ms":{now_ms},"principal":"{name}","producer_id":{pid},"client_id":"c{owner % 7}"}}'
+        pids = np.where(is_new, fresh + np.arange(due), owners * PIDS_EACH + pids)
+        owners = np.where(is_new, FLOOD, owners)
+        times = np.full(due, time.time_ns() // 1_000_000)
+        for name, value, _ in round_records(owners, pids, times):
             producer.produce(PRODUCE_EVENTS, value, name)
-        written += due
+        written, fresh = written + due, fresh + due
         producer.poll(0)
-        time.sleep(0.05)
+        time.sleep(ROUND_S)
     producer.flush(30)
 
 

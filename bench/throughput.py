@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/throughput.py                                  # 1 M events, 2,000 principals, 5 rounds
     .venv/bin/python bench/throughput.py --events 2000000 --batch 500000 --principals 20,200,2000,20000
-    .venv/bin/python bench/throughput.py --per-record 1                   # version 1: one event per record
+    .venv/bin/python bench/throughput.py --per-record 1                   # one event per record
     .venv/bin/python bench/throughput.py --events 1250000 --principals 20 --flood 1000000 --variants job,dedup
 
 All variants take turns in one run, so their ratios are comparable. Variants are the job, the job with other options
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--principals", default="2000", help="one or several, separated by commas")
     parser.add_argument("--flood", type=int, default=0, help="PIDs of one more principal, one event each")
-    parser.add_argument("--per-record", type=int, default=20, help="average events per record; 1 writes version 1")
+    parser.add_argument("--per-record", type=int, default=20, help="average events per record")
     parser.add_argument("--batch", type=int, default=250_000, help="in events")
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS, help="rounds that count")
     parser.add_argument("--variants", default=",".join(VARIANTS))
@@ -60,7 +60,6 @@ def measured(
         "flood_pids": load.flood_pids,
         "events_per_record": round(content.events_per_record, 1),
         "bytes_per_event": round(content.bytes_per_event, 1),
-        "version": load.version,
         "batch": asked.batch,
     }
     print(of_load)
@@ -83,10 +82,10 @@ def run(
         BenchError: If the variant could not read the records.
     """
     options = kit.stream_options(broker, load, content, folder, batch, name)
-    start = pipeline.start if name in kit.JOB_VARIANTS else partial(peers.start, name, version=load.version)
+    start = pipeline.start if name in kit.JOB_VARIANTS else partial(peers.start, name)
     found = kit.measure(start(spark, options), Path(options.checkpoint), content)
     if DeltaTable(table_path(options.tables, "quarantined_events")).count():
-        msg = f"{name} has quarantined events: it does not read records of version {load.version}"
+        msg = f"{name} has quarantined events: it does not read the records of this load"
         raise BenchError(msg)
     return found
 

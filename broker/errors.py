@@ -44,28 +44,12 @@ class KafkaConfigError(BrokerError):
     """Raised when Kafka client settings can't be read or are not supported."""
 
 
-class MetadataLogError(BrokerError):
-    """Raised when a metadata log can't be read."""
-
-
-class OwnersFileError(BrokerError):
-    """Raised when an owners file can't be used."""
-
-
 class TopicError(BrokerError):
     """Raised when a topic can't be created, read or altered."""
 
 
 class TopicMissingError(TopicError):
     """Raised when a required topic does not exist."""
-
-
-class TapError(BrokerError):
-    """Raised when the tap can't continue."""
-
-
-class TapDeliveryError(TapError):
-    """Raised when Kafka refused an event of the tap, or did not acknowledge it."""
 
 
 class LeaseStoreError(BrokerError):

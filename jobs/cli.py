@@ -20,8 +20,8 @@ from jobs.errors import JobError
 
 _COMMANDS = {
     "stream": ("stream.command", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
-    "tap": ("tap.command", "app", "Turn the lines of a broker's class into produce events."),
-    "broker-jar": ("setup.broker_jar", "write_broker_jar", "Write the jar that brokers load."),
+    "broker-jar": ("setup.broker_jar", "write_broker_jar", "Write the jar of the plugin, which brokers load."),
+    "plugin": ("setup.plugin", "plugin", "Load the plugin into running brokers, or unload it."),
     "enforce": ("enforcement.command", "enforce", "Carry out throttle decisions on the brokers, and end them in time."),
     "topics": ("setup.command", "topics", "Set up the topics and who may use them."),
     "doctor": ("setup.doctor", "doctor", "Check the deployment, and show how to fix problems."),
@@ -34,7 +34,7 @@ _COMMANDS = {
     "suggest-quotas": ("quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),
     "top": ("top.command", "top", "Watch the principals live in a terminal; needs no JVM."),
     "sql": ("tables.sql_command", "sql", "Query the tables and views; needs no JVM."),
-    "events": ("follow.events", "events", "Follow the produce events of the taps, one per line."),
+    "events": ("follow.events", "events", "Follow the brokers' produce events, one per line."),
     "decisions": ("follow.decisions", "decisions", "Follow the throttle decisions, one per line."),
     "blocks": ("lifecycle.blocks", "blocks", "Audit the blocks of producer ids that brokers received (KIP-730)."),
     "inits": ("lifecycle.inits", "inits", "Show the outcome of requests for producer ids (KIP-360)."),
@@ -50,7 +50,7 @@ _COMMANDS = {
     "demo": (
         "demo.command",
         "demo",
-        "Run everything on this machine: a real broker, producers, tap, stream and console.",
+        "Run everything on this machine: a real broker, producers, stream and console.",
     ),
     "demo-clients": ("demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }

@@ -1,7 +1,7 @@
 """Builds the jar that brokers load, `pid-quota-broker.jar`: `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`.
 
-The pinned Eclipse compiler compiles `jvm/broker` for Java 11, and needs only a JRE. Builds of the same source have the
-same bytes. A wheel of pid-quota contains the jar.
+The jar contains the plugin. The pinned Eclipse compiler compiles `plugin/` for Java 11, and needs only a JRE. Builds of
+the same source have the same bytes. A wheel of pid-quota contains the jar and the source.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ from jvm.process import run_to_end
 
 JAR_NAME = "pid-quota-broker.jar"
 
+_SOURCE = Path(__file__).parents[1] / "plugin"
 _FLAGS = ("-11", "-encoding", "UTF-8", "-failOnWarning", "-warn:+resource,raw,unchecked,fallthrough")
 _TIMEOUT_S = 120.0
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
@@ -43,7 +44,7 @@ def broker_jar(jars: Path | None = None) -> Path:
 
 
 def build_broker_jar(jar: Path, jars: Path | None = None) -> Path:
-    """Compile `jvm/broker` into `jar`, with the jars in the folder `jars`. Raises the same errors as `broker_jar`."""
+    """Compile `plugin/` into `jar`, with the jars in the folder `jars`. Raises the same errors as `broker_jar`."""
     sets = ensure_jars(jars)
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -83,8 +84,7 @@ def _is_current(jar: Path) -> bool:
 
 
 def _sources() -> list[tuple[str, bytes]]:
-    with resources.as_file(resources.files("jvm").joinpath("broker")) as root:
-        return [(file.relative_to(root).as_posix(), file.read_bytes()) for file in sorted(root.rglob("*.java"))]
+    return [(file.relative_to(_SOURCE).as_posix(), file.read_bytes()) for file in sorted(_SOURCE.rglob("*.java"))]
 
 
 @lru_cache
@@ -100,7 +100,7 @@ def _compile(command: list[str]) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         code, answer = 1, str(error)
     if code != 0:
-        msg = f"the classes for brokers do not compile: {answer.strip()}"
+        msg = f"the plugin does not compile: {answer.strip()}"
         raise JarsError(msg)
 
 

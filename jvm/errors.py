@@ -18,7 +18,7 @@ class JavaTooOldError(JavaError):
 
 
 class JarsError(JvmError):
-    """Raised when jars can't be fetched, are incomplete or don't match their digests, or when classes don't compile."""
+    """Raised when jars can't be fetched, are incomplete or altered, or when the plugin does not compile."""
 
 
 class PysparkMissingError(JarsError):

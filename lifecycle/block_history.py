@@ -46,13 +46,11 @@ class History:
     Attributes:
         blocks: The blocks, sorted by their first id.
         newest_issued: By a block's first id, the block's highest id known to have been handed out.
-        complete_from: From this id on, `blocks` contains all allocated ids; None if unknown.
     """
 
     blocks: tuple[Block, ...]
     newest_issued: Mapping[int, int]
     now_ms: int
-    complete_from: int | None = None
     made_up: tuple[MadeUp, ...] = ()
 
     @property

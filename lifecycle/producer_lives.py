@@ -1,4 +1,4 @@
-"""How long producer ids were in use: from the hand-out, which a tap saw, to the last batch, which brokers remember.
+"""How long producer ids were in use: from the hand-out, which plugins see, to the last batch, which brokers remember.
 
 Brokers can't tell which producers are open. An id counts as kept (still in use) if its time in use is at least the time
 since its last batch, and no deploy replaced it (`lifecycle/generations.py`).

@@ -42,7 +42,6 @@ class Decision:
 
     decision_id: str
     principal: str
-    broker_id: int | None
     action: Action
     reason: Reason
     decided_at_ms: int
@@ -59,19 +58,20 @@ class Decision:
 
 def decision_id(
     principal: str,
-    broker_id: int | None,
     episode_start_ms: int,
     renewal: int,
     action: Action,
     quota_updated_at_ms: int | None = None,
+    learn_until_ms: int = 0,
 ) -> str:
     """Return a decision's id. The id does not depend on batches, so a replay gives the same id.
 
     Episodes of a ledger start in different milliseconds. `quota_updated_at_ms` is the time of the quota in force.
+    `learn_until_ms` is the end of the ledger's own learning time, which tells the ledger from one that was lost.
 
     Examples:
-        >>> decision_id("User:alice", None, 0, 0, "THROTTLE") == decision_id("User:alice", 1, 0, 0, "THROTTLE")
+        >>> decision_id("User:alice", 0, 0, "THROTTLE") == decision_id("User:alice", 0, 1, "THROTTLE")
         False
     """
-    name = f"{principal}\x00{broker_id}\x00{episode_start_ms}\x00{renewal}\x00{action}\x00{quota_updated_at_ms}"
+    name = f"{principal}\x00{episode_start_ms}\x00{renewal}\x00{action}\x00{quota_updated_at_ms}\x00{learn_until_ms}"
     return hashlib.blake2b(name.encode(), digest_size=12).hexdigest()

@@ -3,7 +3,7 @@
 from quota.errors import InvalidPrincipalError
 
 UNKNOWN_PRINCIPAL = "unknown"
-"""The owner of PIDs that the tap could not attribute. This owner is reported, but never throttled."""
+"""The owner of PIDs that nobody could attribute. This owner is reported, but never throttled."""
 
 OVERFLOW_ENTRIES = 64
 OVERFLOW_PRINCIPALS = tuple(f"overflow-{number:02d}" for number in range(OVERFLOW_ENTRIES))

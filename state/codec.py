@@ -4,7 +4,6 @@ Spark can't change the schema of a stored state, so the state is one binary colu
 """
 
 import zlib
-from typing import TypeVar
 
 import msgspec
 
@@ -12,13 +11,13 @@ from quota.episode import Episode
 from quota.limits import UNLIMITED, Limit
 from quota.rate import SampledRate
 from state.errors import LedgerCodecError
+from state.learning import Learning
 from state.quantum import Quantum
 from state.sketch import DistinctPids
 from state.window import IntervalCounts, QuantumCounts
 
 MAGIC = b"PQL"
-BROKERS_MAGIC = b"PQB"
-VERSION = 3
+VERSION = 4
 _HEADER_BYTES = len(MAGIC) + 1 + 4
 _VERSION_BYTE = bytes([VERSION])
 
@@ -29,7 +28,7 @@ class LedgerState(msgspec.Struct, array_like=True):
     Attributes:
         clock_tick: Tick of the ledger's clock; -1 before the first event. A later event moves the clock unless the
             current quantum holds its PID.
-        learn_until_ms: End of the learning time after an earlier ledger was lost, in event time; 0 without such a loss.
+        learning: The learning time after an earlier ledger was lost.
         bucket: Result of `TokenBucket.to_parts`; None until a PID takes a token under a quota.
         episode: The throttle in force.
         limit: The quota of the last batch.
@@ -38,7 +37,7 @@ class LedgerState(msgspec.Struct, array_like=True):
 
     clock_tick: int = -1
     interval: IntervalCounts = msgspec.field(default_factory=IntervalCounts)
-    learn_until_ms: int = 0
+    learning: Learning = Learning()
     bucket: tuple[int, int, int] | None = None
     rate: SampledRate = msgspec.field(default_factory=SampledRate)
     quanta: list[Quantum] = msgspec.field(default_factory=list)
@@ -49,23 +48,8 @@ class LedgerState(msgspec.Struct, array_like=True):
     ended_ms: int = 0
 
 
-class BrokersState(msgspec.Struct, array_like=True):
-    """The stored state of one principal in scope `broker`.
-
-    Attributes:
-        ledgers: Encoded ledgers by broker id.
-        learn_until_ms: Event time until which new ledgers learn, because the state was lost.
-    """
-
-    ledgers: dict[int, bytes] = msgspec.field(default_factory=dict)
-    learn_until_ms: int = 0
-
-
-_T = TypeVar("_T")
-
 _encoder = msgspec.msgpack.Encoder(enc_hook=DistinctPids.to_bytes)
 _decoder = msgspec.msgpack.Decoder(LedgerState, dec_hook=lambda kind, content: kind(content))
-_brokers_decoder = msgspec.msgpack.Decoder(BrokersState)
 
 
 def encode(state: LedgerState) -> bytes:
@@ -75,12 +59,8 @@ def encode(state: LedgerState) -> bytes:
         >>> decode(encode(LedgerState(clock_tick=7))).clock_tick
         7
     """
-    return _wrap(MAGIC, _encoder.encode(state))
-
-
-def encode_brokers(state: BrokersState) -> bytes:
-    """Return the state as bytes."""
-    return _wrap(BROKERS_MAGIC, _encoder.encode(state))
+    body = _encoder.encode(state)
+    return MAGIC + _VERSION_BYTE + zlib.crc32(body).to_bytes(4, "big") + body
 
 
 def decode(content: bytes) -> LedgerState:
@@ -89,21 +69,17 @@ def decode(content: bytes) -> LedgerState:
     Raises:
         LedgerCodecError: If the bytes are damaged, have another version, or are not a ledger.
     """
-    return _decoded(_decoder, _unwrap(MAGIC, content))
+    body = _unwrapped(content)
+    try:
+        return _decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        msg = f"ledger of {len(body)} bytes passes its checksum but does not decode: {error}"
+        raise LedgerCodecError(msg) from error
 
 
-def decode_brokers(content: bytes) -> BrokersState:
-    """Return the state that `encode_brokers` encoded. Raises the same errors as `decode`."""
-    return _decoded(_brokers_decoder, _unwrap(BROKERS_MAGIC, content))
-
-
-def _wrap(magic: bytes, body: bytes) -> bytes:
-    return magic + _VERSION_BYTE + zlib.crc32(body).to_bytes(4, "big") + body
-
-
-def _unwrap(magic: bytes, content: bytes) -> bytes:
-    if len(content) < _HEADER_BYTES or content[: len(magic)] != magic:
-        msg = f"{len(content)} bytes starting with {content[:4]!r} are not a ledger (expected {magic!r} in front)"
+def _unwrapped(content: bytes) -> bytes:
+    if len(content) < _HEADER_BYTES or content[: len(MAGIC)] != MAGIC:
+        msg = f"{len(content)} bytes starting with {content[:4]!r} are not a ledger (expected {MAGIC!r} in front)"
         raise LedgerCodecError(msg)
     version = content[len(MAGIC)]
     if version != VERSION:
@@ -114,11 +90,3 @@ def _unwrap(magic: bytes, content: bytes) -> bytes:
         msg = f"ledger of {len(content)} bytes fails its checksum: it is truncated or damaged"
         raise LedgerCodecError(msg)
     return body
-
-
-def _decoded(decoder: msgspec.msgpack.Decoder[_T], body: bytes) -> _T:
-    try:
-        return decoder.decode(body)
-    except msgspec.MsgspecError as error:
-        msg = f"ledger of {len(body)} bytes passes its checksum but does not decode: {error}"
-        raise LedgerCodecError(msg) from error

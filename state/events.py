@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -10,29 +10,12 @@ from quota.config import TICKS_PER_QUANTUM, QuotaConfig
 from quota.decision import Client, Decision
 from quota.limits import QuotaSource
 from quota.timeline import Timeline
-
-Scope = Literal["cluster", "broker"]
-"""What a principal's budget is for: the cluster, or one broker (the KIP's way)."""
-
+from state.learning import Learning
 
 CHARGED = 0
 """Event kind: an unseen PID takes a token."""
-CORRECTION = 1
-"""Event kind: the tap attributed the PID late, so an unseen PID takes no token."""
-LEARNING = 2
-"""Event kind: the tap is learning. An unseen PID may be old, so it takes no token."""
-
-
-def not_held_at(asked_at_ms: int) -> int:
-    """Return the kind of an event whose PID no broker held when the tap asked the brokers.
-
-    Such a PID takes a token even during learning, if the learning began before the tap asked.
-
-    Args:
-        asked_at_ms: When the tap asked, in ms since the epoch; at least 3,000, so that the result differs from the
-            other kinds.
-    """
-    return asked_at_ms // 1000
+LEARNING = 1
+"""Event kind: the PID may be older than the plugin's watch. If it is unseen, it takes no token."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +24,27 @@ class Deployment:
 
     Attributes:
         salt: Secret for `state.hashing`, 0 to 2**63 - 1.
-        learn_until_ms: End of the stream's learning time, in event time.
-        learn_from_ms: Start of the stream's learning time (see `not_held_at`).
+        learn_until_ms: End of the stream's learning time, in event time. Until then, unseen PIDs below `learn_below`
+            take no token.
+        learn_below: The lowest PID that was not handed out yet when the learning time began; None if unknown. Then all
+            unseen PIDs of the learning time take no token.
     """
 
     config: QuotaConfig = field(default_factory=QuotaConfig)
     salt: int = 0
     learn_until_ms: int = 0
-    scope: Scope = "cluster"
-    learn_from_ms: int = 0
+    learn_below: int | None = None
 
     # Cached, because every ledger of a batch uses these.
     @cached_property
     def timeline(self) -> Timeline:
         """The timeline of `config`."""
         return Timeline.of(self.config)
+
+    @cached_property
+    def learning(self) -> Learning:
+        """The stream's learning time."""
+        return Learning(self.learn_until_ms, self.learn_below)
 
     @cached_property
     def interval_ticks(self) -> int:
@@ -97,8 +86,7 @@ class Events(msgspec.Struct, frozen=True):
     Attributes:
         pids: Producer ids, 0 or above.
         timestamps_ms: Broker times in milliseconds since the epoch.
-        kinds: `CHARGED`, `CORRECTION`, `LEARNING` or a result of `not_held_at`.
-        broker_ids: The events' brokers; empty in scope `cluster`.
+        kinds: `CHARGED` or `LEARNING`.
         hashes: Result of `hash_pids`. If it is empty, the ledger computes the hashes.
     """
 
@@ -106,21 +94,21 @@ class Events(msgspec.Struct, frozen=True):
     timestamps_ms: list[int]
     clients: list[Client]
     kinds: list[int]
-    broker_ids: list[int] = msgspec.field(default_factory=list)
     hashes: list[int] = msgspec.field(default_factory=list)
 
 
 class Unsettled(NamedTuple):
     """An event whose PID the current quantum does not hold. An earlier quantum may hold the PID.
 
-    `now_ms` is the event's time, or the ledger's clock if that is later.
+    `now_ms` is the event's time, or the ledger's clock if that is later. `is_free` tells whether the PID may be old, so
+    that it takes no token if it is unseen.
     """
 
     pid: int
     pid_hash: int
     now_ms: int
     client: Client
-    kind: int
+    is_free: bool
 
 
 class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):
@@ -131,7 +119,6 @@ class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms":
     """
 
     principal: str
-    broker_id: int | None
     window_end_ms: int
     as_of_ms: int
     rate: float

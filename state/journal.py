@@ -14,12 +14,10 @@ class Journal:
     """The output of one batch so far.
 
     Attributes:
-        broker_id: The budget's broker; None in scope `cluster`.
         late_pids: Number of late events since the last metrics row.
     """
 
     principal: str
-    broker_id: int | None
     memory: Memory
     decisions: list[Decision] = field(default_factory=list)
     metrics: list[MetricsRow] = field(default_factory=list)
@@ -36,10 +34,14 @@ class Journal:
         self.decisions.append(
             Decision(
                 decision_id=decision_id(
-                    self.principal, self.broker_id, episode.start_ms, episode.renewal, action, limit.updated_at_ms
+                    self.principal,
+                    episode.start_ms,
+                    episode.renewal,
+                    action,
+                    limit.updated_at_ms,
+                    memory.state.learning.until_ms,
                 ),
                 principal=self.principal,
-                broker_id=self.broker_id,
                 action=action,
                 reason=reason,
                 decided_at_ms=decided_at_ms,
@@ -73,7 +75,6 @@ class Journal:
         self.metrics.append(
             MetricsRow(
                 principal=self.principal,
-                broker_id=self.broker_id,
                 window_end_ms=timeline.tick_start_ms((memory.state.interval.number + 1) * deployment.interval_ticks),
                 as_of_ms=as_of_ms,
                 rate=memory.state.rate.measure(deployment.config, as_of_ms),
@@ -90,7 +91,7 @@ class Journal:
                 active_pids=memory.seen.active_pids(),
                 layers=memory.seen.layers(),
                 state_bytes=state_bytes,
-                phase="learning" if memory.is_learning(tick) else "enforcing",
+                phase="learning" if memory.free_below(tick) else "enforcing",
                 saturated=True in [each.saturated for each in counts],
             )
         )

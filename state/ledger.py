@@ -10,6 +10,7 @@ from quota.limits import Limit
 from state.codec import LedgerState, decode
 from state.events import Deployment, Events, Outcome
 from state.journal import Journal
+from state.learning import Learning
 from state.ledger_batch import LedgerBatch
 from state.memory import Memory
 from state.noop_check import changes_nothing
@@ -21,28 +22,24 @@ class Ledger:
     Examples:
         >>> from quota.limits import UNLIMITED, Limit
         >>> ledger = Ledger("User:mallory", Deployment())
-        >>> flood = Events(list(range(150)), [0] * 150, [("", "")] * 150, [False] * 150)
+        >>> flood = Events(list(range(150)), [0] * 150, [("", "")] * 150, [0] * 150)
         >>> outcome = ledger.process(flood, Limit(100.0, "user"))
         >>> outcome.metrics[-1].admitted_pids, outcome.metrics[-1].refused_pids, outcome.decisions[0].action
         (101, 49, 'THROTTLE')
     """
 
-    def __init__(
-        self, principal: str, deployment: Deployment, content: bytes | None = None, broker_id: int | None = None
-    ) -> None:
+    def __init__(self, principal: str, deployment: Deployment, content: bytes | None = None) -> None:
         """Open a ledger.
 
         Args:
             principal: The ledger's principal.
             deployment: Settings that all ledgers share.
             content: Result of `to_bytes`; None for a new principal.
-            broker_id: The budget's broker; None in scope `cluster`.
 
         Raises:
             LedgerCodecError: If this release can't read `content`.
         """
         self._principal = principal
-        self._broker_id = broker_id
         self._deployment = deployment
         self._stored = content
         self._state = decode(content) if content else LedgerState()
@@ -57,10 +54,10 @@ class Ledger:
         """Return the bytes to store."""
         return self._stored or self._memory.to_bytes()
 
-    def learn_again(self, until_ms: int) -> None:
-        """Learn until the event time `until_ms`, because the state was lost."""
+    def learn_again(self, learning: Learning) -> None:
+        """Learn, because the ledger's state was lost."""
         state = self._memory.state
-        state.learn_until_ms = max(state.learn_until_ms, until_ms)
+        state.learning = state.learning.later(learning)
 
     def expires_ms(self) -> int:
         """Return the event time after which this ledger affects no event."""
@@ -89,23 +86,14 @@ class Ledger:
         Returns:
             None if no throttle is in force, or the quota is unchanged.
         """
-        return self.batch(limit, at_ms).end() if self.is_throttled_by_another(limit, at_ms) else None
+        return self.batch(limit, at_ms).end() if self._is_throttled_by_another(limit, at_ms) else None
 
     def batch(self, limit: Limit, first_ms: int) -> LedgerBatch:
         """Open a batch that begins at `first_ms` (ms since the epoch). End it before you open the next batch."""
         memory = self._memory
-        return LedgerBatch(memory, Journal(self._principal, self._broker_id, memory), limit, first_ms)
+        return LedgerBatch(memory, Journal(self._principal, memory), limit, first_ms)
 
-    def knows(self, pid_hash: int, timestamp_ms: int) -> bool:
-        """Return whether a PID is known at a time (ms), which may be later than this ledger's clock."""
-        newest, deployment = self._memory.seen.find(pid_hash), self._memory.deployment
-        if newest is None:
-            return False
-        quantum = deployment.timeline.quantum(deployment.timeline.tick(timestamp_ms))
-        return newest.number >= quantum - deployment.config.layer_count
-
-    def is_throttled_by_another(self, limit: Limit, at_ms: int) -> bool:
-        """Return whether a throttle is in force at `at_ms`, and was decided under a quota other than `limit`."""
+    def _is_throttled_by_another(self, limit: Limit, at_ms: int) -> bool:
         episode = self._memory.state.episode
         holds = episode is not None and at_ms < episode.throttled_until_ms
         return holds and not limit.counts_as(self._memory.limit)

@@ -3,13 +3,14 @@
 Tokens refill only between ticks. So within a tick, an admitted PID stays known, and a refused PID stays refused.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from quota.config import TICKS_PER_QUANTUM
+from quota.decision import Client
 from quota.limits import Limit
 from state.coupons import NO_COUPON, coupons_of
-from state.events import CORRECTION, LEARNING, Events, Outcome, Unsettled
+from state.events import LEARNING, Events, Outcome, Unsettled
 from state.hashing import hash_pids
 from state.journal import Journal
 from state.memory import Memory
@@ -40,16 +41,12 @@ class LedgerBatch:
         self._may_have_news = True
         self._put_in_force(limit, max(first_tick, memory.state.clock_tick), first_ms)
 
-    def feed(self, events: Events, knows_elsewhere: Callable[[int, int], bool] | None = None) -> None:
-        """Apply some of the batch's events, in offset order.
-
-        `knows_elsewhere` takes the hash of a PID and a time in milliseconds, and returns whether another ledger knows
-        the PID. Such a PID takes no token.
-        """
-        state, timeline, refusals, elsewhere = self._state, self._timeline, self._refusals, knows_elsewhere
+    def feed(self, events: Events) -> None:
+        """Apply some of the batch's events, in offset order."""
+        state, timeline, refusals = self._state, self._timeline, self._refusals
         holds_in_current, find_before = self._seen.holds_in_current, self._seen.find_before
         tick = begin_ms = end_ms = -1
-        is_late = False
+        is_late, free_below = False, 0
         hashes = events.hashes or hash_pids(events.pids, self._deployment.salt)
         coupons = chain.from_iterable(self._coupons(hashes))
         columns = zip(events.pids, hashes, events.timestamps_ms, events.clients, events.kinds, coupons, strict=True)
@@ -58,29 +55,35 @@ class LedgerBatch:
             if not begin_ms <= timestamp_ms < end_ms:
                 tick = timeline.tick(timestamp_ms)
                 begin_ms, end_ms = timeline.tick_start_ms(tick), timeline.tick_start_ms(tick + 1)
-                # `is_late` holds for all events of the tick, because none of them moves the clock beyond the tick.
+                # These hold for all events of the tick, because none of them moves the clock beyond the tick.
                 if tick > self._tick:
                     self._advance(tick)
                 is_late = tick < state.clock_tick and self._deployment.is_late(tick, state.clock_tick)
+                free_below = self._memory.free_below(max(tick, state.clock_tick))
             if is_late:
                 self._observe_late(pid_hash, tick)
-            elif coupon in counted and kind == refusals.kind and tick <= refusals.tick and not find_before(pid_hash):
+                continue
+            is_free = kind == LEARNING or pid < free_below
+            is_refused_tick = tick <= refusals.tick and not is_free
+            if coupon in counted and is_refused_tick and not find_before(pid_hash):
                 # Either the current quantum holds the PID, or the PID is refused again. Nothing changes.
                 continue
-            elif holds_in_current(pid_hash):
+            if holds_in_current(pid_hash):
                 continue
-            elif kind == refusals.kind and tick <= refusals.tick and not (elsewhere or find_before(pid_hash)):
+            if is_refused_tick and not find_before(pid_hash):
                 refusals.add_again(pid, pid_hash, client, coupon)
-            else:
-                is_behind = tick < state.clock_tick
-                now_tick = state.clock_tick if is_behind else tick
-                now_ms = timeline.tick_start_ms(now_tick) if is_behind else timestamp_ms
-                is_free = elsewhere is not None and elsewhere(pid_hash, now_ms)
-                event = Unsettled(pid, pid_hash, now_ms, client, CORRECTION if is_free else kind)
-                self._observe(event, now_tick)
-                # If a throttle began, events of known PIDs may have moved `_tick` beyond the throttle's end. So advance
-                # again at the next tick.
-                self._tick = state.clock_tick
+                continue
+            self._settle(pid, pid_hash, timestamp_ms, tick, client, is_free=is_free)
+
+    def _settle(self, pid: int, pid_hash: int, timestamp_ms: int, tick: int, client: Client, *, is_free: bool) -> None:
+        """Decide about a PID that the current quantum does not hold."""
+        is_behind = tick < self._state.clock_tick
+        now_tick = self._state.clock_tick if is_behind else tick
+        now_ms = self._timeline.tick_start_ms(now_tick) if is_behind else timestamp_ms
+        self._observe(Unsettled(pid, pid_hash, now_ms, client, is_free), now_tick)
+        # If a throttle began, events of known PIDs may have moved `_tick` beyond the throttle's end. So advance again
+        # at the next tick.
+        self._tick = self._state.clock_tick
 
     def _coupons(self, hashes: Sequence[int]) -> Iterator[list[int]]:
         """Yield the events' coupons in parts. Each part is computed after the earlier events were applied."""
@@ -154,7 +157,7 @@ class LedgerBatch:
             self._move_clock(tick)
         if source is not None:
             self._uncharged.renew(pid_hash, source, quantum, quantum)
-        elif event.kind in (CORRECTION, LEARNING) or self._memory.is_learning(tick, event.kind):
+        elif event.is_free:
             self._uncharged.store(pid_hash, quantum, quantum)
         elif not self._budget.is_limited:
             if self._uncharged.store(pid_hash, quantum, quantum):

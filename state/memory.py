@@ -4,8 +4,9 @@ from quota.limits import Limit
 from quota.rate import SampledRate
 from state.budget import Budget
 from state.codec import LedgerState, encode
-from state.events import CHARGED, LEARNING, Deployment
+from state.events import Deployment
 from state.layers import LayeredBloomFilter
+from state.learning import Learning
 from state.window import WindowCounts
 
 
@@ -58,22 +59,17 @@ class Memory:
             self.budget.full_ms(),
             state.rate.expires_ms(config),
             state.episode.throttled_until_ms if state.episode else 0,
-            state.learn_until_ms,
+            state.learning.until_ms,
         )
         # Rules apply at whole ticks.
         return timeline.tick_start_ms(timeline.tick(max(ends_ms)) + 1)
 
-    def is_learning(self, tick: int, kind: int = CHARGED) -> bool:
-        """Return whether an unseen PID takes no token because of learning. `kind` is the event's kind."""
-        deployment, own_until_ms = self.deployment, self.state.learn_until_ms
-        if not (own_until_ms or deployment.learn_until_ms):
-            return False
-        at_ms, asked_ms = deployment.timeline.tick_start_ms(tick), kind * 1000 if kind > LEARNING else -1
-        if at_ms < deployment.learn_until_ms and asked_ms < deployment.learn_from_ms:
-            return True
-        return at_ms < own_until_ms and asked_ms < own_until_ms - deployment.config.window_ms
+    def free_below(self, tick: int) -> int:
+        """Return the PID below which unseen PIDs take no token at a tick, because of learning; 0 without learning."""
+        at_ms = self.deployment.timeline.tick_start_ms(tick)
+        return max(self.deployment.learning.free_below(at_ms), self.state.learning.free_below(at_ms))
 
     def reset(self) -> None:
         """Drop the values that may outlive the layers."""
         self.budget.reset()
-        self.state.rate, self.state.learn_until_ms, self.state.ended_ms = SampledRate(), 0, 0
+        self.state.rate, self.state.learning, self.state.ended_ms = SampledRate(), Learning(), 0

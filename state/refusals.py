@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from quota.decision import Client, Reason
 from quota.episode import Episode
 from state.coupons import NO_COUPON, covered_by
-from state.events import CHARGED, Unsettled
+from state.events import Unsettled
 from state.journal import Journal
 from state.memory import Memory
 from state.sketch import DistinctPids
@@ -21,9 +21,8 @@ class Refusals:
 
     Attributes:
         tick: The current tick if this batch has refused a PID in it, else `NO_TICK`. In this tick, `add_again` suffices
-            for another unseen PID whose event has the kind `kind`.
+            for another unseen PID that is not free.
         have_begun: Whether this batch has refused a PID.
-        kind: The kind of the last event passed to `add`.
         counted: Coupons (`state.coupons`) that no longer change the sketches of refused PIDs.
     """
 
@@ -32,7 +31,7 @@ class Refusals:
         self._state, self._budget, self._window = memory.state, memory.budget, memory.window
         self._journal = journal
         self._counts: QuantumCounts
-        self.have_begun, self.tick, self.kind = False, NO_TICK, CHARGED
+        self.have_begun, self.tick = False, NO_TICK
         self.counted: set[int] = set()
         self._have_registers = False
 
@@ -42,7 +41,7 @@ class Refusals:
         # These counts serve the whole tick, because a tick lies within one quantum.
         self._counts = self._window.of(self._timeline.quantum(tick))
         self._counts.count_throttle(tick, recovers_ms - self._timeline.tick_start_ms(tick))
-        self.have_begun, self.tick, self.kind = True, tick, event.kind
+        self.have_begun, self.tick = True, tick
         episode, is_due = self._state.episode, True
         if episode is None and tick < self._timeline.tick(self._state.ended_ms):
             # The event is older than the last release, so a throttle would already be over.

@@ -8,7 +8,8 @@ from state.refusals import NO_TICK, Refusals
 class Uncharged:
     """Stores PIDs that take no token.
 
-    These are late and renewed PIDs, PIDs that the tap attributed late or while learning, and all PIDs without a quota.
+    These are late and renewed PIDs, PIDs that may be old while the plugin or the stream learns, and all PIDs without a
+    quota.
 
     If the filter has no room for an unseen PID, the PID must not take a token later. So the current quantum is marked
     as saturated. While a live quantum is saturated, unseen PIDs take no token and are not refused.

@@ -21,6 +21,10 @@ class DataLossError(StreamingError):
     """Raised when records were lost before the stream read them. The stream must restart and learn."""
 
 
+class WindowTooShortError(StreamingError):
+    """Raised when the quotas' window has too few repeat intervals of a plugin."""
+
+
 class StreamFailedError(StreamingError):
     """Raised when Spark ended the stream with an error."""
 

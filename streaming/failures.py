@@ -14,6 +14,7 @@ from streaming.errors import (
     StreamFailedError,
     StreamIdTakenError,
     StreamingError,
+    WindowTooShortError,
 )
 
 _REMEDIES = (
@@ -31,7 +32,8 @@ _REMEDIES = (
     ),
     (
         r"UnknownTopicOrPartition|unknown topic or partition",
-        "the topic does not exist: create it (`pid-quota tap` does) and start the stream again",
+        "the topic does not exist: load the plugin into the brokers, which makes it (docs/plugin.md), and start the "
+        "stream again",
     ),
     (
         r"kafka\S*TimeoutException|BrokerUnreachableError",
@@ -50,7 +52,8 @@ _IN_USE = re.compile(
     r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|ConcurrentModificationException: Multiple stream"
     r"|CheckpointError: another stream runs on checkpoint"
 )
-_TAKEN = re.compile(r"^streaming\.errors\.StreamIdTakenError: (.+)$", re.MULTILINE)
+_OWN = re.compile(r"^streaming\.errors\.(StreamIdTakenError|WindowTooShortError): (.+)$", re.MULTILINE)
+"""Errors whose messages need no other words."""
 _MAX_CAUSE = 300
 _JAVA_FRAME = re.compile(r"^\s+(?:at |\.\.\. \d+ more).*\n?", re.MULTILINE)
 _WAS_STOPPED = re.compile(r"\bcancelled\b|InterruptedException")
@@ -147,8 +150,8 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
     text = str(error)
     if _IN_USE.search(text):
         return in_use(checkpoint)
-    if taken := _TAKEN.search(text):
-        return StreamIdTakenError(taken[1])
+    if own := _OWN.search(text):
+        return StreamIdTakenError(own[2]) if own[1] == "StreamIdTakenError" else WindowTooShortError(own[2])
     if _is_unanswered(error):
         return StreamFailedError(
             "the stream ended: its JVM is gone, perhaps killed for lack of memory (see the kernel's log): "

@@ -4,7 +4,7 @@ Kafka ─▶ decode and pre-aggregate ─▶ one ledger per principal, with its 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +12,7 @@ from pyspark.sql.functions import expr
 from pyspark.sql.streaming.query import StreamingQuery
 
 from quota.config import QuotaConfig
-from state.events import Deployment, Scope
+from state.events import Deployment
 from streaming.batch.batch_ends import written_batches
 from streaming.batch.batch_quotas import BatchQuotas
 from streaming.batch.tasks import TaskBatch
@@ -32,7 +32,7 @@ from streaming.operator.rows import OUTPUT_SCHEMA
 from streaming.triggers import AVAILABLE_NOW, interval, records_of_a_batch
 from tables.schema.specs import SinkName
 from wire.packed_events import PRE_AGGREGATE_SCHEMA
-from wire.records import LearningRequest
+from wire.plugin_reports import PluginState
 
 CONSUMER_SETTINGS = {
     # After each poll Spark asks for the first and last offset. The consumer then drops prefetched records.
@@ -55,17 +55,16 @@ class StreamOptions:
         kafka_options: Options of Spark's Kafka source, including `kafka.bootstrap.servers`.
         tables: Path of the tables' folder, or `catalog.schema`.
         trigger: An interval such as '5 seconds'; `asap`; or `available-now`: read the existing records, then end.
-        learn_until_ms: End of the learning time of a first start, in event time.
-        learn_from_ms: Start of that learning time, in event time; 0 if the topic still has all records.
+        learn_until_ms: End of the learning time of a first start, in event time; 0 if the topic still has all records.
+        learn_below: The cluster's next producer id, below which a first start learns; None if unknown.
         max_offsets_per_trigger: Maximum number of records of a micro-batch, by default `records_of_a_batch`.
         events_per_record: Mean number of events per record in the topic when the stream starts.
         max_principals: Maximum number of principals with their own ledger. Others share ledgers, and are not throttled.
-        scope: Whether a principal has one budget for the cluster, or one per broker.
         new_checkpoint: Whether the stream may start on tables with rows of an earlier stream.
         extent: Asks the brokers which offsets the topic holds. If None, the stream ignores lost records.
         sink: Writer of the tables, by default as in `open_sink`.
         state_buckets: As in `streaming.checkpoint.identity.CheckpointOptions`.
-        request_learning: Called with the stream's id and a request to the taps when the stream starts to learn.
+        plugin_observer: Called with the states that plugins report.
     """
 
     topic: str
@@ -74,18 +73,17 @@ class StreamOptions:
     checkpoint: str
     trigger: str = "5 seconds"
     learn_until_ms: int = 0
-    learn_from_ms: int = 0
+    learn_below: int | None = None
     max_offsets_per_trigger: int | None = None
     events_per_record: float = 1.0
     max_principals: int = 50_000
-    scope: Scope = "cluster"
     config: QuotaConfig = field(default_factory=QuotaConfig)
     new_checkpoint: bool = False
     extent: Callable[[], Extent] | None = field(default=None, repr=False)
     sink: SinkName | None = None
     state_buckets: int | None = None
     observer: Callable[[BatchSummary], None] | None = field(default=None, repr=False)
-    request_learning: Callable[[str, LearningRequest], None] | None = field(default=None, repr=False)
+    plugin_observer: Callable[[Sequence[PluginState]], None] | None = field(default=None, repr=False)
 
     @property
     def most_records(self) -> int:
@@ -95,8 +93,9 @@ class StreamOptions:
     @property
     def of_checkpoint(self) -> CheckpointOptions:
         """The options that the checkpoint stores."""
-        frozen = (self.checkpoint, self.config, self.scope)
-        return CheckpointOptions(*frozen, self.learn_until_ms, self.state_buckets, self.learn_from_ms)
+        return CheckpointOptions(
+            self.checkpoint, self.config, self.learn_until_ms, self.learn_below, self.state_buckets
+        )
 
 
 def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -118,37 +117,14 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     pre_aggregates = pre_aggregate_records(records, options)
     output = apply_rules(pre_aggregates, deployment, options)
     quotas = quotas_of(options)
-    request = learning_requests(deployment, identity, options)
-    commit = Commit(sink, identity.stream_id, options.checkpoint, quotas, watch, options.observer, request)
+    commit = Commit(sink, identity.stream_id, options.checkpoint, quotas, watch, options.observer)
     return write(output, options, commit)
 
 
 def deployment_of(identity: StreamIdentity, options: StreamOptions) -> Deployment:
     """Return the settings that all ledgers share. After a loss of records, the stream learns again."""
-    lost_until_ms = load_loss_record(options.checkpoint).learn_until_ms
-    learn_until_ms = max(identity.learn_until_ms, lost_until_ms)
-    learn_from_ms = max(identity.learn_from_ms, lost_until_ms - options.config.window_ms)
-    return Deployment(options.config, identity.salt, learn_until_ms, options.scope, learn_from_ms)
-
-
-def learning_requests(
-    deployment: Deployment, identity: StreamIdentity, options: StreamOptions
-) -> Callable[[int], None] | None:
-    """If the stream learns, request that the taps ask which PIDs the brokers hold.
-
-    Returns:
-        A function that makes another request, given the start of a learning time; None without `request_learning`.
-    """
-    write = options.request_learning
-    if write is None:
-        return None
-
-    def request(from_ms: int) -> None:
-        write(identity.stream_id, LearningRequest(from_ms, from_ms + options.config.window_ms))
-
-    if deployment.learn_from_ms and time.time_ns() // 1_000_000 < deployment.learn_until_ms:
-        request(deployment.learn_from_ms)
-    return request
+    learning = identity.learning.later(load_loss_record(options.checkpoint).learning)
+    return Deployment(options.config, identity.salt, learning.until_ms, learning.below)
 
 
 def open_sink(tables: str, stream_id: str, name: SinkName | None = None) -> TableSink:
@@ -192,10 +168,9 @@ def _max_tasks(spark: SparkSession) -> int | None:
 
 def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFrame:
     """Decode the records into one row per principal, partition and block of records."""
-    contract = Contract(needs_broker=options.scope == "broker")
     pre_aggregate = PreAggregate(
-        contract,
-        Packing(options.config.quantum_ms, round(options.config.late_grace_seconds * 1000), contract.needs_broker),
+        Contract(),
+        Packing(options.config.quantum_ms, round(options.config.late_grace_seconds * 1000)),
         topic=options.topic,
         max_principals=options.max_principals,
         batch=TaskBatch(options.checkpoint),

@@ -127,8 +127,9 @@ def formatted_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    """A real Kafka broker with the users alice, mallory and admin; use topics of your own."""
+    """A real Kafka broker with the plugin, and the users alice, mallory and admin; use topics of your own."""
     with LocalBroker(tmp_path_factory.mktemp("kafka"), jars=jars) as running:
+        running.wait_for_plugin()
         yield running
 
 

@@ -23,8 +23,7 @@ PRE_AGGREGATE_SCHEMA = "principal STRING, packed BINARY"
 class PackedEvents(msgspec.Struct, array_like=True, tag=0):
     """Events of one principal and partition as columns of int64; `clients` holds indexes into `client_names`.
 
-    `brokers` is empty unless quotas apply per broker. A client name is a client id and an address, each empty if
-    unknown.
+    A client name is a client id and an address, each empty if unknown.
     """
 
     partition: int
@@ -33,7 +32,6 @@ class PackedEvents(msgspec.Struct, array_like=True, tag=0):
     timestamps_ms: bytes
     clients: bytes
     kinds: bytes
-    brokers: bytes
     client_names: list[tuple[str, str]]
 
 

@@ -13,8 +13,8 @@ from broker.kafka.quotas import ClientQuotas
 from broker.kafka.reporters import SETTING
 from broker.kafka.roles import HOLDS, RIGHTS, Role
 from broker.kafka.topic_setup import TopicPlan, TopicSetup, plan_topics
-from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
+from wire.plugin_reports import REPORTER_CLASS
 
 _MAX_NAMED = 5
 _RETENTION = "retention.ms"
@@ -28,19 +28,19 @@ def settings_of_brokers(admin: KafkaAdmin) -> BrokerSettings:
     return {number: admin.broker_settings(number) for number in admin.brokers()}
 
 
-def check_class(found: BrokerSettings) -> Iterator[Finding]:
-    """Check that `metric.reporters` of each broker names the class."""
+def check_reporters(found: BrokerSettings) -> Iterator[Finding]:
+    """Check that `metric.reporters` of each broker names the plugin."""
     shown = {number: settings[SETTING]["value"] or "" for number, settings in found.items() if SETTING in settings}
     hidden = sorted(found.keys() - shown.keys())
     if hidden:
         remedy = "grant DESCRIBE_CONFIGS on the cluster"
-        yield wrong("class", f"the settings of {_brokers(hidden)} are hidden", remedy)
+        yield wrong("plugin", f"the settings of {_brokers(hidden)} are hidden", remedy)
     without = sorted(number for number, value in shown.items() if REPORTER_CLASS not in _names(value))
     if without:
-        remedy = f"pid-quota tap load-class --broker-ids {','.join(map(str, without))} (docs/broker.md)"
-        yield wrong("class", f"{SETTING} of {_brokers(without)} lacks {REPORTER_CLASS}", remedy)
+        remedy = f"pid-quota plugin load --broker-ids {','.join(map(str, without))} (docs/plugin.md)"
+        yield wrong("plugin", f"{SETTING} of {_brokers(without)} lacks {REPORTER_CLASS}", remedy)
     elif shown:
-        yield ok("class", f"{REPORTER_CLASS} is in {SETTING} of {_brokers(shown)}")
+        yield ok("plugin", f"{REPORTER_CLASS} is in {SETTING} of {_brokers(shown)}")
 
 
 def check_authorizer(found: BrokerSettings) -> Iterator[Finding]:
@@ -48,7 +48,7 @@ def check_authorizer(found: BrokerSettings) -> Iterator[Finding]:
     classes = {number: settings.get(AUTHORIZER, {}).get("value") or "" for number, settings in found.items()}
     without = sorted(number for number, each in classes.items() if each != HOLD_AUTHORIZER)
     if not classes or not any(SETTING in settings for settings in found.values()):
-        # `check_class` reports that the settings are hidden.
+        # `check_reporters` reports that the settings are hidden.
         return
     if not without:
         yield ok("holds", f"all brokers run {HOLD_AUTHORIZER}")

@@ -1,6 +1,6 @@
 """Steps that remove what pid-quota created on a cluster."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,6 +11,7 @@ from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.kafka.topic_setup import TopicSetup, plan_topics
+from wire.topics import OWN_TOPICS
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,25 @@ def grant_steps(
             left(f"right {each.words}, which may be older than pid-quota: {each.command(servers, '--remove')}")
 
 
-def topic_steps(setup: TopicSetup, left: Callable[[str], None]) -> Iterator[Step]:
-    """Yield a step for each of our topics. A topic that differs from the plan stays."""
+def topic_steps(setup: TopicSetup, left: Callable[[str], None], writers: Collection[int] = ()) -> Iterator[Step]:
+    """Yield a step for each of our topics. A topic that differs from the plan stays.
+
+    `writers` has the brokers whose plugin still runs. It would make its topics again, so these topics stay.
+    """
+    named = ", ".join(map(str, sorted(writers)))
     for outcome in setup.describe(plan_topics()):
-        if outcome.action == "exists":
+        if writers and outcome.name in OWN_TOPICS and outcome.action != "missing":
+            left(f"topic {outcome.name}, which the plugin of broker {named} writes: `pid-quota plugin unload` first")
+        elif outcome.action == "exists":
             yield Step(f"topic {outcome.name} and its records", partial(setup.delete, outcome.name))
         elif outcome.action != "missing":
             left(f"topic {outcome.name}, whose settings are not ours: kafka-topics.sh --delete --topic {outcome.name}")
 
 
-def broker_lines(
+def by_hand_steps(
     settings: Mapping[int, Mapping[str, Mapping[str, object]]], reporter: str, authorizer: str
 ) -> list[str]:
-    """Return an operator's steps to remove both classes from the brokers."""
+    """Return an operator's steps to remove the plugin from the brokers."""
     found = {
         name: sorted(number for number, each in settings.items() if value in str(each.get(name, {}).get("value")))
         for name, value in (("metric.reporters", reporter), ("authorizer.class.name", authorizer))
@@ -91,7 +98,7 @@ def broker_lines(
         dynamic = [each for each in reporting if "DYNAMIC" in str(settings[each]["metric.reporters"]["config_source"])]
         if dynamic:
             where = ", ".join(map(str, dynamic))
-            lines.append(f"run `pid-quota tap unload-class` first: the setting of broker {where} is dynamic")
+            lines.append(f"run `pid-quota plugin unload` first: the setting of broker {where} is dynamic")
         lines.append(f"take {reporter} out of metric.reporters on broker {', '.join(map(str, reporting))}")
     if found["authorizer.class.name"]:
         where = ", ".join(map(str, found["authorizer.class.name"]))

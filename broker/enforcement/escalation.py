@@ -1,7 +1,7 @@
 """Finds principals that need another lever, because refused producer ids keep arriving."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from broker.enforcement.model import Lease, ThrottleDecision
 
@@ -13,12 +13,13 @@ _SETTLE_MS = 10_000
 class EnforcedTime:
     """A period in which a principal always had a lease in force.
 
-    `refused` counts refused ids by broker. `level` is the number of further levers that the principal needs.
+    `refused` has the refused ids of the last decision, or None. `level` is the number of further levers that the
+    principal needs.
     """
 
     since_ms: int
     until_ms: int
-    refused: dict[int | None, int] = field(default_factory=dict)
+    refused: int | None = None
     level: int = 0
     why: str = ""
 
@@ -38,17 +39,16 @@ class Escalation:
         return {name: each for name, each in self._watched.items() if each.level}
 
     def receive(self, decisions: Iterable[ThrottleDecision]) -> None:
-        """Compare decisions with older decisions. `decisions` is in order per principal and broker; some may repeat."""
+        """Compare decisions with older decisions. `decisions` is in order per principal; some may repeat."""
         for decision in decisions:
             watched = self._watched.get(decision.principal)
             if not watched or not watched.since_ms + _SETTLE_MS <= decision.decided_at_ms <= watched.until_ms:
                 continue
-            before = watched.refused.get(decision.broker_id)
-            watched.refused[decision.broker_id] = decision.refused_pids
+            before, watched.refused = watched.refused, decision.refused_pids
             watched.until_ms = max(watched.until_ms, decision.throttled_until_ms)
             if before is not None and before < decision.refused_pids:
                 watched.level += 1
-                watched.since_ms, watched.refused = decision.decided_at_ms, {}
+                watched.since_ms, watched.refused = decision.decided_at_ms, None
                 watched.why = (
                     f"refused PIDs keep arriving ({before}, then {decision.refused_pids}): handed out before the "
                     f"lever was used, or where it does not reach (`pid-quota why {decision.principal}`)"

@@ -48,7 +48,7 @@ CANARY = "pid-quota-canary"
 
 @dataclass(frozen=True)
 class ThrottleDecision:
-    """A principal's newest row of `throttle_decisions`, for one broker or, without `broker_id`, for the cluster.
+    """A principal's newest row of `throttle_decisions`.
 
     If the row is a RELEASE, `throttled_until_ms` is `decided_at_ms`. `client_ids` and `addresses` count refused
     producer ids.
@@ -62,7 +62,6 @@ class ThrottleDecision:
     refused_pids: int = 0
     client_ids: Mapping[str, int] = field(default_factory=dict)
     addresses: Mapping[str, int] = field(default_factory=dict)
-    broker_id: int | None = None
 
     def received(self, now_ms: int) -> "ThrottleDecision":
         """Return a copy that ends when its leases end. Call this when the decision arrives."""
@@ -239,7 +238,7 @@ def may_touch(principal: str, never: Iterable[str]) -> bool:
     """Whether a principal may be throttled. `never` lists more exceptions: principals or bare names.
 
     Examples:
-        >>> may_touch("User:mallory", ["tap"]), may_touch("User:tap", ["tap"]), may_touch("User:ANONYMOUS", [])
+        >>> may_touch("User:mallory", ["etl"]), may_touch("User:etl", ["etl"]), may_touch("User:ANONYMOUS", [])
         (True, False, False)
     """
     user = user_of(principal)

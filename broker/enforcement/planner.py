@@ -75,7 +75,7 @@ class Planner:
         notify: Callable[[Notice], None],
     ) -> None:
         self._levers, self._options, self._deadlines, self._notify = levers, options, deadlines, notify
-        self._newest: dict[tuple[str, int | None], ThrottleDecision] = {}
+        self._newest: dict[str, ThrottleDecision] = {}
         self._over: dict[str, None] = {}
         self._escalation = Escalation()
         self._notified: set[tuple[str, str]] = set()
@@ -94,34 +94,31 @@ class Planner:
         decisions = list(decisions)
         self._escalation.receive(decisions)
         for decision in decisions:
-            key = (decision.principal, decision.broker_id)
-            known = self._newest.get(key)
+            known = self._newest.get(decision.principal)
             if known is None or known.decision_id != decision.decision_id:
                 received = decision.received(now_ms)
                 # A decision ends after its duration by the monotonic clock, whatever the brokers' clock shows. Its
                 # duration starts here, because no lease is planned while `enforcement_actions` is unreadable.
                 self._deadlines.end_ms(decision.decision_id, received.throttled_until_ms, now_ms)
                 is_over = decision.decision_id in self._over
-                self._newest[key] = replace(received, throttled_until_ms=now_ms) if is_over else received
-        ends_ms: dict[str, int] = dict.fromkeys((decision.principal for decision in decisions), now_ms)
-        for (principal, _), decision in self._newest.items():
-            if principal in ends_ms:
-                ends_ms[principal] = max(ends_ms[principal], decision.throttled_until_ms)
-        return ends_ms
+                received = replace(received, throttled_until_ms=now_ms) if is_over else received
+                self._newest[decision.principal] = received
+        principals = {decision.principal for decision in decisions}
+        return {principal: max(now_ms, self._newest[principal].throttled_until_ms) for principal in principals}
 
     def in_force(self, now_ms: int, leases: Iterable[Lease]) -> list[ThrottleDecision]:
         """Return the decisions in force. Forget all others."""
         found: list[ThrottleDecision] = []
-        for key, each in list(self._newest.items()):
+        for principal, each in list(self._newest.items()):
             end_ms = self._deadlines.end_ms(each.decision_id, each.throttled_until_ms, now_ms)
             if end_ms <= now_ms:
-                del self._newest[key]
+                del self._newest[principal]
                 self._over[each.decision_id] = None
             else:
                 found.append(replace(each, throttled_until_ms=end_ms))
         while len(self._over) > _MAX_REMEMBERED:
             del self._over[next(iter(self._over))]
-        self._escalation.observe(leases, {principal for principal, _ in self._newest})
+        self._escalation.observe(leases, self._newest.keys())
         return found
 
     def plan(self, decision: ThrottleDecision, known: Known, now_ms: int) -> LeasePlan:

@@ -110,8 +110,8 @@ def lacks(settings: Mapping[str, str], role: Role, missing: Iterable[KafkaRight]
 
     Examples:
         >>> from broker.kafka.roles import RIGHTS
-        >>> lacks({"sasl.username": "tap"}, Role.TAP, RIGHTS[Role.TAP][:1])
-        'User:tap lacks WRITE on topic produce-events: run `pid-quota topics create --tap-principal User:tap`'
+        >>> lacks({"sasl.username": "spark"}, Role.STREAM, RIGHTS[Role.STREAM][:1])
+        'User:spark lacks READ on topic produce-events: run `pid-quota topics create --stream-principal User:spark`'
     """
     user = settings.get("sasl.username")
     who, principal = (f"User:{user}", f"User:{user}") if user else (f"the {role.value}'s principal", "PRINCIPAL")

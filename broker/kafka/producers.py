@@ -6,21 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.errors import for_code
-from kafka.protocol.admin import DescribeLogDirsRequest, DescribeProducersRequest
+from kafka.protocol.admin import DescribeProducersRequest
 
-from broker.errors import BrokerError, ClusterRequestError
-from broker.kafka.client import KafkaAdmin, with_retries
-from wire.topics import OWN_TOPICS
+from broker.errors import BrokerError
+from broker.kafka.client import KafkaAdmin
 
 PARTITIONS_PER_REQUEST = 20
 REQUESTS_PER_SECOND = 5.0
-NO_LEADER = -1
 
 _TIMEOUT_MS = 60_000
-# Kafka's error codes.
-_NO_SUCH_PARTITION, _NOT_LEADER, _NO_TOPIC_RIGHT = 3, 6, 29
-_ROUNDS = 3
-_ELECTION_S = 2.0
 # The protocol's maximum. The answer for a partition is not paged, and has about 40 bytes per entry.
 _MAX_ANSWER_BYTES = 2**31 - 1
 
@@ -29,13 +23,12 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True)
 class PartitionProducers:
-    """Entries of a partition's producer state, or an error (`problem`, `code`)."""
+    """Entries of a partition's producer state, or a `problem`."""
 
     topic: str
     partition: int
     producers: Sequence[Any] = ()
     problem: str = ""
-    code: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,7 +38,6 @@ class ProducersAnswer:
     broker_id: int
     partitions: Sequence[PartitionProducers]
     is_sent: bool = True
-    failure: BrokerError | None = None
 
 
 class ProducersAdmin(KafkaAdmin):
@@ -59,14 +51,6 @@ class ProducersAdmin(KafkaAdmin):
         """Return all topics that this user may see, as kafka-python describes them."""
         found: list[dict[str, Any]] = self.call(lambda client: client.describe_topics())
         return found
-
-    def partitions_by_leader(self) -> dict[int, list[TopicPartition]]:
-        """Return all partitions by their leader, or by `NO_LEADER`."""
-        led: dict[int, list[TopicPartition]] = {}
-        for topic in self.topics():
-            for about in topic["partitions"]:
-                led.setdefault(max(about["leader_id"], NO_LEADER), []).append((topic["name"], about["partition_index"]))
-        return led
 
     def transactional_ids(self) -> dict[int, str]:
         """Return transactional ids by their current producer id."""
@@ -83,21 +67,6 @@ class ProducersAdmin(KafkaAdmin):
             for topic, numbers in by_topic.items()
         ]
         return self.ask(DescribeProducersRequest(topics=topics), broker_id)
-
-    def hidden_topic(self) -> str | None:
-        """Return a topic that this user may not describe, or None."""
-        # With DESCRIBE on the cluster, a user sees all topics on brokers' disks, even without rights on the topics.
-        found: set[str] = set()
-        for broker_id in with_retries(self.brokers):
-            # kafka-python's own call lists only topics that the user may see.
-            folders = self.ask(DescribeLogDirsRequest(topics=None), broker_id).results
-            if all(folder.error_code for folder in folders):
-                msg = "this user may not list all topics: grant DESCRIBE on the cluster"
-                raise ClusterRequestError(msg)
-            found.update(topic.name for folder in folders for topic in folder.topics)
-        unseen = sorted(found.difference(topic["name"] for topic in self.topics()))
-        about = self.call(lambda client: client.describe_topics(unseen)) if unseen else ()
-        return next((topic["name"] for topic in about if topic["error_code"] == _NO_TOPIC_RIGHT), None)
 
 
 def ask_producers(
@@ -126,56 +95,13 @@ def ask_producers(
                 yield ProducersAnswer(broker_id, _partitions(answer))
             else:
                 missing = [PartitionProducers(*each, problem=str(failure)) for each in portion]
-                yield ProducersAnswer(broker_id, missing, is_sent, failure)
-
-
-def held_ids(admin: ProducersAdmin, wait: Callable[[float], object]) -> Iterator[list[int]]:
-    """Yield the producer ids that leaders remember, one list per partition.
-
-    Raises BrokerError if a partition has no leader, a leader does not answer, or this user may not read or see a topic.
-    """
-    hidden = admin.hidden_topic()
-    if hidden is not None:
-        msg = f"this user may not see topic {hidden}: grant READ on it, or on all topics"
-        raise ClusterRequestError(msg)
-    left: set[TopicPartition] | None = None
-    for _ in range(_ROUNDS):
-        wanted = {
-            leader: [each for each in partitions if each[0] not in OWN_TOPICS and (left is None or each in left)]
-            for leader, partitions in admin.partitions_by_leader().items()
-        }
-        moved = set(wanted.pop(NO_LEADER, ()))
-        for answer in ask_producers(admin, wanted, wait):
-            if answer.failure is not None:
-                raise answer.failure
-            moved.update((each.topic, each.partition) for each in answer.partitions if each.code == _NOT_LEADER)
-            yield from _ids(answer)
-        if not moved:
-            return
-        left = moved
-        wait(_ELECTION_S)
-    topic, number = min(moved)
-    msg = f"partition {topic}-{number} has no leader that answers: bring a broker of its replicas up"
-    raise ClusterRequestError(msg)
-
-
-def _ids(answer: ProducersAnswer) -> Iterator[list[int]]:
-    for each in answer.partitions:
-        # A topic that was deleted during the requests has no producers.
-        if each.code not in (0, _NO_SUCH_PARTITION, _NOT_LEADER):
-            msg = (
-                f"broker {answer.broker_id} does not name the producers of topic {each.topic} ({each.problem}): "
-                "grant READ on it"
-            )
-            raise ClusterRequestError(msg)
-        if not each.code:
-            yield [producer.producer_id for producer in each.producers]
+                yield ProducersAnswer(broker_id, missing, is_sent)
 
 
 def _partitions(answer: Any) -> list[PartitionProducers]:
     return [
-        PartitionProducers(topic.name, about.partition_index, problem=for_code(code).__name__, code=code)
-        if (code := about.error_code)
+        PartitionProducers(topic.name, about.partition_index, problem=for_code(about.error_code).__name__)
+        if about.error_code
         else PartitionProducers(topic.name, about.partition_index, about.active_producers)
         for topic in answer.topics
         for about in topic.partitions

@@ -1,4 +1,4 @@
-"""Loads the class into running brokers, and unloads it, by the dynamic setting `metric.reporters` (KIP-226).
+"""Loads the plugin into running brokers, and unloads it, by the dynamic setting `metric.reporters` (KIP-226).
 
 The jar must be on the broker's class path. The setting survives restarts.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from broker.errors import BrokerError
 from broker.kafka.client import KafkaAdmin, with_retries
-from wire.broker_lines import REPORTER_CLASS
+from wire.plugin_reports import REPORTER_CLASS
 
 SETTING = "metric.reporters"
 
@@ -23,8 +23,8 @@ class ReportersChange:
     problem: str | None = None
 
 
-def switch_class(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | None = None) -> list[ReportersChange]:
-    """Add the class to `metric.reporters` of brokers, or remove the class. Other reporters stay.
+def switch_plugin(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | None = None) -> list[ReportersChange]:
+    """Add the plugin to `metric.reporters` of brokers, or remove the plugin. Other reporters stay.
 
     By default, change all brokers that are up.
     """

@@ -6,16 +6,7 @@ from enum import Enum
 
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from wire.topics import (
-    BROKER_LOGS,
-    ENFORCER_TOPIC,
-    LEARNING_REQUESTS,
-    PRODUCE_EVENTS,
-    PRODUCER_ID_BLOCKS,
-    PRODUCER_INITS,
-    TAP_STATUS,
-    topic_settings,
-)
+from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS, REPORTS
 
 CLUSTER = "kafka-cluster"
 EVERY_TOPIC = "*"
@@ -27,13 +18,12 @@ SPARK_GROUPS = "spark-kafka-"
 class Role(str, Enum):
     """A part of pid-quota, or a person, with its own Kafka user."""
 
-    TAP = "tap"
+    BROKER = "broker"
+    """The brokers' own user, as which the plugin writes. A super user needs no rights."""
     STREAM = "stream"
     ENFORCER = "enforcer"
     OPERATOR = "operator"
-    """Runs commands that ask the brokers: doctor, tap status, occupancy, why, blocks."""
-    SHIPPER = "shipper"
-    """Writes lines to the topic `broker-logs`. It runs on brokers' hosts that have no tap."""
+    """Runs commands that ask the brokers: doctor, occupancy, why, blocks."""
 
 
 @dataclass(frozen=True)
@@ -78,33 +68,20 @@ def _cluster(operation: AclOperation, without: str) -> KafkaRight:
     return KafkaRight(operation, ResourceType.BROKER, CLUSTER, without)
 
 
-_WRITTEN = tuple(topic_settings())
-_OURS = (*_WRITTEN, BROKER_LOGS, LEARNING_REQUESTS, ENFORCER_TOPIC)
+_WRITTEN = (PRODUCE_EVENTS, REPORTS)
+_OURS = (*_WRITTEN, ENFORCER_TOPIC)
 _GROUPS = KafkaRight(AclOperation.READ, ResourceType.GROUP, OUR_GROUPS, "topics can't be read")
 HOLDS = _cluster(AclOperation.ALTER, "no holds, which are ACLs")
 """The enforcer's right to change ACLs, needed only if brokers run `pidquota.HoldAuthorizer`."""
 
 RIGHTS: Mapping[Role, tuple[KafkaRight, ...]] = {
-    Role.TAP: (
-        *_topic(AclOperation.WRITE, *_WRITTEN, without="the tap can't report"),
-        *_topic(AclOperation.READ, TAP_STATUS, BROKER_LOGS, LEARNING_REQUESTS, without="the tap can't start"),
-        # Our topics need their own right: they have ACLs, and READ on all topics may have been skipped.
-        *_topic(
-            AclOperation.READ,
-            *(PRODUCE_EVENTS, PRODUCER_INITS, PRODUCER_ID_BLOCKS),
-            without="the tap can't ask for older PIDs: nothing is charged for the first hour",
-        ),
-        _GROUPS,
-        _cluster(AclOperation.DESCRIBE, "the tap can't ask for older PIDs: nothing is charged for the first hour"),
-        *_topic(
-            AclOperation.READ,
-            EVERY_TOPIC,
-            without="the tap can't ask for older PIDs: nothing is charged for the first hour",
-        ),
+    Role.BROKER: (
+        *_topic(AclOperation.WRITE, *_WRITTEN, without="the plugin can't write"),
+        *_topic(AclOperation.DESCRIBE, *_WRITTEN, without="the plugin can't find its topics"),
+        *_topic(AclOperation.CREATE, *_WRITTEN, without="the plugin can't make its topics"),
     ),
     Role.STREAM: (
         *_topic(AclOperation.READ, *_WRITTEN, without="the stream can't start"),
-        *_topic(AclOperation.WRITE, LEARNING_REQUESTS, without="after a loss the stream learns for an hour"),
         _GROUPS,
         KafkaRight(AclOperation.READ, ResourceType.GROUP, SPARK_GROUPS, "the stream can't start"),
     ),
@@ -122,11 +99,10 @@ RIGHTS: Mapping[Role, tuple[KafkaRight, ...]] = {
         _cluster(AclOperation.DESCRIBE, "the brokers hide ACLs and rights"),
         _cluster(AclOperation.DESCRIBE_CONFIGS, "the brokers hide their settings and quotas"),
         *_topic(AclOperation.READ, EVERY_TOPIC, without="partial answers of occupancy and why"),
-        *_topic(AclOperation.READ, *_OURS, without="doctor and tap status see nothing of it"),
+        *_topic(AclOperation.READ, *_OURS, without="doctor sees nothing of it"),
         *_topic(AclOperation.DESCRIBE_CONFIGS, *_OURS, without="doctor can't compare the settings of topics"),
         _GROUPS,
     ),
-    Role.SHIPPER: _topic(AclOperation.WRITE, BROKER_LOGS, without="no line arrives"),
 }
 
 
@@ -134,10 +110,9 @@ def rights_of(role: Role, topics: Mapping[str, str | None]) -> list[KafkaRight]:
     """Return a role's rights. `topics` gives some topics another name; None leaves out a topic.
 
     Examples:
-        >>> [right.words for right in rights_of(Role.SHIPPER, {"broker-logs": "kafka-lines"})]
-        ['WRITE on topic kafka-lines']
-        >>> rights_of(Role.SHIPPER, {"broker-logs": None})
-        []
+        >>> events = rights_of(Role.BROKER, {"produce-events": "events", "pid-quota-reports": None})
+        >>> [right.words for right in events]
+        ['WRITE on topic events', 'DESCRIBE on topic events', 'CREATE on topic events']
     """
     named = [(right, topics.get(right.name, right.name)) for right in RIGHTS[role]]
     return [replace(right, name=name) for right, name in named if name is not None]

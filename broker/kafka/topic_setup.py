@@ -12,14 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 from broker.errors import TopicError
 from broker.kafka.errors import name_of, reason_of
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, create_topics, existing_topics, seen_by_brokers
-from wire.topics import (
-    BROKER_LOGS,
-    COMPACTED,
-    ENFORCER_TOPIC,
-    LEARNING_REQUESTS,
-    TAP_STATUS,
-    topic_settings,
-)
+from wire.topics import COMPACTED, ENFORCER_TOPIC, PRODUCE_EVENTS, topic_settings
 
 DEFAULT_RETENTION_HOURS = 7 * 24
 
@@ -59,14 +52,16 @@ class TopicOutcome:
 
 
 def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RETENTION_HOURS) -> list[TopicPlan]:
-    """Plan all our topics. `retention_hours` must exceed the longest downtime of the stream."""
-    retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
+    """Plan all our topics. Only `produce-events` may have several partitions.
+
+    `retention_hours` must exceed the longest downtime of the stream.
+    """
+    retention = {"retention.ms": str(retention_hours * _HOUR_MS)}
     plans = [
-        TopicPlan(name, settings if name == TAP_STATUS else retention | settings, partitions)
+        TopicPlan(name, settings | retention, partitions if name == PRODUCE_EVENTS else 1)
         for name, settings in topic_settings().items()
     ]
-    logs = TopicPlan(BROKER_LOGS, retention | {"message.timestamp.type": "LogAppendTime"}, partitions)
-    return [*plans, logs, *(TopicPlan(name, COMPACTED, 1) for name in (LEARNING_REQUESTS, ENFORCER_TOPIC))]
+    return [*plans, TopicPlan(ENFORCER_TOPIC, COMPACTED, 1)]
 
 
 class TopicSetup:

@@ -10,9 +10,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError, TopicMissingError
 from broker.kafka.errors import login_refused, name_of, reason_of, unreachable
-from wire.topics import COMPACTED, topic_settings
+from wire.topics import COMPACTED, EVENT_PARTITIONS, NEW_TOPIC_SETTINGS, PRODUCE_EVENTS, topic_settings
 
-DEFAULT_PARTITIONS = 4
 DEFAULT_TIMEOUT_S = 15.0
 
 _LOGIN_S = 2.0
@@ -55,12 +54,25 @@ def admin_client(config: Mapping[str, str]) -> Admin:
     return Admin(config)
 
 
+def running_brokers(config: Mapping[str, str]) -> list[int]:
+    """Return the ids of the brokers that are up."""
+    return sorted(admin_client(config).metadata().brokers)
+
+
 def ensure_topics(
-    config: Mapping[str, str], *, partitions: int = DEFAULT_PARTITIONS, replication_factor: int = -1
+    config: Mapping[str, str], *, partitions: int = EVENT_PARTITIONS, replication_factor: int = -1
 ) -> None:
-    """Create the topics that the tap writes, if they are missing."""
-    wanted = topic_settings().items()
-    _ensure(config, [NewTopic(name, partitions, replication_factor, config=settings) for name, settings in wanted])
+    """Create the topics of the plugins if they are missing, with `partitions` of `produce-events`."""
+    wanted = [
+        NewTopic(
+            name,
+            partitions if name == PRODUCE_EVENTS else 1,
+            replication_factor,
+            config=settings | NEW_TOPIC_SETTINGS,
+        )
+        for name, settings in topic_settings().items()
+    ]
+    _ensure(config, wanted)
 
 
 def ensure_topic(config: Mapping[str, str], name: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from broker.errors import LocalBrokerError, PortTakenError
+from broker.local.plugin_wait import wait_for_plugins
 from broker.local.server_files import (
     HOST,
     Ports,
@@ -23,13 +24,14 @@ DEFAULT_USERS = {"alice": "alice-secret", "mallory": "mallory-secret", "admin": 
 """Users of a demo broker. The passwords are not secret, because the broker listens only on the loopback address."""
 
 BROKER_ID = 1
+PLUGIN_TIMEOUT_S = 120.0
 
 # Another process may bind a free port before the broker does.
 PORT_ATTEMPTS = 5
 
 
 class LocalBroker(ServerProcess):
-    """A Kafka broker that runs in a `with` block.
+    """A Kafka broker with the plugin, which runs in a `with` block.
 
     Args:
         data_folder: The broker's folder, perhaps of an earlier run.
@@ -103,6 +105,13 @@ class LocalBroker(ServerProcess):
             else:
                 self._ports = ports
                 return
+
+    def wait_for_plugin(self, timeout_s: float = PLUGIN_TIMEOUT_S) -> None:
+        """Wait until the plugin's topics exist, and the plugin has reported since the broker's start.
+
+        Raises LocalBrokerError after the timeout.
+        """
+        wait_for_plugins(self.admin_config(), [self.broker_id], self.launched_ms, timeout_s)
 
     def _known_ports(self) -> Ports:
         if self._ports is None:

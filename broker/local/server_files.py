@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.errors import LocalBrokerError
-from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
+from wire.plugin_reports import REPORTER_CLASS
 
 HOST = "127.0.0.1"
 
@@ -104,7 +104,7 @@ def write_server_properties(
 
 
 def server_properties_of(properties: Mapping[str, object], *, holds: bool) -> dict[str, object]:
-    """Return the properties under Kafka's names, and those that load the class and, with `holds`, the authorizer."""
+    """Return the properties under Kafka's names, and those that load the plugin and, with `holds`, the authorizer."""
     loaded: dict[str, object] = {"metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"}
     if holds:
         loaded["authorizer.class.name"] = HOLD_AUTHORIZER

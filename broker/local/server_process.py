@@ -60,9 +60,9 @@ class ServerProcess:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.properties = folder / "server.properties"
-        self.log_file = folder / "pid-quota-broker.log"
-        """The lines that the tap reads."""
         self.server_log = folder / "server.log"
+        self.launched_ms = 0.0
+        """When the process was started, in ms since the epoch."""
         self._process: subprocess.Popen[bytes] | None = None
         self._archive: ClassArchive | None = None
         self._log_start = 0
@@ -96,6 +96,7 @@ class ServerProcess:
         archived = self._archive.options(write=True)
         options = (f"-Xmx{jvm.heap_mb}m", *_JVM_OPTIONS, *quick_options(), *archived, *log_options)
         command = [java, *options, "-cp", jvm.whole_classpath, "kafka.Kafka", str(self.properties)]
+        self.launched_ms = 1000 * time.time()
         self._log_start = self.server_log.stat().st_size if self.server_log.exists() else 0
         self._process = start_watched(command, self.folder / "broker.out")
 

@@ -1,17 +1,20 @@
 """Takes a census of producer ids and their owners."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
-import msgspec
 import numpy as np
 
-from broker.errors import BrokerUnreachableError, TopicMissingError
+from broker.errors import BrokerUnreachableError, ClusterRequestError, TopicMissingError
+from broker.kafka.acls import Acls
 from broker.kafka.client import with_retries
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import ProducersAdmin
 from broker.kafka.tail import TopicReader, decode_values
+from broker.kafka.topics import admin_client
+from broker.occupancy.acl_owners import AclOwners, AclRules, OwnerReason
 from broker.occupancy.sweep import (
     BrokerExpiration,
     Sweep,
@@ -21,30 +24,41 @@ from broker.occupancy.sweep import (
     sweep,
 )
 from lifecycle.occupancy import BYTES_PER_ENTRY, NOT_KNOWN_MS, Census, Int64s, owners_of
-from wire.event_record import events_of
-from wire.records import ProduceEvent, ProducerInit
-from wire.topics import PRODUCE_EVENTS, PRODUCER_INITS
+from wire.event_record import ProduceEvent, parse_events
+from wire.plugin_reports import InitReport, parse_report
+from wire.topics import PRODUCE_EVENTS, REPORTS
 
 _NOT_ALIVE = "the cluster does not count it among its living brokers"
 TAIL_MS = 120_000
-"""How far back to read `produce-events`. Taps write each active producer id once per tick, 10 s by default."""
+"""How far back to read `produce-events`. Plugins write each PID in use once per repeat interval, 10 s by default."""
 
-_decode_init = msgspec.json.Decoder(ProducerInit).decode
+
+class OwnersFrom(str, Enum):
+    """What names the owners of producer ids."""
+
+    PLUGIN = "plugin"
+    ACLS = "acls"
+    NOTHING = "nothing"
+    """No plugin writes events, and the brokers show no ACLs."""
 
 
 @dataclass(frozen=True)
 class TakenCensus:
-    """A census. `is_tapped` tells whether taps write events.
+    """A census.
 
-    `down` has the brokers that should hold replicas but did not answer, with reasons.
+    Attributes:
+        owners_from: What names the owners.
+        down: The brokers that should hold replicas but did not answer, with reasons.
+        unowned: Number of producer ids for which ACLs name no owner, by reason.
     """
 
     census: Census
     expirations: tuple[BrokerExpiration, ...]
     unanswered: tuple[Unanswered, ...]
     requests: int
-    is_tapped: bool
+    owners_from: OwnersFrom
     down: Mapping[int, str] = field(default_factory=dict)
+    unowned: Mapping[OwnerReason, int] = field(default_factory=dict)
 
     @property
     def brokers(self) -> list[int]:
@@ -59,7 +73,7 @@ class TakenCensus:
 
 @dataclass(frozen=True)
 class FoundOwners:
-    """Owners of producer ids, from the taps' topics.
+    """Owners of producer ids.
 
     Attributes:
         bound: Principal and hand-out time (ms since the epoch) by producer id.
@@ -68,6 +82,8 @@ class FoundOwners:
 
     bound: Mapping[int, tuple[str, int]]
     known_since_ms: int = NOT_KNOWN_MS
+    source: OwnersFrom = OwnersFrom.PLUGIN
+    unowned: Mapping[OwnerReason, int] = field(default_factory=dict)
 
 
 def take_census(
@@ -83,8 +99,8 @@ def take_census(
         expirations, silent = _settings(admin)
         brokers = [each.broker_id for each in expirations]
         swept = sweep(admin, partitions, brokers, requests_per_second=requests_per_second, progress=report)
-    found = _owners(kafka, swept, now_ms)
-    owners = owners_of(swept.replicas, found.bound, found.known_since_ms) if found else owners_of(swept.replicas, {})
+        found = _owners(kafka, admin, swept, now_ms)
+    owners = owners_of(swept.replicas, found.bound, found.known_since_ms)
     census = Census(
         now_ms,
         tuple(swept.replicas),
@@ -96,7 +112,9 @@ def take_census(
     )
     holders = {broker_id for each in partitions for broker_id in each.replicas}
     down = {each: silent.get(each, _NOT_ALIVE) for each in sorted(holders.difference(brokers))}
-    return TakenCensus(census, tuple(expirations), tuple(swept.unanswered), swept.requests, found is not None, down)
+    return TakenCensus(
+        census, tuple(expirations), tuple(swept.unanswered), swept.requests, found.source, down, found.unowned
+    )
 
 
 def _settings(admin: ProducersAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:
@@ -110,18 +128,40 @@ def _settings(admin: ProducersAdmin) -> tuple[list[BrokerExpiration], dict[int, 
     return answered, silent
 
 
-def _owners(kafka: KafkaConfig, swept: Sweep, now_ms: int) -> FoundOwners | None:
+def _owners(kafka: KafkaConfig, admin: ProducersAdmin, swept: Sweep, now_ms: int) -> FoundOwners:
     if not swept.replicas:
         return FoundOwners({})
     found = np.concatenate([replica.producer_ids for replica in swept.replicas])
     try:
         return read_owners(kafka.client(), found, now_ms)
     except TopicMissingError:
-        return None
+        return _owners_by_acls(admin, swept)
+
+
+def _owners_by_acls(admin: ProducersAdmin, swept: Sweep) -> FoundOwners:
+    acls = Acls(admin)
+    try:
+        rules = AclRules(acls.for_writers(), allows_without_acl=acls.allows_without_acl() is not False)
+    except ClusterRequestError:
+        return FoundOwners({}, source=OwnersFrom.NOTHING)
+    topics: dict[int, set[str]] = defaultdict(set)
+    for replica in swept.replicas:
+        for producer_id in replica.producer_ids.tolist():
+            topics[producer_id].add(replica.topic)
+    names, owners = admin.transactional_ids(), AclOwners(rules)
+    bound: dict[int, tuple[str, int]] = {}
+    unowned: Counter[OwnerReason] = Counter()
+    for producer_id, written in topics.items():
+        owner = owners.owner(frozenset(written), names.get(producer_id))
+        if owner.principal is not None:
+            bound[producer_id] = owner.principal, NOT_KNOWN_MS
+        elif owner.reason is not None:
+            unowned[owner.reason] += 1
+    return FoundOwners(bound, source=OwnersFrom.ACLS, unowned=unowned)
 
 
 def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) -> FoundOwners:
-    """Return the owners of producer ids, as far as the taps' topics name them.
+    """Return the owners of producer ids, as far as the plugins' topics name them.
 
     An id belongs to the last principal that used the id within `TAIL_MS`, else to the last principal that got the id.
     """
@@ -154,10 +194,14 @@ class _Newest:
             self.principals[producer_id], self._at_ms[producer_id] = principal, at_ms
 
 
-def _inits(config: Mapping[str, str]) -> Iterator[ProducerInit]:
+def _inits(config: Mapping[str, str]) -> Iterator[InitReport]:
     try:
-        with TopicReader(config, PRODUCER_INITS) as topic:
-            yield from decode_values(topic.read_to_end(), _decode_init)
+        with TopicReader(config, REPORTS) as topic:
+            cluster_id = admin_client(config).metadata().cluster_id
+            for message in topic.read_to_end():
+                report = parse_report(message.value())
+                if isinstance(report, InitReport) and report.cluster_id == cluster_id:
+                    yield report
     except TopicMissingError:
         # Without this topic, owners come only from the events.
         return
@@ -165,5 +209,5 @@ def _inits(config: Mapping[str, str]) -> Iterator[ProducerInit]:
 
 def _newest_events(config: Mapping[str, str], now_ms: int) -> Iterator[ProduceEvent]:
     with TopicReader(config, PRODUCE_EVENTS, start=now_ms - TAIL_MS) as topic:
-        for events in decode_values(topic.read_to_end(), events_of):
+        for events in decode_values(topic.read_to_end(), parse_events):
             yield from events

@@ -1,4 +1,4 @@
-"""`pid-quota demo`: runs a broker, producers, the tap and the stream on this machine.
+"""`pid-quota demo`: runs a broker, producers and the stream on this machine.
 
 Spark takes longest to start, so Spark's process starts before most imports.
 """

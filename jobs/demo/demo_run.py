@@ -1,4 +1,4 @@
-"""Runs the demo: broker, tap, stream, enforcer and two clients on this machine."""
+"""Runs the demo: broker, stream, enforcer and two clients on this machine."""
 
 import signal
 import time
@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from jobs.demo.clients import ORDERS, Clients, Traffic
+from jobs.demo.broker import create_orders, demo_broker
+from jobs.demo.clients import Clients, Traffic
 from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
 from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child
 from jobs.demo.watching import Slowing, Watching
@@ -62,18 +59,19 @@ class Result:
 def run(
     view: DemoView, folder: Path, tables: str, seconds: float, *, stream: Child, open_console: Callable[[], None]
 ) -> Result:
-    """Start the broker, tap and enforcer, run the traffic, and always stop all processes."""
+    """Start the broker and enforcer, run the traffic, and always stop all processes."""
     with ExitStack() as stack:
         try:
             # Step 1. While the broker starts, create the tables and set a default quota, as `pid-quota quotas` does.
             helper = stack.enter_context(ThreadPoolExecutor(1))
             prepared = helper.submit(_prepare, view, tables, open_console)
             with view.busy("Apache Kafka starts"):
-                broker = stack.enter_context(LocalBroker(folder / "broker", users=_USERS, holds=True))
+                broker = stack.enter_context(demo_broker(folder / "broker", users=_USERS))
             prepared.result()
-            _create_topics(broker)
-            # Step 2. Start the tap, and write the broker's address, for which the stream waits.
-            children = [stream, stack.enter_context(_tap(broker, folder))]
+            create_orders(broker.admin_config())
+            # Step 2. Wait for the plugin's topics, and write the broker's address, for which the stream waits.
+            broker.wait_for_plugin()
+            children = [stream]
             # The stream stops before the broker.
             stack.callback(stream.stop)
             _write_address(folder, broker.admin_servers)
@@ -119,25 +117,11 @@ def _prepare(view: DemoView, tables: str, open_console: Callable[[], None]) -> N
     view.stage(f"tables in {tables}, default quota {DEFAULT_QUOTA:g} new producer ids per hour")
 
 
-def _create_topics(broker: LocalBroker) -> None:
-    # One partition is enough, and Spark runs a task per partition and batch.
-    ensure_topics(broker.admin_config(), partitions=1)
-    # Keep a reference: the future never completes after the client is garbage-collected.
-    admin = AdminClient(broker.admin_config() | {"log_level": 0})
-    admin.create_topics([NewTopic(ORDERS, num_partitions=3)])[ORDERS].result()
-
-
 def _write_address(folder: Path, servers: str) -> None:
     # Rename the file into place, so that the stream never reads half an address.
     new = folder / f"{ADDRESS_FILE}.new"
     new.write_text(servers, encoding="ascii")
     new.replace(folder / ADDRESS_FILE)
-
-
-def _tap(broker: LocalBroker, folder: Path) -> Child:
-    options = ["--log-file", str(broker.log_file), "--broker-id", str(broker.broker_id), "--learn-seconds", "0"]
-    servers = ["--bootstrap-servers", broker.admin_servers]
-    return Child("tap", ["-m", "jobs", "tap", *options, *servers], folder / "tap.log")
 
 
 def _enforcer(broker: LocalBroker, folder: Path, tables: str) -> Child:

@@ -30,7 +30,7 @@ def early_stream(
 
     noted = spark_archive().options(write=False) if note_classes is None else ()
     noting = () if note_classes is None else (f"-XX:ArchiveClassesAtExit={note_classes}",)
-    open_session(tables, Launch(learn_seconds=0, master=_MASTER, java_options=(*noted, *noting)))
+    open_session(tables, Launch(master=_MASTER, java_options=(*noted, *noting)))
     while not address_file.exists():
         time.sleep(_POLL_S)
     stream(
@@ -38,7 +38,6 @@ def early_stream(
         tables=tables,
         checkpoint=checkpoint,
         trigger=trigger,
-        learn_seconds=0,
         metrics_interval_seconds=0,
         master=_MASTER,
     )

@@ -1,6 +1,7 @@
 """The class archive of the demo's JVMs, which halves the CPU time of Spark's start.
 
-`make demo` runs this module, which records the classes of a broker and of a stream that reads one event.
+`make demo` runs this module, which records the classes of a broker with the plugin, and of a stream that reads one
+event.
 """
 
 import importlib.util
@@ -13,9 +14,12 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run_command
+from jobs.demo.broker import create_orders, demo_broker
+from jobs.demo.clients import ORDERS
+from jobs.errors import JobError
+from jobs.stream.stream_progress import StreamProgress
 from jvm.class_archive import ClassArchive
 from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import QUICK_JVM, find_java
@@ -24,6 +28,7 @@ from tables.store.path_tables import create_missing
 from wire.topics import PRODUCE_EVENTS
 
 _TIMEOUT_S = 300.0
+_POLL_S = 0.1
 
 
 def spark_archive() -> ClassArchive:
@@ -42,12 +47,8 @@ def make() -> None:
     with tempfile.TemporaryDirectory(prefix="pid-quota-classes-") as name:
         folder = Path(name)
         create_missing(str(folder / "tables"))
-        with LocalBroker(folder / "broker") as broker:
-            ensure_topics(broker.admin_config(), partitions=1)
-            producer = Producer(broker.admin_config() | {"log_level": 0})
-            now_ms = time.time_ns() // 1_000_000
-            producer.produce(PRODUCE_EVENTS, f'{{"timestamp_ms":{now_ms},"principal":"User:alice","producer_id":1}}')
-            producer.flush(_TIMEOUT_S)
+        with demo_broker(folder / "broker") as broker:
+            _make_event(broker, folder / "checkpoint")
             (folder / "address").write_text(broker.admin_servers, encoding="ascii")
             places = [str(folder / each) for each in ("tables", "checkpoint", "address")]
             options = ["--trigger", "available-now", "--note-classes", str(archive.own)]
@@ -59,6 +60,22 @@ def make() -> None:
         print(
             f"recording failed (exit code {code}), so the demo starts slowly: {printed.strip()[-400:]}", file=sys.stderr
         )
+
+
+def _make_event(broker: LocalBroker, checkpoint: Path) -> None:
+    """Produce a message, and wait for the plugin's event."""
+    create_orders(broker.admin_config())
+    broker.wait_for_plugin()
+    producer = Producer(broker.client_config("alice") | {"enable.idempotence": True, "log_level": 0})
+    producer.produce(ORDERS, b"one order")
+    producer.flush(_TIMEOUT_S)
+    progress = StreamProgress(checkpoint, broker.admin_config(), PRODUCE_EVENTS)
+    give_up_at = time.monotonic() + _TIMEOUT_S
+    while not any(progress.ends().values()):
+        if time.monotonic() > give_up_at:
+            msg = f"the plugin wrote no event within {_TIMEOUT_S:g} s. Try again when this machine is less busy"
+            raise JobError(msg)
+        time.sleep(_POLL_S)
 
 
 def _jars() -> Iterator[str]:

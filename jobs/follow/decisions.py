@@ -78,8 +78,6 @@ def _line(row: dict[str, Any], cause: str | None) -> str:
         parts += [f"clients: {human(dict(row['client_ids']))}"] if row["client_ids"] else []
         parts += [f"addresses: {human(dict(row['addresses']))}"] if row["addresses"] else []
         parts += [f"looks like: {cause}"] if cause else []
-    if row["broker_id"] is not None:
-        parts.append(f"broker {row['broker_id']}")
     if row["reason"] == "quota_changed":
         parts.append("its quota changed")
     return "  ".join(parts)

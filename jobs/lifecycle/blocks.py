@@ -4,15 +4,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from jobs.errors import JobError
-from jobs.options import JsonOption, OptionalTables
+from jobs.options import JsonOption, TablesOption
 from jobs.output.json_out import print_json
-from jobs.output.progress import progress_bar
 from jobs.output.terminal import output, printable
 from jobs.output.text_tables import TextTable
 from lifecycle.block_history import BrokerBlocks, History, holder
@@ -33,33 +31,27 @@ _FATES = {
     Fate.HANDED_OUT: "was issued by broker {broker}",
     Fate.LOST: "was never handed out: broker {broker} lost it when it restarted",
     Fate.NOT_YET: "is in a block of broker {broker}; the tables have no request that got it yet",
-    Fate.NOT_KNOWN: "was given to broker {broker}; no tap saw whether it was handed out",
+    Fate.NOT_KNOWN: "was given to broker {broker}; no plugin saw whether it was handed out",
 }
 _HOURS_A_YEAR = 24 * 365.25
+_LOAD = "load the plugin into the brokers (docs/plugin.md#install), and run the stream"
 _COLUMNS = ("broker", "blocks", "pids", "pids/h", "restarts", "lost", "last block")
 
 
 def blocks(
-    tables: OptionalTables = None,
+    tables: TablesOption,
     pid: Annotated[
         int | None, typer.Option(min=0, help="Show which broker issued this producer id, when and to whom.")
-    ] = None,
-    metadata_log: Annotated[
-        Path | None, typer.Option(help="Folder __cluster_metadata-0 of a node, for blocks that no tap has reported.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Audit the blocks of producer ids that brokers received (KIP-730); exit code 1 if a guarantee is broken."""
-    if tables is None and metadata_log is None:
-        msg = "nothing to read: give --tables, --metadata-log, or both"
-        raise typer.BadParameter(msg)
     now = datetime.now(timezone.utc)
-    history = read_history(tables, now, *_logged(metadata_log))
+    history = read_history(tables, now)
     if pid is not None:
         asker = None
-        if tables is not None:
-            with suppress(TableNotFoundError):
-                asker = next(iter(query(tables, _ASKER.format(pid=pid), now).records()), None)
+        with suppress(TableNotFoundError):
+            asker = next(iter(query(tables, _ASKER.format(pid=pid), now).records()), None)
         _show_issuer(history, pid, asker, as_json)
         return
     broken = find_violations(history.blocks)
@@ -72,16 +64,6 @@ def blocks(
             output().print(printable(line))
     if broken:
         raise typer.Exit(1)
-
-
-def _logged(metadata_log: Path | None) -> tuple[tuple[Block, ...], int | None]:
-    if metadata_log is None:
-        return (), None
-    from broker.log.metadata_blocks import read_metadata_blocks
-
-    with progress_bar("reading the metadata log, bytes") as report:
-        found = read_metadata_blocks(metadata_log, report)
-    return found.blocks, None if found.skipped_batches else found.complete_from
 
 
 def _show_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_json: bool) -> None:
@@ -104,14 +86,14 @@ def _show_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_js
 
 def _unknown(history: History, pid: int) -> str:
     if not history.blocks:
-        return f"no block is known, so the broker that issued {pid} is unknown: run a tap, or give --metadata-log"
+        return f"no block is known, so the broker that issued {pid} is unknown: {_LOAD}"
     start, end = history.blocks[0].first, history.end
     text = f"no known block holds producer id {pid}; the known blocks go from {start} to {end - 1}"
     if pid < start:
-        return f"{text}: it is older; give a node's log with --metadata-log"
+        return f"{text}: it is older than the brokers' metadata logs"
     if pid >= end:
         return f"{text}: a client made it up, or it was allocated after the last row"
-    return f"{text}: a client made it up, or no tap has reported it"
+    return f"{text}: a client made it up, or no plugin has reported it"
 
 
 def _cells(broker: BrokerBlocks) -> tuple[object, ...]:
@@ -122,7 +104,7 @@ def _cells(broker: BrokerBlocks) -> tuple[object, ...]:
 
 def _lines(history: History, broken: Sequence[Violation]) -> Iterator[str]:
     if not history.blocks:
-        yield "no block is known yet, so KIP-730 can't be checked. Run a tap on the brokers"
+        yield f"no block is known yet, so KIP-730 can't be checked: {_LOAD}"
         return
     yield f"next producer id: {history.end} or above; all brokers take {history.pids_per_hour:,.0f} an hour"
     if history.hours_left is not None:
@@ -151,7 +133,6 @@ def _as_dict(history: History, broken: Sequence[Violation]) -> dict[str, Any]:
         "next_producer_id": history.end if history.blocks else None,
         "pids_per_hour": history.pids_per_hour,
         "hours_left": history.hours_left,
-        "complete_from": history.complete_from,
         "lost_at_restarts": [
             _block_dict(loss.block) | {"pids": loss.pids, "exact": loss.is_exact} for loss in history.losses()
         ],

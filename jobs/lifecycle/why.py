@@ -137,8 +137,7 @@ def _unknown_text(tables: str, name: str, now: datetime) -> str:
     near = similar(name, [row[0] for row in query(tables, _NAMES, now).rows])
     meant = f"did you mean {', '.join(near)}? If not, check" if near else "check the name, and"
     return (
-        f"tables {tables} have no request of {name} for a producer id in the last 24 hours: "
-        f"{meant} `pid-quota tap status`"
+        f"tables {tables} have no request of {name} for a producer id in the last 24 hours: {meant} `pid-quota doctor`"
     )
 
 

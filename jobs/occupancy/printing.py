@@ -10,6 +10,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 from rich.console import Console
 
+from broker.occupancy.acl_owners import OwnerReason
+from broker.occupancy.census import OwnersFrom, TakenCensus
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast, WhatIf
 from jobs.errors import JobError
 from jobs.output.human import plural, size
@@ -24,6 +26,12 @@ _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 _METRICS = {
     "seconds_to_limit": "Seconds until a broker holds more producer ids than the limit.",
     "held_pids": "Producer ids that a broker holds, counted once per partition.",
+}
+_REASONS = {
+    OwnerReason.NO_ACL: "no ACL",
+    OwnerReason.EVERYBODY: "everybody may write",
+    OwnerReason.SEVERAL: "several principals may write",
+    OwnerReason.NOBODY: "nobody may write",
 }
 _MORE_UNANSWERED = 5
 # A swing that exceeds this share of `settles_at` is printed.
@@ -52,7 +60,8 @@ def report_dict(report: CensusReport) -> dict[str, Any]:
     return {
         "taken_at": to_time(census.taken_at_ms),
         "requests": report.taken.requests,
-        "principals_known": report.taken.is_tapped,
+        "owners_from": report.taken.owners_from.value,
+        "unowned": {reason.value: count for reason, count in report.taken.unowned.items()},
         "unanswered": [asdict(each) for each in report.taken.unanswered],
         "down": [{"broker_id": each, "reason": reason} for each, reason in report.taken.down.items()],
         "brokers": [each | each["forecasts"][0] | {"forecasts": each["forecasts"]} for each in brokers],
@@ -112,14 +121,25 @@ def _by_topic(report: CensusReport, top: int) -> Iterator[TextTable | str]:
     if rest:
         held = sum(row.held_pids for row in rest)
         yield f"and {plural(len(rest), 'more row')} with {held:,} held_pids: see --top, --json"
-    if not report.taken.is_tapped:
-        yield "there is no topic produce-events, so the owners are unknown. Start `pid-quota tap`, which creates it"
+    yield from _owners(report.taken)
     missing = report.taken.unanswered
     for each in missing[:_MORE_UNANSWERED]:
         yield f"NO ANSWER: broker {each.broker_id}, {each.topic}-{each.partition}: {each.reason}"
     if len(missing) > _MORE_UNANSWERED:
         yield f"NO ANSWER: {plural(len(missing) - _MORE_UNANSWERED, 'more replica')}, see --json"
     yield ""
+
+
+def _owners(taken: TakenCensus) -> Iterator[str]:
+    """Yield what this report can't show without the plugin."""
+    if taken.owners_from is OwnersFrom.PLUGIN:
+        return
+    how = "the owners are unknown, because the brokers show no ACLs"
+    if taken.owners_from is OwnersFrom.ACLS:
+        how = "an owner is the only principal that ACLs let write a topic (super users need no ACL)"
+    unowned = [f"{count:,} ({_REASONS[reason]})" for reason, count in taken.unowned.items()]
+    more = f"; producer ids without an owner: {', '.join(unowned)}" if unowned else ""
+    yield f"no plugin reports who uses the producer ids: {how}{more}"
 
 
 def _by_principal(report: CensusReport, top: int) -> Iterator[TextTable | str]:

@@ -36,7 +36,6 @@ def replay(
     bootstrap_servers: str,
     kafka_config: Path | None,
     of_stream: StreamSettings,
-    learn_seconds: int | None,
 ) -> dict[str, RefusalCounts]:
     """Replay the topic of produce events under `quotas`, in a temporary folder. Return the refusals by principal."""
     with tempfile.TemporaryDirectory(prefix="pid-quota-replay-") as folder:
@@ -54,7 +53,6 @@ def replay(
                 str(checkpoint),
                 trigger="available-now",
                 kafka_config=kafka_config,
-                learn_seconds=learn_seconds,
                 window_seconds=of_stream.window_seconds,
                 burst_windows=of_stream.burst_windows,
             )

@@ -38,9 +38,6 @@ def suggest_quotas(
         Path | None, typer.Option("--csv", help="Write a file for `pid-quota quotas --import`.")
     ] = None,
     kafka_config: KafkaConfigFile = None,
-    learn_seconds: Annotated[
-        int | None, typer.Option(min=0, help="Learning time of the replay. [default: the window]")
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Suggest a quota per principal from new producer ids per window.
@@ -54,7 +51,7 @@ def suggest_quotas(
     if bootstrap_servers is not None:
         with open_store(tables) as store:
             settings = store.settings()
-        refused = replay(as_entries(found), bootstrap_servers, kafka_config, settings, learn_seconds)
+        refused = replay(as_entries(found), bootstrap_servers, kafka_config, settings)
         found = [replace(each, refused=refused.get(each.principal, RefusalCounts(0, 0))) for each in found]
     if csv_file is not None:
         write_csv(csv_file, found)

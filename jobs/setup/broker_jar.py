@@ -11,15 +11,15 @@ from jobs.options import JsonOption
 from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jvm.broker_jar import JAR_NAME, broker_jar
-from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
+from wire.plugin_reports import REPORTER_CLASS
 
 
 def write_broker_jar(
     folder: Annotated[Path, typer.Argument(help="A folder on the brokers' class path, such as Kafka's libs/.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Write the jar that brokers load, for their class path (docs/broker.md)."""
+    """Write the plugin's jar for the class path of brokers (docs/plugin.md#install)."""
     jar = broker_jar()
     new = folder / f"{JAR_NAME}.new"
     try:

@@ -14,20 +14,19 @@ from broker.kafka.grants import Grant, Grants
 from broker.kafka.holds import HoldBindings
 from broker.kafka.roles import Role
 from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, TopicOutcome, TopicSetup, plan_topics
-from broker.kafka.topics import DEFAULT_PARTITIONS
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
 from jobs.output.human import plural
 from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.setup.principals import (
+    BrokerPrincipal,
     EnforcerPrincipal,
     OperatorPrincipal,
-    ShipperPrincipal,
     StreamPrincipal,
-    TapPrincipal,
     principals,
 )
 from wire.holds import HOLD_AUTHORIZER
+from wire.topics import EVENT_PARTITIONS
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -43,17 +42,16 @@ _SKIPPED = (
 def create(
     bootstrap_servers: BootstrapServers,
     kafka_config: KafkaConfigFile = None,
-    partitions: Annotated[int, typer.Option(min=1, help="Number of partitions of each topic.")] = DEFAULT_PARTITIONS,
+    partitions: Annotated[int, typer.Option(min=1, help="Number of partitions of produce-events.")] = EVENT_PARTITIONS,
     replication_factor: Annotated[
         int, typer.Option(help="Number of replicas of each topic; -1 uses the cluster's default.")
     ] = -1,
     retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
     alter: Annotated[bool, typer.Option("--alter", help="Correct settings that differ.")] = False,
-    tap_principal: TapPrincipal = None,
+    broker_principal: BrokerPrincipal = None,
     stream_principal: StreamPrincipal = None,
     enforcer_principal: EnforcerPrincipal = None,
     operator_principal: OperatorPrincipal = None,
-    shipper_principal: ShipperPrincipal = None,
     deny_by_default: Annotated[
         bool,
         typer.Option(
@@ -66,8 +64,11 @@ def create(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Create missing topics of pid-quota, and grant each role its rights. Existing topics change only with --alter."""
-    who = principals(tap_principal, stream_principal, enforcer_principal, operator_principal, shipper_principal)
+    """Create missing topics of pid-quota, and grant each role its rights. Existing topics change only with --alter.
+
+    The plugin creates its topics, too, unless brokers have pid.quota.create.topics=false.
+    """
+    who = principals(broker_principal, stream_principal, enforcer_principal, operator_principal)
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     setup = TopicSetup(kafka.client())
     plans = plan_topics(partitions, retention_hours)
@@ -104,17 +105,18 @@ def describe(
 def require_all_named(
     grants: Grants, plan: Sequence[Grant], who: Mapping[Role, str], topics_found: Sequence[TopicOutcome]
 ) -> None:
-    """Raise `TopicError` if `plan` gives an existing topic its first ACLs and `who` lacks a role other than shipper.
+    """Raise `TopicError` if `plan` gives an existing topic its first ACLs and `who` lacks a role.
 
     If brokers allow access without ACLs, a topic's first ACLs lock out all other principals.
     """
-    absent = [role.value for role in (Role.TAP, Role.STREAM, Role.ENFORCER, Role.OPERATOR) if role not in who]
+    absent = [role.value for role in Role if role not in who]
     in_use = {outcome.name for outcome in topics_found if outcome.action != "missing"}
     first = [each for each in plan if each.action == "missing" and each.right.name in in_use]
     if absent and any(not grants.has_any(each.right) for each in first):
         msg = (
             f"these would be the first ACLs on topics in use, and lock out the {', '.join(absent)}: name the "
-            "principals of all roles in one command, or add --deny-by-default if brokers deny access that no ACL allows"
+            "principals of all roles in one command (for the brokers, any super user fits if they are one), or add "
+            "--deny-by-default if brokers deny access that no ACL allows"
         )
         raise TopicError(msg)
 

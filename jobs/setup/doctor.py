@@ -11,15 +11,15 @@ import typer
 
 from broker.doctor.cluster_checks import (
     check_authorizer,
-    check_class,
     check_client_quotas,
+    check_reporters,
     check_rights,
     check_topics,
     settings_of_brokers,
 )
 from broker.doctor.enforcer_checks import check_enforcer, enforcers
 from broker.doctor.findings import Finding, Verdict, guarded, ok, warning, wrong
-from broker.doctor.tap_checks import check_clocks, check_taps
+from broker.doctor.plugin_checks import check_clocks, check_plugins
 from broker.enforcement.model import EnforcementRecord, Lease, Target, open_leases
 from broker.enforcement.store.lease_topic import kept_leases
 from broker.enforcement.store.tables import ActionTable
@@ -30,10 +30,10 @@ from broker.kafka.config import KafkaConfig
 from broker.kafka.holds import HoldBindings
 from broker.kafka.own_rights import OwnRights
 from broker.kafka.quotas import ClientQuotas
+from broker.kafka.report_tail import DatedState, newest_states
 from broker.kafka.roles import Role
 from broker.kafka.topic_setup import TopicSetup
-from broker.kafka.topics import admin_client
-from broker.tap.tap_status import DatedHeartbeat, read_dated_heartbeats, watch_states
+from broker.kafka.topics import running_brokers
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, OptionalTables
 from jobs.output.human import plural
 from jobs.output.json_out import print_json
@@ -51,8 +51,8 @@ _COLUMNS = ("", "check", "found", "remedy")
 _HEALTH = "SELECT silent_seconds, saturated_principals, learning_principals, quarantined_hour FROM stream_health"
 _STREAM_WARNINGS = {
     "learning_principals": (
-        "principal(s) are learning: only PIDs that a tap knows to be new are charged",
-        "docs/tap.md#newly-watched-brokers",
+        "principal(s) are learning: PIDs that are older than the plugin's watch are not charged",
+        "docs/plugin.md#learning",
     ),
     "saturated_principals": ("principal(s) are saturated, so they are not throttled", "docs/limits.md"),
     "quarantined_hour": (
@@ -60,7 +60,7 @@ _STREAM_WARNINGS = {
         "pid-quota sql 'SELECT * FROM quarantined_events ORDER BY record_timestamp DESC LIMIT 9'",
     ),
 }
-RoleChoice = Literal["tap", "stream", "enforcer", "operator", "shipper", "all"]
+RoleChoice = Literal["broker", "stream", "enforcer", "operator", "all"]
 
 
 def doctor(
@@ -70,7 +70,7 @@ def doctor(
     role: Annotated[RoleChoice, typer.Option(help="Role whose rights the user of --kafka-config needs.")] = "operator",
     as_json: JsonOption = False,
 ) -> None:
-    """Check brokers, rights, topics, taps, stream and enforcer without changes; exit code 1 if something is wrong."""
+    """Check brokers, plugins, rights, topics, stream, enforcer without changes; exit code 1 if something is wrong."""
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     roles = [*Role] if role == "all" else [Role(role)]
     findings = []
@@ -89,7 +89,7 @@ def doctor(
 def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: Sequence[Role]) -> Iterator[Finding]:
     settings = kafka.client()
     # If no broker answers, or brokers reject the login, no other check is possible. The error ends the command.
-    brokers = sorted(admin_client(settings).metadata().brokers)
+    brokers = running_brokers(settings)
     yield ok("brokers", f"{plural(len(brokers), 'broker')}: {', '.join(map(str, brokers))}")
     if Role.OPERATOR not in roles:
         # Other roles have no right to the data of the next checks.
@@ -100,14 +100,14 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
 
     def look_at_settings() -> Iterator[Finding]:
         found.update(settings_of_brokers(admin))
-        yield from check_class(found)
+        yield from check_reporters(found)
         yield from check_authorizer(found)
 
-    yield from guarded("class", look_at_settings)
+    yield from guarded("plugin", look_at_settings)
     with_holds = any(each.get(AUTHORIZER, {}).get("value") == HOLD_AUTHORIZER for each in found.values())
     yield from guarded("rights", lambda: _of_rights(settings, roles, with_holds=with_holds))
     yield from guarded("topics", lambda: check_topics(TopicSetup(settings)))
-    yield from guarded("taps", lambda: _of_taps(settings, brokers))
+    yield from guarded("plugin reports", lambda: _of_plugins(settings, brokers))
     quotas = stack.enter_context(ClientQuotas(kafka.kafka_python()))
     leases, has_topic = _open_leases(settings, tables)
     leased = {target.entity for target in leases}
@@ -146,14 +146,13 @@ def _of_rights(settings: Mapping[str, str], roles: Sequence[Role], *, with_holds
         yield from check_rights(own, role, f"User:{user}" if user else None, with_holds=with_holds)
 
 
-def _of_taps(settings: dict[str, str], brokers: Sequence[int]) -> Iterator[Finding]:
-    heartbeats: dict[int, DatedHeartbeat] = {}
-    # `check_topics` reports a missing topic. Without the topic, no tap has run.
+def _of_plugins(settings: dict[str, str], brokers: Sequence[int]) -> Iterator[Finding]:
+    states: dict[int, DatedState] = {}
+    # `check_topics` reports a missing topic. Without the topic, no plugin has reported.
     with suppress(TopicMissingError):
-        heartbeats = read_dated_heartbeats(settings)
-    newest = {number: each.heartbeat for number, each in heartbeats.items()}
-    yield from check_taps(watch_states(brokers, newest, _now_ms()))
-    yield from check_clocks(heartbeats.values())
+        states = newest_states(settings)
+    yield from check_plugins(brokers, states, _now_ms())
+    yield from check_clocks(states.values())
 
 
 def _of_tables(tables: str) -> Iterator[Finding]:

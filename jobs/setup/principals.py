@@ -7,29 +7,28 @@ import typer
 from broker.kafka.roles import Role
 from jobs.options import full_name
 
-TapPrincipal = Annotated[str | None, typer.Option(help="The only principal that may write events, such as User:tap.")]
+BrokerPrincipal = Annotated[
+    str | None,
+    typer.Option(
+        help="The brokers' own principal, such as User:kafka, if it is no super user. Only it may write events."
+    ),
+]
 StreamPrincipal = Annotated[str | None, typer.Option(help="Principal that may read events, such as User:stream.")]
 EnforcerPrincipal = Annotated[str | None, typer.Option(help="The only principal that may use the enforcers' topic.")]
-OperatorPrincipal = Annotated[
-    str | None, typer.Option(help="Principal that runs doctor, tap status, occupancy, why and blocks.")
-]
-ShipperPrincipal = Annotated[str | None, typer.Option(help="The only principal that may write broker-logs.")]
+OperatorPrincipal = Annotated[str | None, typer.Option(help="Principal that runs doctor, occupancy and why.")]
 
 
-def principals(
-    tap: str | None, stream: str | None, enforcer: str | None, operator: str | None, shipper: str | None
-) -> dict[Role, str]:
+def principals(broker: str | None, stream: str | None, enforcer: str | None, operator: str | None) -> dict[Role, str]:
     """Return the named principals by role. A name without a type is a user.
 
     Raises:
         BadParameter: If a name can't name a single user.
     """
     given = {
-        Role.TAP: tap,
+        Role.BROKER: broker,
         Role.STREAM: stream,
         Role.ENFORCER: enforcer,
         Role.OPERATOR: operator,
-        Role.SHIPPER: shipper,
     }
     named = {role: full_name(name.strip()) for role, name in given.items() if name is not None}
     for role, name in named.items():

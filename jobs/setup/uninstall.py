@@ -9,9 +9,10 @@ import typer
 
 from broker.doctor.cluster_checks import settings_of_brokers
 from broker.doctor.enforcer_checks import enforcers
+from broker.doctor.plugin_checks import MAX_SILENCE_MS
 from broker.doctor.removal import (
     Step,
-    broker_lines,
+    by_hand_steps,
     grant_steps,
     hold_steps,
     quota_steps,
@@ -27,6 +28,7 @@ from broker.kafka.grants import Grants
 from broker.kafka.holds import HoldBindings
 from broker.kafka.own_rights import OwnRights
 from broker.kafka.quotas import ClientQuotas
+from broker.kafka.report_tail import newest_states
 from broker.kafka.roles import RIGHTS, Role
 from broker.kafka.topic_setup import TopicSetup
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
@@ -34,26 +36,24 @@ from jobs.output.human import plural
 from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.setup.principals import (
+    BrokerPrincipal,
     EnforcerPrincipal,
     OperatorPrincipal,
-    ShipperPrincipal,
     StreamPrincipal,
-    TapPrincipal,
     principals,
 )
-from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
+from wire.plugin_reports import REPORTER_CLASS, StopReport
 from wire.topics import ENFORCER_TOPIC
 
 
 def uninstall(
     bootstrap_servers: BootstrapServers,
     kafka_config: KafkaConfigFile = None,
-    tap_principal: TapPrincipal = None,
+    broker_principal: BrokerPrincipal = None,
     stream_principal: StreamPrincipal = None,
     enforcer_principal: EnforcerPrincipal = None,
     operator_principal: OperatorPrincipal = None,
-    shipper_principal: ShipperPrincipal = None,
     delete_topics: Annotated[
         bool, typer.Option("--delete-topics", help="Delete pid-quota's topics, with all produce events.")
     ] = False,
@@ -73,7 +73,7 @@ def uninstall(
     Without --apply, the command only shows what it would remove.
     """
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
-    who = principals(tap_principal, stream_principal, enforcer_principal, operator_principal, shipper_principal)
+    who = principals(broker_principal, stream_principal, enforcer_principal, operator_principal)
     settings = kafka.client()
     user = f"User:{settings.get('sasl.username')}"
     if user in who.values():
@@ -83,7 +83,7 @@ def uninstall(
     with ExitStack() as stack:
         admin = stack.enter_context(KafkaAdmin(kafka.kafka_python()))
         # Read the settings before the rights are removed.
-        by_hand = broker_lines(settings_of_brokers(admin), REPORTER_CLASS, HOLD_AUTHORIZER)
+        by_hand = by_hand_steps(settings_of_brokers(admin), REPORTER_CLASS, HOLD_AUTHORIZER)
         report = _Report(apply, as_json, by_hand)
         report.carry_out(_throttles(stack, kafka, by_hand.append))
         require_no_enforcer(enforcers(settings))
@@ -91,7 +91,7 @@ def uninstall(
         plan = grants.plan(who)
         report.carry_out(grant_steps(grants, plan, by_hand.append, bootstrap_servers, shared=shared_rights))
         if delete_topics:
-            report.carry_out(topic_steps(TopicSetup(settings), by_hand.append))
+            report.carry_out(topic_steps(TopicSetup(settings), by_hand.append, _writers(settings)))
     report.end()
 
 
@@ -146,6 +146,17 @@ def _open_leases(settings: Mapping[str, str]) -> list[Lease]:
         if OwnRights(settings).missing(topic[:1]):
             raise
         return []
+
+
+def _writers(settings: Mapping[str, str]) -> list[int]:
+    """Return the brokers whose plugin still runs."""
+    try:
+        states = newest_states(settings)
+    except TopicMissingError:
+        return []
+    since_ms = 1000 * time.time() - MAX_SILENCE_MS
+    running = (each for each in states.values() if not isinstance(each.state, StopReport))
+    return [each.state.broker_id for each in running if each.appended_ms > since_ms]
 
 
 def _note(settings: Mapping[str, str], lease: Lease) -> None:

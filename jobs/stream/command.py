@@ -21,7 +21,6 @@ from jobs.options import (
 from jobs.services.stopping import until_interrupted
 from jvm.java import find_java
 from quota.config import QuotaConfig
-from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SparkMissingError
 from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
@@ -48,17 +47,6 @@ def stream(
         str | None,
         typer.Option(metavar="SCOPE/KEY", help="Client settings from a Databricks secret, instead of --kafka-config."),
     ] = None,
-    learn_seconds: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Time after the first start in which only PIDs that a tap knows to be new are charged. "
-            "[default: the window]",
-        ),
-    ] = None,
-    scope: Annotated[
-        Scope, typer.Option(help="One budget per principal, or one per principal and broker.")
-    ] = "cluster",
     window_seconds: Annotated[int, typer.Option(help="Length of a quota's window in seconds.")] = 3600,
     window_num: Annotated[int, typer.Option(help="Samples of the rate metric, each one window long.")] = 11,
     layer_count: Annotated[int, typer.Option(help="Layers of the filter per window.")] = 4,
@@ -151,7 +139,6 @@ def stream(
         trigger=trigger,
         max_offsets_per_trigger=max_offsets_per_trigger,
         max_principals=max_principals,
-        scope=scope,
         config=config,
         new_checkpoint=new_checkpoint,
         sink=sink,
@@ -159,7 +146,6 @@ def stream(
         extent=ExtentReader(kafka.client(), topic),
     )
     launch = Launch(
-        learn_seconds=window_seconds if learn_seconds is None else learn_seconds,
         new_tables=new_tables,
         master=master,
         py_files=py_files,

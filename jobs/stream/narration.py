@@ -77,11 +77,12 @@ class Narrator:
             f"{how.get(trigger, f'a batch every {trigger}; Ctrl-C ends it')}"
         )
 
-    def learns_until(self, until_s: float) -> None:
-        """Print when the learning ends, unless it has ended."""
+    def learns_until(self, until_s: float, below: int | None) -> None:
+        """Print when the stream's own learning ends, unless it has ended. `below` is the lowest PID that it charges."""
         if until_s > self._clock_s():
             until = time_of(to_time(round(until_s * 1000)))
-            self._tell(f"learning until {until}: until then it charges only PIDs that a tap knows to be new")
+            which = "no producer id" if below is None else f"only producer ids from {below} on"
+            self._tell(f"learning until {until}: until then it charges {which}")
 
     def observe(self, batch: BatchSummary) -> None:
         """Print changed quotas and the first decision of a committed batch."""

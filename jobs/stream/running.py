@@ -9,15 +9,13 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.errors import TopicMissingError
-from broker.kafka.offsets import events_per_record, oldest_record
+from broker.kafka.offsets import events_per_record
 from broker.kafka.own_rights import require_rights
 from broker.kafka.roles import Role, rights_of
-from broker.kafka.topics import require_topic
 from jobs.options import LOOPBACK
 from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
-from jobs.stream.learning_writer import write_request
+from jobs.stream.cluster import Cluster, find_cluster, learning_end
 from jobs.stream.narration import LineHandler, Narrator, print_line
 from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_watch import Observer, Watch, reported
@@ -26,21 +24,22 @@ from jvm.java import quick_options
 from streaming.batch.batch_quotas import read_quotas
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.identity import stored_identity
+from streaming.checkpoint.next_producer_id import save_next_producer_id
 from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.checkpoint.table_ids import require_same, save_table_ids, table_ids
 from streaming.databricks import in_databricks
 from streaming.failures import as_stream_error, await_batches, is_of_spark, jvm_may_be_gone
 from streaming.pipeline import deployment_of, start
-from streaming.reports.report_queries import start_reports
+from streaming.reports.report_query import start_reports
 from streaming.session import DEFAULT_MASTER, stream_session
 from streaming.triggers import AVAILABLE_NOW
 from tables.store.engines import SparkEngine
 from tables.store.open import open_store
 from tables.store.values import StreamSettings
-from wire.topics import LEARNING_REQUESTS, PRODUCE_EVENTS, PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
+from wire.topics import PRODUCE_EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -64,7 +63,6 @@ class Launch:
         new_tables: Whether a stream with a checkpoint may continue with other tables.
     """
 
-    learn_seconds: int
     new_tables: bool = False
     master: str = DEFAULT_MASTER
     py_files: str = ""
@@ -79,27 +77,24 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     store = open_store(options.tables)
     if not store.needs_session:
         prepare_tables(store, options, new_tables=launch.new_tables)
-    rights = rights_of(Role.STREAM, {PRODUCE_EVENTS: options.topic, LEARNING_REQUESTS: None})
-    require_rights(kafka.client(), Role.STREAM, rights)
-    require_topic(kafka.client(), options.topic)
-    learn_from_ms, learn_until_ms = learning_time(kafka, options, launch.learn_seconds)
+    require_rights(kafka.client(), Role.STREAM, rights_of(Role.STREAM, {PRODUCE_EVENTS: options.topic}))
+    cluster = find_cluster(kafka, options)
+    learn_until_ms = learning_end(kafka, options)
     options = replace(
         options,
-        learn_from_ms=learn_from_ms,
         learn_until_ms=learn_until_ms,
-        request_learning=partial(write_request, kafka.client()),
+        learn_below=cluster.next_producer_id if learn_until_ms else None,
         events_per_record=events_per_record(kafka.client(), options.topic),
     )
-    reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]
     metrics = StreamMetrics(options.config, top=launch.metrics_top)
     watch = Watch(metrics, Narrator(metrics.totals, window_seconds=options.config.window_seconds))
     watch.narrator.begin(options.topic, options.tables, options.trigger)
-    options = replace(options, observer=Observer(watch))
+    options = replace(options, observer=Observer(watch.observe), plugin_observer=Observer(metrics.plugins.observe))
     if launch.metrics_port is None:
-        _run(options, launch, reports, watch)
+        _run(options, launch, cluster, watch)
         return
     with serving(metrics, launch.metrics_port, launch.metrics_host, metrics.unready):
-        _run(options, launch, reports, watch)
+        _run(options, launch, cluster, watch)
 
 
 def prepare_tables(store: TableStore, options: StreamOptions, *, new_tables: bool) -> None:
@@ -111,31 +106,6 @@ def prepare_tables(store: TableStore, options: StreamOptions, *, new_tables: boo
     store.create()
     config, servers = options.config, options.kafka_options.get("kafka.bootstrap.servers", "")
     store.write_settings(StreamSettings(config.window_seconds, config.burst_windows, servers))
-
-
-def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
-    try:
-        require_topic(kafka.client(), topic)
-    except TopicMissingError:
-        return False
-    return True
-
-
-def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> tuple[int, int]:
-    """Return the start and end of the learning in ms since the epoch; zeros if `learn_seconds` is 0.
-
-    The learning lasts `learn_seconds` from the time of the topic's oldest record. It lasts from now if the topic is
-    empty or `options.new_checkpoint` is set. Without `new_checkpoint`, the start is 0 if the topic has lost no record.
-    """
-    if not learn_seconds:
-        return 0, 0
-    if options.new_checkpoint:
-        begin_ms = from_ms = round(time.time() * 1000)
-    else:
-        oldest = oldest_record(kafka.client(), options.topic)
-        begin_ms = round(time.time() * 1000) if oldest.timestamp_ms is None else oldest.timestamp_ms
-        from_ms = 0 if oldest.is_first else begin_ms
-    return from_ms, begin_ms + learn_seconds * 1000
 
 
 def open_session(tables: str, launch: Launch) -> SparkSession:
@@ -150,7 +120,7 @@ def open_session(tables: str, launch: Launch) -> SparkSession:
     )
 
 
-def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str], watch: Watch) -> None:
+def _run(options: StreamOptions, launch: Launch, cluster: Cluster, watch: Watch) -> None:
     # In Databricks, there are log handlers already, so this call changes nothing.
     logging.basicConfig(level=logging.WARNING, handlers=[LineHandler()])
     if not debug_wanted():
@@ -165,7 +135,9 @@ def _run(options: StreamOptions, launch: Launch, report_topics: Collection[str],
                     prepare_tables(store, options, new_tables=launch.new_tables)
                 watch.restore(store, datetime.now(timezone.utc))
                 watch.narrator.use(read_quotas(spark, options.tables))
-                run = partial(_run_queries, spark, options, report_topics, watch.narrator, ask)
+                # Known before the first batch, which may find a loss.
+                save_next_producer_id(options.checkpoint, cluster.next_producer_id)
+                run = partial(_run_queries, spark, options, cluster, watch.narrator, ask)
                 restart_after_losses(options.checkpoint, lambda: _run_steadily(run))
         except Exception as error:
             if is_of_spark(error):
@@ -193,7 +165,7 @@ def _run_steadily(run: Callable[[], float]) -> None:
 def _run_queries(
     spark: SparkSession,
     options: StreamOptions,
-    report_topics: Collection[str],
+    cluster: Cluster,
     narrator: Narrator,
     ask: Callable[[Iterable[StreamingQuery]], None],
 ) -> float:
@@ -204,11 +176,13 @@ def _run_queries(
     queries = [start(spark, options)]
     try:
         if identity := stored_identity(options.checkpoint):
-            narrator.learns_until(deployment_of(identity, options).learn_until_ms / 1000)
+            learning = deployment_of(identity, options).learning
+            narrator.learns_until(learning.until_ms / 1000, learning.below)
         save_table_ids(options.checkpoint, table_ids(open_store(options.tables, SparkEngine(spark))))
         if options.trigger != AVAILABLE_NOW:
             _let_begin(queries[0])
-        queries += start_reports(spark, options, report_topics)
+        if cluster.has_reports:
+            queries.append(start_reports(spark, options, cluster.cluster_id))
         if options.trigger == AVAILABLE_NOW:
             for query in queries:
                 while not query.awaitTermination(_POLL_S):

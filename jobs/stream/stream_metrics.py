@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from jobs.stream.plugin_metrics import PluginMetrics
 from quota.config import QuotaConfig
 from quota.principals import UNKNOWN_PRINCIPAL
 from streaming.commit.sinks import BatchSummary
@@ -32,7 +33,6 @@ MAX_LABEL_CHARS = 200
 
 class _Row(msgspec.Struct):
     principal: str
-    broker_id: int | None
     as_of: int
     rate: float | None
     tokens: float | None
@@ -48,7 +48,6 @@ class _Row(msgspec.Struct):
 
 class _Decision(msgspec.Struct):
     principal: str
-    broker_id: int | None
     action: str
     decided_at: int
     throttled_until: int
@@ -99,7 +98,7 @@ _OF_ALL_PRINCIPALS: tuple[tuple[str, str, Callable[[_Row], bool]], ...] = (
     ("pid_quota_principals", "Principals with a row of metrics in the last quota window.", lambda _: True),
     (
         "pid_quota_learning_principals",
-        "Principals whose new producer ids are not charged yet, while the stream or a tap learns.",
+        "Principals whose old producer ids are not charged, while the stream learns.",
         lambda row: row.phase == "learning",
     ),
     (
@@ -127,21 +126,24 @@ _OF_A_QUERY = (
 """Gauges of a query: name, help text, and attribute of `Progress`."""
 _BATCH_BOUNDS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 """Histogram bounds."""
-_Key = tuple[str, int | None]
-_Labels = tuple[str, str]
 _Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
 
 
 class StreamMetrics(Collector):
-    """A collector of the batches' metrics for Prometheus. Thread-safe."""
+    """A collector of a stream's metrics for Prometheus. Thread-safe.
+
+    Attributes:
+        plugins: The metrics of the brokers' plugins.
+    """
 
     def __init__(
         self, config: QuotaConfig, *, top: int = 100, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     ) -> None:
         self._config, self._top, self._clock_ms = config, top, clock_ms
         self._lock = threading.Lock()
-        self._rows: dict[_Key, _Row] = {}
-        self._throttles: dict[_Key, _Decision] = {}
+        self._rows: dict[str, _Row] = {}
+        self._throttles: dict[str, _Decision] = {}
+        self.plugins = PluginMetrics()
         # Start at 0, because Prometheus misses the first increase of a counter that starts at 1.
         self._decisions: Counter[str] = Counter(THROTTLE=0, RELEASE=0)
         self._records: Counter[str] = Counter()
@@ -163,10 +165,9 @@ class StreamMetrics(Collector):
         decisions = msgspec.convert(batch.rows.get("throttle_decisions", []), list[_Decision])
         with self._lock:
             for row in rows:
-                key = (row.principal, row.broker_id)
-                known = self._rows.get(key)
+                known = self._rows.get(row.principal)
                 if known is None or known.as_of <= row.as_of:
-                    self._rows[key] = row
+                    self._rows[row.principal] = row
             self._decisions.update(decision.action for decision in decisions)
             self._record(decisions)
             self._quarantined += len(batch.rows.get("quarantined_events", []))
@@ -183,7 +184,7 @@ class StreamMetrics(Collector):
         """Return the numbers of active and throttled principals."""
         with self._lock:
             self._forget()
-            return Totals(*(len({name for name, _ in each}) for each in (self._rows, self._throttles)))
+            return Totals(len(self._rows), len(self._throttles))
 
     def report(self, progress: Progress) -> None:
         """Record a query's progress."""
@@ -219,10 +220,11 @@ class StreamMetrics(Collector):
             rest = [*self._totals(list(self._rows.values())), *self._health()]
         yield from _principal_families(labelled)
         yield from rest
+        yield from self.plugins.collect()
 
     def _record(self, decisions: Iterable[_Decision]) -> None:
         for decision in sorted(decisions, key=lambda each: (each.decided_at, each.action)):
-            self._throttles[decision.principal, decision.broker_id] = decision
+            self._throttles[decision.principal] = decision
 
     def _forget(self) -> None:
         now_ms = self._clock_ms()
@@ -234,31 +236,30 @@ class StreamMetrics(Collector):
             if decision.action == "THROTTLE" and decision.throttled_until > now_ms
         }
 
-    def _labelled(self, now_ms: int) -> dict[_Labels, _Values]:
-        series: dict[_Labels, _Values] = {}
-        for key in self._rows.keys() | self._throttles.keys():
-            labels = label_of(key[0]), "" if key[1] is None else str(key[1])
-            series[labels] = _added(series.get(labels), self._values(key, now_ms))
+    def _labelled(self, now_ms: int) -> dict[str, _Values]:
+        series: dict[str, _Values] = {}
+        for principal in self._rows.keys() | self._throttles.keys():
+            label = label_of(principal)
+            series[label] = _added(series.get(label), self._values(principal, now_ms))
         unknown = label_of(UNKNOWN_PRINCIPAL)
         ranked = sorted(
             series,
-            key=lambda labels: (
-                labels[0] != unknown,
-                *(-(series[labels][name] or 0) for name in (_THROTTLES, _NEW, _ACTIVE)),
-                labels,
+            key=lambda label: (
+                label != unknown,
+                *(-(series[label][name] or 0) for name in (_THROTTLES, _NEW, _ACTIVE)),
+                label,
             ),
         )
-        shown = {labels: series[labels] for labels in ranked[: self._top]}
-        for labels in ranked[self._top :]:
-            rest = (OTHER, labels[1])
-            shown[rest] = _added(shown.get(rest), series[labels])
+        shown = {label: series[label] for label in ranked[: self._top]}
+        for label in ranked[self._top :]:
+            shown[OTHER] = _added(shown.get(OTHER), series[label])
         return shown
 
-    def _values(self, key: _Key, now_ms: int) -> _Values:
+    def _values(self, principal: str, now_ms: int) -> _Values:
         """Return a principal's values as of now. Tokens are extrapolated, because only events cause rows."""
         values = dict.fromkeys(_OF_A_USER) | dict.fromkeys((_RATE, _THROTTLE_S, _NEW, _ACTIVE), 0)
-        values[_THROTTLES] = int(key in self._throttles)
-        row = self._rows.get(key)
+        values[_THROTTLES] = int(principal in self._throttles)
+        row = self._rows.get(principal)
         if row is None:
             return values
         values |= {_RATE: row.rate or 0.0, _TOKENS: row.tokens, _AVERAGE_MS: row.throttle_time_avg_ms}
@@ -272,7 +273,7 @@ class StreamMetrics(Collector):
 
     def _totals(self, rows: Sequence[_Row]) -> Iterator[Metric]:
         for name, text, condition in _OF_ALL_PRINCIPALS:
-            yield GaugeMetricFamily(name, text, len({row.principal for row in rows if condition(row)}))
+            yield GaugeMetricFamily(name, text, sum(1 for row in rows if condition(row)))
         text = "Bytes of the ledgers of all principals with a row in the last quota window."
         yield GaugeMetricFamily("pid_quota_ledger_bytes", text, sum(row.state_bytes for row in rows))
         decisions = CounterMetricFamily("pid_quota_decisions", "Throttle decisions, by action.", labels=["action"])
@@ -310,14 +311,12 @@ def label_of(principal: str) -> str:
     return label.encode(errors="replace").decode()[:MAX_LABEL_CHARS]
 
 
-def _principal_families(series: Mapping[_Labels, _Values]) -> Iterator[Metric]:
-    # With `--scope broker`, a principal has a ledger per broker.
-    names = ["user", "broker"] if any(broker for _, broker in series) else ["user"]
+def _principal_families(series: Mapping[str, _Values]) -> Iterator[Metric]:
     for name, (_, text) in _OF_A_USER.items():
-        family = GaugeMetricFamily(name, text, labels=names)
-        for labels, values in series.items():
+        family = GaugeMetricFamily(name, text, labels=["user"])
+        for label, values in series.items():
             if (value := values[name]) is not None:
-                family.add_metric(labels[: len(names)], value)
+                family.add_metric([label], value)
         yield family
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from streaming.failures import jvm_may_be_gone
 from streaming.listener import ProgressListener, ProgressPoll
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from streaming.listener import Progress
     from tables.store.base import TableStore
 
+_Seen = TypeVar("_Seen")
 _LONGEST_THROTTLE = timedelta(days=7)
-_COLUMNS = ("principal", "broker_id", "action", "decided_at", "throttled_until")
+_COLUMNS = ("principal", "action", "decided_at", "throttled_until")
 
 
 @dataclass(frozen=True)
@@ -86,19 +87,19 @@ def reported(spark: SparkSession, watch: Watch) -> Iterator[Callable[[Iterable[S
 class _Nobody:
     """A copy of an `Observer` in another process. It does nothing."""
 
-    def __call__(self, batch: BatchSummary) -> None:
-        """Ignore a committed batch."""
+    def __call__(self, seen: Any) -> None:
+        """Ignore what was seen."""
 
 
 @dataclass(frozen=True)
-class Observer:
-    """A function that passes committed batches to a watch. A pickled copy, as in Spark Connect, does nothing."""
+class Observer(Generic[_Seen]):
+    """A function that passes what it gets to `observe`. A pickled copy, as in Spark Connect, does nothing."""
 
-    watch: Watch
+    observe: Callable[[_Seen], None]
 
-    def __call__(self, batch: BatchSummary) -> None:
-        """Pass on a committed batch."""
-        self.watch.observe(batch)
+    def __call__(self, seen: _Seen) -> None:
+        """Pass on what was seen, such as a committed batch."""
+        self.observe(seen)
 
     def __reduce__(self) -> tuple[type[_Nobody], tuple[()]]:
         return _Nobody, ()

@@ -128,10 +128,10 @@ class TopApp(App[None]):
         table.clear()
         for row in self._shown:
             # A name that is longer than its column takes a second line.
-            is_long = len(row.name) > table.ordered_columns[0].width - 1
+            is_long = len(row.principal) > table.ordered_columns[0].width - 1
             table.add_row(*cells(row), height=None if is_long else 1)
-        names = [row.name for row in self._shown]
-        where = names.index(chosen.name) if chosen and chosen.name in names else at
+        names = [row.principal for row in self._shown]
+        where = names.index(chosen.principal) if chosen and chosen.principal in names else at
         table.move_cursor(row=min(where, max(0, len(names) - 1)), animate=False)
         filtered = f", {len(found):,} with {self.text}" if self.text else ""
         self.show_status(summary(self.rows, self.freshness))

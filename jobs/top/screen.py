@@ -63,7 +63,7 @@ def plain_cells(row: TopRow) -> tuple[Text, ...]:
     until = row.throttled_until
     quota = "-" if row.quota is None else number(row.quota)
     return (
-        _styled(printable(row.name), "bold red" if until else ""),
+        _styled(printable(row.principal), "bold red" if until else ""),
         Text(f"{number(row.new_pids)}/{quota}"),
         bar(row.used_share) if row.quota else Text(),
         Text("-" if row.tokens is None else number(row.tokens)),
@@ -166,20 +166,18 @@ def _timeline(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         yield "no metrics in the last 24 hours"
         return
-    for broker_id in sorted({row["broker_id"] for row in rows}, key=lambda each: -1 if each is None else each):
-        shown = [row for row in rows if row["broker_id"] == broker_id][-_SPARK_WIDTH:]
-        quota = shown[-1]["quota"]
-        top = max(row["new_pids_window"] for row in shown)
-        where = "" if broker_id is None else f" on broker {broker_id}"
-        yield ""
-        yield f"{shown[0]['window_end']:%H:%M} to {shown[-1]['window_end']:%H:%M} UTC, a column per interval{where}"
-        limit = "no quota" if quota is None else f"quota {number(quota)}"
-        line = spark([row["new_pids_window"] for row in shown], max(top, quota or 0))
-        yield f"{'per window':<11}{line} top {number(top)}, {limit}"
-        for title, name in (("admitted", "admitted_pids"), ("refused", "refused_pids"), ("active", "active_pids")):
-            values = [row[name] for row in shown]
-            yield f"{title:<11}{spark(values, max(values))} now {number(values[-1])}"
-        yield f"{'throttled':<11}{''.join('▀' if row['throttled'] else ' ' for row in shown)}"
+    shown = rows[-_SPARK_WIDTH:]
+    quota = shown[-1]["quota"]
+    top = max(row["new_pids_window"] for row in shown)
+    yield ""
+    yield f"{shown[0]['window_end']:%H:%M} to {shown[-1]['window_end']:%H:%M} UTC, a column per interval"
+    limit = "no quota" if quota is None else f"quota {number(quota)}"
+    line = spark([row["new_pids_window"] for row in shown], max(top, quota or 0))
+    yield f"{'per window':<11}{line} top {number(top)}, {limit}"
+    for title, name in (("admitted", "admitted_pids"), ("refused", "refused_pids"), ("active", "active_pids")):
+        values = [row[name] for row in shown]
+        yield f"{title:<11}{spark(values, max(values))} now {number(values[-1])}"
+    yield f"{'throttled':<11}{''.join('▀' if row['throttled'] else ' ' for row in shown)}"
 
 
 def _decisions(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -27,7 +27,7 @@ def _principal(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> di
     name = query.get("name", "")
     if not name:
         raise HTTPException(400, "no principal is named. Ask with ?name=User:alice")
-    return data.principal(now, name, _hours(query, SPANS_HOURS), _number(query, "broker"))
+    return data.principal(now, name, _hours(query, SPANS_HOURS))
 
 
 def _history(page: Callable[[ConsoleData, datetime, float, str], dict[str, Any]]) -> _Page:
@@ -62,15 +62,6 @@ def _hours(query: Mapping[str, str], allowed: tuple[float, ...], default: str = 
     if asked not in spans:
         raise HTTPException(400, f"hours is {asked[:20]}. Choose one of {', '.join(spans)}")
     return spans[asked]
-
-
-def _number(query: Mapping[str, str], name: str) -> int | None:
-    text = query.get(name, "")
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise HTTPException(400, f"{name} is {text[:20]!r}. Give a whole number")
-    return int(text)
 
 
 QUERIES: dict[str, _Page] = {

@@ -86,7 +86,7 @@ class ConsoleData:
             "producer_id_metrics": later_than("window_end", since),
             "throttle_decisions": _recent_decisions(now),
             "quarantined_events": RowFilter(columns=("record_timestamp",)),
-            "tap_status": later_than("seen_at", now - timedelta(hours=_DAY_HOURS)),
+            "broker_status": later_than("seen_at", now - timedelta(hours=_DAY_HOURS)),
             "producer_inits": later_than("answered_at", now - timedelta(days=2)),
         }
         with self.opened(now, rows) as relations:
@@ -101,7 +101,7 @@ class ConsoleData:
                 "interval_seconds": interval_ms(intervals) / 1000,
                 "throttled": [row | {"looks_like": causes.get(row["principal"])} for row in throttled],
                 "health": health,
-                "taps": relations.ask("SELECT * FROM tap_coverage").records(),
+                "brokers": relations.ask("SELECT * FROM broker_coverage").records(),
             }
             if health["newest_row_at"] is None:
                 health |= self._last_sign(now)
@@ -131,19 +131,15 @@ class ConsoleData:
     def headroom(self, now: datetime) -> dict[str, Any]:
         """Return the share of its quota that each principal of the last 24 hours uses, greatest share first."""
         with self.opened(now, _last_day(now)) as relations:
-            held = {(row["principal"], row["broker_id"]) for row in relations.ask(web_sql.THROTTLED).records()}
+            held = {row["principal"] for row in relations.ask(web_sql.THROTTLED).records()}
             records = relations.ask(web_sql.HEADROOM).records()
             for row in records:
-                row["throttled_now"] = (row["principal"], row["broker_id"]) in held
+                row["throttled_now"] = row["principal"] in held
             page = {"principals": records, "complete": len(records) < _LISTED}
             return self.framed(now, relations, page)
 
-    def principal(self, now: datetime, name: str, hours: float = 24, broker_id: int | None = None) -> dict[str, Any]:
-        """Return a principal over time.
-
-        With `--scope broker`, the page covers `broker_id`, or by default the broker on which the principal is nearest
-        to the quota.
-        """
+    def principal(self, now: datetime, name: str, hours: float = 24) -> dict[str, Any]:
+        """Return a principal over time."""
         since = now - timedelta(hours=hours)
         mine = {"principal": name}
         rows = {
@@ -154,23 +150,18 @@ class ConsoleData:
             "producer_inits": later_than("answered_at", now - timedelta(days=2), name),
         }
         with self.opened(now, rows) as relations:
-            ledgers = relations.ask(web_sql.LEDGERS, mine).records()
-            brokers = [row["broker_id"] for row in ledgers]
-            chosen = broker_id if broker_id in brokers else next(iter(brokers), None)
-            whose = mine | {"broker_id": -1 if chosen is None else chosen}
-            first_ms = relations.ask(web_sql.FIRST_ROW, whose).records()[0]["first_ms"] or to_ms(since)
+            now_row = next(iter(relations.ask(web_sql.LEDGER, mine).records()), None)
+            first_ms = relations.ask(web_sql.FIRST_ROW, mine).records()[0]["first_ms"] or to_ms(since)
             step_ms = step_ms_of(to_ms(now) - first_ms)
-            timeline = relations.ask(web_sql.TIMELINE, whose | {"step_ms": step_ms})
+            timeline = relations.ask(web_sql.TIMELINE, mine | {"step_ms": step_ms})
             times, lines = timeline.records(), [name for name in timeline.columns if name not in _COUNTS]
-            decisions = relations.ask(web_sql.DECISIONS, whose).records()
+            decisions = relations.ask(web_sql.DECISIONS, mine).records()
             page = {
                 "principal": name,
                 "hours": hours,
                 "since_ms": to_ms(since),
                 "step_seconds": step_ms / 1000,
-                "broker_id": chosen,
-                "brokers": sorted(each for each in brokers if each is not None),
-                "now_row": next((row for row in ledgers if row["broker_id"] == chosen), None),
+                "now_row": now_row,
                 "timeline": _columns(lines_of(times, now, relations.settings().window_seconds * 1000, step_ms), lines),
                 "counts": _columns(times, ("at_ms", *_COUNTS)),
                 "throttles": merged(spans_of(decisions)),
@@ -179,7 +170,7 @@ class ConsoleData:
                 "held": next(iter(relations.ask(HELD, mine).records()), None),
                 "churn": [_with_diagnosis(row) for row in relations.ask(web_sql.CHURN, mine).records()],
             }
-            if not ledgers and not decisions:
+            if now_row is None and not decisions:
                 page["similar"] = self._similar(now, since, name)
             return self.framed(now, relations, page)
 

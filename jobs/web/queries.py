@@ -21,7 +21,7 @@ ORDER BY at_ms
 """
 THROTTLED = """
 SELECT
-    principal, broker_id, seconds_left, decided_at, throttled_until, tokens_now, quota, quota_source, refused_pids,
+    principal, seconds_left, decided_at, throttled_until, tokens_now, quota, quota_source, refused_pids,
     client_ids, addresses
 FROM current_throttles
 WHERE throttled_now
@@ -38,22 +38,17 @@ LIMIT 20
 """
 HEADROOM = """
 SELECT
-    principal, broker_id, quota, quota_source, new_pids_window, headroom_pids, used_share, tokens_now,
+    principal, quota, quota_source, new_pids_window, headroom_pids, used_share, tokens_now,
     throttle_time_ms_now, active_pids, phase, saturated, age_seconds
 FROM quota_headroom
-ORDER BY used_share DESC NULLS LAST, new_pids_window DESC, principal, broker_id
+ORDER BY used_share DESC NULLS LAST, new_pids_window DESC, principal
 LIMIT 2000
 """
-LEDGERS = """
-SELECT *
-FROM quota_headroom
-WHERE principal = :principal
-ORDER BY used_share DESC NULLS LAST, new_pids_window DESC, broker_id
-"""
+LEDGER = "SELECT * FROM quota_headroom WHERE principal = :principal"
 FIRST_ROW = """
 SELECT min(unix_millis(window_end)) AS first_ms
 FROM producer_id_metrics
-WHERE principal = :principal AND coalesce(broker_id, -1) = :broker_id
+WHERE principal = :principal
 """
 TIMELINE = """
 SELECT
@@ -70,20 +65,17 @@ SELECT
     max(metrics.layers) AS layers
 FROM principal_timeline AS line
 INNER JOIN principal_metrics AS metrics
-    ON
-        metrics.principal = line.principal
-        AND coalesce(metrics.broker_id, -1) = coalesce(line.broker_id, -1)
-        AND metrics.window_end = line.window_end
-WHERE line.principal = :principal AND coalesce(line.broker_id, -1) = :broker_id
+    ON metrics.principal = line.principal AND metrics.window_end = line.window_end
+WHERE line.principal = :principal
 GROUP BY at_ms
 ORDER BY at_ms
 """
 DECISIONS = """
 SELECT
-    action, broker_id, decided_at, throttled_until, throttle_time_ms, tokens, quota, refused_pids, client_ids,
+    action, decided_at, throttled_until, throttle_time_ms, tokens, quota, refused_pids, client_ids,
     addresses, sample_pids
 FROM throttle_decisions
-WHERE principal = :principal AND coalesce(broker_id, -1) = :broker_id
+WHERE principal = :principal
 ORDER BY decided_at DESC, batch_id DESC, action DESC
 LIMIT 500
 """
@@ -123,7 +115,7 @@ NEWEST = "SELECT max(as_of) AS newest_row_at FROM producer_id_metrics"
 NAMES = "SELECT DISTINCT principal FROM producer_id_metrics ORDER BY principal"
 ALL_DECISIONS = """
 SELECT
-    decided_at, principal, broker_id, action, reason, throttled_until, throttle_time_ms, quota, quota_source,
+    decided_at, principal, action, reason, throttled_until, throttle_time_ms, quota, quota_source,
     refused_pids, client_ids, addresses, decision_id
 FROM throttle_decisions
 ORDER BY decided_at DESC, batch_id DESC, action DESC

@@ -126,12 +126,12 @@ ORDER BY used_share DESC, principal
 -- MAGIC %md
 -- MAGIC ## 5. Can I trust these figures?
 -- MAGIC
--- MAGIC A broker that no tap watches is a broker whose producers are not counted.
+-- MAGIC The producers of a broker without a working plugin are not counted.
 
 -- COMMAND ----------
 
 SELECT broker_id, watched_now, CAST(silent_seconds AS BIGINT) AS silent_seconds, events
-FROM tap_coverage
+FROM broker_coverage
 ORDER BY broker_id
 
 -- COMMAND ----------
@@ -143,7 +143,7 @@ ORDER BY broker_id
 -- MAGIC | 2 | True | 9 | 5000 |
 -- MAGIC | 3 | False | 300 | 5000 |
 -- MAGIC
--- MAGIC Not all of them: the tap of broker 3 has been silent for five minutes.
+-- MAGIC Not all of them: the plugin of broker 3 has been silent for five minutes.
 
 -- COMMAND ----------
 

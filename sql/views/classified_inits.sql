@@ -76,12 +76,12 @@ FROM (
                         result_producer_id,
                         result_producer_epoch,
                         error
-                    ORDER BY repeated, batch_id
+                    ORDER BY batch_id
                 ) AS copy
             FROM producer_inits
         )
-        -- A row that a tap wrote again after a crash counts only if the first row is missing.
-        WHERE copy = 1 OR NOT repeated
+        -- A plugin may write an answer twice. A producer id and epoch are given once, but errors may be equal.
+        WHERE copy = 1 OR error <> 'NONE'
     )
 )
 ORDER BY answered_at, principal, client_id

@@ -4,7 +4,6 @@
 -- row with now and window_ms.
 SELECT
     decisions.principal,
-    decisions.broker_id,
     decisions.action = 'THROTTLE' AND decisions.throttled_until > now AS throttled_now,
     CAST(
         CASE
@@ -47,16 +46,16 @@ FROM (
     SELECT *,
         -- A RELEASE and the next THROTTLE may have the same time; the THROTTLE is the later one.
         row_number() OVER (
-            PARTITION BY principal, broker_id ORDER BY decided_at DESC, batch_id DESC, action DESC
+            PARTITION BY principal ORDER BY decided_at DESC, batch_id DESC, action DESC
         ) AS newest
     FROM throttle_decisions
 ) AS decisions
 LEFT JOIN (
     SELECT
         rows_of_throttled.*,
-        row_number() OVER (PARTITION BY principal, broker_id ORDER BY as_of DESC, batch_id DESC) AS newest
+        row_number() OVER (PARTITION BY principal ORDER BY as_of DESC, batch_id DESC) AS newest
     FROM (
-        SELECT principal, broker_id, as_of, batch_id, tokens, quota, burst
+        SELECT principal, as_of, batch_id, tokens, quota, burst
         FROM producer_id_metrics
         WHERE principal IN (SELECT principal FROM throttle_decisions)
     ) AS rows_of_throttled
@@ -64,7 +63,6 @@ LEFT JOIN (
     ON
         metrics.newest = 1
         AND metrics.principal = decisions.principal
-        AND coalesce(metrics.broker_id, -1) = coalesce(decisions.broker_id, -1)
 CROSS JOIN settings
 WHERE decisions.newest = 1
 ORDER BY seconds_left DESC, decisions.principal

@@ -5,18 +5,18 @@
 SELECT
     principal,
     window_number,
-    min(first_row_at) AS first_row_at,
-    CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids,
-    CAST(sum(late_admitted_pids) AS BIGINT) AS late_admitted_pids,
-    CAST(sum(refused_pids) AS BIGINT) AS refused_pids,
-    CAST(sum(refusals) AS BIGINT) AS refusals,
-    CAST(round(sum(refusals_at_most)) AS BIGINT) AS refusals_at_most,
-    CAST(round(sum(
+    first_row_at,
+    CAST(admitted_pids AS BIGINT) AS admitted_pids,
+    CAST(late_admitted_pids AS BIGINT) AS late_admitted_pids,
+    CAST(refused_pids AS BIGINT) AS refused_pids,
+    CAST(refusals AS BIGINT) AS refusals,
+    CAST(round(refusals_at_most) AS BIGINT) AS refusals_at_most,
+    CAST(round(
         admitted_pids + refused_pids
         - least(late_admitted_pids, refused_pids)
         * (1.0 - greatest(0, refusals_at_most - refusals) / greatest(1.0, refusals_at_most - refused_pids))
-    )) AS BIGINT) AS new_pids,
-    max(learning) > 0 AS learning
+    ) AS BIGINT) AS new_pids,
+    learning > 0 AS learning
 FROM (
     SELECT *,
         -- An id that is finally admitted was refused for half of the time, on average.
@@ -25,7 +25,6 @@ FROM (
     FROM (
         SELECT
             principal,
-            broker_id,
             window_number,
             min(window_end) AS first_row_at,
             sum(admitted_pids) AS admitted_pids,
@@ -41,7 +40,7 @@ FROM (
         FROM (
             SELECT *,
                 sum(refused_pids) OVER (
-                    PARTITION BY principal, broker_id, window_number
+                    PARTITION BY principal, window_number
                     ORDER BY window_end
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 ) AS refused_before
@@ -52,8 +51,7 @@ FROM (
                 CROSS JOIN settings
             )
         )
-        GROUP BY principal, broker_id, window_number
+        GROUP BY principal, window_number
     )
 )
-GROUP BY principal, window_number
 ORDER BY principal, window_number

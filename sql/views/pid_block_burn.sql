@@ -11,12 +11,12 @@ SELECT
     count(DISTINCT blocks.broker_epoch) - 1 AS restarts
 FROM (
     SELECT *, unix_millis(now) - unix_millis(allocated_at) AS age_ms
-    FROM known_pid_blocks
+    FROM pid_blocks
     CROSS JOIN settings
 ) AS blocks
 CROSS JOIN (
     SELECT coalesce(max(unix_millis(now) - unix_millis(allocated_at)), 0) AS known_ms
-    FROM known_pid_blocks
+    FROM pid_blocks
     CROSS JOIN settings
 ) AS history
 GROUP BY blocks.broker_id

@@ -21,7 +21,7 @@ FROM (
         max(first_producer_id + length) OVER (
             ORDER BY unix_millis(allocated_at) RANGE BETWEEN UNBOUNDED PRECEDING AND 10000 PRECEDING
         ) AS end_of_earlier
-    FROM known_pid_blocks
+    FROM pid_blocks
 )
 WHERE end_of_lower > first_producer_id OR end_of_earlier > first_producer_id
 UNION ALL
@@ -39,7 +39,7 @@ FROM (
             PARTITION BY broker_id
             ORDER BY unix_millis(allocated_at) RANGE BETWEEN UNBOUNDED PRECEDING AND 10000 PRECEDING
         ) AS newest_epoch
-    FROM known_pid_blocks
+    FROM pid_blocks
 )
 WHERE broker_epoch >= 0 AND broker_epoch < newest_epoch
 ORDER BY allocated_at, first_producer_id, promise

@@ -2,7 +2,6 @@
 -- Only late_pids are counted per row, so they are added up.
 SELECT
     principal,
-    broker_id,
     window_end,
     as_of,
     rate,
@@ -25,9 +24,9 @@ SELECT
 FROM (
     SELECT *,
         row_number() OVER (
-            PARTITION BY principal, broker_id, window_end ORDER BY as_of DESC, batch_id DESC
+            PARTITION BY principal, window_end ORDER BY as_of DESC, batch_id DESC
         ) AS newest,
-        CAST(sum(late_pids) OVER (PARTITION BY principal, broker_id, window_end) AS BIGINT) AS late_in_interval
+        CAST(sum(late_pids) OVER (PARTITION BY principal, window_end) AS BIGINT) AS late_in_interval
     FROM producer_id_metrics
 )
 WHERE newest = 1

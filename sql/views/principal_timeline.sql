@@ -1,7 +1,6 @@
 -- A principal over time, a row per metrics interval: new and refused ids, and whether a throttle was in force.
 SELECT
     metrics.principal,
-    metrics.broker_id,
     metrics.window_end,
     metrics.admitted_pids,
     metrics.refused_pids,
@@ -16,19 +15,18 @@ SELECT
     throttles.principal IS NOT NULL AS throttled
 FROM principal_metrics AS metrics
 LEFT JOIN (
-    SELECT DISTINCT held.principal, held.broker_id, held.window_end
+    SELECT DISTINCT held.principal, held.window_end
     FROM principal_metrics AS held
     INNER JOIN (
         -- The next decision replaces this one, and may end the throttle sooner.
         SELECT *,
             lead(decided_at) OVER (
-                PARTITION BY principal, broker_id ORDER BY decided_at, batch_id, action
+                PARTITION BY principal ORDER BY decided_at, batch_id, action
             ) AS next_decided_at
         FROM throttle_decisions
     ) AS decisions
         ON
             decisions.principal = held.principal
-            AND coalesce(decisions.broker_id, -1) = coalesce(held.broker_id, -1)
             -- A row is as of the start of a tick. A decision in that tick is later, but the row includes it.
             AND decisions.decided_at < held.window_end
             AND decisions.throttled_until > held.as_of
@@ -37,6 +35,5 @@ LEFT JOIN (
 ) AS throttles
     ON
         throttles.principal = metrics.principal
-        AND coalesce(throttles.broker_id, -1) = coalesce(metrics.broker_id, -1)
         AND throttles.window_end = metrics.window_end
-ORDER BY metrics.principal, metrics.broker_id, metrics.window_end
+ORDER BY metrics.principal, metrics.window_end

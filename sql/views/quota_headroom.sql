@@ -3,7 +3,6 @@
 -- an earlier version it is missing, and the quota is used. A window admits the quota, or the burst if that is larger.
 SELECT
     principal,
-    broker_id,
     quota,
     burst,
     quota_source,
@@ -21,7 +20,6 @@ SELECT
 FROM (
     SELECT
         principal,
-        broker_id,
         quota,
         coalesce(burst, quota) AS burst,
         quota_source,
@@ -37,7 +35,7 @@ FROM (
     FROM (
         SELECT *,
             greatest(0, unix_millis(now) - unix_millis(as_of)) AS age_ms,
-            row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest
+            row_number() OVER (PARTITION BY principal ORDER BY window_end DESC) AS newest
         FROM principal_metrics
         CROSS JOIN settings
     )

@@ -1,5 +1,5 @@
 -- Whether the stream is alive and complete, in one row.
--- An idle stream writes no rows, so their absence alone is not an alarm. Compare it with the taps (tap_coverage).
+-- An idle stream writes no rows, so their absence alone is not an alarm. Compare it with the plugins (broker_coverage).
 SELECT
     metrics.newest_row_at,
     CAST((unix_millis(now) - unix_millis(metrics.newest_row_at)) / 1000.0 AS DOUBLE) AS silent_seconds,

@@ -1,6 +1,7 @@
-"""The quotas in force for a batch. When the batch begins, the driver writes the quotas to the checkpoint.
+"""What the tasks of a batch need to know: the quotas in force, and the next producer id of the cluster.
 
-A join with the quota table would cost half a second per batch.
+When the batch begins, the driver writes both to the checkpoint. A join with the quota table would cost half a second
+per batch.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from quota.limits import UNLIMITED, Limit, Quotas
 from streaming.batch.batch_files import BatchFiles, SharedFiles
+from streaming.checkpoint.next_producer_id import load_next_producer_id
 from streaming.checkpoint.table_ids import load_table_ids, other_table
 from streaming.databricks import is_local
 from tables.quotas.quota_rows import COLUMNS, entries_in_force
@@ -25,12 +29,25 @@ if TYPE_CHECKING:
 
     from tables.quotas.quota_entry import QuotaEntry
 
-FOLDER, BATCH_FOLDER = "pid-quota-quotas", "pid-quota-batch-quotas"
+FOLDER, BATCH_FOLDER = "pid-quota-quotas", "pid-quota-batch-inputs"
 TABLE = "producer_id_quotas"
 
 _REMEDY = "restart the stream, which writes it again; workers and driver must see the same checkpoint folder"
 
 _log = logging.getLogger(__name__)
+
+
+class BatchInput(msgspec.Struct, frozen=True, array_like=True):
+    """What the driver writes for a batch.
+
+    Attributes:
+        quotas_id: Id of the quotas in force.
+        next_producer_id: The lowest PID that is not handed out yet, as far as the plugins have reported; None if
+            unknown. A ledger that is lost in this batch learns below it.
+    """
+
+    quotas_id: str
+    next_producer_id: int | None = None
 
 
 def quotas_in_force(entries: Iterable[QuotaEntry]) -> Quotas:
@@ -74,7 +91,7 @@ def _log_once(fault: str) -> None:
 
 @dataclass(frozen=True)
 class BatchQuotas:
-    """Writes each batch's quotas to the checkpoint, for `TaskBatch.quotas`."""
+    """Writes each batch's `BatchInput` and quotas to the checkpoint, for `TaskBatch`."""
 
     checkpoint: str
     tables: str
@@ -82,15 +99,20 @@ class BatchQuotas:
     def publish(self, spark: SparkSession, batch_id: int) -> Quotas:
         """Read the quotas, write them to the checkpoint, and return them. Raises the same errors as `read_quotas`."""
         quotas = read_quotas(spark, self.tables, load_table_ids(self.checkpoint).get(TABLE))
-        write_quotas(self.checkpoint, batch_id, quotas)
+        write_input(self.checkpoint, batch_id, quotas)
         return quotas
 
 
-def write_quotas(checkpoint: str, batch_id: int, quotas: Quotas) -> None:
-    """Write the id of a batch's quotas, and the quotas unless an earlier batch has stored them."""
-    names = _names(checkpoint)
-    before = names.glance(batch_id - 1) or ""
-    names.write(batch_id, _quotas(checkpoint).write(quotas, before))
+def write_input(checkpoint: str, batch_id: int, quotas: Quotas) -> None:
+    """Write a batch's input, and the quotas unless an earlier batch has stored them.
+
+    A repeated batch keeps the next producer id of its first attempt.
+    """
+    inputs = _inputs(checkpoint)
+    before, again = inputs.glance(batch_id - 1), inputs.glance(batch_id)
+    quotas_id = _quotas(checkpoint).write(quotas, before.quotas_id if before else "")
+    bound = again.next_producer_id if again else load_next_producer_id(checkpoint)
+    inputs.write(batch_id, BatchInput(quotas_id, bound))
 
 
 def quotas_of_id(checkpoint: str, quotas_id: str) -> Quotas:
@@ -102,18 +124,18 @@ def quotas_of_id(checkpoint: str, quotas_id: str) -> Quotas:
     return _quotas(checkpoint).read(quotas_id)
 
 
-def quotas_id_at(checkpoint: str, batch_id: int) -> str:
-    """Return the id of the quotas in force for a batch.
+def input_of(checkpoint: str, batch_id: int) -> BatchInput:
+    """Return a batch's input.
 
     Raises:
-        CheckpointError: If the file with the id does not appear, or can't be read.
+        CheckpointError: If its file does not appear, or can't be read.
     """
-    return _names(checkpoint).read(batch_id)
+    return _inputs(checkpoint).read(batch_id)
 
 
 def _quotas(checkpoint: str) -> SharedFiles[Quotas]:
     return SharedFiles(checkpoint, FOLDER, Quotas, _REMEDY)
 
 
-def _names(checkpoint: str) -> BatchFiles[str]:
-    return BatchFiles(checkpoint, BATCH_FOLDER, str, _REMEDY)
+def _inputs(checkpoint: str) -> BatchFiles[BatchInput]:
+    return BatchFiles(checkpoint, BATCH_FOLDER, BatchInput, _REMEDY)

@@ -9,7 +9,7 @@ from pyspark import TaskContext
 
 from quota.limits import Quotas
 from streaming.batch.batch_ends import event_times_before, tracked_principals_before
-from streaming.batch.batch_quotas import quotas_id_at, quotas_of_id
+from streaming.batch.batch_quotas import BatchInput, input_of, quotas_of_id
 from streaming.batch.event_times import EventTimes
 from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.checkpoint.spark_files import batch_begin_ms, batch_offsets, newest_batch
@@ -44,8 +44,15 @@ class TaskBatch:
         return self._files().quotas
 
     def quotas_id(self) -> str:
-        """Return the id of the quotas in force. Raises the same errors as `quotas_id_at`."""
-        return self._files().quotas_id
+        """Return the id of the quotas in force. Raises the same errors as `input_of`."""
+        return self._files().input.quotas_id
+
+    def next_producer_id(self) -> int | None:
+        """Return the lowest PID that was not handed out when the batch began; None if unknown.
+
+        Raises the same errors as `input_of`.
+        """
+        return self._files().input.next_producer_id
 
     def tracked_principals(self) -> TrackedPrincipals:
         """Return the principals with a ledger of their own before the batch."""
@@ -71,12 +78,12 @@ class _Files:
         return batch_begin_ms(self._checkpoint, self._batch_id)
 
     @cached_property
-    def quotas_id(self) -> str:
-        return quotas_id_at(self._checkpoint, self._batch_id)
+    def input(self) -> BatchInput:
+        return input_of(self._checkpoint, self._batch_id)
 
     @cached_property
     def quotas(self) -> Quotas:
-        return quotas_of_id(self._checkpoint, self.quotas_id)
+        return quotas_of_id(self._checkpoint, self.input.quotas_id)
 
     @cached_property
     def tracked_principals(self) -> TrackedPrincipals:

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from state.learning import Learning
+from streaming.checkpoint.next_producer_id import load_next_producer_id
 from streaming.checkpoint.own_files import read_json, write_json
 from streaming.checkpoint.spark_files import START_ANEW, batch_offsets, parse_offsets
 from streaming.errors import DataLossError
@@ -55,11 +57,18 @@ class LossRecord(msgspec.Struct, frozen=True):
     Attributes:
         topic_id: Id of the topic at the last check; empty before the first check.
         learn_until_ms: End of the learning time after the losses, in event time.
+        learn_below: The cluster's next producer id when the loss was found; None if unknown.
     """
 
     topic_id: str = ""
     learn_until_ms: int = 0
+    learn_below: int | None = None
     losses: tuple[Loss, ...] = ()
+
+    @property
+    def learning(self) -> Learning:
+        """The learning time after the losses."""
+        return Learning(self.learn_until_ms, self.learn_below)
 
 
 def load_loss_record(checkpoint: str) -> LossRecord:
@@ -122,8 +131,9 @@ class LossDetector:
             kept = [
                 loss for loss in record.losses if (loss.batch_id, loss.partition) not in {_place(new) for new in news}
             ]
-            learn_until_ms = max(record.learn_until_ms, self.now_ms() + self.window_ms)
-            self._save(LossRecord(extent.topic_id, learn_until_ms, (*kept, *news)))
+            now = Learning(self.now_ms() + self.window_ms, load_next_producer_id(self.checkpoint))
+            learning = record.learning.later(now)
+            self._save(LossRecord(extent.topic_id, learning.until_ms, learning.below, (*kept, *news)))
             for loss in news:
                 _log.error("data loss in topic %s: %s; learning for a window", self.topic, loss.reason)
             raise DataLossError("; ".join(loss.reason for loss in news))

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from quota.config import QuotaConfig
-from state.events import Scope
+from state.learning import Learning
 from streaming.checkpoint.commit_metadata import (
     EARLIEST,
     WRITE_ORDER,
@@ -30,7 +30,7 @@ from tables.store.open import open_store
 IDENTITY_FILE = "pid-quota.json"
 DEFAULT_STATE_BUCKETS = 24
 """Number of state buckets of a new checkpoint. Spark spreads 24 buckets evenly over two or four partitions."""
-CHECKPOINT_FORMAT = 1
+CHECKPOINT_FORMAT = 2
 """Format of our files in a checkpoint, and of the state's rows. Raise the number with each change."""
 
 
@@ -41,8 +41,8 @@ class StreamIdentity:
     Attributes:
         stream_id: Identifies the checkpoint in every Delta commit.
         salt: Secret for the hashes of PIDs.
-        learn_until_ms: End of the learning time, in event time.
-        learn_from_ms: Start of the learning time, in event time.
+        learn_until_ms: End of the stream's own learning time, in event time; 0 if it has none.
+        learn_below: The cluster's next producer id at the first start; None if unknown.
         state_buckets: Number of states that all principals share; 0 for a state per principal.
         starting_offsets: Offsets of the first batch, in the form of Spark's option `startingOffsets`; empty if unknown.
         format: `CHECKPOINT_FORMAT` at the first start. A release with another value refuses the checkpoint.
@@ -51,20 +51,24 @@ class StreamIdentity:
     stream_id: str
     salt: int
     learn_until_ms: int
-    learn_from_ms: int
+    learn_below: int | None
     window_seconds: int
     layer_count: int
     window_num: int
-    scope: Scope
     state_buckets: int
     starting_offsets: str = ""
     # Checkpoints without this field have the first format.
     format: int = 1
 
+    @property
+    def learning(self) -> Learning:
+        """The stream's own learning time."""
+        return Learning(self.learn_until_ms, self.learn_below)
+
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """Options that the first start stores in the checkpoint. Of these, later starts may change only the learning time.
+    """Options that the first start stores in the checkpoint. Later starts don't change the learning time.
 
     Attributes:
         checkpoint: Path of a folder on a local disk or a Databricks volume.
@@ -74,10 +78,9 @@ class CheckpointOptions:
 
     checkpoint: str
     config: QuotaConfig
-    scope: Scope
     learn_until_ms: int
+    learn_below: int | None = None
     state_buckets: int | None = None
-    learn_from_ms: int = 0
 
 
 def open_identity(
@@ -140,11 +143,10 @@ def load_or_create(options: CheckpointOptions) -> StreamIdentity:
         stream_id=secrets.token_hex(8),
         salt=secrets.randbits(63),
         learn_until_ms=options.learn_until_ms,
-        learn_from_ms=options.learn_from_ms,
+        learn_below=options.learn_below,
         window_seconds=options.config.window_seconds,
         layer_count=options.config.layer_count,
         window_num=options.config.window_num,
-        scope=options.scope,
         state_buckets=DEFAULT_STATE_BUCKETS if options.state_buckets is None else options.state_buckets,
         format=CHECKPOINT_FORMAT,
     )
@@ -175,7 +177,6 @@ def _require_same_settings(kept: StreamIdentity, options: CheckpointOptions) -> 
         "window_seconds": config.window_seconds,
         "layer_count": config.layer_count,
         "window_num": config.window_num,
-        "scope": options.scope,
         "state_buckets": kept.state_buckets if options.state_buckets is None else options.state_buckets,
     }
     for name, value in asked.items():

@@ -14,7 +14,7 @@ from streaming.batch.batch_quotas import BatchQuotas
 from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata, require_own
 from streaming.checkpoint.data_loss import LossDetector
 from streaming.checkpoint.spark_files import batch_offsets
-from streaming.operator.rows import LEARNS_FROM, by_kind, table_rows, unpack_rows
+from streaming.operator.rows import by_kind, table_rows, unpack_rows
 from tables.store.commits import retry_conflicts
 from tables.store.open import open_store
 
@@ -88,7 +88,6 @@ class Commit:
         stream_id: If empty, commits have no metadata.
         checkpoint: The checkpoint's folder; if empty, no `BatchEnd` is stored.
         observer: Called with each committed batch.
-        on_learning: Called if ledgers start to learn in the batch, with the latest event time of these starts, in ms.
     """
 
     sink: TableSink
@@ -97,7 +96,6 @@ class Commit:
     quotas: BatchQuotas | None = None
     watch: LossDetector | None = None
     observer: Callable[[BatchSummary], None] | None = None
-    on_learning: Callable[[int], None] | None = None
 
     def __call__(self, output: DataFrame, batch_id: int) -> None:
         """Run a batch and append its rows to the tables."""
@@ -126,9 +124,6 @@ class Commit:
         # If the process crashes before Spark's commit, the batch is repeated.
         if self.checkpoint:
             write_end(self.checkpoint, batch_id, bodies)
-        # Step 7. If ledgers learn, have the taps ask the brokers which producer ids they hold.
-        if self.on_learning and LEARNS_FROM in bodies:
-            self.on_learning(max(bodies[LEARNS_FROM]))
 
     def _metadata(self, batch_id: int, tables: Sequence[str]) -> CommitMetadata | None:
         if not (self.stream_id and tables):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quota.principals import MAX_PRINCIPAL_BYTES
-from streaming.decode.exploded import Exploded, column, is_null
+from streaming.decode.exploded import Exploded, column
 
 MAX_INT64 = 2**63 - 1
 _PRINCIPAL = r"\A(unknown|[^:]+:(?s:.+))\z"
@@ -20,11 +20,9 @@ class Contract:
 
     Attributes:
         max_clock_skew_ms: An event may be at most this far ahead of its record's Kafka timestamp.
-        needs_broker: Whether `broker_id` is required (scope `broker`).
     """
 
     max_clock_skew_ms: int = 300_000
-    needs_broker: bool = False
 
 
 def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tuple[np.ndarray, dict[int, str]]:
@@ -73,9 +71,6 @@ def _checks(events: Exploded, contract: Contract, clock_ms: int) -> list[tuple[n
         checks.append((earliest > np.repeat(record_ms, events.counts), "timestamp_ms is in the future"))
     if newest > clock_ms:
         checks.append((earliest > clock_ms, "timestamp_ms is ahead of the stream's clock"))
-    brokers = column(events.records, "broker_id")
-    if contract.needs_broker and brokers.null_count:
-        checks.append((np.repeat(is_null(brokers), events.counts), "broker_id is missing"))
     return checks
 
 

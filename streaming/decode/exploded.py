@@ -1,4 +1,4 @@
-"""Explodes parsed records of both versions of `produce-events` into columns of events.
+"""Explodes parsed records of `produce-events` into columns of events.
 
 Fields that events share stay in one row per record or group, so they are checked and encoded once.
 """
@@ -9,34 +9,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wire.event_record import EVENTS_VERSION, MAX_EVENTS
+from wire.event_record import MAX_EVENTS
 
-GROUP_FIELDS = [
-    ("client_id", pa.string()),
-    ("correction", pa.bool_()),
-    ("learning", pa.bool_()),
-    ("asked_at_ms", pa.int64()),
-    ("address", pa.string()),
-]
+GROUP_FIELDS = [("client_id", pa.string()), ("address", pa.string()), ("learning", pa.bool_())]
 GROUP_NAMES = [name for name, _ in GROUP_FIELDS]
 EVENT_SCHEMA = pa.schema(
     [
-        ("version", pa.int64()),
         ("timestamp_ms", pa.int64()),
         ("principal", pa.string()),
-        ("broker_id", pa.int32()),
-        ("producer_id", pa.int64()),
-        *GROUP_FIELDS,
-        ("groups", pa.list_(pa.struct(GROUP_FIELDS))),
-        ("group", pa.list_(pa.int64())),
         ("after_ms", pa.list_(pa.int64())),
         ("producer_ids", pa.list_(pa.int64())),
+        ("groups", pa.list_(pa.struct(GROUP_FIELDS))),
+        ("group", pa.list_(pa.int64())),
     ]
 )
-"""The fields of both versions of `produce-events` that the rules read."""
+"""The fields of `produce-events` that the rules read."""
 
 SOURCE_COLUMNS = ["partition", "offset", "record_ms"]
-RECORD_NAMES = ["principal", "broker_id", *SOURCE_COLUMNS]
+RECORD_NAMES = ["principal", *SOURCE_COLUMNS]
 
 
 @dataclass(frozen=True)
@@ -63,24 +53,11 @@ class Exploded:
         parsed = parsed.combine_chunks()
         principals = parsed["principal"].combine_chunks().dictionary_encode()
         records = parsed.select(RECORD_NAMES).set_column(0, "principal", principals)
-        times, lists = column(parsed, "timestamp_ms").to_numpy(), column(parsed, "producer_ids")
-        if lists.null_count == len(parsed):
-            ones, rows = np.ones(len(parsed), np.int64), np.arange(len(parsed))
-            pids = column(parsed, "producer_id").to_numpy()
-            return cls(records, ones, parsed.select(GROUP_NAMES), rows, times, pids)
-        is_one = is_null(lists)
-        counts = np.where(is_one, 1, lengths(lists))
-        times, pids = np.repeat(times, counts), pc.list_flatten(lists).to_numpy()
-        after_ms = pc.list_flatten(column(parsed, "after_ms").filter(pa.array(~is_one))).to_numpy()
-        if not is_one.any():
-            times += after_ms
-        else:
-            of_one = np.repeat(is_one, counts)
-            times[~of_one] += after_ms
-            every = np.empty(len(times), np.int64)
-            every[~of_one], every[of_one] = pids, column(parsed, "producer_id").filter(pa.array(is_one)).to_numpy()
-            pids = every
-        return cls(records, counts, *_groups(parsed, is_one, counts), times, pids)
+        lists = column(parsed, "producer_ids")
+        counts = lengths(lists)
+        times = np.repeat(column(parsed, "timestamp_ms").to_numpy(), counts)
+        times += pc.list_flatten(column(parsed, "after_ms")).to_numpy()
+        return cls(records, counts, *_groups(parsed, counts), times, pc.list_flatten(lists).to_numpy())
 
     def __len__(self) -> int:
         return len(self.producer_ids)
@@ -103,56 +80,39 @@ class Exploded:
         return Exploded(self.records.take(rows), counts, self.groups, *columns)
 
 
-def _groups(parsed: pa.Table, is_one: np.ndarray, counts: np.ndarray) -> tuple[pa.Table, np.ndarray]:
-    """Return the groups, and each event's row in the groups.
+def _groups(parsed: pa.Table, counts: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+    """Return the groups of all records, then a group of nulls for records without groups; and each event's row in them.
 
-    First come the groups of records with one event, then the groups in lists, then a group of nulls for records without
-    groups.
+    `counts` holds the number of each record's events.
     """
-    ones = parsed.select(GROUP_NAMES).filter(pa.array(is_one))
-    lists = column(parsed, "groups").filter(pa.array(~is_one))
+    lists, named = column(parsed, "groups"), column(parsed, "group")
     flat = pa.Table.from_struct_array(pc.list_flatten(lists))
-    groups = pa.concat_tables([ones, flat, pa.table([pa.nulls(1, kind) for _, kind in GROUP_FIELDS], GROUP_NAMES)])
+    groups = pa.concat_tables([flat, pa.table([pa.nulls(1, kind) for _, kind in GROUP_FIELDS], GROUP_NAMES)])
     sizes = lengths(lists)
-    first = np.empty(len(parsed), np.int64)
-    first[is_one] = np.arange(len(ones))
-    first[~is_one] = np.where(sizes > 0, len(ones) + np.cumsum(sizes) - sizes, len(groups) - 1)
-    group, named = np.repeat(first, counts), column(parsed, "group")
+    group = np.repeat(np.where(sizes > 0, np.cumsum(sizes) - sizes, len(flat)), counts)
     if named.null_count < len(named):
-        is_named = ~is_null(named) & ~is_one
-        group[np.repeat(is_named, counts)] += pc.list_flatten(named.filter(pa.array(is_named))).to_numpy()
+        group[np.repeat(~is_null(named), counts)] += pc.list_flatten(named).to_numpy()
     return groups, group
 
 
 def misfits(parsed: pa.Table) -> list[tuple[np.ndarray, str]]:
     """Return masks of the records that can't be exploded, and the reasons. `parsed` has columns of `EVENT_SCHEMA`."""
-    versions, lists = column(parsed, "version"), column(parsed, "producer_ids")
-    missing = [(is_null(column(parsed, name)), f"{name} is missing") for name in ("timestamp_ms", "principal")]
-    no_id = is_null(column(parsed, "producer_id"))
-    if versions.null_count == lists.null_count == len(parsed):
-        return [*missing, (no_id, "producer_id is missing")]
-    version = versions.fill_null(1).to_numpy()
-    is_many, sizes = version == EVENTS_VERSION, lengths(lists)
-    checks = [
-        *missing,
-        (~is_many & (version != 1), f"version is not 1 or {EVENTS_VERSION}"),
-        (~is_many & ~is_null(lists), "producer_ids in a record of version 1"),
-        (is_many & ~no_id, f"producer_id in a record of version {EVENTS_VERSION}"),
-        (~is_many & no_id, "producer_id is missing"),
-        (is_many & (sizes == 0), "producer_ids is missing or empty"),
-        (is_many & (sizes > MAX_EVENTS), f"more than {MAX_EVENTS} events"),
+    sizes = lengths(column(parsed, "producer_ids"))
+    checks = [(is_null(column(parsed, name)), f"{name} is missing") for name in ("timestamp_ms", "principal")]
+    checks += [
+        (sizes == 0, "producer_ids is missing or empty"),
+        (sizes > MAX_EVENTS, f"more than {MAX_EVENTS} events"),
     ]
-    for name in ("after_ms", "group"):
-        each = column(parsed, name)
-        given = is_many if name == "after_ms" else is_many & ~is_null(each)
-        checks.append((given & (lengths(each) != sizes), f"{name} and producer_ids differ in length"))
+    after_ms, group = column(parsed, "after_ms"), column(parsed, "group")
+    checks.append((lengths(after_ms) != sizes, "after_ms and producer_ids differ in length"))
+    checks.append((~is_null(group) & (lengths(group) != sizes), "group and producer_ids differ in length"))
     for name in ("producer_ids", "after_ms", "group", "groups"):
         each = column(parsed, name)
-        checks.append((is_many & _any(each, is_null(pc.list_flatten(each))), f"{name} holds null"))
-    return [*checks, *_beyond(parsed, is_many)]
+        checks.append((_any(each, is_null(pc.list_flatten(each))), f"{name} holds null"))
+    return [*checks, *_beyond(parsed)]
 
 
-def _beyond(parsed: pa.Table, is_many: np.ndarray) -> list[tuple[np.ndarray, str]]:
+def _beyond(parsed: pa.Table) -> list[tuple[np.ndarray, str]]:
     """Return masks of the records whose indexes or times are out of range."""
     group, after_ms = column(parsed, "group"), column(parsed, "after_ms")
     indexes = pc.list_flatten(group).fill_null(0).to_numpy()
@@ -162,8 +122,8 @@ def _beyond(parsed: pa.Table, is_many: np.ndarray) -> list[tuple[np.ndarray, str
     # If the sign of a sum differs from the signs of both numbers, the sum has wrapped around.
     wraps = ((begin + after) ^ begin) & ((begin + after) ^ after) < 0
     return [
-        (is_many & _any(group, (indexes < 0) | (indexes >= sizes)), "group is out of range"),
-        (is_many & _any(after_ms, wraps), "after_ms is out of range"),
+        (_any(group, (indexes < 0) | (indexes >= sizes)), "group is out of range"),
+        (_any(after_ms, wraps), "after_ms is out of range"),
     ]
 
 

@@ -41,20 +41,20 @@ class EventColumns:
 
     Attributes:
         owner: Each event's principal, as an index into a list of names.
-        how: Kind and broker as one number. An event and its repeat have the same number.
+        kind: See `state.events.Events.kinds`. An event and its repeat have the same kind.
     """
 
     owner: np.ndarray
     pid: np.ndarray
     tick: np.ndarray
-    how: np.ndarray
+    kind: np.ndarray
 
     def __len__(self) -> int:
         return len(self.pid)
 
     def take(self, rows: np.ndarray) -> "EventColumns":
         """Return the events at the indexes `rows`."""
-        return EventColumns(self.owner[rows], self.pid[rows], self.tick[rows], self.how[rows])
+        return EventColumns(self.owner[rows], self.pid[rows], self.tick[rows], self.kind[rows])
 
 
 @dataclass
@@ -62,31 +62,27 @@ class ForwardedTick:
     """The PIDs that were forwarded in a principal's newest tick.
 
     Attributes:
-        pids: The last `how` (see `EventColumns`) of each PID. An event of this tick with the same PID and `how` is a
-            repeat.
+        pids: The last kind of each PID. An event of this tick with the same PID and kind is a repeat.
     """
 
     tick: int
     pids: dict[int, int] = field(default_factory=dict)
 
-    def repeats(self, pid: int, tick: int, how: int, *, is_late: bool) -> bool:
+    def repeats(self, pid: int, tick: int, kind: int, *, is_late: bool) -> bool:
         """Return whether an event is a repeat, and remember the event.
 
         Args:
             pid: The event's PID.
             tick: The event's tick. It must not be later than `self.tick`.
-            how: The event's kind and broker (see `EventColumns`).
+            kind: The event's kind.
             is_late: Whether the event may be late. A late event makes a refused PID known, because the ledger stores
                 the PID without charge.
         """
-        is_repeat = not is_late and tick == self.tick and self.pids.get(pid) == how
+        is_repeat = not is_late and tick == self.tick and self.pids.get(pid) == kind
         if is_late:
             self.pids.clear()
         elif tick == self.tick:
-            self.pids[pid] = how
-        elif self.pids.get(pid) != how:
-            # Another broker's ledger may be at this tick. If it admits the PID, all the brokers' ledgers know the PID.
-            self.pids.pop(pid, None)
+            self.pids[pid] = kind
         return is_repeat
 
 
@@ -124,11 +120,11 @@ class PartitionMemory:
         # change of `time` can repeat remembered events. Events after its last change are remembered.
         counts = np.flatnonzero((time == newest[seen.owner]) | (time == latest[seen.owner]))
         repeats = np.zeros(len(seen), bool)
-        columns = (column[counts].tolist() for column in (seen.owner, seen.pid, seen.tick, seen.how, time, late))
-        for row, owner, pid, tick, how, now, is_late in zip(counts.tolist(), *columns, strict=True):
+        columns = (column[counts].tolist() for column in (seen.owner, seen.pid, seen.tick, seen.kind, time, late))
+        for row, owner, pid, tick, kind, now, is_late in zip(counts.tolist(), *columns, strict=True):
             if now > known[owner].tick:
                 known[owner] = self.principals[names[owner]] = ForwardedTick(now)
-            repeats[row] = known[owner].repeats(pid, tick, how, is_late=is_late)
+            repeats[row] = known[owner].repeats(pid, tick, kind, is_late=is_late)
         return repeats
 
     def forget(self, name: str) -> None:
@@ -143,10 +139,10 @@ class PartitionMemory:
 def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:
     """Return a mask of the events that repeat their PID's previous event within a tick.
 
-    Between the two events, the principal's newest tick over all brokers must not change, and there must be no late
+    Between the two events, the principal's newest tick must not change, and there must be no late
     event (see `ForwardedTick.repeats`).
     """
-    owner, pid, tick, how = seen.owner, seen.pid, seen.tick, seen.how
+    owner, pid, tick, kind = seen.owner, seen.pid, seen.tick, seen.kind
     newest = newest_before(owner, tick)
     by_owner = np.argsort(owner, kind="stable")
     late = np.empty(len(seen), np.int64)
@@ -158,7 +154,7 @@ def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:
         (owner[here] == owner[before])
         & (pid[here] == pid[before])
         & (tick[here] == tick[before])
-        & (how[here] == how[before])
+        & (kind[here] == kind[before])
         & (tick[here] == newest[here])
         & (late[here] == late[before])
     )

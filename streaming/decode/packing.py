@@ -6,21 +6,18 @@ block and in earlier batches (see `streaming.decode.forwarded`).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from quota.config import TICKS_PER_QUANTUM
 from quota.decision import OTHER_CLIENTS, Client
-from state.events import CHARGED, CORRECTION, LEARNING, not_held_at
+from state.events import CHARGED, LEARNING
 from streaming.decode.exploded import Exploded, column
 from streaming.decode.forwarded import EventColumns, PartitionMemory, repeats_in_block
 from wire.packed_events import PackedEvents, pack
 
 NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
-_BROKERS, _KINDS = 1 << 32, 1 << 31
-"""Numbers greater than every broker id and every kind. `kind * _BROKERS + broker` encodes both in one number."""
 _LONG_BYTES = 8
 MAX_CLIENT_CHARS = 256
 """Longer client ids and addresses become `other`. The state stores these texts, and Kafka allows 32 kB."""
@@ -32,12 +29,10 @@ class Packing:
 
     Attributes:
         late_grace_ms: An event is late if the principal has an event that is newer by more than this time.
-        per_broker: Whether each broker has its own ledgers (scope `broker`).
     """
 
     quantum_ms: int
     late_grace_ms: int
-    per_broker: bool
 
     def rows(
         self, events: Exploded, memories: Mapping[int, PartitionMemory] = NOTHING_REMEMBERED
@@ -61,12 +56,8 @@ class Packing:
         records, record, pid = events.records, events.record(), events.producer_ids
         names = column(records, "principal").dictionary.to_pylist()
         client_names, clients = _clients(events.groups)
-        counted, owner = _kinds(events.groups)[events.group], _codes(records, "principal")[record]
-        how = counted
-        if self.per_broker:
-            brokers = column(records, "broker_id").to_numpy().astype(np.int64)[record]
-            how = counted * _BROKERS + brokers
-        seen = EventColumns(owner, pid, ticks_of(events.timestamps_ms, self.quantum_ms), how)
+        kinds, owner = _kinds(events.groups)[events.group], _codes(records, "principal")[record]
+        seen = EventColumns(owner, pid, ticks_of(events.timestamps_ms, self.quantum_ms), kinds)
         late_ticks = max(1, self.late_grace_ms * TICKS_PER_QUANTUM // self.quantum_ms)
         kept = np.flatnonzero(pid >= 0)
         kept = kept[~repeats_in_block(seen.take(kept), late_ticks)]
@@ -77,16 +68,14 @@ class Packing:
         owner = owner[kept]
         offset = column(records, "offset").to_numpy()[record[kept]]
         local, clients_of = _local_codes(owner, clients[events.group[kept]])
-        columns = [each.tobytes() for each in (offset, pid[kept], events.timestamps_ms[kept], local, counted[kept])]
-        columns.append(brokers[kept].tobytes() if self.per_broker else b"")
+        columns = [each.tobytes() for each in (offset, pid[kept], events.timestamps_ms[kept], local, kinds[kept])]
         starts = np.flatnonzero(np.diff(owner, prepend=-1)).tolist()
         owners = owner[starts].tolist()
         for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
             own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
             own_names = [client_names[client] for client in own_clients]
-            offsets, pids, times, codes, kinds, of_brokers = (each[own] for each in columns)
-            events_of_one = PackedEvents(partition, offsets, pids, times, codes, kinds, of_brokers, own_names)
-            yield names[code], pack(events_of_one)
+            offsets, pids, times, codes, own_kinds = (each[own] for each in columns)
+            yield names[code], pack(PackedEvents(partition, offsets, pids, times, codes, own_kinds, own_names))
 
 
 def _codes(records: pa.Table, name: str) -> np.ndarray:
@@ -134,13 +123,8 @@ def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, lis
 
 def _kinds(groups: pa.Table) -> np.ndarray:
     """Return the kind of each group's events; see `state.events.Events.kinds`."""
-    correction, learning = (groups[name].fill_null(False).to_numpy() for name in ("correction", "learning"))
-    asked = groups["asked_at_ms"]
-    otherwise: Any = CHARGED
-    if asked.null_count < len(asked):
-        not_held = not_held_at(asked.fill_null(0).to_numpy())
-        otherwise = np.where((not_held > LEARNING) & (not_held < _KINDS), not_held, CHARGED)
-    kinds: np.ndarray = np.select([correction, learning], [CORRECTION, LEARNING], otherwise).astype(np.int64)
+    learning = groups["learning"].fill_null(False).to_numpy()
+    kinds: np.ndarray = np.where(learning, LEARNING, CHARGED)
     return kinds
 
 

@@ -1,4 +1,4 @@
-"""Decodes Kafka records of both versions of `produce-events` into columns of events, and quarantines bad records.
+"""Decodes Kafka records of `produce-events` into columns of events, and quarantines bad records.
 
 pyarrow's JSON reader parses all values of a block at once. If a value is bad, a second decoder with the same rules
 decodes the values one by one.
@@ -19,7 +19,6 @@ from streaming.decode.checks import MAX_INT64, Contract, bad_events
 from streaming.decode.exploded import EVENT_SCHEMA, SOURCE_COLUMNS, Exploded, misfits
 from wire.packed_events import Quarantined
 
-MAX_INT32 = 2**31 - 1
 MAX_KEPT_BYTES = 4096
 """Longer quarantined values are truncated."""
 
@@ -29,24 +28,19 @@ _NO_NUMBER = re.compile(rb"(?:\"\s*:|[,\[])\s*-?(?:NaN|Inf)")
 
 class _Group(msgspec.Struct):
     client_id: str | None = None
-    correction: bool | None = None
-    learning: bool | None = None
-    asked_at_ms: int | None = None
     address: str | None = None
+    learning: bool | None = None
 
 
-class _Record(_Group, kw_only=True):
-    """A record of either version, with the fields of `EVENT_SCHEMA`."""
+class _Record(msgspec.Struct):
+    """A record, with the fields of `EVENT_SCHEMA`."""
 
     timestamp_ms: int
     principal: str
-    version: int | None = None
-    producer_id: int | None = None
-    broker_id: int | None = None
-    groups: list[_Group | None] | None = None
-    group: list[int | None] | None = None
     after_ms: list[int | None] | None = None
     producer_ids: list[int | None] | None = None
+    groups: list[_Group | None] | None = None
+    group: list[int | None] | None = None
 
 
 _decoder = msgspec.json.Decoder(_Record)
@@ -157,15 +151,13 @@ def _decode_one(value: bytes | None) -> tuple[_Record | None, str]:
         record = msgspec.convert(parsed.to_pylist()[0], _Record)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return None, f"not an event: {error}"
-    return (record, "") if _fits(record) else (None, "a number is out of the range of int64, broker_id of int32")
+    return (record, "") if _fits(record) else (None, "a number is out of the range of int64")
 
 
 def _fits(record: _Record) -> bool:
-    asked = [group.asked_at_ms for group in record.groups or () if group is not None]
-    alone = (record.version, record.timestamp_ms, record.producer_id, record.asked_at_ms)
-    longs = chain(alone, asked, record.group or (), record.after_ms or (), record.producer_ids or ())
-    longs_fit = all(-MAX_INT64 <= (number or 0) + 1 <= MAX_INT64 + 1 for number in longs)
-    return longs_fit and -MAX_INT32 <= (record.broker_id or 0) + 1 <= MAX_INT32 + 1
+    columns = (record.after_ms or (), record.producer_ids or (), record.group or ())
+    longs = chain((record.timestamp_ms,), *columns)
+    return all(-MAX_INT64 <= (number or 0) + 1 <= MAX_INT64 + 1 for number in longs)
 
 
 def _quarantine(records: pa.Table, bad: Mapping[int, str]) -> list[Quarantined]:

@@ -47,8 +47,6 @@ def arrived(pre_aggregates: Sequence[tuple[str, PackedEvents]], salt: int) -> di
     timestamps_ms = _longs([part.timestamps_ms for part in parts])
     clients = _longs([part.clients for part in parts])
     kinds = _longs([part.kinds for part in parts])
-    # In scope `cluster`, this column is empty.
-    brokers = _longs([part.brokers for part in parts])
     hashes = hash_pids(pids, salt)
     found: dict[str, Arrived] = {}
     begin = 0
@@ -63,7 +61,7 @@ def arrived(pre_aggregates: Sequence[tuple[str, PackedEvents]], salt: int) -> di
             newest_ms[part.partition] = max(newest, newest_ms.get(part.partition, 0))
             names += _named(part.client_names, clients[start:end])
         here = slice(begin, end)
-        columns: list[list[Any]] = [pids[here], timestamps_ms[here], names, kinds[here], brokers[here], hashes[here]]
+        columns: list[list[Any]] = [pids[here], timestamps_ms[here], names, kinds[here], hashes[here]]
         if len(own) > 1:
             columns = _in_order(own, columns)
         found[principal] = Arrived(Events(*columns), newest_ms)
@@ -76,7 +74,7 @@ def _in_order(parts: list[PackedEvents], columns: Sequence[list[Any]]) -> list[l
     partitions = np.repeat([part.partition for part in parts], [_count(part) for part in parts])
     offsets = np.frombuffer(b"".join(part.offsets for part in parts), np.int64)
     order = np.lexsort((offsets, partitions)).tolist()
-    return [[column[row] for row in order] if column else [] for column in columns]
+    return [[column[row] for row in order] for column in columns]
 
 
 def _longs(columns: list[bytes]) -> list[int]:

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from state.errors import LedgerCodecError
+from state.learning import Learning
 from streaming.batch.event_times import EventTimes
 
-_MAGIC = b"PQG\x02"
+_MAGIC = b"PQG\x03"
 _NEXT_BATCH_MS = 1
 
 
@@ -32,10 +33,10 @@ class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Content(msgspec.Struct, array_like=True):
-    """A stored group. `learn_until_ms` is as in `LedgerGroup`."""
+    """A stored group. `learning` is as in `LedgerGroup`."""
 
     ledgers: dict[str, StoredLedger] = msgspec.field(default_factory=dict)
-    learn_until_ms: int = 0
+    learning: Learning = Learning()
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -45,28 +46,27 @@ _decoder = msgspec.msgpack.Decoder(_Content)
 class LedgerGroup:
     """The ledgers of one group during a batch."""
 
-    def __init__(self, state: Any, learn_until_ms: int | None = None) -> None:
+    def __init__(self, state: Any, learning: Learning | None = None) -> None:
         """Decode a group.
 
         Args:
             state: Spark's `GroupState` of `streaming.operator.ledger_operator.STATE_SCHEMA`.
-            learn_until_ms: If None, read the stored group. Else start an empty group, whose ledgers learn until this
-                event time.
+            learning: If None, read the stored group. Else start an empty group, whose ledgers learn.
 
         Raises:
             LedgerCodecError: If this version can't read the stored group.
         """
         self._state = state
-        self._has_changed = learn_until_ms is not None
-        if learn_until_ms is not None:
-            self._content = _Content({}, learn_until_ms)
+        self._has_changed = learning is not None
+        if learning is not None:
+            self._content = _Content({}, learning)
         else:
             self._content = _read(bytes(state.get[0])) if state.exists else _Content()
 
     @property
-    def learn_until_ms(self) -> int:
-        """The event time until which new ledgers of the group learn; 0 if the group was never lost."""
-        return self._content.learn_until_ms
+    def learning(self) -> Learning:
+        """The learning time of the group's new ledgers, after the group was lost."""
+        return self._content.learning
 
     def get(self, principal: str) -> StoredLedger | None:
         """Return a principal's ledger; None without a ledger."""

@@ -11,16 +11,16 @@ from msgspec.structs import replace as replace_struct
 from quota.decision import Decision
 from quota.limits import UNLIMITED, Limit
 from quota.principals import NEVER_ENFORCED, OVERFLOW_PRINCIPALS
-from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
-from state.events import Deployment, Events, Outcome
+from state.events import Deployment, Outcome
+from state.learning import Learning
 from state.ledger import Ledger
 from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.batch.tasks import TaskBatch, freeze_gc
 from streaming.batch.tracked_principals import FORGOTTEN, OVERFLOWED, TRACKED, code_of
 from streaming.operator.group_events import Arrived, arrived
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
-from streaming.operator.rows import LEARNS_FROM, Rows, pack
+from streaming.operator.rows import Rows, pack
 from wire.packed_events import PackedEvents, Quarantined, unpack
 
 STATE_SCHEMA = "ledger BINARY"
@@ -70,20 +70,18 @@ class Operator:
         except LedgerCodecError as error:
             newest_ms = max((ms for each in found.values() for ms in each.newest_ms.values()), default=0)
             output.append(_lost(f"ledgers of group {name} lost: {error}", newest_ms))
-            if found:
-                output.append((LEARNS_FROM, newest_ms))
-            return LedgerGroup(state, newest_ms + self.deployment.config.window_ms)
+            return LedgerGroup(state, self._learning(newest_ms))
 
     def _apply(self, principal: str, own: Arrived, group: LedgerGroup) -> Rows:
         """Apply a principal's events to its ledger, and return the ledger's rows."""
         events, held = own.events, group.get(principal)
         stored = None if held is None else held.content
-        ledger, output = self._open_ledger(principal, stored, events)
+        ledger, output = self._open_ledger(principal, stored, events.timestamps_ms[0])
         if principal in OVERFLOW_PRINCIPALS:
             output.append((OVERFLOWED, max(events.timestamps_ms)))
         elif stored is None:
             output.append((TRACKED, code_of(principal)))
-            output += self._learn_at_first(ledger, events, group)
+            ledger.learn_again(self._learning_of_new(events.timestamps_ms[0], group))
         outcome = ledger.process(events, self._limit(principal))
         if held is not None and outcome.content is stored and own.partition() == held.partition:
             return output
@@ -122,8 +120,8 @@ class Operator:
     def _limit(self, principal: str) -> Limit:
         return UNLIMITED if principal in NEVER_ENFORCED else self.batch.quotas().limit(principal)
 
-    def _stored(self, ledger: Ledger | BrokerLedgers, partition: int, outcome: Outcome) -> StoredLedger:
-        # Keep the ledger a window longer than the rules need. One tap may lag behind another by a window.
+    def _stored(self, ledger: Ledger, partition: int, outcome: Outcome) -> StoredLedger:
+        # Keep the ledger a window longer than the rules need. One broker's plugin may lag behind another by a window.
         forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
         return StoredLedger(forget_ms, partition, outcome.content, ledger.throttled_until_ms())
 
@@ -138,35 +136,32 @@ class Operator:
         except LedgerCodecError as error:
             return [_lost(f"ledger of {principal} lost: {error}", 0, stored), *forgotten]
 
-    def _open_ledger(self, principal: str, stored: bytes | None, events: Events) -> tuple[Ledger | BrokerLedgers, Rows]:
+    def _open_ledger(self, principal: str, stored: bytes | None, first_ms: int) -> tuple[Ledger, Rows]:
         """Open the stored ledger. If the bytes can't be read, report the loss, and open a new ledger that learns."""
         try:
             return self._ledger(principal, stored), []
         except LedgerCodecError as error:
-            ledger, first_ms = self._ledger(principal, None), events.timestamps_ms[0]
-            ledger.learn_again(first_ms + self.deployment.config.window_ms)
-            lost = _lost(f"ledger of {principal} lost: {error}", first_ms, stored or b"")
-            return ledger, [lost, (LEARNS_FROM, first_ms)]
+            ledger = self._ledger(principal, None)
+            ledger.learn_again(self._learning(first_ms))
+            return ledger, [_lost(f"ledger of {principal} lost: {error}", first_ms, stored or b"")]
 
-    def _learn_at_first(self, ledger: Ledger | BrokerLedgers, events: Events, group: LedgerGroup) -> Rows:
-        """Make a new ledger learn if its principal may have used PIDs that no ledger remembers.
+    def _learning_of_new(self, first_ms: int, group: LedgerGroup) -> Learning:
+        """Return when a new ledger learns, because its principal may have used PIDs that no ledger remembers.
 
-        Returns:
-            A `LEARNS_FROM` row if the taps must ask the brokers for old PIDs; else nothing.
+        `first_ms` is the time of the principal's first event.
         """
-        if group.learn_until_ms:
-            ledger.learn_again(group.learn_until_ms)
         # An overflow entry may have held the principal's PIDs until now.
-        first_ms, window_ms = events.timestamps_ms[0], self.deployment.config.window_ms
         overflowed_ms = self.batch.tracked_principals().overflowed_ms
-        if not overflowed_ms or first_ms >= overflowed_ms + window_ms:
-            return []
-        ledger.learn_again(first_ms + window_ms)
-        return [(LEARNS_FROM, first_ms)]
+        if overflowed_ms and first_ms < overflowed_ms + self.deployment.config.window_ms:
+            return group.learning.later(self._learning(first_ms))
+        return group.learning
 
-    def _ledger(self, principal: str, stored: bytes | None) -> Ledger | BrokerLedgers:
-        kind = BrokerLedgers if self.deployment.scope == "broker" else Ledger
-        return kind(principal, self._overflow if principal in OVERFLOW_PRINCIPALS else self.deployment, stored)
+    def _learning(self, begin_ms: int) -> Learning:
+        """Return a window of learning after PIDs were lost."""
+        return Learning(begin_ms + self.deployment.config.window_ms, self.batch.next_producer_id())
+
+    def _ledger(self, principal: str, stored: bytes | None) -> Ledger:
+        return Ledger(principal, self._overflow if principal in OVERFLOW_PRINCIPALS else self.deployment, stored)
 
     @cached_property
     def _overflow(self) -> Deployment:

@@ -19,14 +19,11 @@ Row = tuple[str, Any]
 If the kind is a table's name, the body is a row of the table, with times in milliseconds: a dict, or a struct that
 unpacks as a dict.
 
-Other kinds are notes for the driver. The body is a number for a kind in `streaming.batch.tracked_principals.NOTES`, a
-partition and a time for `streaming.batch.event_times.MAX_EVENT_TIME`, and a time for `LEARNS_FROM`.
+Other kinds are notes for the driver. The body is a number for a kind in `streaming.batch.tracked_principals.NOTES`, and
+a partition and a time for `streaming.batch.event_times.MAX_EVENT_TIME`.
 """
 
 Rows = list[Row]
-
-LEARNS_FROM = "learns_from"
-"""Kind of a row for the driver. Its body is the event time, in milliseconds, at which a ledger starts to learn."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Rows)

@@ -1,1 +1,1 @@
-"""Small queries that copy the taps' reports to tables, beside the stream."""
+"""A small query that copies the plugins' reports to tables, beside the stream."""

@@ -6,16 +6,13 @@ from datetime import datetime, timedelta
 from tables.query.sql_query import query
 from tables.times import to_ms
 
-# A decision counts all refusals since its throttle began, so the newest decision per broker suffices.
+# A decision counts all refusals since its throttle began, so the newest decision suffices.
 _REFUSED = """
 SELECT addresses
-FROM (
-    SELECT addresses,
-        row_number() OVER (PARTITION BY broker_id ORDER BY decided_at DESC, batch_id DESC, action DESC) AS newest
-    FROM throttle_decisions
-    WHERE principal = :principal AND unix_millis(decided_at) > :since_ms
-)
-WHERE newest = 1
+FROM throttle_decisions
+WHERE principal = :principal AND unix_millis(decided_at) > :since_ms
+ORDER BY decided_at DESC, batch_id DESC, action DESC
+LIMIT 1
 """
 _ASKED = """
 SELECT client, client_host, count(*) AS new_pids
@@ -27,8 +24,6 @@ GROUP BY client, client_host
 
 def refused_from(tables: str, principal: str, now: datetime) -> dict[str, int]:
     """Return the number of producer ids that the last throttle of the last 24 hours refused, by address.
-
-    With `--scope broker`, the counts of each broker's last throttle are added up.
 
     Raises:
         TableError: If the table can't be read.

@@ -1,6 +1,6 @@
 """The time since the newest row, which shows whether the stream runs.
 
-An idle stream writes no metrics, but copies the taps' reports to `tap_status` every minute.
+An idle stream writes no metrics, but copies the plugins' reports to `broker_status` every half minute.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from tables.times import duration
 STALE_AFTER_S = 180.0
 """Default of `stale_after_s`. A stream writes a row each minute, except with a slow trigger or during a restart."""
 
-_TIMES = {"producer_id_metrics": "as_of", "throttle_decisions": "decided_at", "tap_status": "seen_at"}
+_TIMES = {"producer_id_metrics": "as_of", "throttle_decisions": "decided_at", "broker_status": "seen_at"}
 _NEWEST = """
 SELECT max(row_at) AS last_row_at
 FROM (
     SELECT max(as_of) AS row_at FROM producer_id_metrics
     UNION ALL SELECT max(decided_at) FROM throttle_decisions
-    UNION ALL SELECT max(seen_at) FROM tap_status
+    UNION ALL SELECT max(seen_at) FROM broker_status
 ) AS newest
 """
 

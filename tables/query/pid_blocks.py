@@ -1,6 +1,6 @@
 """Reads the history of producer id blocks from the tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,27 +14,15 @@ FORGED_MARGIN = 1_000_000
 _REFUSED = "SELECT principal, decision_id, sample_pids FROM throttle_decisions WHERE action = 'THROTTLE'"
 
 
-def read_history(
-    tables: str | None, now: datetime, older: Iterable[Block] = (), complete_from: int | None = None
-) -> History:
-    """Return the known history of blocks, from `tables` (unless None) and from Kafka's metadata log.
-
-    `older` has the log's blocks, among them all blocks from the id `complete_from` on.
+def read_history(tables: str, now: datetime) -> History:
+    """Return the known history of blocks.
 
     Raises:
         TableError: If the tables can't be read.
     """
-    rows = () if tables is None else query(tables, "TABLE known_pid_blocks", now).records()
-    tapped = [_block(row) for row in rows]
-    # The tables and the log may have the same allocation, with times of different clocks.
-    known = {(block.broker_id, block.broker_epoch, block.first) for block in tapped}
-    missing = [block for block in older if (block.broker_id, block.broker_epoch, block.first) not in known]
-    ordered = tuple(sorted([*tapped, *missing]))
-    now_ms = round(now.timestamp() * 1000)
-    if tables is None:
-        return History(ordered, {}, now_ms, complete_from)
+    ordered = tuple(sorted(_block(row) for row in query(tables, "TABLE pid_blocks", now).records()))
     issued, made_up = _newest_issued(tables, ordered, now), _made_up(tables, ordered, now)
-    return History(ordered, issued, now_ms, complete_from, made_up)
+    return History(ordered, issued, round(now.timestamp() * 1000), made_up)
 
 
 def _block(row: Mapping[str, Any]) -> Block:

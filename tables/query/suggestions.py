@@ -147,7 +147,7 @@ def _clients(tables: str) -> list[dict[str, Any]]:
     try:
         return query(tables, _CLIENTS, datetime.now(timezone.utc)).records()
     except TableNotFoundError:
-        # No tap has seen requests for producer ids.
+        # No plugin has seen requests for producer ids.
         return []
 
 

@@ -14,23 +14,21 @@ from tables.store.values import StreamSettings
 # The query filters rows by time first, so older rows cost nothing.
 _PRINCIPALS = """
 SELECT coalesce(latest.principal, throttles.principal) AS principal,
-    coalesce(latest.broker_id, throttles.broker_id) AS broker_id, latest.new_pids_window, latest.quota, latest.burst,
-    latest.tokens, latest.active_pids, latest.phase, latest.saturated, latest.as_of,
-    coalesce(latest.refused, 0) AS refused_pids, throttles.throttled_until
+    latest.new_pids_window, latest.quota, latest.burst, latest.tokens, latest.active_pids, latest.phase,
+    latest.saturated, latest.as_of, coalesce(latest.refused, 0) AS refused_pids, throttles.throttled_until
 FROM (
-    SELECT *, row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest,
-        CAST(sum(refused_pids) OVER (PARTITION BY principal, broker_id) AS BIGINT) AS refused
+    SELECT *, row_number() OVER (PARTITION BY principal ORDER BY window_end DESC) AS newest,
+        CAST(sum(refused_pids) OVER (PARTITION BY principal) AS BIGINT) AS refused
     FROM principal_metrics
     WHERE window_end > :since
 ) AS latest
 FULL OUTER JOIN (SELECT * FROM current_throttles WHERE throttled_now) AS throttles
     ON throttles.principal = latest.principal
-    AND coalesce(throttles.broker_id, -1) = coalesce(latest.broker_id, -1)
 WHERE latest.newest = 1 OR latest.newest IS NULL
 """
 _CHURN = "SELECT * FROM principal_churn ORDER BY new_pids"
 _TIMELINE = """
-SELECT window_end, broker_id, admitted_pids, refused_pids, new_pids_window, quota, tokens, active_pids, throttled
+SELECT window_end, admitted_pids, refused_pids, new_pids_window, quota, tokens, active_pids, throttled
 FROM principal_timeline WHERE principal = :principal AND window_end > :since ORDER BY window_end
 """
 _DECISIONS = """
@@ -46,7 +44,6 @@ class TopRow:
     """A principal's present state.
 
     Attributes:
-        broker_id: Broker of the ledger; None with `--scope cluster`.
         new_pids: New producer ids in the last window, including refused producer ids.
         quota: New producer ids per window; None without a quota.
         burst: New producer ids that a full bucket admits at once.
@@ -59,7 +56,6 @@ class TopRow:
     """
 
     principal: str
-    broker_id: int | None
     new_pids: int
     quota: float | None
     burst: float | None
@@ -70,11 +66,6 @@ class TopRow:
     phase: str
     saturated: bool
     diagnosis: str = ""
-
-    @property
-    def name(self) -> str:
-        """`PRINCIPAL`, or `PRINCIPAL@BROKER` if the row has a broker."""
-        return self.principal if self.broker_id is None else f"{self.principal}@{self.broker_id}"
 
     def diagnosed(self, diagnoses: Mapping[str, str]) -> "TopRow":
         """Return the row with the principal's diagnosis."""
@@ -116,9 +107,9 @@ SORTS: dict[str, Callable[[TopRow], Any]] = {
 
 
 def arranged(rows: Sequence[TopRow], sort: str, pattern: str = "") -> list[TopRow]:
-    """Return the rows whose name contains `pattern`, sorted by a key of `SORTS`."""
-    wanted = [row for row in rows if pattern.lower() in row.name.lower()]
-    return sorted(wanted, key=lambda row: (SORTS[sort](row), row.name))
+    """Return the rows whose principal contains `pattern`, sorted by a key of `SORTS`."""
+    wanted = [row for row in rows if pattern.lower() in row.principal.lower()]
+    return sorted(wanted, key=lambda row: (SORTS[sort](row), row.principal))
 
 
 def read_rows(tables: str, now: datetime) -> list[TopRow]:
@@ -152,7 +143,7 @@ def read_detail(tables: str, principal: str, now: datetime) -> Detail:
         try:
             return query(tables, text, now, {"principal": principal, **values}).records()
         except TableNotFoundError:
-            # There is no enforcer, or no tap sees requests for producer ids.
+            # There is no enforcer, or no plugin sees requests for producer ids.
             return []
 
     counts = ("client_ids", "addresses")
@@ -169,7 +160,6 @@ def _row(record: dict[str, Any], now: datetime, settings: StreamSettings) -> Top
         tokens = min(record["burst"] or quota, tokens + quota * silent_s / settings.window_seconds)
     return TopRow(
         record["principal"],
-        record["broker_id"],
         record["new_pids_window"] or 0,
         quota,
         burst,

@@ -82,8 +82,8 @@ def catalog_table(tables: str, name: str) -> str:
     """Return a table's full name, quoted.
 
     Examples:
-        >>> catalog_table("my-catalog.pid_quota", "tap_status")
-        '`my-catalog`.`pid_quota`.`tap_status`'
+        >>> catalog_table("my-catalog.pid_quota", "broker_status")
+        '`my-catalog`.`pid_quota`.`broker_status`'
     """
     return ".".join(f"`{part}`" for part in (*tables.split("."), name))
 

@@ -77,12 +77,11 @@ _QUOTAS = TableSpec(
 _METRICS = TableSpec(
     "producer_id_metrics",
     "A row per principal and metrics interval, written again in each batch in which the principal has new producer "
-    "ids. Of the rows with the same principal, broker_id and window_end, the row with the greatest as_of, then "
+    "ids. Of the rows with the same principal and window_end, the row with the greatest as_of, then "
     "batch_id, has the final counts. The view principal_metrics picks it. A principal without events writes no row.",
     pa.schema(
         [
             _column("principal", pa.string(), "KafkaPrincipal, such as User:alice."),
-            _column("broker_id", pa.int32(), "Broker the budget belongs to; null in scope cluster."),
             _column("window_end", _TIME, "End of the metrics interval, in event time."),
             _column("as_of", _TIME, "Event time up to which this row counts, and of its tokens and throttle time."),
             _column("rate", pa.float64(), "Kafka's sampled rate (KIP-936), averaged over 10 to 11 windows."),
@@ -122,7 +121,6 @@ _DECISIONS = TableSpec(
         [
             _column("decision_id", pa.string(), "Id of the decision. A repeated batch writes the same id."),
             _column("principal", pa.string(), "KafkaPrincipal, such as User:alice."),
-            _column("broker_id", pa.int32(), "Broker the budget belongs to; null in scope cluster."),
             _column("action", pa.string(), "THROTTLE or RELEASE."),
             _column("decided_at", _TIME, "Event time of the decision; of a RELEASE, when the throttle ended."),
             _column("throttle_time_ms", pa.int64(), "Milliseconds from decided_at until tokens reach 0 again."),
@@ -203,24 +201,26 @@ _ENFORCEMENT = TableSpec(
     cluster_by=("recorded_at", "lease_id"),
 )
 
-_TAP_STATUS = TableSpec(
-    "tap_status",
-    "A row per broker and batch, with the newest report of the broker's tap. If reported_at is null, the cluster has "
-    "the broker, but no tap reported for it in this batch.",
+_BROKER_STATUS = TableSpec(
+    "broker_status",
+    "A row per broker and batch, with the newest report of the broker's plugin. If reported_at is null, the cluster "
+    "has the broker, but no plugin of it reports.",
     pa.schema(
         [
             _column("broker_id", pa.int32(), "Node id of the broker."),
-            _column("seen_at", _TIME, "When a tap last saw that the cluster has this broker."),
-            _column("reported_at", _TIME, "When the broker's tap reported; null if no tap did."),
-            _column("host", pa.string(), "Where the tap runs."),
-            _column("tap_id", pa.string(), "Id of the tap's run."),
-            _column("source", pa.string(), "What the tap reads: file, topic or poll; also if the file is missing."),
-            _column("lines", pa.int64(), "Lines read since the tap's start."),
-            _column("events", pa.int64(), "Produce events written since the tap's start."),
-            _column("behind_bytes", pa.int64(), "Unread bytes of the file; null if the tap reads a topic."),
-            _column("newest_line_at", _TIME, "Time of the broker's newest line. Its class writes one every 10 s."),
-            _column("problem", pa.string(), "Why a running tap can't see the broker's producers; null if it can."),
-            _column("stopped", pa.bool_(), "Whether this is the tap's last report before it ended."),
+            _column("seen_at", _TIME, "When a plugin last saw that the cluster has this broker."),
+            _column("reported_at", _TIME, "When the broker's plugin reported; null if none reports."),
+            _column("run", pa.string(), "Random id of the plugin's run."),
+            _column("plugin_version", pa.string(), "Version of the plugin."),
+            _column("kafka_version", pa.string(), "Version of the broker."),
+            _column("events", pa.int64(), "Produce events delivered since the run's start."),
+            _column("dropped_events", pa.int64(), "Produce events that the plugin lost since the run's start."),
+            _column("waiting_pids", pa.int64(), "Producer ids whose event is not delivered yet."),
+            _column("next_producer_id", pa.int64(), "Lowest producer id that is not handed out yet; null if unknown."),
+            _column("repeat_ms", pa.int64(), "The plugin writes a producer id in use once in this time."),
+            _column("has_authorizer", pa.bool_(), "Whether the broker's authorizer is that of the plugin."),
+            _column("problem", pa.string(), "Why the plugin sees or delivers nothing; null if it does."),
+            _column("stopped", pa.bool_(), "Whether this is the last report of the run."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),
@@ -231,8 +231,7 @@ _TAP_STATUS = TableSpec(
 
 _BLOCKS = TableSpec(
     "pid_blocks",
-    "A block of producer ids that the controller gave to a broker. A tap that crashed or lost its position may write "
-    "a row twice, with different batch_id. The views count it once.",
+    "A block of producer ids that the controller gave to a broker. Each block has one row.",
     pa.schema(
         [
             _column("broker_id", pa.int32(), "Broker that asked for the block."),
@@ -251,8 +250,7 @@ _BLOCKS = TableSpec(
 
 _INITS = TableSpec(
     "producer_inits",
-    "An answer to INIT_PRODUCER_ID, with the request's values. A tap that crashed may write a row again, marked as "
-    "repeated. The view classified_inits counts it once, and adds the outcome.",
+    "An answer to INIT_PRODUCER_ID, with the request's values. The view classified_inits adds the outcome.",
     pa.schema(
         [
             _column("answered_at", _TIME, "When the broker answered."),
@@ -266,7 +264,6 @@ _INITS = TableSpec(
             _column("result_producer_id", pa.int64(), "Producer id in the answer; -1 on an error."),
             _column("result_producer_epoch", pa.int32(), "Epoch in the answer; -1 on an error."),
             _column("error", pa.string(), "NONE, or the name of Kafka's error."),
-            _column("repeated", pa.bool_(), "Whether a tap wrote the row after a crash. It may be a copy."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),
@@ -284,7 +281,7 @@ _OCCUPANCY = TableSpec(
             _column("swept_at", _TIME, "When the sweep began; the same in all of its rows."),
             _column("broker_id", pa.int32(), "Broker that held the entries."),
             _column("topic", pa.string(), "Topic of the entries' partitions."),
-            _column("principal", pa.string(), "Principal of the producers, or unknown if no tap reported it."),
+            _column("principal", pa.string(), "Principal of the producers, or unknown if nobody reported it."),
             _column("led_pids", pa.int64(), "Entries of partitions that the broker led."),
             _column("held_pids", pa.int64(), "Entries of all replicas of the broker, including followers."),
             _column("open_transactions", pa.int64(), "Held entries with an open transaction, which never expire."),
@@ -305,5 +302,5 @@ TABLES_VERSION = 1
 
 TABLES: dict[str, TableSpec] = {
     spec.name: spec
-    for spec in (_QUOTAS, _METRICS, _DECISIONS, _QUARANTINE, _ENFORCEMENT, _TAP_STATUS, _BLOCKS, _INITS, _OCCUPANCY)
+    for spec in (_QUOTAS, _METRICS, _DECISIONS, _QUARANTINE, _ENFORCEMENT, _BROKER_STATUS, _BLOCKS, _INITS, _OCCUPANCY)
 }

@@ -77,7 +77,7 @@ class TableStore(ABC):
     watch_seconds: ClassVar[float] = 0.2
     """Default interval between an enforcer's reads of the decisions."""
     look: ClassVar[tuple[str, ...]]
-    """Commands that show whether the stream and the taps run."""
+    """Commands that show whether the stream and the plugins run."""
 
     def __init__(self, tables: str) -> None:
         self.tables = tables

@@ -54,7 +54,7 @@ class CatalogStore(TableStore):
     # Each read is a query, which keeps a warehouse running.
     poll_seconds = 30.0
     watch_seconds = 10.0
-    look = ("databricks jobs list-runs --active-only", "pid-quota tap status")
+    look = ("databricks jobs list-runs --active-only", "pid-quota doctor")
 
     def __init__(self, tables: str, engine: Engine | None = None) -> None:
         super().__init__(tables)

@@ -36,7 +36,7 @@ from tables.store.values import (
 class PathStore(TableStore):
     """The tables of a folder or an object store."""
 
-    look = ("pgrep -af 'pid-quota stream'", "pid-quota tap status")
+    look = ("pgrep -af 'pid-quota stream'", "pid-quota doctor")
 
     def create(self) -> dict[str, bool]:
         """Create missing tables; return whether each table is new."""

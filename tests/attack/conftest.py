@@ -7,7 +7,6 @@ import pytest
 
 from broker.local.local_broker import DEFAULT_USERS, LocalBroker
 from tests.kits.broker_kit import new_topic, transactional_producer
-from tests.kits.hostile_kit import TapCommand
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +14,7 @@ def attacked(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
     """A broker of its own: what is done to it must not meet other tests."""
     users = {**DEFAULT_USERS, "victim": "victim-secret", "nobody": "nobody-secret"}
     with LocalBroker(tmp_path_factory.mktemp("attacked"), users, jars=jars) as running:
+        running.wait_for_plugin()
         # Makes the topic of the transactions, which a bare INIT_PRODUCER_ID does not.
         transactional_producer(running.admin_config(), "first")
         yield running
@@ -23,8 +23,3 @@ def attacked(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
 @pytest.fixture
 def orders(attacked: LocalBroker) -> str:
     return new_topic(attacked, "orders")
-
-
-@pytest.fixture
-def tap(attacked: LocalBroker, tmp_path: Path) -> TapCommand:
-    return TapCommand(attacked, tmp_path, "--from-end", "--learn-seconds", "0")

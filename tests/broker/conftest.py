@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from broker.kafka.holds import HoldBindings
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from tables.store.path_tables import create_missing
-from tests.kits.broker_kit import new_topic, wait_until
+from tests.kits.broker_kit import wait_until
 from tests.kits.enforce_kit import end_orders
 
 
@@ -17,13 +16,6 @@ from tests.kits.enforce_kit import end_orders
 def tables(tmp_path: Path) -> Path:
     create_missing(str(tmp_path / "tables"))
     return tmp_path / "tables"
-
-
-@pytest.fixture
-def events_topic(broker: LocalBroker) -> str:
-    """A new topic for produce events, beside the other topics of a tap."""
-    ensure_topics(broker.admin_config())
-    return new_topic(broker, "events", partitions=2)
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +27,7 @@ def held_broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def holds(held_broker: LocalBroker) -> Iterator[HoldBindings]:
-    """The holds of the broker with the class: none before and none after the test."""
+    """The holds of the broker with the authorizer: none before and none after the test."""
     end_orders(held_broker)
     with HoldBindings({"bootstrap_servers": held_broker.admin_servers}) as bindings:
         yield bindings

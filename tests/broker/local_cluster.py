@@ -1,6 +1,6 @@
 """A cluster of real Kafka brokers on this machine, to test leadership, replicas and crashes.
 
-Each node is broker and controller in its own JVM, with its own data and its own log for a tap. Three of them keep a
+Each node is broker and controller in its own JVM, with its own data and its own plugin. Three of them keep a
 quorum and the in-sync replicas that a write needs when one is killed. No node outlives this process.
 """
 
@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from broker.errors import PortTakenError
 from broker.local.local_broker import DEFAULT_USERS, PORT_ATTEMPTS
+from broker.local.plugin_wait import wait_for_plugins
 from broker.local.server_files import HOST, Ports, server_properties_of, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id, sasl_plain
 from jvm.broker_jar import broker_jar
@@ -73,9 +74,14 @@ class LocalCluster:
         """Process id of a node's JVM, None while it does not run."""
         return self._servers[node_id].pid
 
-    def log_file(self, node_id: int) -> Path:
-        """The log that the tap of that node reads."""
-        return self._servers[node_id].log_file
+    def folder(self, node_id: int) -> Path:
+        """The folder of a node's files."""
+        return self._servers[node_id].folder
+
+    def wait_for_plugin(self, *node_ids: int) -> None:
+        """Wait until the plugin of each node, or of these, has reported since the node's start."""
+        for node_id in node_ids or self.node_ids:
+            wait_for_plugins(self.admin_config(), [node_id], self._servers[node_id].launched_ms, _LIMIT_S)
 
     def client_config(self, user: str) -> dict[str, str]:
         """Settings of confluent-kafka for one of the users; holds the password."""
@@ -123,6 +129,11 @@ class LocalCluster:
             self._start([node_id])
         finally:
             self._holders = given
+
+    def change(self, **server_properties: object) -> None:
+        """Change properties of the nodes that start from now on; None takes one back."""
+        self._extra |= server_properties
+        self._extra = {name: value for name, value in self._extra.items() if value is not None}
 
     def stop(self, node_id: int) -> None:
         """Stop a node in good order: it hands its leaderships over."""

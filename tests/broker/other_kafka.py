@@ -63,7 +63,7 @@ def fetch_kafka(version: str) -> str:
 
 
 class OtherKafka(LocalBroker):
-    """A broker of another version, with our classes."""
+    """A broker of another version, with the plugin."""
 
     def __init__(self, folder: Path, version: str, jars: Path, *, holds: bool = False) -> None:
         super().__init__(folder, jars=jars, holds=holds)

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from broker.kafka.topics import ensure_topics
+from broker.kafka.topics import admin_client
 from broker.local.local_broker import LocalBroker
 from broker.occupancy import census
 from broker.occupancy.census import TAIL_MS, read_owners
 from lifecycle.occupancy import NOT_KNOWN_MS
-from wire.event_record import pack_events
-from wire.records import ProduceEvent, ProducerInit
-from wire.topics import PRODUCE_EVENTS, PRODUCER_INITS
+from wire.event_record import EventRecord, ProduceEvent, pack_events
+from wire.plugin_reports import InitReport
+from wire.topics import PRODUCE_EVENTS, REPORTS
 
 NOW_MS = 1_790_000_000_000
 
@@ -23,12 +23,18 @@ def pid() -> int:
     return uuid.uuid4().int % 2**50
 
 
-def init(producer_id: int, principal: str, at_ms: int, epoch: int = 0) -> ProducerInit:
-    return ProducerInit(at_ms, 1, principal, "app", "10.0.0.7", None, -1, -1, producer_id, epoch, "NONE")
+def init(cluster_id: str, producer_id: int, principal: str, at_ms: int) -> InitReport:
+    return InitReport(
+        at_ms, 1, cluster_id, principal=principal, address="10.0.0.7", error="NONE", result_producer_id=producer_id
+    )
 
 
 def event(producer_id: int, principal: str, at_ms: int) -> ProduceEvent:
     return ProduceEvent(at_ms, principal, producer_id, 0, 1, "orders", 0)
+
+
+def events(*every: ProduceEvent) -> list[EventRecord]:
+    return [record for each in every for record in pack_events([each])]
 
 
 def write(broker: LocalBroker, topic: str, *records: msgspec.Struct | bytes, at_ms: int = NOW_MS) -> None:
@@ -40,13 +46,15 @@ def write(broker: LocalBroker, topic: str, *records: msgspec.Struct | bytes, at_
 
 
 def test_an_append_tells_the_owner_and_else_the_last_who_was_handed_the_id(broker: LocalBroker, pid: int) -> None:
-    ensure_topics(broker.admin_config())
-    moved = init(pid + 1, "User:bob", NOW_MS - 10, epoch=1), init(pid + 1, "User:alice", NOW_MS - 50)
-    write(broker, PRODUCER_INITS, b"rubbish", init(pid, "User:alice", NOW_MS - 90), *moved)
-    write(broker, PRODUCER_INITS, init(pid + 2, "User:alice", NOW_MS - 90))
+    own = admin_client(broker.admin_config()).metadata().cluster_id or ""
+    moved = init(own, pid + 1, "User:bob", NOW_MS - 10), init(own, pid + 1, "User:alice", NOW_MS - 50)
+    write(broker, REPORTS, b"rubbish", init(own, pid, "User:alice", NOW_MS - 90), *moved)
+    write(broker, REPORTS, init(own, pid + 2, "User:alice", NOW_MS - 90))
+    # A mirrored topic has reports of another cluster.
+    write(broker, REPORTS, init("another cluster", pid + 4, "User:carol", NOW_MS - 95))
     # The topics have LogAppendTime: these are of now.
     several = pack_events([event(pid + 2, "User:mallory", NOW_MS - 7), event(pid + 3, "User:mallory", NOW_MS - 6)])
-    write(broker, PRODUCE_EVENTS, b"rubbish", event(pid + 2, "User:older", NOW_MS - 9), *several)
+    write(broker, PRODUCE_EVENTS, b"rubbish", *events(event(pid + 2, "User:older", NOW_MS - 9)), *several)
 
     owners = read_owners(broker.admin_config(), np.arange(pid, pid + 5), NOW_MS)
 
@@ -61,8 +69,7 @@ def test_an_append_tells_the_owner_and_else_the_last_who_was_handed_the_id(broke
 
 
 def test_of_the_events_only_the_tail_is_read(broker: LocalBroker, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    ensure_topics(broker.admin_config())
-    write(broker, PRODUCE_EVENTS, event(pid, "User:mallory", NOW_MS))
+    write(broker, PRODUCE_EVENTS, *events(event(pid, "User:mallory", NOW_MS)))
 
     # As if these had been written long ago.
     monkeypatch.setattr(census, "TAIL_MS", TAIL_MS - 2**42)

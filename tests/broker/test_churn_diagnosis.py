@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.lifecycle.why import ask_last_batches
 from lifecycle.churn import Churn, diagnosis_text
 from lifecycle.churn_evidence import ChurnEvidence
 from tables.query.churn_clients import DiagnosedClient, clients_of, diagnosis_of
-from tests.kits.broker_kit import broker_tap, new_topic, read_events, running, wait_until_idle
+from tests.kits.broker_kit import new_topic, reports_of
 from tests.kits.churn_kit import SECONDS, labelled_clients, running_clients, write_inits
-from wire.topics import PRODUCER_INITS
+from wire.plugin_reports import InitReport
 
 MIN_OF_THE_FASTEST = 160
 """On a machine where the fastest client makes fewer producers, clients do not do what their labels say."""
@@ -32,6 +31,7 @@ NEED_A_PUNCTUAL_MACHINE = {"schedule", "job", "javaleak"}
 def own(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     users = {client.name: f"{client.name}-secret" for client in labelled_clients()}
     with LocalBroker(tmp_path_factory.mktemp("churn"), users, jars=jars) as started:
+        started.wait_for_plugin()
         yield started
 
 
@@ -40,23 +40,20 @@ def own(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalB
 def test_real_clients_of_every_kind_are_diagnosed_from_one_address_and_from_several(
     own: LocalBroker, tmp_path: Path
 ) -> None:
-    ensure_topics(own.admin_config())
     clients = labelled_clients()
-    with running(broker_tap(own, topic=new_topic(own, "events"), from_end=True)) as tap:
-        wait_until_idle(tap)
-        with running_clients(clients, own, new_topic(own, "work", partitions=4)):
-            time.sleep(SECONDS)
-            records = [record for _, record in read_events(own, PRODUCER_INITS)]
-            write_inits(str(tmp_path), records)
-            now = datetime.now(timezone.utc)
-            # Asked before the clients end: which ids are in use counts.
-            servers = own.admin_servers
-            told = {
-                each.name: clients_of(str(tmp_path), f"User:{each.name}", now, ask_last_batches(servers, None))
-                for each in clients
-            }
+    with running_clients(clients, own, new_topic(own, "work", partitions=4)):
+        time.sleep(SECONDS)
+        reports = reports_of(own, InitReport)
+        write_inits(str(tmp_path), reports)
+        now = datetime.now(timezone.utc)
+        # Asked before the clients end: which ids are in use counts.
+        servers = own.admin_servers
+        told = {
+            each.name: clients_of(str(tmp_path), f"User:{each.name}", now, ask_last_batches(servers, None))
+            for each in clients
+        }
 
-    made = sum(record["principal"] == f"User:{clients[0].name}" for record in records)
+    made = sum(report.principal == f"User:{clients[0].name}" for report in reports)
     if made < MIN_OF_THE_FASTEST:
         pytest.skip(f"too much else runs here: {made} producers in {SECONDS:g} s where three hundred were meant")
     wrong, left_open, wrong_by_tables = [], [], []

@@ -1,6 +1,7 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,19 +11,20 @@ from broker.enforcement.store.event_addresses import EventAddresses
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import wait_until
-from wire.event_record import pack_events
-from wire.records import ProduceEvent
+from tests.kits.plugin_kit import NO_PLUGIN
+from wire.event_record import ProduceEvent, pack_events
 from wire.topics import PRODUCE_EVENTS
 
 HERE, THERE = "10.0.0.5", "10.0.0.6"
 ALICE, MALLORY = "User:alice", "User:mallory"
+NO_TOPICS: dict[str, Any] = {"auto_create_topics_enable": "false"}
 
 
 @pytest.fixture
 def broker(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
     """A broker of our own: events of others may have no address."""
     with LocalBroker(tmp_path / "kafka", jars=jars) as running:
-        ensure_topics(running.admin_config())
+        running.wait_for_plugin()
         yield running
 
 
@@ -72,7 +74,7 @@ def test_addresses_of_old_and_new_events_are_known_until_an_event_has_none(
 
 def test_an_unreadable_topic_is_the_reason_until_it_is_readable(jars: Path, tmp_path: Path) -> None:
     with (
-        LocalBroker(tmp_path / "kafka", jars=jars, auto_create_topics_enable="false") as broker,
+        LocalBroker(tmp_path / "kafka", jars=jars, metric_reporters=NO_PLUGIN, **NO_TOPICS) as broker,
         following(broker) as addresses,
     ):
         wait_until(lambda: f"no topic '{PRODUCE_EVENTS}'" in addresses.unavailable_reason(), "it is missing")

@@ -9,8 +9,7 @@ from broker.local.local_broker import LocalBroker
 from jobs.cli import run
 from tests.kits.broker_kit import new_topic
 from tests.kits.following_kit import Following
-from wire.event_record import pack_events
-from wire.records import ProduceEvent
+from wire.event_record import EventRecord, ProduceEvent, pack_events
 
 
 def now_ms() -> int:
@@ -26,7 +25,9 @@ def send(broker: LocalBroker, topic: str, *values: bytes, ago_ms: int = 0) -> No
 
 
 def event(principal: str, producer_id: int) -> bytes:
-    return msgspec.json.encode(ProduceEvent(now_ms(), principal, producer_id, 0, 1, "orders", 3, client_id="app"))
+    made = ProduceEvent(now_ms(), principal, producer_id, 0, 1, "orders", 3, client_id="app")
+    (record,) = pack_events([made])
+    return msgspec.json.encode(record)
 
 
 @pytest.fixture
@@ -57,7 +58,8 @@ def test_a_record_of_several_events_is_shown_as_so_many_lines(
     broker: LocalBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = new_topic(broker, "events", partitions=1)
-    first, second = (msgspec.json.decode(event("User:alice", pid), type=ProduceEvent) for pid in (7, 8))
+    records = [msgspec.json.decode(event("User:alice", pid), type=EventRecord) for pid in (7, 8)]
+    first, second = (each for record in records for each in record.events())
     events = [first, msgspec.structs.replace(second, address="10.0.0.7")]
     (value,) = map(msgspec.json.encode, pack_events(events))
     odd = value.replace(b'"producer_ids":[7,8]', b'"producer_ids":[7]')

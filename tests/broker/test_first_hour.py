@@ -4,8 +4,10 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,11 +28,13 @@ from broker.kafka.topics import admin_client
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
 from tables.store.path_tables import create_missing
-from tests.kits.broker_kit import file_tap, running, wait_until
+from tests.kits.broker_kit import reports_of, wait_for_report, wait_until
+from tests.kits.plugin_kit import NO_PLUGIN, switch
 from wire.holds import HoldBinding
+from wire.plugin_reports import AliveReport, PluginState, StopReport
 from wire.topics import PRODUCE_EVENTS
 
-ROLES = ("tap", "stream", "enforcer", "operator")
+ROLES = ("broker", "stream", "enforcer", "operator")
 USERS = {name: f"{name}-secret" for name in ("admin", "mallory", *ROLES)}
 GRANTED = [each for name in ROLES for each in (f"--{name}-principal", f"User:{name}")]
 WRONG = "not-hers"
@@ -40,8 +44,22 @@ Command = Callable[..., tuple[int, str, str]]
 @pytest.fixture(scope="module")
 def secured(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     folder = tmp_path_factory.mktemp("secured")
-    with LocalBroker(folder, USERS, jars=jars, holds=True, allow_everyone_if_no_acl_found="false") as running:
+    settings: dict[str, Any] = {"metric_reporters": NO_PLUGIN, "allow_everyone_if_no_acl_found": "false"}
+    with LocalBroker(folder, USERS, jars=jars, holds=True, **settings) as running:
         yield running
+
+
+@contextmanager
+def plugin_in(broker: LocalBroker) -> Iterator[None]:
+    """Load the plugin into the broker for the block."""
+    switch(broker, on=True)
+    try:
+        broker.wait_for_plugin()
+        yield
+    finally:
+        switch(broker, on=False)
+        last = reports_of(broker, PluginState)[-1].run
+        wait_for_report(broker, StopReport, lambda report: report.run == last)
 
 
 @pytest.fixture
@@ -70,7 +88,7 @@ def installed(command: Command, secured: LocalBroker) -> Iterator[None]:
     """All topics and rights; none before and none after the test."""
     assert command("admin", "topics", "create", "--deny-by-default", *GRANTED)[0] == 0
     try:
-        wait_until(lambda: lacks(secured, "tap", Role.TAP) == [], "the broker knows the rights")
+        wait_until(lambda: lacks(secured, "broker", Role.BROKER) == [], "the broker knows the rights")
         yield
     finally:
         assert command("admin", "uninstall", "--apply", "--delete-topics", "--shared-rights", *GRANTED)[0] == 0
@@ -97,8 +115,7 @@ def findings(output: str) -> dict[str, list[tuple[str, str, str]]]:
     [
         ("doctor",),
         ("topics", "describe"),
-        ("tap", "status"),
-        ("tap", "--log-file", "nothing.log", "--broker-id", "1"),
+        ("plugin", "load"),
         ("stream", "--tables", "tables", "--checkpoint", "checkpoint"),
         ("enforce", "--tables", "tables"),
         ("occupancy",),
@@ -122,30 +139,31 @@ def test_a_dry_run_shows_topics_rights_and_kafka_s_own_commands_and_changes_noth
     code, out, _ = command("admin", "topics", "create", "--deny-by-default", "--dry-run", *GRANTED)
     assert code == 0
     assert "produce-events: missing" in out
-    assert "missing User:tap: READ on all topics" in out
+    assert "missing User:broker: CREATE on topic pid-quota-reports" in out
+    assert "missing User:operator: READ on all topics" in out
     line = "--add --allow-principal 'User:enforcer' --operation AlterConfigs --cluster"
     assert f"kafka-acls.sh --bootstrap-server {secured.bootstrap_servers} {line}" in out
     assert PRODUCE_EVENTS not in admin_client(secured.client_config("admin")).list_topics(timeout=30).topics
-    assert len(lacks(secured, "tap", Role.TAP)) == len(RIGHTS[Role.TAP])
+    assert len(lacks(secured, "broker", Role.BROKER)) == len(RIGHTS[Role.BROKER])
 
 
 @pytest.mark.parametrize("name", ["User:*", "User:", "User:ANONYMOUS"])
 def test_a_principal_that_is_not_one_user_is_refused_before_anything_is_made(
     command: Command, secured: LocalBroker, name: str
 ) -> None:
-    code, out, error = command("admin", "topics", "create", "--tap-principal", name)
+    code, out, error = command("admin", "topics", "create", "--broker-principal", name)
     assert (code, out) == (2, "")
-    assert "--tap-principal" in error
+    assert "--broker-principal" in error
     assert PRODUCE_EVENTS not in admin_client(secured.client_config("admin")).list_topics(timeout=30).topics
 
 
 def test_each_role_gets_all_its_rights_and_a_second_run_finds_them(
     command: Command, secured: LocalBroker, installed: None
 ) -> None:
-    for role in (Role.TAP, Role.STREAM, Role.ENFORCER):
+    for role in (Role.BROKER, Role.STREAM, Role.ENFORCER):
         wait_until(partial(has_all, secured, role), f"the rights of the {role.value}")
         assert command(role.value, "doctor", "--role", role.value)[0] == 0
-    assert len(lacks(secured, "mallory", Role.TAP)) == len(RIGHTS[Role.TAP])
+    assert len(lacks(secured, "mallory", Role.BROKER)) == len(RIGHTS[Role.BROKER])
 
     code, out, _ = command("admin", "topics", "create", "--deny-by-default", "--json", *GRANTED)
     assert code == 0
@@ -156,12 +174,13 @@ def test_where_brokers_may_allow_everybody_no_right_is_granted_that_would_lock_o
     command: Command, secured: LocalBroker
 ) -> None:
     try:
-        code, out, _ = command("admin", "topics", "create", "--tap-principal", "tap", "--stream-principal", "stream")
+        principals = ("--broker-principal", "broker", "--stream-principal", "stream")
+        code, out, _ = command("admin", "topics", "create", *principals, "--operator-principal", "operator")
         assert code == 0
-        assert "skipped User:tap: READ on all topics" in out
-        assert "skipped User:tap: DESCRIBE on the cluster" in out
+        assert "skipped User:operator: READ on all topics" in out
+        assert "skipped User:operator: DESCRIBE on the cluster" in out
         assert "skipped User:stream: READ on groups spark-kafka-*" in out
-        assert "granted User:tap: WRITE on topic produce-events" in out
+        assert "granted User:broker: WRITE on topic produce-events" in out
         assert "--deny-by-default" in out
     finally:
         assert command("admin", "uninstall", "--apply", "--delete-topics", "--shared-rights", *GRANTED)[0] == 0
@@ -174,22 +193,28 @@ def test_commands_start_with_the_words_of_the_doctor(command: Command, installed
     assert "User:mallory lacks READ on topic produce-events" in error
     assert "pid-quota topics create --stream-principal User:mallory" in error
 
-    code, _, error = command("stream", "tap", "--log-file", str(tmp_path / "x.log"), "--broker-id", "1")
-    assert code == 1
-    assert "User:stream lacks WRITE on topic produce-events" in error
-    assert "pid-quota topics create --tap-principal User:stream" in error
-
 
 def test_the_doctor_finds_nothing_wrong_on_a_healthy_cluster(
     command: Command, secured: LocalBroker, installed: None
 ) -> None:
-    with running(file_tap(secured.log_file, 1, secured.client_config("tap"))):
-        wait_until(lambda: command("operator", "tap", "status")[0] == 0, "the tap reports")
+    with plugin_in(secured):
+        run = reports_of(secured, PluginState)[-1].run
+        wait_for_report(secured, AliveReport, lambda report: report.run == run)
         wait_until(lambda: lacks(secured, "operator", Role.OPERATOR) == [], "the operator's rights")
         code, out, error = command("operator", "doctor", "--json")
     found = findings(out)
     assert code == 0, (out, error)
-    subjects = {"brokers", "class", "holds", "rights, operator", "topics", "taps", "clocks", "client quotas", "leases"}
+    subjects = {
+        "brokers",
+        "plugin",
+        "holds",
+        "rights, operator",
+        "topics",
+        "plugins",
+        "clocks",
+        "client quotas",
+        "leases",
+    }
     assert subjects <= found.keys()
     assert [each for each in found.values() if each[0][0] == "wrong"] == []
     # Nobody enforces, which may be meant.
@@ -210,15 +235,15 @@ def test_the_doctor_finds_what_is_broken_and_names_the_command_that_mends_it(
     found = findings(out)
     assert code == 1
     assert found["topics"][0][::2] == ("wrong", "pid-quota topics create")
-    assert found["tap, broker 1"][0][0] == "wrong"
+    assert found["plugin, broker 1"][0][0] == "wrong"
     assert "client id batch of User:mallory" in found["client quotas"][0][1]
     assert found["stream"][0][0] == "wrong"
 
-    code, out, _ = command("mallory", "doctor", "--json", "--role", "tap")
+    code, out, _ = command("mallory", "doctor", "--json", "--role", "broker")
     assert code == 1
-    rights = findings(out)["rights, tap"]
-    assert len(rights) == len(RIGHTS[Role.TAP])
-    assert all(remedy.startswith("pid-quota topics create --tap-principal User:mallory") for _, _, remedy in rights)
+    rights = findings(out)["rights, broker"]
+    assert len(rights) == len(RIGHTS[Role.BROKER])
+    assert all(remedy.startswith("pid-quota topics create --broker-principal User:mallory") for _, _, remedy in rights)
 
 
 def test_uninstall_leaves_a_cluster_as_it_was(command: Command, secured: LocalBroker) -> None:
@@ -232,19 +257,22 @@ def test_uninstall_leaves_a_cluster_as_it_was(command: Command, secured: LocalBr
 
     before = state()
     assert command("admin", "topics", "create", "--deny-by-default", *GRANTED)[0] == 0
-    with HoldBindings(client) as holds:
+    with HoldBindings(client) as holds, plugin_in(secured):
         holds.add(HoldBinding("mallory", 2_000_000_000_000, "0" * 32))
         wait_until(lambda: holds.all() != [], "a hold")
 
         code, out, _ = command("admin", "uninstall", "--delete-topics", *GRANTED)
         assert code == 0
-        assert "by hand: right User:tap: READ on all topics, which may be older" in out
+        assert "by hand: right User:operator: READ on all topics, which may be older" in out
         assert "would remove hold on user 'mallory'" in out
-        assert "would remove right User:tap: WRITE on topic produce-events" in out
-        assert "would remove topic produce-events and its records" in out
+        assert "would remove right User:broker: WRITE on topic produce-events" in out
+        assert "would remove topic pid-quota-enforcer and its records" in out
+        assert "by hand: topic produce-events, which the plugin of broker 1 writes: `pid-quota plugin unload`" in out
+        assert "by hand: run `pid-quota plugin unload` first" in out
         assert "by hand: take pidquota.Reporter out of metric.reporters on broker 1" in out
         assert holds.all() != []
 
+    with HoldBindings(client) as holds:
         assert command("admin", "uninstall", "--apply", "--delete-topics", "--shared-rights", *GRANTED)[0] == 0
     wait_until(lambda: state() == before, "the cluster is as before")
 
@@ -253,7 +281,7 @@ def test_roles_may_share_a_user(command: Command, secured: LocalBroker) -> None:
     shared = [each for name in ROLES for each in (f"--{name}-principal", "User:mallory")]
     try:
         assert command("admin", "topics", "create", "--deny-by-default", *shared)[0] == 0
-        wait_until(lambda: lacks(secured, "mallory", Role.TAP) == [], "the rights of the tap")
+        wait_until(lambda: lacks(secured, "mallory", Role.BROKER) == [], "the rights of the brokers")
         wait_until(lambda: lacks(secured, "mallory", Role.OPERATOR) == [], "the rights of the operator")
     finally:
         assert command("admin", "uninstall", "--apply", "--delete-topics", "--shared-rights", *shared)[0] == 0
@@ -264,7 +292,7 @@ def test_first_acls_on_topics_in_use_that_leave_out_a_role_are_refused(command: 
         assert command("admin", "topics", "create")[0] == 0
         code, _, error = command("admin", "topics", "create", "--operator-principal", "User:operator")
         assert code == 1
-        assert "lock out the tap, stream, enforcer" in error
+        assert "lock out the broker, stream, enforcer" in error
         assert len(lacks(secured, "operator", Role.OPERATOR)) == len(RIGHTS[Role.OPERATOR])
     finally:
         assert command("admin", "uninstall", "--apply", "--delete-topics")[0] == 0
@@ -311,7 +339,7 @@ def test_uninstall_leaves_the_same_right_of_another_user_and_refuses_to_saw_off_
         assert command("admin", "uninstall", "--apply", "--stream-principal", "User:stream")[0] == 0
         wait_until(lambda: lacks(secured, "stream", Role.STREAM) != [], "the stream may not")
         assert lacks(secured, "mallory", Role.STREAM) == []
-        code, _, error = command("admin", "uninstall", "--apply", "--tap-principal", "User:admin")
+        code, _, error = command("admin", "uninstall", "--apply", "--broker-principal", "User:admin")
         assert code == 2
         assert "would remove that user's own rights" in error
     finally:

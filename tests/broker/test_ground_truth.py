@@ -1,6 +1,6 @@
-"""Compares a tap's events with the batches that five client libraries wrote to a real cluster.
+"""Compares the plugins' events with the batches that five client libraries wrote to a real cluster.
 
-Brokers and taps are killed, leaders move, the class's files rotate, and a tap is away for minutes.
+Brokers are killed one after the other, leaders move, and the topic of events loses its leaders and is deleted.
 """
 
 import subprocess
@@ -22,15 +22,19 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewTopic
 from kafka.record.memory_records import MemoryRecords
 
-from broker.kafka.topics import ensure_topics
+from broker.kafka.java_properties import read_properties
+from broker.local.server_files import HOST
+from broker.local.server_process import Jvm, free_ports
 from jvm.jar_sets import kafka_classpath
 from jvm.java import find_java
 from tests.broker.churning_clients import PARTITIONS
 from tests.broker.local_cluster import LocalCluster
-from tests.kits.broker_kit import LIMIT_S, read_events, wait_until
+from tests.kits.broker_kit import frozen, read_events, reports_of, wait_until
 from tests.kits.cluster_kit import in_sync, reassign, replicated_topic
 from tests.kits.go_kit import build_go_clients, find_go, go_command
-from wire.topics import PRODUCE_EVENTS
+from tests.kits.tls_kit import issue
+from wire.plugin_reports import AliveReport
+from wire.topics import EVENT_PARTITIONS, PRODUCE_EVENTS
 
 USERS = {user: f"{user}-secret" for user in ("rd", "py", "java", "go", "copy", "admin")}
 BY_VALUE = {b"one order": "go"}
@@ -39,19 +43,48 @@ FOLDER = Path(__file__).parent
 AWAY_S = 120.0
 
 
+class SecuredCluster(LocalCluster):
+    """Brokers that talk to each other by TLS, with a user and a password."""
+
+    def __init__(self, folder: Path, jars: Path) -> None:
+        super().__init__(
+            folder,
+            USERS,
+            jars=jars,
+            allow_everyone_if_no_acl_found="false",
+            auto_create_topics_enable="false",
+        )
+        self._certificates, self._keys = issue(folder / "certificates")
+        self._between = dict(zip(self.node_ids, free_ports(len(self.node_ids)), strict=True))
+
+    def _write_files(self, node_id: int) -> Jvm:
+        jvm = super()._write_files(node_id)
+        file = self.folder(node_id) / "server.properties"
+        before = dict(read_properties(file.read_text().splitlines()))
+        own, listener = f",BROKERS://{HOST}:{self._between[node_id].inner}", "listener.name.brokers"
+        login = 'PlainLoginModule required username="admin" password="admin-secret" user_admin="admin-secret";'
+        added = {
+            "listeners": before["listeners"] + own,
+            "advertised.listeners": before["advertised.listeners"] + own,
+            "listener.security.protocol.map": f"{before['listener.security.protocol.map']},BROKERS:SASL_SSL",
+            "inter.broker.listener.name": "BROKERS",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            f"{listener}.plain.sasl.jaas.config": f"org.apache.kafka.common.security.plain.{login}",
+            f"{listener}.ssl.keystore.type": "PEM",
+            f"{listener}.ssl.keystore.location": str(self._keys),
+            f"{listener}.ssl.truststore.type": "PEM",
+            f"{listener}.ssl.truststore.location": str(self._certificates.ca),
+        }
+        with file.open("a", encoding="ascii") as properties:
+            properties.writelines(f"{name}={value}\n" for name, value in added.items())
+        return jvm
+
+
 @pytest.fixture
 def cluster(jars: Path, tmp_path: Path) -> Iterator[LocalCluster]:
-    nodes = LocalCluster(
-        tmp_path / "cluster",
-        USERS,
-        jars=jars,
-        allow_everyone_if_no_acl_found="false",
-        auto_create_topics_enable="false",
-        pid_quota_file_bytes=300_000,
-        pid_quota_file_count=50,
-    )
-    with nodes as started:
-        ensure_topics(started.admin_config(), replication_factor=3)
+    (tmp_path / "cluster").mkdir()
+    with SecuredCluster(tmp_path / "cluster", jars) as started:
+        started.wait_for_plugin()
         yield started
 
 
@@ -81,7 +114,8 @@ def make_copy_topic(cluster: LocalCluster, name: str) -> None:
 
 
 @contextmanager
-def clients(cluster: LocalCluster, topic: str, folder: Path) -> Iterator[None]:
+def clients(cluster: LocalCluster, topic: str, folder: Path) -> Iterator[list[int]]:
+    """Run the clients; yields the ids of their processes."""
     servers = cluster.bootstrap_servers
     commands = [
         [sys.executable, str(FOLDER / "churning_clients.py"), kind, servers, user, USERS[user], topic]
@@ -95,7 +129,7 @@ def clients(cluster: LocalCluster, topic: str, folder: Path) -> Iterator[None]:
     with (folder / "clients.out").open("wb") as out:
         running = [subprocess.Popen(command, stdout=out, stderr=out, cwd=FOLDER.parents[1]) for command in commands]
         try:
-            yield
+            yield [each.pid for each in running]
         finally:
             if any(each.poll() is not None for each in running):
                 print("a client has ended:", (folder / "clients.out").read_text(errors="replace")[-2000:])
@@ -104,36 +138,10 @@ def clients(cluster: LocalCluster, topic: str, folder: Path) -> Iterator[None]:
                 each.wait()
 
 
-class Tap:
-    """The command on one node's file."""
-
-    def __init__(self, cluster: LocalCluster, node: int, folder: Path) -> None:
-        self._command = [sys.executable, "-m", "jobs", "tap", "--bootstrap-servers", cluster.admin_servers]
-        self._command += ["--log-file", str(cluster.log_file(node)), "--broker-id", str(node), "--no-asking"]
-        self._command += ["--position-file", str(folder / f"tap-{node}.position")]
-        self._output = folder / f"tap-{node}.out"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._output.open("ab") as out:
-            self._process = subprocess.Popen(self._command, stdout=out, stderr=out, cwd=FOLDER.parents[1])
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        assert self._process is not None
-        assert self._process.poll() is None, self._output.read_text()
-        self._process.terminate()
-        assert self._process.wait(LIMIT_S) == 0, self._output.read_text()
-
-
 def truth(cluster: LocalCluster, node: int, topics: list[str]) -> set[tuple[str, int]]:
-    """User and producer id of each batch in a node's own copy of the topics."""
+    """Principal and PID of each batch in a node's own copy of the topics."""
     found = set()
-    for segment in (cluster.log_file(node).parent / "data").glob("*/*.log"):
+    for segment in (cluster.folder(node) / "data").glob("*/*.log"):
         if segment.parent.name.rpartition("-")[0] not in topics:
             continue
         records = MemoryRecords(segment.read_bytes())
@@ -141,7 +149,51 @@ def truth(cluster: LocalCluster, node: int, topics: list[str]) -> set[tuple[str,
             batch = records.next_batch()
             if not batch.is_control_batch and batch.producer_id >= 0:
                 for value in [bytes(record.value or b"") for record in batch]:
-                    found.add((BY_VALUE.get(value, value.decode()), batch.producer_id))
+                    found.add((f"User:{BY_VALUE.get(value) or value.decode()}", batch.producer_id))
+    return found
+
+
+def seen(cluster: LocalCluster, topic: str) -> set[tuple[str, int]]:
+    """Principal and PID of each event of the topics that begin with this name."""
+    return {(each.principal, each.producer_id) for each in read_events(cluster) if each.topic.startswith(topic)}
+
+
+def await_in_sync(cluster: LocalCluster, *topics: str) -> None:
+    wait_until(
+        lambda: all(in_sync(cluster, topic, n) == {1, 2, 3} for topic in topics for n in range(PARTITIONS)), "in sync"
+    )
+
+
+def kill_one_after_the_other(cluster: LocalCluster, topic: str) -> None:
+    for node in cluster.node_ids:
+        cluster.kill(node)
+        time.sleep(10)
+        cluster.start(node)
+        await_in_sync(cluster, topic)
+        reassign(cluster, topic, {n: [(n + k + node) % 3 + 1 for k in (1, 2, 0)] for n in range(PARTITIONS)})
+
+
+def take_the_leaders_of_the_events(cluster: LocalCluster) -> None:
+    """Nobody can write an event for two minutes; all else works."""
+    reassign(cluster, PRODUCE_EVENTS, {n: [3] for n in range(EVENT_PARTITIONS)})
+    cluster.stop(3)
+    time.sleep(AWAY_S)
+    cluster.start(3)
+    reassign(cluster, PRODUCE_EVENTS, {n: [(n + k) % 3 + 1 for k in range(3)] for n in range(EVENT_PARTITIONS)})
+
+
+def delete_the_events(cluster: LocalCluster, topic: str, processes: list[int]) -> set[tuple[str, int]]:
+    """Delete the topic of events while the clients pause for a moment; return what the topic had."""
+    with ExitStack() as stack:
+        for pid in processes:
+            stack.enter_context(frozen(pid))
+        # Requests that brokers have already, and their events, are on their way.
+        time.sleep(5)
+        found = seen(cluster, topic)
+        admin = AdminClient({**cluster.admin_config()})
+        (gone,) = admin.delete_topics([PRODUCE_EVENTS]).values()
+        gone.result()
+    cluster.wait_for_plugin()
     return found
 
 
@@ -151,47 +203,23 @@ def test_every_producer_id_of_five_client_libraries_is_its_users(cluster: LocalC
     topic = replicated_topic(cluster, "orders", PARTITIONS)
     allow(cluster, topic)
     make_copy_topic(cluster, f"{topic}-copy")
-    taps = {node: Tap(cluster, node, tmp_path) for node in cluster.node_ids}
-    with ExitStack() as stack:
-        for tap in taps.values():
-            tap.start()
-            stack.callback(tap.kill)
-        with clients(cluster, topic, tmp_path):
-            time.sleep(20)
-            taps[1].kill()
-            away_s = time.monotonic()
-            cluster.kill(2)
-            time.sleep(15)
-            cluster.start(2)
-            wait_until(lambda: all(in_sync(cluster, topic, n) == {1, 2, 3} for n in range(PARTITIONS)), "in sync")
-            reassign(cluster, topic, {n: [(n + k) % 3 + 1 for k in (1, 2, 0)] for n in range(PARTITIONS)})
-            taps[3].kill()
-            taps[3].start()
-            while time.monotonic() < away_s + AWAY_S:
-                time.sleep(1)
-            taps[1].start()
-            time.sleep(10)
-        wait_until(lambda: all(in_sync(cluster, f"{topic}-copy", n) == {1, 2, 3} for n in range(PARTITIONS)), "in sync")
-        time.sleep(5)
-        expected = truth(cluster, 1, [topic, f"{topic}-copy"])
-        wanted = {(f"User:{user}", pid) for user, pid in expected}
+    with clients(cluster, topic, tmp_path) as processes:
+        time.sleep(20)
+        kill_one_after_the_other(cluster, topic)
+        before = delete_the_events(cluster, topic, processes)
+        time.sleep(20)
+        take_the_leaders_of_the_events(cluster)
+        time.sleep(20)
+    await_in_sync(cluster, topic, f"{topic}-copy")
+    time.sleep(5)
+    wanted = truth(cluster, 1, [topic, f"{topic}-copy"])
 
-        def seen() -> set[tuple[str, int]]:
-            events = [event for _, event in read_events(cluster, PRODUCE_EVENTS)]
-            return {(event["principal"], event["producer_id"]) for event in events if event["topic"].startswith(topic)}
-
-        try:
-            wait_until(lambda: wanted <= seen(), "every producer id is seen")
-        finally:
-            found = seen()
-            print(f"{len(wanted)} producer ids, {len(wanted - found)} missing, {len(found - wanted)} wrong")
-            print({user: sum(each == user for each, _ in expected) for user in USERS})
-        assert found == wanted
-        stack.pop_all()
-    for tap in taps.values():
-        tap.stop()
-    assert {user for user, _ in expected} == USERS.keys() - {"admin"}
-    rotated = [
-        len(list(cluster.log_file(node).parent.glob("pid-quota-broker.log.[0-9]*"))) for node in cluster.node_ids
-    ]
-    assert max(rotated) > 0
+    try:
+        wait_until(lambda: wanted <= before | seen(cluster, topic), "every PID is seen")
+    finally:
+        found = before | seen(cluster, topic)
+        print(f"{len(wanted)} PIDs, {len(wanted - found)} missing, {len(found - wanted)} wrong")
+        print({user: sum(each == f"User:{user}" for each, _ in wanted) for user in USERS})
+    assert found == wanted
+    assert {user for user, _ in wanted} == {f"User:{user}" for user in USERS.keys() - {"admin"}}
+    assert sum(each.dropped_events for each in reports_of(cluster, AliveReport)) == 0

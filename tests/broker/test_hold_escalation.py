@@ -13,7 +13,6 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from broker.kafka.client import RawAdmin
 from broker.kafka.config import KafkaConfig
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
 from lifecycle.churn import Churn
@@ -146,18 +145,16 @@ def test_producer_ids_that_a_hold_does_not_reach_bring_the_client_quota(
     tables, topic = tmp_path / "tables", new_topic(broker, "orders", PARTITIONS)
     create_missing(str(tables))
     set_quota(str(tables), QuotaEntry(None, QUOTA, datetime.now(timezone.utc), "test"))
-    ensure_topics(broker.admin_config())
-    servers = ["--bootstrap-servers", broker.admin_servers, "--learn-seconds", "0"]
-    tap = ["-m", "jobs", "tap", *servers, "--log-file", str(broker.log_file), "--broker-id", str(broker.broker_id)]
+    broker.wait_for_plugin()
+    servers = ["--bootstrap-servers", broker.admin_servers]
     stream = ["-m", "jobs", "stream", *servers, "--tables", str(tables), "--checkpoint", str(tmp_path / "checkpoint")]
     # A decision each ten seconds instead of each minute: two of them tell that it goes on.
     stream += ["--trigger", "1 second", "--min-throttle-seconds", "10"]
     with (
-        Child("tap", [*tap, "--position-file", str(tmp_path / "position"), "--from-end"], tmp_path / "tap.log"),
         Child("stream", stream, tmp_path / "stream.log"),
         enforcing(broker, tables, "--lever", "hold", "--apply") as enforcer,
     ):
-        wait_until(lambda: is_counted(broker, topic, tables), "tap and stream run")
+        wait_until(lambda: is_counted(broker, topic, tables), "the stream runs")
         with habit(broker, topic) as client:
             enforcer.wait_for("throttled", "its known PIDs keep working")
             free = client.rate(5)

@@ -27,7 +27,7 @@ ODD_NAMES = [
 
 @pytest.fixture(scope="module")
 def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Three brokers with the class."""
+    """Three brokers with the authorizer."""
     with LocalCluster(tmp_path_factory.mktemp("holding"), jars=jars, holders=(1, 2, 3)) as running:
         yield running
 

@@ -31,7 +31,7 @@ def holds_of(cluster: LocalCluster) -> HoldBindings:
     return HoldBindings({"bootstrap_servers": addresses_of_the_living(cluster).split(",")})
 
 
-def test_a_hold_is_inert_on_the_broker_without_the_class(cluster: LocalCluster) -> None:
+def test_a_hold_is_inert_on_the_broker_without_the_authorizer(cluster: LocalCluster) -> None:
     with bound(cluster, hold(600)), Asker(cluster) as mallory, Asker(cluster, "alice") as alice:
         wait_until(lambda: {alice.error(node) for node in cluster.node_ids} == {0}, "all brokers have producer ids")
         wait_until(lambda: mallory.error(1) == mallory.error(2) == LOADING, "the hold has reached both")
@@ -58,7 +58,6 @@ def test_a_broker_that_is_dead_is_not_asked(cluster: LocalCluster, tables: Path)
         wait_until(lambda: WITHOUT not in watcher.list_topics(timeout=LIMIT_S).brokers, "the others have noticed")
         with ProducersAdmin({"bootstrap_servers": addresses_of_the_living(cluster).split(",")}) as admin:
             assert list(admin.brokers()) == [1, 2]
-            assert admin.hidden_topic() is None
             # Brokers do not show it: none has failed.
             assert Acls(admin).allows_without_acl() is None
         with holds_of(cluster) as holds:

@@ -1,5 +1,6 @@
-"""Compares a real broker's answers to INIT_PRODUCER_ID, and a tap's records, with the pure decision function."""
+"""Compares a real broker's answers to INIT_PRODUCER_ID, and the plugin's reports, with the pure decision function."""
 
+import struct
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,22 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from confluent_kafka import KafkaError, Producer
+from kafka.record.memory_records import MemoryRecords
 
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.log.metadata_blocks import read_metadata_blocks
-from lifecycle.producer_id_blocks import find_violations
+from lifecycle.producer_id_blocks import BLOCK_LENGTH, Block, find_violations
 from tests.kits.broker_kit import (
-    broker_tap,
     frozen,
     new_topic,
     produce,
-    read_events,
+    reports_of,
     restart,
-    running,
     transactional_producer,
-    wait_until,
-    wait_until_idle,
+    wait_for_report,
 )
 from tests.kits.init_kit import InitClient
 from tests.kits.init_rules_kit import (
@@ -34,7 +31,7 @@ from tests.kits.init_rules_kit import (
     classify,
     init_producer_id,
 )
-from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS
+from wire.plugin_reports import BlockReport, InitReport
 
 # The model can't know the next id: this one stands for it.
 FRESH = -2
@@ -44,6 +41,7 @@ FRESH = -2
 def own(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     """A broker of our own: it is stopped and started."""
     with LocalBroker(tmp_path_factory.mktemp("inits"), jars=jars) as started:
+        started.wait_for_plugin()
         # Makes the topic of transactions, and waits until its coordinator is there.
         transactional_producer(started.client_config("alice"), "first")
         yield started
@@ -147,7 +145,7 @@ def test_when_the_epochs_run_out_there_is_a_new_id_and_its_answer_can_be_lost(cl
     assert model.ask(model.request(first.producer_id, last)).error == "PRODUCER_FENCED"
 
 
-# What the tap tells of real producers
+# What the plugin reports of real producers
 
 
 def bump_by_an_error(own: LocalBroker, producer: Producer, topic: str) -> None:
@@ -164,38 +162,31 @@ def bump_by_an_error(own: LocalBroker, producer: Producer, topic: str) -> None:
     producer.abort_transaction(60)
 
 
-def test_the_answers_to_real_producers_are_told_and_classified(own: LocalBroker, tmp_path: Path) -> None:
-    ensure_topics(own.admin_config())
+def test_the_answers_to_real_producers_are_reported_and_classified(own: LocalBroker) -> None:
     settings, orders, mark = own.client_config("alice"), new_topic(own, "orders"), uuid.uuid4().hex[:8]
-    tap = broker_tap(own, topic=new_topic(own, "events"), from_end=True)
-    with running(tap):
-        wait_until_idle(tap)
-        produce(settings, orders, client_id=f"plain-{mark}")
-        transactional_producer({**settings, "client.id": f"one-{mark}"}, f"pay-{mark}")
-        transactional_producer({**settings, "client.id": f"two-{mark}"}, f"pay-{mark}")
-        bumped = {**settings, "client.id": f"bumped-{mark}", "message.timeout.ms": "1000"}
-        bump_by_an_error(own, transactional_producer(bumped, f"bumped-{mark}"), orders)
-        with InitClient(own.admin_servers, f"late-{mark}") as client:
-            assert client.ask(InitRequest(f"pay-{mark}", 0, 0)).error == "PRODUCER_FENCED"
-            assert client.ask(InitRequest(f"long-{mark}"), 2**31 - 1).error == "INVALID_TRANSACTION_TIMEOUT"
-        # It is the last one.
-        wait_until(lambda: tap.counters.inits >= 7, "all answers")
-        wait_until_idle(tap)
+    produce(settings, orders, client_id=f"plain-{mark}")
+    transactional_producer({**settings, "client.id": f"one-{mark}"}, f"pay-{mark}")
+    transactional_producer({**settings, "client.id": f"two-{mark}"}, f"pay-{mark}")
+    bumped = {**settings, "client.id": f"bumped-{mark}", "message.timeout.ms": "1000"}
+    bump_by_an_error(own, transactional_producer(bumped, f"bumped-{mark}"), orders)
+    with InitClient(own.admin_servers, f"late-{mark}") as client:
+        assert client.ask(InitRequest(f"pay-{mark}", 0, 0)).error == "PRODUCER_FENCED"
+        assert client.ask(InitRequest(f"long-{mark}"), 2**31 - 1).error == "INVALID_TRANSACTION_TIMEOUT"
+    wait_for_report(own, InitReport, lambda report: report.transactional_id == f"long-{mark}")
 
     seen: set[tuple[str | None, int, int]] = set()
     named: set[str] = set()
     outcomes: dict[str, list[Outcome]] = {}
-    for _, init in read_events(own, PRODUCER_INITS):
-        client_id = init["client_id"]
+    for init in reports_of(own, InitReport):
+        client_id, name = init.client_id or "", init.transactional_id
         if mark not in client_id:
             continue
-        name = init["transactional_id"]
-        request = InitRequest(name, init["producer_id"], init["producer_epoch"])
-        answer = InitDecision(init["error"], init["result_producer_id"], init["result_producer_epoch"])
+        request = InitRequest(name, init.producer_id, init.producer_epoch)
+        answer = InitDecision(init.error, init.result_producer_id, init.result_producer_epoch)
         asked = (name, request.producer_id, request.producer_epoch)
         outcome = classify(request, answer, asked_before=asked in seen, known_before=name in named)
         outcomes.setdefault(client_id.removesuffix(f"-{mark}"), []).append(outcome)
-        if init["error"] == "NONE" and name:
+        if init.error == "NONE" and name:
             seen.add(asked)
             named.add(name)
     settled = {name: [one for one in found if one is not Outcome.BUSY] for name, found in outcomes.items()}
@@ -208,30 +199,41 @@ def test_the_answers_to_real_producers_are_told_and_classified(own: LocalBroker,
     }
 
 
-def test_a_tap_reports_the_blocks_of_the_metadata_log(own: LocalBroker, tmp_path: Path) -> None:
-    ensure_topics(own.admin_config())
-    folder = own.log_file.parent / "data"
-    tap = broker_tap(own, topic=new_topic(own, "events"), metadata_log=folder)
-    with running(tap):
-        wait_until(lambda: tap.counters.id_blocks >= 1, "the first block")
-        with InitClient(own.admin_servers) as client:
-            # Past the ninth tenth of a block, the broker asks for the next.
-            for _ in range(1000):
-                client.ask_until_ready(InitRequest())
-        wait_until(lambda: tap.counters.id_blocks >= 2, "the second block")
-        wait_until_idle(tap)
+def blocks_of(broker: LocalBroker) -> list[Block]:
+    """The blocks that the plugin reported, each once."""
+    found = {
+        Block(each.first_producer_id, each.length, each.broker_id, each.broker_epoch, each.timestamp_ms)
+        for each in reports_of(broker, BlockReport)
+    }
+    return sorted(found)
 
-    tapped = {
-        (found["first_producer_id"], found["length"], found["broker_id"], found["broker_epoch"], found["timestamp_ms"])
-        for _, found in read_events(own, PRODUCER_ID_BLOCKS)
-    }
-    history = read_metadata_blocks(folder)
-    assert tapped == {
-        (block.first, block.length, block.broker_id, block.broker_epoch, block.allocated_at_ms)
-        for block in history.blocks
-    }
-    assert history.complete_from == 0
-    assert find_violations(history.blocks) == []
+
+def blocks_in_the_metadata_log(broker: LocalBroker) -> list[Block]:
+    """The blocks of the records on the broker's disk: a record has a version, a code and a version."""
+    (folder,) = broker.folder.rglob("__cluster_metadata-0")
+    found = []
+    for segment in sorted(folder.glob("*.log")):
+        records = MemoryRecords(segment.read_bytes())
+        while records.has_next():
+            for record in records.next_batch():
+                value = bytes(record.value or b"")
+                if value.startswith(b"\1\x0f\0"):
+                    broker_id, epoch, end = struct.unpack_from(">iqq", value, 3)
+                    found.append(Block(end - BLOCK_LENGTH, BLOCK_LENGTH, broker_id, epoch, record.timestamp))
+    return found
+
+
+def test_the_plugin_reports_the_blocks_of_the_metadata_log(own: LocalBroker) -> None:
+    with InitClient(own.admin_servers) as client:
+        # Past the ninth tenth of a block, the broker asks for the next.
+        for _ in range(1000):
+            newest = client.ask_until_ready(InitRequest()).producer_id
+    wait_for_report(own, BlockReport, lambda report: 0 <= newest - report.first_producer_id < report.length)
+
+    blocks = blocks_of(own)
+    assert blocks == blocks_in_the_metadata_log(own)
+    assert len(blocks) >= 2
+    assert find_violations(blocks) == []
 
 
 def test_a_restarted_broker_takes_a_new_block_under_a_new_epoch(own: LocalBroker) -> None:
@@ -240,10 +242,12 @@ def test_a_restarted_broker_takes_a_new_block_under_a_new_epoch(own: LocalBroker
     restart(own)
     with InitClient(own.admin_servers) as client:
         after = client.ask_until_ready(InitRequest()).producer_id
+    wait_for_report(own, BlockReport, lambda report: report.first_producer_id == after)
 
-    blocks = read_metadata_blocks(own.log_file.parent / "data").blocks
+    blocks = blocks_of(own)
     (old,) = [block for block in blocks if before in block]
     (new,) = [block for block in blocks if after in block]
     assert after == new.first >= old.end
     assert new.broker_epoch > old.broker_epoch
     assert find_violations(blocks) == []
+    assert blocks == blocks_in_the_metadata_log(own)

@@ -14,10 +14,10 @@ from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.kafka.topics import admin_client
 from broker.local.local_broker import LocalBroker
-from tests.kits.broker_kit import wait_until
-from tests.kits.class_kit import ready_topic
+from tests.kits.broker_kit import events_of, wait_until
 from tests.kits.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of
-from tests.kits.hostile_kit import Hostile, TapCommand, batch
+from tests.kits.hostile_kit import Hostile, batch
+from tests.kits.plugin_kit import ready_topic
 from wire.holds import HoldBinding
 from wire.topics import ENFORCER_TOPIC
 
@@ -31,10 +31,13 @@ def broker(held_broker: LocalBroker) -> LocalBroker:
     return held_broker
 
 
-def produce_from(broker: LocalBroker, user: str, address: str) -> None:
+def produce_from(broker: LocalBroker, user: str, address: str) -> int:
+    """Return the PID."""
     topic = ready_topic(broker, f"of-{user}")
     with Hostile(broker, user, source=address) as client:
-        client.produce(topic, batch(client.producer_id()))
+        pid = client.producer_id()
+        client.produce(topic, batch(pid))
+    return pid
 
 
 def seconds_to_connect(broker: LocalBroker, user: str, address: str, times: int) -> float:
@@ -47,29 +50,27 @@ def seconds_to_connect(broker: LocalBroker, user: str, address: str, times: int)
 
 
 def test_new_connections_wait_at_addresses_that_only_the_guilty_used(jars: Path, tmp_path: Path, tables: Path) -> None:
-    # given a broker without the hold's class, and what a tap saw of two users who share an address
+    # given a broker without the authorizer, and what the plugin saw of two users who share an address
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
-        tap = TapCommand(broker, tmp_path)
-        with tap.running():
-            for user, address in (("mallory", HERS), ("mallory", SHARED), ("alice", SHARED)):
-                produce_from(broker, user, address)
-            tap.wait_until_level()
-            with enforcing(broker, tables, "--apply") as enforcer:
-                # when mallory is throttled, who came from both addresses
-                enforcer.wait_for("lever")
-                counted = [(HERS, 15), (SHARED, 5)]
-                wait_until(lambda: knows_addresses(enforcer, broker, tables, counted), "an address is limited")
+        broker.wait_for_plugin()
+        used = [("mallory", HERS), ("mallory", SHARED), ("alice", SHARED)]
+        events_of(broker, *(produce_from(broker, user, address) for user, address in used))
+        with enforcing(broker, tables, "--apply") as enforcer:
+            # when mallory is throttled, who came from both addresses
+            enforcer.wait_for("lever")
+            counted = [(HERS, 15), (SHARED, 5)]
+            wait_until(lambda: knows_addresses(enforcer, broker, tables, counted), "an address is limited")
 
-                # then hers alone is limited, where new connections wait and nowhere else
-                assert quotas_of(broker) == {MALLORY: SLOWED, QuotaEntity(ip=HERS): LIMITED}
-                slow = seconds_to_connect(broker, "mallory", HERS, 12)
-                assert slow > 5 * seconds_to_connect(broker, "alice", SHARED, 12)
+            # then hers alone is limited, where new connections wait and nowhere else
+            assert quotas_of(broker) == {MALLORY: SLOWED, QuotaEntity(ip=HERS): LIMITED}
+            slow = seconds_to_connect(broker, "mallory", HERS, 12)
+            assert slow > 5 * seconds_to_connect(broker, "alice", SHARED, 12)
 
-                # and it is free again when somebody else comes there
-                produce_from(broker, "alice", HERS)
-                enforcer.wait_for("restored", "User:alice uses the address, too")
-                assert quotas_of(broker) == {MALLORY: SLOWED}
-            assert quotas_of(broker) == {}
+            # and it is free again when somebody else comes there
+            produce_from(broker, "alice", HERS)
+            enforcer.wait_for("restored", "User:alice uses the address, too")
+            assert quotas_of(broker) == {MALLORY: SLOWED}
+        assert quotas_of(broker) == {}
 
 
 def knows_addresses(

@@ -8,10 +8,22 @@ from pathlib import Path
 import pytest
 
 from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.local.server_process import free_ports
-from tests.kits.broker_kit import end_offset, new_topic, produce, restart, wait_until
+from tests.kits.broker_kit import (
+    end_offset,
+    new_topic,
+    produce,
+    read_records,
+    reports_of,
+    restart,
+    wait_until,
+)
+from tests.kits.plugin_kit import NO_PLUGIN
 from tests.kits.process_kit import processes_naming
+from wire.plugin_reports import StartReport
+from wire.topics import PRODUCE_EVENTS, REPORTS
 
 
 def test_users_produce_with_idempotence(broker: LocalBroker) -> None:
@@ -30,17 +42,36 @@ def test_an_unknown_user_is_named_with_the_known_ones(broker: LocalBroker) -> No
 
 def test_passwords_are_shown_nowhere(broker: LocalBroker) -> None:
     assert "alice-secret" not in repr(broker)
-    properties = broker.log_file.with_name("server.properties")
-    assert properties.stat().st_mode & 0o077 == 0
-    for log in (broker.log_file, broker.server_log):
-        assert b"alice-secret" not in log.read_bytes()
+    assert broker.properties.stat().st_mode & 0o077 == 0
+    assert b"alice-secret" not in broker.server_log.read_bytes()
+    for topic in (PRODUCE_EVENTS, REPORTS):
+        assert not any(b"alice-secret" in value for _, value in read_records(broker, topic))
 
 
-def test_the_broker_logs_nothing_about_requests_but_what_the_tap_reads(broker: LocalBroker) -> None:
+def test_the_broker_logs_nothing_about_requests(broker: LocalBroker) -> None:
     produce(broker.client_config("alice"), new_topic(broker, "orders"))
 
-    assert b"Handling request" not in broker.server_log.read_bytes()
-    assert b"apiKey=METADATA" not in broker.log_file.read_bytes()
+    logged = broker.server_log.read_bytes()
+    assert b"Handling request" not in logged
+    assert b"apiKey=METADATA" not in logged
+
+
+def test_a_plugin_that_does_not_report_is_an_error(jars: Path, tmp_path: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars, metric_reporters=NO_PLUGIN) as broker:
+        with pytest.raises(LocalBrokerError, match=r"within 0\.5 s \(no topic pid-quota-reports, produce-events\)"):
+            broker.wait_for_plugin(timeout_s=0.5)
+        ensure_topics(broker.admin_config())
+        with pytest.raises(LocalBrokerError, match=r"no report of broker 1"):
+            broker.wait_for_plugin(timeout_s=0.5)
+
+
+def test_a_report_of_an_earlier_run_does_not_count(jars: Path, tmp_path: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars) as broker:
+        broker.wait_for_plugin()
+        first = reports_of(broker, StartReport)
+        restart(broker)
+        broker.wait_for_plugin()
+        assert len(reports_of(broker, StartReport)) == len(first) + 1
 
 
 def test_data_survives_a_crash_and_nothing_survives_the_block(jars: Path, tmp_path: Path) -> None:

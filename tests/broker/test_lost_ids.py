@@ -3,33 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
-from tests.kits.broker_kit import (
-    broker_tap,
-    new_topic,
-    produce,
-    read_events,
-    restart,
-    running,
-    wait_until_idle,
-)
-from tests.kits.churn_kit import write_inits
-from wire.topics import PRODUCER_INITS
-
-METADATA_LOG = "__cluster_metadata-0"
+from tests.kits.broker_kit import new_topic, produce, reports_of, restart, wait_for_report, wait_until
+from tests.kits.churn_kit import write_blocks, write_inits
+from wire.plugin_reports import BlockReport, InitReport
 
 
-def produce_under_a_tap(broker: LocalBroker, topic: str, producers: int, events: str) -> list[int]:
-    """Returns all ids that alice got so far, as taps saw it."""
-    with running(broker_tap(broker, topic=events, from_end=True)) as tap:
-        wait_until_idle(tap)
-        for _ in range(producers):
-            produce(broker.client_config("alice"), topic)
-        wait_until_idle(tap)
-    records = (record for _, record in read_events(broker, PRODUCER_INITS))
-    return [record["result_producer_id"] for record in records if record["principal"] == "User:alice"]
+def pids_of_alice(broker: LocalBroker) -> list[int]:
+    return [each.result_producer_id for each in reports_of(broker, InitReport) if each.principal == "User:alice"]
 
 
 @pytest.mark.slow
@@ -38,16 +20,22 @@ def test_ids_that_a_restart_lost_are_not_said_to_be_issued(
 ) -> None:
     tables = str(tmp_path / "tables")
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
-        ensure_topics(broker.admin_config())
-        topic, events = new_topic(broker, "orders"), new_topic(broker, "events")
-        before = produce_under_a_tap(broker, topic, 3, events)
-        restart(broker)
-        after = produce_under_a_tap(broker, topic, 2, events)[len(before) :]
-        write_inits(tables, [record for _, record in read_events(broker, PRODUCER_INITS)])
-        (log,) = broker.server_log.parent.rglob(METADATA_LOG)
+        broker.wait_for_plugin()
+        topic = new_topic(broker, "orders")
+        for producers in (3, 2):
+            for _ in range(producers):
+                produce(broker.client_config("alice"), topic)
+            if producers == 3:
+                wait_until(lambda: len(pids_of_alice(broker)) == 3, "all answers")
+                restart(broker)
+        wait_until(lambda: len(pids_of_alice(broker)) == 5, "all answers")
+        before, after = pids_of_alice(broker)[:3], pids_of_alice(broker)[3:]
+        wait_for_report(broker, BlockReport, lambda report: report.first_producer_id == after[0])
+        write_inits(tables, reports_of(broker, InitReport))
+        write_blocks(tables, reports_of(broker, BlockReport))
 
         def fate(pid: int) -> str:
-            assert run(["blocks", "--tables", tables, "--metadata-log", str(log), "--pid", str(pid), "--json"]) == 0
+            assert run(["blocks", "--tables", tables, "--pid", str(pid), "--json"]) == 0
             return str(json.loads(capsys.readouterr().out)["fate"])
 
         told = {pid: fate(pid) for pid in (*before, 900, *after, after[-1] + 100)}

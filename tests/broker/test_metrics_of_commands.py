@@ -1,4 +1,4 @@
-"""Scrapes the tap and the enforcer as processes, and receives the enforcer's webhook."""
+"""Scrapes the enforcer as a process, and receives its webhook."""
 
 import os
 import re
@@ -78,16 +78,3 @@ def test_an_enforcer_tells_prometheus_and_its_webhook_what_it_does(
         ("THROTTLE", "User:mallory"),
         ("RELEASE", "User:mallory"),
     ]
-
-
-def test_a_tap_tells_prometheus_what_it_reads(broker: LocalBroker, tmp_path: Path) -> None:
-    log = tmp_path / "broker.log"
-    log.write_text("no line of a broker\n" * 3)
-    options = ["--log-file", str(log), "--broker-id", "1", "--bootstrap-servers", broker.admin_servers]
-
-    with command(tmp_path / "log", "tap", *options) as port:
-        wait_until(lambda: metrics(port).get(("pid_quota_tap_lines_total", "1")) == 3, "a heartbeat after all lines")
-        told = metrics(port)
-
-    assert told["pid_quota_tap_watches", "1"] == 1
-    assert told["pid_quota_cluster_broker", "1"] == 1

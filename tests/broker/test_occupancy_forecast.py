@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from lifecycle.forecast import Outlook
 from lifecycle.occupancy_rate import Rates, rates_of
-from tests.kits.broker_kit import broker_tap, new_topic, running, wait_until_idle
+from tests.kits.broker_kit import new_topic
 from tests.kits.occupancy_kit import census_of
 
 LIVING = 15
@@ -27,18 +26,15 @@ def flooded(jars: Path, folder: Path, expiration_ms: int) -> Iterator[LocalBroke
         producer_id_expiration_ms=expiration_ms,
         producer_id_expiration_check_interval_ms=1000,
     ) as broker:
-        ensure_topics(broker.admin_config())
-        topic, events = new_topic(broker, "orders", partitions=3), new_topic(broker, "events")
-        with running(broker_tap(broker, topic=events, from_end=True)) as tap:
-            wait_until_idle(tap)
-            stop = threading.Event()
-            clients = [threading.Thread(target=client, args=(broker, topic, stop)) for client in (living, flood)]
-            for each in clients:
-                each.start()
-            yield broker
-            stop.set()
-            for each in clients:
-                each.join()
+        broker.wait_for_plugin()
+        topic, stop = new_topic(broker, "orders", partitions=3), threading.Event()
+        clients = [threading.Thread(target=client, args=(broker, topic, stop)) for client in (living, flood)]
+        for each in clients:
+            each.start()
+        yield broker
+        stop.set()
+        for each in clients:
+            each.join()
 
 
 def producer(broker: LocalBroker, user: str) -> Producer:

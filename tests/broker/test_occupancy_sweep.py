@@ -25,7 +25,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import make_report
@@ -36,13 +35,11 @@ from lifecycle.expiration_change import freed_by
 from tables.query.sql_query import query
 from tests.kits.broker_kit import (
     LIMIT_S,
-    broker_tap,
     new_topic,
     produce,
-    running,
     transactional_producer,
+    wait_for_events,
     wait_until,
-    wait_until_idle,
 )
 from tests.kits.expiry_kit import DEFAULT_EXPIRATION_MS, PartitionProducers
 from tests.kits.occupancy_kit import QUICKLY, broker_counts, census_of, fill
@@ -198,18 +195,19 @@ def test_a_broker_with_a_setting_of_its_own_gets_a_command_that_reaches_it(broke
     assert [each.producer_id_ms for each in now.expirations] == [NEW_EXPIRATION_MS]
 
 
-def test_the_command_names_owners_that_a_tap_has_seen_and_keeps_the_sweep(
+def test_the_command_names_owners_that_the_plugin_has_seen_and_keeps_the_sweep(
     broker: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ensure_topics(broker.admin_config())
-    topic, events = new_topic(broker, "orders"), new_topic(broker, "events")
-    with running(broker_tap(broker, topic=events, from_end=True)) as tap:
-        wait_until_idle(tap)
-        for user, producers in (("alice", 2), ("mallory", 5)):
-            for _ in range(producers):
-                produce(broker.client_config(user), topic)
-        wait_until(lambda: tap.counters.events >= 7, "the tap tells of all of them")
-        wait_until_idle(tap)
+    broker.wait_for_plugin()
+    topic = new_topic(broker, "orders")
+    for user, producers in (("alice", 2), ("mallory", 5)):
+        for _ in range(producers):
+            produce(broker.client_config(user), topic)
+    wait_for_events(
+        broker,
+        lambda event: event.topic == topic,
+        lambda events: len({event.producer_id for event in events}) == 7,
+    )
     servers = ["--bootstrap-servers", broker.admin_servers, "--requests-per-second", str(QUICKLY)]
 
     code = run(["occupancy", *servers, "--tables", str(tmp_path), "--json", "--max-pids-per-broker", "1000000"])

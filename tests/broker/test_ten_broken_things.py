@@ -26,19 +26,18 @@ from jobs.cli import run
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import LIMIT_S, wait_until
-from wire.heartbeat import TapHeartbeat, TopicPosition
-from wire.topics import ENFORCER_TOPIC, PRODUCER_INITS, TAP_STATUS
+from tests.kits.plugin_kit import NO_PLUGIN, state_report
+from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS, REPORTS
 
 USERS = {"admin": "admin-secret", "operator": "operator-secret"}
-NO_CLASS = "org.apache.kafka.common.metrics.JmxReporter"
 MINUTE_MS = 60_000
 
 
 @pytest.fixture
 def broken(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
-    """A broker without the class and without holds, with our topics and an operator."""
+    """A broker without the plugin, with our topics and an operator."""
     with LocalBroker(
-        tmp_path / "broken", USERS, jars=jars, metric_reporters=NO_CLASS, allow_everyone_if_no_acl_found="false"
+        tmp_path / "broken", USERS, jars=jars, metric_reporters=NO_PLUGIN, allow_everyone_if_no_acl_found="false"
     ) as broker:
         arguments = ["--bootstrap-server", broker.admin_servers, "--operator-principal", "User:operator"]
         assert run(["topics", "create", "--deny-by-default", *arguments]) == 0
@@ -47,35 +46,26 @@ def broken(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
 
 def take_a_right(broker: LocalBroker) -> None:
     grants = Grants(broker.admin_config(), denies_by_default=True, with_holds=False)
-    taken = next(right for right in RIGHTS[Role.OPERATOR] if right.words == "DESCRIBE_CONFIGS on topic broker-logs")
+    words = f"DESCRIBE_CONFIGS on topic {REPORTS}"
+    taken = next(right for right in RIGHTS[Role.OPERATOR] if right.words == words)
     grants.remove([Grant("User:operator", taken, "exists")])
 
 
-def break_topics(broker: LocalBroker) -> None:
+def break_topic(broker: LocalBroker) -> None:
     admin = admin_client(broker.admin_config())
-    admin.delete_topics([PRODUCER_INITS])[PRODUCER_INITS].result()
-    entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource("topic", TAP_STATUS, incremental_configs=[entry])
+    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource("topic", PRODUCE_EVENTS, incremental_configs=[entry])
     admin.incremental_alter_configs([resource])[resource].result()
 
 
-def report_as_a_blind_tap_on_a_host_whose_clock_is_ahead(broker: LocalBroker) -> None:
-    beat = TapHeartbeat(
-        timestamp_ms=round(time.time() * 1000) + MINUTE_MS,
-        broker_id=1,
-        host="kafka-1",
-        tap_id="t",
-        source="topic",
-        counters={},
-        position=TopicPosition("broker-logs", {}),
-        behind_bytes=None,
-        lag_records=0,
-        newest_line_ms=None,
-        stopped=False,
-        problem="no line of the class has come",
-    )
-    producer = Producer(broker.admin_config())
-    producer.produce(TAP_STATUS, msgspec.json.encode(beat), beat.key())
+def report_as_a_plugin_that_can_t_write_and_as_one_whose_clock_is_ahead(broker: LocalBroker) -> None:
+    now_ms, producer = round(time.time() * 1000), Producer(broker.admin_config())
+    cluster_id = admin_client(broker.admin_config()).metadata().cluster_id
+    for report in (
+        state_report(broker_id=1, timestamp_ms=now_ms, cluster_id=cluster_id, problem="can't write"),
+        state_report(broker_id=2, timestamp_ms=now_ms + MINUTE_MS, cluster_id=cluster_id),
+    ):
+        producer.produce(REPORTS, msgspec.json.encode(report), str(report.broker_id).encode())
     assert producer.flush(LIMIT_S) == 0
 
 
@@ -97,8 +87,8 @@ def test_each_of_eleven_broken_things_is_found_with_its_remedy(
     broken: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     take_a_right(broken)
-    report_as_a_blind_tap_on_a_host_whose_clock_is_ahead(broken)
-    break_topics(broken)
+    report_as_a_plugin_that_can_t_write_and_as_one_whose_clock_is_ahead(broken)
+    break_topic(broken)
     with LeaseTopic(broken.admin_config()) as topic:
         topic.append([lease_that_should_have_ended("mallory")])
     set_a_quota_of_ones_own(broken)
@@ -116,19 +106,18 @@ def test_each_of_eleven_broken_things_is_found_with_its_remedy(
         # The first finding on a subject is the worst one.
         return {line["subject"]: (line["verdict"], line["remedy"]) for line in reversed(lines)}
 
-    wait_until(lambda: "topic tap-status" in found(), "the broker knows the settings of its topics")
+    wait_until(lambda: "topic produce-events" in found(), "the broker knows the settings of its topics")
     assert {subject: finding for subject, finding in found().items() if finding[0] != "ok"} == {
-        "class": ("wrong", "pid-quota tap load-class --broker-ids 1 (docs/broker.md)"),
+        "plugin": ("wrong", "pid-quota plugin load --broker-ids 1 (docs/plugin.md)"),
         "holds": (
             "warning",
             "authorizer.class.name=pidquota.HoldAuthorizer in server.properties of broker 1 (docs/authorizer.md)",
         ),
         "rights, operator": ("wrong", "pid-quota topics create --operator-principal User:operator"),
-        "topics": ("wrong", "pid-quota topics create"),
-        "topic tap-status": ("wrong", "pid-quota topics create --alter"),
-        "topic broker-logs": ("wrong", "DESCRIBE_CONFIGS on it is needed"),
-        "tap, broker 1": ("wrong", "start `pid-quota tap` on its host (docs/tap.md)"),
-        "clock of kafka-1": ("wrong", "synchronise the clock of kafka-1 (chronyc makestep)"),
+        "topic produce-events": ("wrong", "pid-quota topics create --alter"),
+        "topic pid-quota-reports": ("wrong", "DESCRIBE_CONFIGS on it is needed"),
+        "plugin, broker 1": ("wrong", "docs/plugin.md"),
+        "clock of broker 2": ("wrong", "synchronise both clocks (chronyc makestep)"),
         "client quotas": ("warning", "docs/enforcement.md: another lever, or no such quota"),
         "leases": ("wrong", "pid-quota enforce --apply --tables …, or pid-quota enforce --release-all --tables …"),
         "enforcer": ("wrong", "pid-quota enforce --apply --tables …, or pid-quota enforce --release-all --tables …"),
@@ -138,6 +127,7 @@ def test_each_of_eleven_broken_things_is_found_with_its_remedy(
     # Given that somebody deletes the topic of the leases, too, and that the tables have one.
     TopicSetup(broken.admin_config()).delete(ENFORCER_TOPIC)
     assert found()["leases"] == ("wrong", "pid-quota enforce --release-all --tables …")
+    assert found()["topics"] == ("wrong", "pid-quota topics create")
     with open_store(str(tmp_path / "tables")) as store:
         ActionTable(store).append([lease_that_should_have_ended("trudy")])
     assert found()["enforcer"][0] == "wrong"

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,21 +21,20 @@ from broker.kafka.grants import Grant, Grants
 from broker.kafka.roles import RIGHTS, Role
 from broker.kafka.tail import TopicReader
 from broker.kafka.topic_setup import Difference, TopicPlan, TopicSetup, plan_topics
-from broker.kafka.topics import admin_client, existing_topics
+from broker.kafka.topics import admin_client, ensure_topics, existing_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
-from tests.kits.broker_kit import new_topic, produce, wait_until
-from tests.kits.class_kit import lines_of
-from wire.broker_lines import BatchLine
-from wire.topics import BROKER_LOGS, ENFORCER_TOPIC, LEARNING_REQUESTS, OWN_TOPICS, PRODUCE_EVENTS, TAP_STATUS
+from tests.kits.broker_kit import new_topic, wait_until
+from tests.kits.plugin_kit import NO_PLUGIN
+from wire.topics import ENFORCER_TOPIC, OWN_TOPICS, PRODUCE_EVENTS, REPORTS
 
-USERS = {"tap": "t", "stream": "s", "pid-quota-shipper": "h", "enforcer": "e", "mallory": "m"}
+USERS = {"broker": "b", "stream": "s", "enforcer": "e", "mallory": "m"}
 
 
 @pytest.fixture(scope="module")
 def guarded(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    """A broker of our own: the ACLs would be in the way of others."""
-    with LocalBroker(tmp_path_factory.mktemp("guarded"), USERS, jars=jars) as running:
+    """A broker of our own, without the plugin: the ACLs would be in the way of others."""
+    with LocalBroker(tmp_path_factory.mktemp("guarded"), USERS, jars=jars, metric_reporters=NO_PLUGIN) as running:
         yield running
 
 
@@ -44,7 +44,9 @@ def setup(guarded: LocalBroker) -> TopicSetup:
     before = made.create(plan_topics(partitions=2))
     assert {outcome.action for outcome in before} == {"created"}
     assert {outcome.name: outcome.partitions for outcome in made.describe(plan_topics())} == {
-        plan.name: plan.partitions for plan in plan_topics(partitions=2)
+        PRODUCE_EVENTS: 2,
+        REPORTS: 1,
+        ENFORCER_TOPIC: 1,
     }
     return made
 
@@ -67,7 +69,7 @@ def outcome_of_writing(broker: LocalBroker, user: str, topic: str) -> str | None
 def test_existing_topics_are_reported_and_left_alone(setup: TopicSetup) -> None:
     again = setup.create(plan_topics(partitions=2))
 
-    assert {outcome.name for outcome in again} == {*OWN_TOPICS, ENFORCER_TOPIC, LEARNING_REQUESTS}
+    assert {outcome.name for outcome in again} == {*OWN_TOPICS, ENFORCER_TOPIC}
     assert {outcome.action for outcome in again} == {"exists"}
 
 
@@ -109,24 +111,34 @@ def test_a_topic_that_is_gone_counts_as_deleted(setup: TopicSetup) -> None:
     setup.delete("nobody-has-made-this")
 
 
-def test_only_the_tap_may_write(guarded: LocalBroker, setup: TopicSetup) -> None:
+def test_only_the_brokers_may_write(guarded: LocalBroker, setup: TopicSetup) -> None:
     assert outcome_of_writing(guarded, "mallory", PRODUCE_EVENTS) is None
 
-    grant(guarded, {Role.TAP: "User:tap", Role.STREAM: "User:stream", Role.SHIPPER: "User:pid-quota-shipper"})
+    grant(guarded, {Role.BROKER: "User:broker", Role.STREAM: "User:stream"})
 
-    wait_until(
-        lambda: outcome_of_writing(guarded, "mallory", PRODUCE_EVENTS) == "TOPIC_AUTHORIZATION_FAILED",
-        "mallory refused",
-    )
-    assert outcome_of_writing(guarded, "stream", PRODUCE_EVENTS) == "TOPIC_AUTHORIZATION_FAILED"
-    assert outcome_of_writing(guarded, "tap", BROKER_LOGS) == "TOPIC_AUTHORIZATION_FAILED"
-    assert outcome_of_writing(guarded, "tap", PRODUCE_EVENTS) is None
-    assert outcome_of_writing(guarded, "tap", TAP_STATUS) is None
-    assert outcome_of_writing(guarded, "pid-quota-shipper", BROKER_LOGS) is None
-    assert outcome_of_writing(guarded, "stream", LEARNING_REQUESTS) is None
-    assert outcome_of_writing(guarded, "tap", LEARNING_REQUESTS) == "TOPIC_AUTHORIZATION_FAILED"
-    with TopicReader(guarded.client_config("tap"), LEARNING_REQUESTS) as requests:
-        assert len(list(requests.read_to_end())) == 1
+    for topic in (PRODUCE_EVENTS, REPORTS):
+        for user in ("mallory", "stream"):
+            wait_until(
+                partial(is_refused, guarded, user, topic),
+                f"{user} refused",
+            )
+        assert outcome_of_writing(guarded, "broker", topic) is None
+        with TopicReader(guarded.client_config("stream"), topic) as records:
+            assert len(list(records.read_to_end())) > 0
+
+
+def is_refused(broker: LocalBroker, user: str, topic: str) -> bool:
+    return outcome_of_writing(broker, user, topic) == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def test_a_broker_s_user_may_create_the_topics_and_no_others(guarded: LocalBroker, setup: TopicSetup) -> None:
+    grant(guarded, {Role.BROKER: "User:broker", Role.STREAM: "User:stream"})
+    for topic in (PRODUCE_EVENTS, REPORTS):
+        setup.delete(topic)
+
+    ensure_topics(guarded.client_config("broker"), partitions=2)
+
+    assert {each.action for each in setup.describe(plan_topics(partitions=2))} == {"exists"}
 
 
 def test_only_the_enforcer_may_use_its_topic(guarded: LocalBroker, setup: TopicSetup) -> None:
@@ -148,47 +160,35 @@ def test_only_the_enforcer_may_use_its_topic(guarded: LocalBroker, setup: TopicS
 def test_the_enforcer_may_read_who_produces_from_where_and_write_nothing_there(
     guarded: LocalBroker, setup: TopicSetup
 ) -> None:
-    grant(guarded, {Role.TAP: "User:tap", Role.ENFORCER: "User:enforcer"})
+    grant(guarded, {Role.BROKER: "User:broker", Role.ENFORCER: "User:enforcer"})
 
     wait_until(
         lambda: outcome_of_writing(guarded, "enforcer", PRODUCE_EVENTS) == "TOPIC_AUTHORIZATION_FAILED",
         "the enforcer refused",
     )
-    assert outcome_of_writing(guarded, "tap", PRODUCE_EVENTS) is None
+    assert outcome_of_writing(guarded, "broker", PRODUCE_EVENTS) is None
     with TopicReader(guarded.client_config("enforcer"), PRODUCE_EVENTS, group=ENFORCER_TOPIC) as events:
         assert len(list(events.read_to_end())) > 0
 
 
-def test_records_of_the_shipper_make_no_lines_to_ship(guarded: LocalBroker, setup: TopicSetup) -> None:
-    grant(guarded, {Role.TAP: "User:tap", Role.SHIPPER: "User:pid-quota-shipper"})
-    produce(guarded.client_config("pid-quota-shipper"), BROKER_LOGS)
-    produce(guarded.client_config("mallory"), new_topic(guarded, "orders"))
-
-    def written() -> list[BatchLine]:
-        return [line for line in lines_of(guarded) if isinstance(line, BatchLine)]
-
-    wait_until(lambda: any(line.principal == "User:mallory" for line in written()), "mallory's line")
-    assert not [line for line in written() if line.principal == "User:pid-quota-shipper"]
-
-
 def test_a_user_without_the_right_is_told_which_one(guarded: LocalBroker, setup: TopicSetup) -> None:
     # This broker lets everybody do what no ACL speaks of.
-    to_the_tap = AclBinding(
+    to_the_stream = AclBinding(
         ResourceType.BROKER,
         "kafka-cluster",
         ResourcePatternType.LITERAL,
-        "User:tap",
+        "User:stream",
         "*",
         AclOperation.ALTER,
         AclPermissionType.ALLOW,
     )
     admin = AdminClient({**guarded.admin_config()})
-    (granted,) = admin.create_acls([to_the_tap]).values()
+    (granted,) = admin.create_acls([to_the_stream]).values()
     granted.result()
 
     grants = Grants(guarded.client_config("mallory"), denies_by_default=False, with_holds=True)
     with pytest.raises(TopicError, match=r"can.t grant .*ALTER on the cluster"):
-        grants.create([Grant("User:mallory", RIGHTS[Role.SHIPPER][0], "missing")])
+        grants.create([Grant("User:mallory", RIGHTS[Role.BROKER][0], "missing")])
 
 
 def test_the_command_says_what_it_did(

@@ -31,7 +31,8 @@ def events() -> Iterator[tuple[str, str]]:
     now_ms = time.time_ns() // 1_000_000
     flood = [("User:mallory", 1000 + number) for number in range(FLOOD)]
     for principal, pid in [*flood, *[("User:alice", 7)] * 20]:
-        yield principal, json.dumps({"timestamp_ms": now_ms, "principal": principal, "producer_id": pid})
+        event = {"timestamp_ms": now_ms, "principal": principal, "after_ms": [0], "producer_ids": [pid]}
+        yield principal, json.dumps(event)
     yield "User:bob", "no event"
 
 
@@ -46,7 +47,7 @@ def task(arguments: list[str]) -> int:
 
 def main(servers: str, topic: str, checkpoint: str, statements: str) -> None:
     stream = ["stream", "--bootstrap-servers", servers, "--kafka-secret", "pid-quota/kafka-client", "--topic", topic]
-    stream += ["--tables", TABLES, "--checkpoint", checkpoint, "--trigger", "available-now", "--learn-seconds", "0"]
+    stream += ["--tables", TABLES, "--checkpoint", checkpoint, "--trigger", "available-now"]
     # The first start makes tables and views.
     codes = [task(stream)]
     spark = SparkSession.builder.getOrCreate()

@@ -11,14 +11,14 @@ from broker.kafka.config import KafkaConfig
 from broker.kafka.java_properties import read_properties
 from jobs.cli import load_command
 from jvm.broker_jar import JAR_NAME
-from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
+from wire.plugin_reports import REPORTER_CLASS
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES = COMPOSE["services"]
 OURS = [name for name, service in SERVICES.items() if service["image"] == "pid-quota:demo"]
-ROLES = {"tap", "stream", "enforcer", "operator"}
+ROLES = {"stream", "enforcer", "operator"}
 USERS = {"admin", "alice", "mallory", *ROLES}
 CLIENTS = ROOT / "docs/compose/clients"
 
@@ -51,7 +51,7 @@ def test_a_command_of_ours_has_exactly_the_options_of_the_cli(name: str) -> None
 
 
 def test_all_services_of_ours_are_there() -> None:
-    of_roles = {"tap", "stream", "enforcer", "doctor", "console"}
+    of_roles = {"stream", "enforcer", "doctor", "console"}
     assert set(OURS) == {"broker-jar", "topics", "tables", "quotas", "clients"} | of_roles
 
 
@@ -110,7 +110,7 @@ def test_a_service_waits_until_another_is_ready_or_done() -> None:
 
 
 def test_a_probe_asks_the_port_that_its_service_serves() -> None:
-    for name in ("tap", "stream", "enforcer"):
+    for name in ("stream", "enforcer"):
         command = SERVICES[name]["command"]
         port = command[command.index("--metrics-port") + 1]
         assert f"http://127.0.0.1:{port}/readyz" in SERVICES[name]["healthcheck"]["test"][-1]
@@ -187,10 +187,3 @@ def test_the_image_holds_the_built_jar_and_lets_its_user_write_the_volume() -> N
     folder = SERVICES["broker-jar"]["command"][1]
     assert step[2] == folder
     assert folder in step[step.index("chown") :]
-
-
-def test_the_class_writes_where_the_tap_reads() -> None:
-    command = SERVICES["tap"]["command"]
-    read = command[command.index("--log-file") + 1]
-    assert place("kafka", server_properties()["pid.quota.file"]) == place("tap", read)
-    assert server_properties()["node.id"] == command[command.index("--broker-id") + 1]

@@ -32,7 +32,6 @@ FLOW = (
     "orders",
     "tables",
     "quotas",
-    "tap",
     "stream",
     "enforcer",
     "console",
@@ -102,7 +101,7 @@ def test_prometheus_scrapes_each_process(compose: Compose) -> None:
         found = asked(compose, "http://localhost:9090/api/v1/query?query=up==1")["data"]["result"]
         return {each["metric"]["job"] for each in found}
 
-    wait_until(lambda: up() == {"pid-quota-stream", "pid-quota-tap", "pid-quota-enforcer"}, "all are up")
+    wait_until(lambda: up() == {"pid-quota-stream", "pid-quota-enforcer"}, "all are up")
 
 
 def test_the_doctor_finds_nothing_wrong(compose: Compose) -> None:

@@ -41,7 +41,7 @@ class TestStale:
             browser.fresh(f"{address}/{fragment}")
             (banner,) = browser.words("#stale")
             assert banner.startswith("No rows since 12:00, 36 min: is the stream running?")
-            assert "pid-quota tap status" in banner
+            assert "pid-quota doctor" in banner
             assert browser.words("#stale:not([hidden])")
             assert browser.faults() == []
 

@@ -51,7 +51,7 @@ def put(tables: str, name: str, *rows: dict[str, object]) -> None:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An hour of mallory, throttled and with a lease on her, of alice, and of two brokers, one without a tap."""
+    """An hour of mallory, throttled and with a lease on her, of alice, and of two brokers, one without the plugin."""
     root = str(tmp_path_factory.mktemp("tables"))
     create_missing(root)
     mallory, alice = {"principal": "User:mallory"}, {"principal": "User:alice"}
@@ -81,7 +81,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
     seen = {"seen_at": NOON, "batch_id": 7}
     put(
         root,
-        "tap_status",
+        "broker_status",
         seen | {"broker_id": 1, "reported_at": NOON, "events": 5, "stopped": False},
         seen | {"broker_id": 2},
     )
@@ -146,7 +146,7 @@ def test_it_shows_who_is_throttled_how_near_others_are_and_what_was_done(tables:
     assert [row["refused_pids"] for row in answer("refused")] == [9, 9]
     (lease,) = answer("enforcement")
     assert lease["in_force_now"]
-    assert {row["broker_id"]: row["watched_now"] for row in answer("taps")} == {1: True, 2: False}
+    assert {row["broker_id"]: row["watched_now"] for row in answer("brokers")} == {1: True, 2: False}
     (health,) = answer("health")
     assert (health["throttled_now"], health["quarantined_hour"]) == (1, 1)
 

@@ -1,4 +1,4 @@
-"""The demo as users run it: a real broker, real producers, the tap, the stream, the enforcer and the console.
+"""The demo as users run it: a real broker, real producers, the stream, the enforcer and the console.
 
 `PID_QUOTA_SCREENSHOTS=docs/img` renews the README's picture, which takes a minute longer.
 """

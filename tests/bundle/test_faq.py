@@ -44,7 +44,7 @@ def test_each_command_runs_as_it_is_written(
     produce(cluster.client_config("admin"), new_topic(cluster, "orders"), messages=3)
     for words in commands_in(FAQ.read_text(encoding="utf-8")):
         arguments = here(words, cluster, tmp_path)
-        is_following = "poll" in arguments or (arguments[0] == "enforce" and not RELEASES & {*arguments})
+        is_following = arguments[0] == "enforce" and not RELEASES & {*arguments}
         if arguments[0] == "stream":
             # A test of README runs the stream.
             parse(arguments)

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jvm.process import run_to_end, start_watched
 from tables.schema.specs import TABLES as TABLE_SPECS
@@ -101,10 +100,9 @@ class Workspace:
 
 @pytest.fixture(scope="module")
 def kafka(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    with LocalBroker(tmp_path_factory.mktemp("kafka"), jars=jars) as broker:
-        admin = AdminClient(broker.admin_config() | {"log_level": 0})
-        # Dated by the producer: the first record is old enough for the learning time to be over.
-        admin.create_topics([NewTopic(PRODUCE_EVENTS, 2, 1)])[PRODUCE_EVENTS].result()
+    # The tests write the events, so this broker has no plugin.
+    with LocalBroker(tmp_path_factory.mktemp("kafka"), jars=jars, metric_reporters="") as broker:
+        ensure_topics(broker.admin_config(), partitions=2)
         yield broker
 
 
@@ -185,7 +183,6 @@ def history(workspace: Workspace, kafka: LocalBroker, tmp_path_factory: pytest.T
     workspace.sql("USE :tables", merge)
 
     base_ms = time.time_ns() // 1_000_000 - 120_000
-    produce(kafka, [(base_ms - 7_200_000, "User:alice", 7)])
     produce(kafka, [(base_ms, "User:mallory", 1000 + number) for number in range(30)])
     stream = Stream(workspace, folder / "stream.log")
     stream.wait_for(lambda: decided(workspace), "the decision")
@@ -214,8 +211,8 @@ def history(workspace: Workspace, kafka: LocalBroker, tmp_path_factory: pytest.T
 def produce(broker: LocalBroker, events: list[tuple[int, str, int]]) -> None:
     producer = Producer({"bootstrap.servers": broker.admin_servers, "log_level": 0})
     for at_ms, principal, pid in events:
-        event = {"timestamp_ms": at_ms, "principal": principal, "producer_id": pid}
-        producer.produce(PRODUCE_EVENTS, json.dumps(event), principal, timestamp=at_ms)
+        event = {"timestamp_ms": at_ms, "principal": principal, "after_ms": [0], "producer_ids": [pid]}
+        producer.produce(PRODUCE_EVENTS, json.dumps(event), principal)
     assert producer.flush(60) == 0
 
 
@@ -306,7 +303,7 @@ NOWHERE = {"--tables": "spark_catalog.nowhere"}
             "stream",
             "stream",
             {"--topic": "elsewhere"},
-            "topic 'elsewhere' does not exist on .* run `pid-quota topics create`",
+            "topic 'elsewhere' does not exist on .* load the plugin into the brokers",
         ),
         ("stream", "stream", NOWHERE, "error: the catalog has no such schema: .* `databricks bundle deploy`"),
         ("maintenance", "tables", NOWHERE, "nowhere.*`databricks bundle deploy`"),

@@ -1,27 +1,21 @@
 """The manifests of docs/kubernetes: checked against the published schemas and for dangling names, without a cluster."""
 
-import re
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
-import yaml
 
 from jobs.cli import load_command
 from jvm.broker_jar import JAR_NAME
-from tests.kits.class_lines_kit import ClassLines
 from tests.kits.kubernetes_kit import MANIFESTS, ROOT, errors_in, load_schemas, objects
-from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
-from wire.topics import BROKER_LOGS
+from wire.plugin_reports import REPORTER_CLASS
 
 FOLDER = ROOT / "docs" / "kubernetes"
 OBJECTS = list(objects())
 SCHEMAS = load_schemas()
 MADE_BY_HAND = {"pid-quota-kafka", "pid-quota-console"}
-MADE_BY_STRIMZI = {"my-cluster-cluster-ca-cert", "pid-quota-shipper"}
-KUBELET = PurePosixPath("/var/lib/kubelet/pods")
+MADE_BY_STRIMZI = {"my-cluster-cluster-ca-cert"}
 OF_STRIMZI = (
     *("listeners", "advertised.", "broker.", "listener.", "host.name", "port", "inter.broker.listener.name", "sasl."),
     *(
@@ -47,9 +41,8 @@ def named(kind: str) -> dict[str, dict[str, Any]]:
 
 def pods() -> Iterator[tuple[str, dict[str, Any]]]:
     """Return the spec of each pod that the manifests create, with the name of its owner."""
-    for kind in ("Job", "Deployment", "DaemonSet"):
-        for name, content in named(kind).items():
-            yield name, content["spec"]["template"]["spec"]
+    for name, content in named("Deployment").items():
+        yield name, content["spec"]["template"]["spec"]
     for name, content in named("CronJob").items():
         yield name, content["spec"]["jobTemplate"]["spec"]["template"]["spec"]
 
@@ -107,10 +100,8 @@ def test_probes_and_ports_are_those_that_metrics_are_served_on() -> None:
 def test_mounts_of_a_pod_come_from_the_manifests_from_strimzi_or_from_the_page() -> None:
     (stream,) = named("SparkApplication").values()
     volumes = [volume for _, spec in pods() for volume in spec["volumes"]] + stream["spec"]["volumes"]
-    volumes += brokers()["template"]["pod"]["volumes"]
     wanted = {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
-    wanted |= {volume["configMap"]["name"] for volume in volumes if "configMap" in volume}
-    assert wanted - named("ConfigMap").keys() - MADE_BY_STRIMZI == MADE_BY_HAND
+    assert wanted - MADE_BY_STRIMZI == MADE_BY_HAND
     claims = {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
     assert claims == named("PersistentVolumeClaim").keys()
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -129,7 +120,7 @@ def brokers() -> dict[str, Any]:
     return dict(kafka["spec"]["kafka"])
 
 
-def test_the_brokers_load_both_classes() -> None:
+def test_the_brokers_load_the_plugin_and_its_authorizer() -> None:
     config = brokers()["config"]
     assert config["metric.reporters"].split(",") == ["org.apache.kafka.common.metrics.JmxReporter", REPORTER_CLASS]
     assert brokers()["authorization"]["authorizerClass"] == HOLD_AUTHORIZER
@@ -139,8 +130,8 @@ def test_the_user_operator_leaves_holds_alone() -> None:
     assert not brokers()["authorization"].get("supportsAdminApi")
 
 
-def test_strimzi_passes_each_property_on_and_the_class_knows_those_of_its_own() -> None:
-    settings = (ROOT / "jvm/broker/pidquota/Settings.java").read_text(encoding="utf-8")
+def test_strimzi_passes_each_property_on_and_the_plugin_knows_those_of_its_own() -> None:
+    settings = (ROOT / "plugin/pidquota/Settings.java").read_text(encoding="utf-8")
     for name in brokers()["config"]:
         assert not name.startswith(OF_STRIMZI), name
         if name.startswith("pid.quota."):
@@ -153,51 +144,6 @@ def test_the_image_of_the_brokers_adds_the_jar_to_the_version_of_kafka() -> None
     assert base[1].endswith(f"-kafka-{brokers()['version']}")
     assert copied == ["COPY", JAR_NAME, "/opt/kafka/libs/"]
     assert f"-t {brokers()['image']} -f docs/kubernetes/Dockerfile.kafka dist" in text
-
-
-def shipping() -> dict[str, Any]:
-    return dict(yaml.safe_load(named("ConfigMap")["pid-quota-shipper"]["data"]["fluent-bit.yaml"]))
-
-
-def test_the_shipper_follows_the_file_that_the_class_writes() -> None:
-    (volume,) = brokers()["template"]["pod"]["volumes"]
-    (mount,) = brokers()["template"]["kafkaContainer"]["volumeMounts"]
-    file = PurePosixPath(brokers()["config"]["pid.quota.file"])
-    assert (file.parent, mount["name"]) == (PurePosixPath(mount["mountPath"]), volume["name"])
-    assert mount["mountPath"].startswith("/mnt/")
-    assert "medium" not in volume["emptyDir"]
-    on_node = KUBELET / "8f1c-42" / "volumes" / "kubernetes.io~empty-dir" / volume["name"] / file.name
-
-    spec = named("DaemonSet")["pid-quota-shipper"]["spec"]["template"]["spec"]
-    (host,) = [each for each in spec["volumes"] if each.get("hostPath", {}).get("path") == str(KUBELET)]
-    (inside,) = [each["mountPath"] for each in spec["containers"][0]["volumeMounts"] if each["name"] == host["name"]]
-    assert PurePosixPath(inside, on_node.relative_to(KUBELET)).match(shipping()["pipeline"]["inputs"][0]["path"])
-
-
-def test_the_shipper_sends_lines_as_they_are_by_their_broker() -> None:
-    (tail,), (parsed,), (sent,) = (shipping()["pipeline"][name] for name in ("inputs", "filters", "outputs"))
-    assert tail["key"] == parsed["key_name"] == sent["raw_log_key"]
-    assert (sent["format"], sent["topics"]) == ("raw", BROKER_LOGS)
-    assert parsed["preserve_key"]
-    assert parsed["reserve_data"]
-    pattern = re.compile(shipping()["parsers"][0]["regex"].replace("?<", "?P<"))
-    assert sent["message_key_field"] in pattern.groupindex
-
-
-def test_the_shipper_reads_the_broker_of_each_line_and_no_client_can_choose_it() -> None:
-    pattern = re.compile(shipping()["parsers"][0]["regex"].replace("?<", "?P<"))
-    broker = ClassLines(broker_id=12)
-    forged = '","broker_id":9,"'
-    lines = [
-        broker.start(),
-        broker.batch(5003, client_id=forged, transactional_id=forged),
-        broker.init(5003, client_id=forged),
-        broker.alive(),
-        broker.stop(shutdown=True),
-    ]
-    for line in lines:
-        assert (found := pattern.search(line.decode()))
-        assert found["broker_id"] == "12"
 
 
 def test_the_page_names_every_file() -> None:

@@ -23,7 +23,6 @@ from prometheus_client.registry import Collector
 
 from broker.enforcement.metrics import EnforcerMetrics
 from broker.enforcement.notices import Notice
-from broker.tap.tap_metrics import TapMetrics
 from jobs.occupancy.printing import occupancy_registry
 from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
@@ -31,7 +30,7 @@ from quota.config import QuotaConfig
 from streaming.commit.sinks import BatchSummary
 from streaming.listener import Progress
 from streaming.operator.rows import by_kind
-from wire.heartbeat import TapHeartbeat
+from wire.plugin_reports import AliveReport
 
 DOCS = Path(__file__).parents[2] / "docs"
 RULES = DOCS / "alerts.yml"
@@ -60,7 +59,6 @@ def now_ms() -> int:
 def row(principal: str, **values: object) -> tuple[str, dict[str, object]]:
     body = {
         "principal": principal,
-        "broker_id": None,
         "as_of": now_ms(),
         "rate": 2.5,
         "tokens": -1.0,
@@ -76,24 +74,28 @@ def row(principal: str, **values: object) -> tuple[str, dict[str, object]]:
     return "producer_id_metrics", body | values
 
 
+def alive(timestamp_ms: int) -> AliveReport:
+    """The report of broker 1 of a cluster of two."""
+    more: dict[str, Any] = {"run": "ff", "plugin_version": "0.1.0", "kafka_version": "4.3.1", "events": 4}
+    more |= {"repeat_ms": 10_000, "window_ms": 3_600_000, "cluster_brokers": [1, 2]}
+    return AliveReport(timestamp_ms, 1, "c", **more)
+
+
 def collectors() -> dict[str, Collector]:
     """Of each process, with something to tell in every family."""
     stream = StreamMetrics(QuotaConfig())
-    until = {"principal": "User:mallory", "broker_id": None, "action": "THROTTLE", "decided_at": now_ms()}
+    until = {"principal": "User:mallory", "action": "THROTTLE", "decided_at": now_ms()}
     throttle = until | {"throttled_until": now_ms() + 600_000}
     rows = [row("User:mallory"), row('User:"<script>\\\n'), row("unknown"), ("throttle_decisions", throttle)]
     stream.observe(BatchSummary(0, by_kind([*rows, ("quarantined_events", {})]), 0.1))
     stream.report(Progress("pid-quota", 3, 1.5, 500, 0, 2, 4096))
-    tap = TapMetrics()
-    counters = {"lines": 9, "events": 4}
-    # However long the test takes, this tap is alive.
-    tap.observe(TapHeartbeat(now_ms() + 3_600_000, 1, "h", "t", "file", counters, None, 5, 6, now_ms(), False, [1, 2]))
+    # However long the test takes, this plugin is alive.
+    stream.plugins.observe([alive(now_ms() + 3_600_000)])
     enforcer = EnforcerMetrics(now_ms)
     enforcer.observe(Notice(now_ms(), "throttled", "why"))
     enforcer.reconciled([], is_active=True)
     return {
         "stream": stream,
-        "tap": tap,
         "enforce": enforcer,
         "occupancy": occupancy_registry({1: 30.0}, {1: 12, 2: 7}),
     }
@@ -158,7 +160,7 @@ class Prometheus:
 def prometheus(ports: dict[str, int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     running = Prometheus(tmp_path_factory.mktemp("prometheus"), ports)
     try:
-        running.wait_for("count(up == 1) == 4")
+        running.wait_for("count(up == 1) == 3")
         yield running
     finally:
         running.end()
@@ -169,8 +171,8 @@ def test_prometheus_reads_the_metrics_of_each_process(prometheus: Prometheus) ->
     assert mallory["value"][1] == "2.5"
     (evil,) = prometheus.wait_for('pid_quota_window_pids{user!="mallory",user!="unknown"}')
     assert evil["metric"]["user"] == '"<script>\\\n'
-    (tap,) = prometheus.wait_for("pid_quota_tap_events_total")
-    assert (tap["metric"]["broker"], tap["value"][1]) == ("1", "4")
+    (plugin,) = prometheus.wait_for("pid_quota_plugin_events_total")
+    assert (plugin["metric"]["broker"], plugin["value"][1]) == ("1", "4")
     assert prometheus.wait_for('pid_quota_enforcer_actions_total{action="throttled"} == 1')
 
 
@@ -223,7 +225,7 @@ def test_every_alert_has_a_case_in_which_it_fires() -> None:
 def test_prometheus_takes_the_rules_and_sees_the_broker_that_nobody_watches(prometheus: Prometheus) -> None:
     rules = [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
     assert len(rules) == len(yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"][0]["rules"])
-    pending = prometheus.wait_for('ALERTS{alertname="PidQuotaBrokerWithoutTap"}')
+    pending = prometheus.wait_for('ALERTS{alertname="PidQuotaBrokerUnwatched"}')
     assert [alert["metric"]["broker"] for alert in pending] == ["2"]
 
 

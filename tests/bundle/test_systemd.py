@@ -41,9 +41,9 @@ def test_systemd_finds_nothing_to_say_of_the_units(installed: Path) -> None:
 
 
 def test_systemd_finds_a_setting_that_does_not_exist(installed: Path, tmp_path: Path) -> None:
-    text = (installed / "pid-quota-tap.service").read_text().replace("MemoryMax=", "MemoryMost=")
-    (tmp_path / "pid-quota-tap.service").write_text(text)
-    assert "MemoryMost" in analyze(tmp_path, "verify", "--man=no", str(tmp_path / "pid-quota-tap.service")).stderr
+    text = (installed / "pid-quota-stream.service").read_text().replace("RestartSec=", "RestartPause=")
+    (tmp_path / "pid-quota-stream.service").write_text(text)
+    assert "RestartPause" in analyze(tmp_path, "verify", "--man=no", str(tmp_path / "pid-quota-stream.service")).stderr
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda each: each.stem)
@@ -69,7 +69,7 @@ def test_metrics_are_served_where_compose_s_prometheus_asks() -> None:
     ports = {
         service.stem: port for service in SERVICES for port in re.findall(r"--metrics-port (\d+)", service.read_text())
     }
-    assert ports == {"pid-quota-stream": "9404", "pid-quota-tap": "9405", "pid-quota-enforcer": "9406"}
+    assert ports == {"pid-quota-stream": "9404", "pid-quota-enforcer": "9406"}
 
 
 def test_the_page_names_every_unit() -> None:

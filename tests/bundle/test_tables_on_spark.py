@@ -22,11 +22,11 @@ from tests.unit.jobs.table_rows import (
     NOON,
     Row,
     append,
+    broker_state,
     decision,
     metrics,
     quarantined,
     seconds,
-    tap_report,
 )
 
 NOW = NOON + timedelta(hours=2)
@@ -65,7 +65,7 @@ def test_spark_sees_the_columns_that_its_ddl_says(spark: SparkSession, tables: s
 
 
 def test_deltalake_reads_rows_that_spark_appends(spark: SparkSession, tables: str) -> None:
-    decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, NOON, -1.0, 1.0, 20.0, None, "default", NOON, 3, [1, 2])
+    decided = ("id", "User:m", "THROTTLE", NOON, 60_000, NOON, -1.0, 1.0, 20.0, None, "default", NOON, 3, [1, 2])
     append_by_spark(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, {"10.0.0.7": 2}, "over_quota", 7))
     (row,) = open_table(tables, "throttle_decisions").to_pyarrow_table().to_pylist()
     assert (row["decided_at"], row["sample_pids"], row["client_ids"]) == (NOON, [1, 2], [("rdkafka", 3)])
@@ -96,25 +96,24 @@ def inits() -> list[Row]:
     bumps = [init(later(second), 200, **bump, result_producer_epoch=1) for second in (6, 7)]
     transactional = [init(later(5), 200, **pay), *bumps, init(later(8), 201, **pay)]
     fenced = failed_init(later(9), "PRODUCER_FENCED", **bump)
-    return [*plain_ones, *steady, *transactional, fenced, plain_ones[3] | {"repeated": True, "batch_id": 9}]
+    return [*plain_ones, *steady, *transactional, fenced]
 
 
 def blocks() -> list[Row]:
-    """Some overlap, begin too low, or are of an epoch that was over; one failed, and one is there twice."""
+    """Some overlap, begin too low, or are of an epoch that was over."""
     given = [(0, 1, 5), (1000, 2, 6), (1500, 1, 5), (3000, 2, 4)]
-    rows = [
+    return [
         block_row(first, later(60 * minute), broker_id=broker_id, broker_epoch=epoch)
         for minute, (first, broker_id, epoch) in enumerate(given)
     ]
-    return [*rows, rows[0] | {"first_producer_id": -1, "length": 0}, rows[0] | {"batch_id": 1}]
 
 
 def intervals() -> list[Row]:
     counts = [{"refused_pids": 7 if n % 3 else 0, "new_pids_window": 40 + n, "active_pids": n} for n in range(16)]
     return [
-        metrics(principal, later(450 * (n + 1)), broker_id=broker_id, admitted_pids=5, quota=60.0, tokens=-0.5, **each)
+        metrics(principal, later(450 * (n + 1)), admitted_pids=5, quota=60.0, tokens=-0.5, **each)
         for n, each in enumerate(counts)
-        for principal, broker_id in (("User:m", None), ("User:b", 1), ("User:b", 2))
+        for principal in ("User:m", "User:b")
     ]
 
 
@@ -130,7 +129,7 @@ def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str
     )
     append(tables, "producer_id_metrics", *intervals())
     append(tables, "quarantined_events", quarantined(NOW))
-    append(tables, "tap_status", tap_report(9, None, seen_at=NOON))
+    append(tables, "broker_status", broker_state(9, None, seen_at=NOON))
     make_views(spark, tables, NOW)
     return tables
 

@@ -16,9 +16,11 @@ from jobs.output.terminal import OF_TABLES
 from jvm.broker_jar import JAR_NAME, build_broker_jar
 from tables.store.path_tables import create_missing
 from tests.kits.wheel_kit import ROOT, build_wheel, venv_with_dependencies
-from wire.broker_lines import REPORTER_CLASS
+from wire.plugin_reports import REPORTER_CLASS
 
 PACKAGES = {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jobs", "sql", "jvm"}
+FOLDERS = PACKAGES | {"plugin"}
+"""The packages, and the source of the brokers' jar."""
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -35,7 +37,7 @@ def jar(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheel(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make wheel` builds, of a copy: other tests read the folders."""
     folder = tmp_path_factory.mktemp("source")
-    for name in PACKAGES:
+    for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", JAR_NAME))
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, folder)
@@ -78,17 +80,16 @@ def required(wheel: Path, extra: str = "") -> set[str]:
     return {re.split(r"[^\w-]", line)[0] for line in wanted}
 
 
-def test_a_broker_s_host_gets_nothing_that_only_tables_need(wheel: Path) -> None:
-    assert "tap" in metadata(wheel).get_all("Provides-Extra", [])
-    assert not (required(wheel) | required(wheel, "tap")) & OF_TABLES
+def test_the_base_package_requires_nothing_that_only_tables_need(wheel: Path) -> None:
+    assert not required(wheel) & OF_TABLES
 
 
 def test_a_command_names_the_extra_of_each_module_that_may_be_missing(wheel: Path) -> None:
     assert required(wheel, "tables") == OF_TABLES
 
 
-@pytest.mark.parametrize("module", ["jobs.tap.command", "jobs.tap.poll", "jobs.tap.status", "jobs.setup.command"])
-def test_a_tap_imports_nothing_that_only_tables_need(module: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", ["jobs.setup.command", "jobs.setup.plugin", "jobs.setup.broker_jar"])
+def test_a_command_about_brokers_imports_nothing_that_only_tables_need(module: str, tmp_path: Path) -> None:
     imports = f"import sys, jobs.output.terminal, {module}"
     code = f"{imports}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     assert not set(run(sys.executable, "-c", code, cwd=ROOT).split()) & OF_TABLES
@@ -96,7 +97,10 @@ def test_a_tap_imports_nothing_that_only_tables_need(module: str, tmp_path: Path
 
 def test_data_files_are_in_the_wheel(names: set[str]) -> None:
     data = [
-        path for folder in ("sql", "jvm", "broker", "jobs") for path in (ROOT / folder).rglob("*") if path.is_file()
+        path
+        for folder in ("sql", "jvm", "plugin", "broker", "jobs")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
     ]
     expected = {path.relative_to(ROOT).as_posix() for path in data if path.suffix not in (".py", ".pyc")}
     assert {
@@ -104,7 +108,7 @@ def test_data_files_are_in_the_wheel(names: set[str]) -> None:
         "jvm/ivy.xml",
         "jvm/jars.sha256",
         "sql/views/top_offenders.sql",
-        "jvm/broker/pidquota/Reporter.java",
+        "plugin/pidquota/Reporter.java",
     } <= expected
     assert expected <= names
 
@@ -133,7 +137,7 @@ def test_a_host_without_java_writes_the_jar_for_brokers(fresh: Path, jar: Path, 
 
 
 def test_nothing_but_our_packages_is_in_the_wheel(names: set[str]) -> None:
-    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == PACKAGES
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == FOLDERS
 
 
 def test_the_wheel_says_that_every_package_is_typed(wheel: Path, names: set[str]) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 AWAY_S = 180.0
 BACK_OFF_S = 5.0
 """What a supervisor waits between two starts."""
-OPTIONS = ["--learn-seconds", "0", "--metrics-interval-seconds", str(CONFIG.metrics_interval_seconds)]
+OPTIONS = ["--metrics-interval-seconds", str(CONFIG.metrics_interval_seconds)]
 
 
 def run_until(stream: StreamCommand, moment_s: float) -> list[tuple[int, str]]:

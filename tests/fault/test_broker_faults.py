@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from broker.kafka.offsets import ExtentReader
 from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.data_loss import load_loss_record
+from streaming.checkpoint.next_producer_id import save_next_producer_id
 from tests.kits.broker_kit import make_topic, new_topic, wait_until
 from tests.kits.fault_kit import (
     Stream,
@@ -69,6 +70,23 @@ def test_records_that_retention_took_are_said_and_the_stream_goes_on_learning(
     reading.run(spark, extent(broker, reading))
     assert len(said_losses(reading)) == 1
     assert len(load_loss_record(str(reading.checkpoint)).losses) == 1
+
+
+@pytest.mark.parametrize(("next_producer_id", "is_charged"), [(None, False), (10_000_000, False), (600, True)])
+def test_after_lost_records_only_producer_ids_that_came_after_them_are_charged(
+    spark: SparkSession, broker: LocalBroker, reading: Stream, next_producer_id: int | None, is_charged: bool
+) -> None:
+    # Given floods whose producer ids are their records' numbers, and what the plugins have reported of them.
+    send(broker, reading.topic, traffic(300, first=600))
+    place = TopicPartition(reading.topic, 0, 610)
+    admin(broker).delete_records([place])[TopicPartition(reading.topic, 0)].result()
+    save_next_producer_id(str(reading.checkpoint), next_producer_id)
+
+    reading.run(spark, extent(broker, reading))
+
+    rows = [row for row in reading.rows("producer_id_metrics") if row["batch_id"] == 1]
+    assert {row["phase"] for row in rows} == {"learning"}
+    assert any(row["refused_pids"] for row in rows) == is_charged
 
 
 def test_a_topic_made_again_is_said_and_the_stream_goes_on_with_the_new_one(

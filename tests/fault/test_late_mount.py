@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from broker.local.local_broker import LocalBroker
 from quota.limits import Quotas
 from streaming.batch.batch_ends import tracked_principals_before, write_end
-from streaming.batch.batch_quotas import quotas_id_at, write_quotas
+from streaming.batch.batch_quotas import input_of, write_input
 from streaming.checkpoint import own_files
 from streaming.checkpoint.data_loss import load_loss_record
 from streaming.checkpoint.spark_files import batch_offsets
@@ -53,14 +53,14 @@ def test_a_file_that_never_appears_ends_the_batch_with_its_name(
     checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(own_files, "APPEARS_WITHIN_S", 0.2)
-    write_quotas(checkpoint, 6, Quotas())
+    write_input(checkpoint, 6, Quotas())
     write_end(checkpoint, 0, {})
     Path(checkpoint, "offsets", "6").write_text("v1\n{}\n{}")
 
     with pytest.raises(CheckpointError, match="another stream runs on checkpoint"):
-        quotas_id_at(checkpoint, 3)
+        input_of(checkpoint, 3)
     with pytest.raises(CheckpointError, match=r"7\.msgpack can't be read .*must see the same checkpoint folder"):
-        quotas_id_at(checkpoint, 7)
+        input_of(checkpoint, 7)
     with pytest.raises(CheckpointError, match=r"6\.msgpack can't be read"):
         tracked_principals_before(checkpoint, 7)
     with pytest.raises(CheckpointError, match=r"batch 7 runs, but .*offsets/7 can't be read"):

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from state.learning import Learning
 from streaming.checkpoint.data_loss import LOSS_FILE, LossDetector, load_loss_record, restart_after_losses
+from streaming.checkpoint.next_producer_id import save_next_producer_id
 from streaming.errors import CheckpointError, DataLossError
 
 NOW_MS, WINDOW_MS = 1_790_000_000_000, 3_600_000
@@ -75,7 +77,7 @@ def test_losses_of_later_batches_are_reported_at_once(watch: LossDetector, holds
     planned(watch, 2, p0=7, p1=30)
     planned(watch, 3, p0=7, p1=50)
 
-    # Else each batch would make the stream learn anew, and PIDs that taps knew to be new would go free.
+    # Else each batch would make the stream learn anew, and new PIDs would go free.
     for batch_id in (1, 2, 3):
         watch.check(batch_id)
 
@@ -145,6 +147,23 @@ def test_a_second_loss_extends_the_learning_and_leaves_the_first_as_it_was_said(
     holds.earliest = {0: 0, 1: 35}
     said(replace(watch, now_ms=lambda: NOW_MS - 60_000), 3)
     assert load_loss_record(watch.checkpoint).learn_until_ms == NOW_MS + 60_000 + WINDOW_MS, "a clock set back"
+
+
+def test_a_loss_is_learned_below_the_producer_id_that_came_next_when_it_was_found(
+    watch: LossDetector, holds: FakeExtent
+) -> None:
+    holds.earliest = {0: 0, 1: 12}
+    save_next_producer_id(watch.checkpoint, 4000)
+    said(watch, 1)
+
+    save_next_producer_id(watch.checkpoint, 9000)
+    watch.check(1)
+    assert load_loss_record(watch.checkpoint).learning == Learning(NOW_MS + WINDOW_MS, 4000)
+
+    planned(watch, 2, p0=7, p1=40)
+    holds.earliest = {0: 0, 1: 30}
+    said(replace(watch, now_ms=lambda: NOW_MS + 60_000), 2)
+    assert load_loss_record(watch.checkpoint).learning == Learning(NOW_MS + 60_000 + WINDOW_MS, 9000)
 
 
 def test_another_topic_of_the_same_name_is_said_even_if_its_offsets_fit(watch: LossDetector, holds: FakeExtent) -> None:

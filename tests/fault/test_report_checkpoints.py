@@ -1,10 +1,11 @@
-"""Checkpoints of the report queries: copied, lost or damaged, they lose no row of the table and double none."""
+"""Checkpoints of the report query: copied, lost or damaged, they lose no row of its tables and double none."""
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -12,28 +13,39 @@ from pyspark.sql import SparkSession
 from broker.local.local_broker import LocalBroker
 from streaming.errors import CheckpointDamagedError, StreamIdTakenError
 from streaming.failures import as_stream_error
-from streaming.reports import report_queries
-from streaming.reports.report_queries import REPORTS, start_reports
+from streaming.reports import report_query
+from streaming.reports.report_query import FOLDER, start_reports
 from tables.schema.specs import SinkName
 from tests.kits.broker_kit import new_topic
 from tests.kits.fault_kit import Stream, send
-from wire.topics import PRODUCER_ID_BLOCKS
+from wire.plugin_reports import BlockReport, InitReport
 
-BLOCKS = REPORTS[PRODUCER_ID_BLOCKS]
+OURS = "our cluster"
 
 
-def blocks(first: int, end: int) -> list[tuple[str, bytes]]:
-    at = {"timestamp_ms": 1_790_000_000_000, "broker_id": 1, "length": 1000}
-    return [("1", json.dumps(at | {"first_producer_id": number * 1000}).encode()) for number in range(first, end)]
+def reports(first: int, end: int) -> list[tuple[str, bytes]]:
+    """A block and an answer for each number. A plugin that restarts also reports the block before again."""
+    found: list[BlockReport | InitReport] = []
+    for number in range(first, end):
+        common: dict[str, Any] = {"timestamp_ms": 1_790_000_000_000 + number, "broker_id": 1, "cluster_id": OURS}
+        found += [
+            BlockReport(**common, broker_epoch=7, first_producer_id=each * 1000, length=1000)
+            for each in (number - 1, number)
+            if each >= 0
+        ]
+        found.append(InitReport(**common, principal="User:a", address="", error="NONE", result_producer_id=number))
+    return [("1", msgspec.json.encode(each)) for each in found]
 
 
 def read(spark: SparkSession, stream: Stream) -> None:
-    for query in start_reports(spark, stream.options(), [stream.topic]):
-        query.awaitTermination()
+    start_reports(spark, stream.options(), OURS).awaitTermination()
 
 
 def written(stream: Stream) -> list[int]:
-    return sorted(row["first_producer_id"] // 1000 for row in stream.rows(BLOCKS.table))
+    """The numbers whose reports are in the tables. Both tables have the same."""
+    blocks = sorted(row["first_producer_id"] // 1000 for row in stream.rows("pid_blocks"))
+    assert sorted(row["result_producer_id"] for row in stream.rows("producer_inits")) == blocks
+    return blocks
 
 
 @pytest.fixture(params=["deltalake", pytest.param("delta-spark", marks=pytest.mark.slow)])
@@ -47,11 +59,11 @@ def reading(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path, sink: SinkName, monkeypatch: pytest.MonkeyPatch
 ) -> Stream:
     """A stream whose report query has read ten reports in two batches, from a topic of its own."""
-    topic = new_topic(broker, "produce-events", 2)
-    monkeypatch.setattr(report_queries, "REPORTS", {topic: replace(BLOCKS, topic=topic)})
+    topic = new_topic(broker, "reports", 2)
+    monkeypatch.setattr(report_query, "REPORTS", topic)
     stream = Stream(tmp_path / "stream", broker.admin_servers, topic, sink=sink).prepared()
     for first in (0, 5):
-        send(broker, topic, blocks(first, first + 5))
+        send(broker, topic, reports(first, first + 5))
         read(spark, stream)
     return stream
 
@@ -68,9 +80,9 @@ def test_of_two_on_copies_of_a_checkpoint_one_ends_and_the_other_has_every_row(
     spark: SparkSession, broker: LocalBroker, reading: Stream, tmp_path: Path
 ) -> None:
     copy = copied(reading, tmp_path / "copy")
-    send(broker, reading.topic, blocks(10, 12))
+    send(broker, reading.topic, reports(10, 12))
     read(spark, reading)
-    send(broker, reading.topic, blocks(12, 20))
+    send(broker, reading.topic, reports(12, 20))
 
     with pytest.raises(PySparkException) as raised:
         read(spark, copy)
@@ -86,8 +98,8 @@ def test_of_two_on_copies_of_a_checkpoint_one_ends_and_the_other_has_every_row(
 def test_a_new_checkpoint_goes_on_where_the_rows_end(
     spark: SparkSession, broker: LocalBroker, reading: Stream, lost: str
 ) -> None:
-    shutil.rmtree(reading.checkpoint if lost == "the stream's" else reading.checkpoint / BLOCKS.folder)
-    send(broker, reading.topic, blocks(10, 15))
+    shutil.rmtree(reading.checkpoint if lost == "the stream's" else reading.checkpoint / FOLDER)
+    send(broker, reading.topic, reports(10, 15))
 
     read(spark, reading)
 
@@ -98,10 +110,10 @@ def test_a_new_checkpoint_goes_on_where_the_rows_end(
 def test_the_remedy_in_the_message_about_a_damaged_file_works(
     spark: SparkSession, broker: LocalBroker, reading: Stream, name: str
 ) -> None:
-    folder = reading.checkpoint / BLOCKS.folder
+    folder = reading.checkpoint / FOLDER
     file = folder / name
     file.write_bytes(b"\x00v1\n{")
-    send(broker, reading.topic, blocks(10, 15))
+    send(broker, reading.topic, reports(10, 15))
 
     with pytest.raises(CheckpointDamagedError) as raised:
         read(spark, reading)
@@ -112,7 +124,7 @@ def test_the_remedy_in_the_message_about_a_damaged_file_works(
         file.unlink()
         file.with_name(f".{file.name}.crc").unlink()
     else:
-        assert f"delete the folder {folder}, and start again: it resumes where the rows of pid_blocks end" in said
+        assert f"delete the folder {folder}, and start again: it resumes where the rows of its tables end" in said
         shutil.rmtree(folder)
     read(spark, reading)
     assert written(reading) == list(range(15))

@@ -96,8 +96,8 @@ def test_optimize_and_quota_changes_of_others_meanwhile_disturb_nothing(
     assert stream.everything() == undisturbed.everything()
 
 
-def tap_row(broker_id: int) -> pa.Table:
-    return pa.Table.from_pylist([{"broker_id": broker_id}], row_schema("tap_status"))
+def status_row(broker_id: int) -> pa.Table:
+    return pa.Table.from_pylist([{"broker_id": broker_id}], row_schema("broker_status"))
 
 
 @pytest.mark.parametrize("sink", ["deltalake", pytest.param("delta-spark", marks=pytest.mark.slow)])
@@ -106,7 +106,7 @@ def test_an_append_that_conflicts_with_a_change_of_the_tables_settings_is_tried_
 ) -> None:
     tables, marker = str(tmp_path / "tables"), tmp_path / "changed"
     create_missing(tables)
-    place = f"{tables}/tap_status"
+    place = f"{tables}/broker_status"
 
     def change_settings_once() -> None:
         if not marker.exists():
@@ -124,11 +124,11 @@ def test_an_append_that_conflicts_with_a_change_of_the_tables_settings_is_tried_
 
     # Between the beginning of an append and its commit: the one opens the table, the other runs a job.
     monkeypatch.setattr(deltalake_sink, "open_table", open_slowly)
-    slow, ddl = Mock(spec=SparkSession), spark_ddl("tap_status")
+    slow, ddl = Mock(spec=SparkSession), spark_ddl("broker_status")
     slow.createDataFrame.side_effect = lambda rows: spark.createDataFrame(rows).mapInPandas(pass_slowly, ddl)
 
-    open_sink(tables, "s", sink).append(slow, tap_row(5), "tap_status", 0)
-    open_sink(tables, "s", sink).append(slow, tap_row(5), "tap_status", 0)
+    open_sink(tables, "s", sink).append(slow, status_row(5), "broker_status", 0)
+    open_sink(tables, "s", sink).append(slow, status_row(5), "broker_status", 0)
 
     assert marker.exists()
     assert [row["broker_id"] for row in DeltaTable(place).to_pyarrow_table().to_pylist()] == [5]
@@ -139,14 +139,14 @@ def test_each_writer_knows_the_batches_that_the_other_has_written(spark: SparkSe
     create_missing(tables)
 
     def append(sink: SinkName, number: int) -> None:
-        open_sink(tables, "s", sink).append(spark, tap_row(number), "tap_status", number)
+        open_sink(tables, "s", sink).append(spark, status_row(number), "broker_status", number)
 
     for number in range(4):
         writers: tuple[SinkName, ...] = ("deltalake", "delta-spark")
         for sink in writers if number % 2 else writers[::-1]:
             append(sink, number)
 
-    rows = DeltaTable(f"{tables}/tap_status").to_pyarrow_table().to_pylist()
+    rows = DeltaTable(f"{tables}/broker_status").to_pyarrow_table().to_pylist()
     assert sorted(row["broker_id"] for row in rows) == [0, 1, 2, 3]
 
 
@@ -159,8 +159,8 @@ def test_a_batch_that_another_stream_wrote_with_this_id_ends_the_stream(
     create_missing(tables)
 
     def append(sink: SinkName, batch_id: int, end: int, start: int = 10) -> None:
-        commit = CommitMetadata("s", batch_id, ("tap_status",), {"events": {0: start}}, {"events": {0: end}})
-        open_sink(tables, "s", sink).append(spark, tap_row(batch_id), "tap_status", batch_id, commit)
+        commit = CommitMetadata("s", batch_id, ("broker_status",), {"events": {0: start}}, {"events": {0: end}})
+        open_sink(tables, "s", sink).append(spark, status_row(batch_id), "broker_status", batch_id, commit)
 
     append(seen, 3, 20)
     # What is repeated after a kill has the same offsets.
@@ -172,7 +172,7 @@ def test_a_batch_that_another_stream_wrote_with_this_id_ends_the_stream(
     with pytest.raises(StreamIdTakenError, match=r"holds batch 3, while this stream writes batch 2.* --new-checkpoint"):
         append(sink, 2, 10)
 
-    rows = DeltaTable(f"{tables}/tap_status").to_pyarrow_table().to_pylist()
+    rows = DeltaTable(f"{tables}/broker_status").to_pyarrow_table().to_pylist()
     assert [row["broker_id"] for row in rows] == [3]
 
 

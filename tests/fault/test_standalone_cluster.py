@@ -82,7 +82,7 @@ def cluster(shipped: tuple[Path, Path], tmp_path: Path) -> Iterator[Cluster]:
 
 def job(cluster: Cluster, stream: Stream) -> list[str]:
     places = ["--topic", stream.topic, "--tables", stream.tables, "--checkpoint", str(stream.checkpoint)]
-    rules = ["--learn-seconds", "0", "--metrics-interval-seconds", "10", "--max-offsets-per-trigger", str(stream.batch)]
+    rules = ["--metrics-interval-seconds", "10", "--max-offsets-per-trigger", str(stream.batch)]
     where = ["--master", cluster.master, "--py-files", str(cluster.wheel), "--trigger", "available-now"]
     return [sys.executable, "-m", "jobs.stream", "--bootstrap-servers", stream.servers, *places, *rules, *where]
 

@@ -5,8 +5,8 @@ from random import Random
 
 NOW_MS = 1_790_000_000_000
 FIELDS = (
-    "timestamp_ms", "principal", "producer_id", "client_id", "correction", "learning", "broker_id", "topic",
-    "extra", "", "version", "producer_ids", "after_ms", "group", "groups", "asked_at_ms", "address",
+    "timestamp_ms", "principal", "client_id", "learning", "broker_id", "topic", "extra", "", "version",
+    "producer_ids", "after_ms", "group", "groups", "address", "partitions", "producer_epochs",
 )  # fmt: skip
 NUMBERS = (
     "0", "-0", "1", "-1", "007", "+1", "1.0", "1.5", "-0.0", "1e3", "1E400", "1e-400", ".5", "5.",
@@ -56,7 +56,8 @@ def value(random: Random) -> bytes:
 
 def event(random: Random) -> bytes:
     fields = [
-        ("timestamp_ms", str(NOW_MS - random.randrange(1000))), ("principal", '"User:a"'), ("producer_id", "4711"),
+        ("timestamp_ms", str(NOW_MS - random.randrange(1000))), ("principal", '"User:a"'), ("producer_ids", "[4711]"),
+        ("after_ms", "[0]"),
     ]  # fmt: skip
     if random.random() < 0.4:
         fields[2:] = _several(random)
@@ -86,7 +87,7 @@ def _several(random: Random) -> list[tuple[str, str]]:
         random.choice(texts)[1].append(_json(random, 1))
     group = f'{{"client_id":{random.choice(STRINGS)},"{random.choice(FIELDS)}":{_json(random, 1)}}}'
     groups = f"[{group if random.random() < 0.3 else '{}'}]"
-    return [("version", "2"), ("groups", groups), *((name, f"[{','.join(each)}]") for name, each in texts)]
+    return [("groups", groups), *((name, f"[{','.join(each)}]") for name, each in texts)]
 
 
 def huge(random: Random) -> bytes:
@@ -99,7 +100,7 @@ def huge(random: Random) -> bytes:
     )  # fmt: skip
     odd = random.choice(shapes)()
     name = random.choice((*FIELDS, "principal", "client_id"))
-    base = f'"timestamp_ms":{NOW_MS},"producer_id":7,"principal":"User:a"'
+    base = f'"timestamp_ms":{NOW_MS},"producer_ids":[7],"after_ms":[0],"principal":"User:a"'
     return random.choice((odd, f'{{{base},"{name}":{odd}}}', f'{{"{name}":{odd},{base}}}')).encode()
 
 

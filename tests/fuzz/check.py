@@ -6,7 +6,7 @@ from typing import Any
 
 from streaming.operator.rows import Rows, by_kind
 from tests.fuzz.history import Counts, History, QuotaEntry, quota_of, rate_and_burst
-from tests.fuzz.rules_oracle import Decision, Oracle, Row, Said
+from tests.fuzz.rules_oracle import Decision, Lost, Oracle, Row, Said
 from tests.fuzz.world import World
 
 EXACT = 1e-6
@@ -17,7 +17,7 @@ DECISION_COLUMNS = ("action", "reason", "decided_at", "throttled_until", "thrott
 METRIC_COLUMNS = ("as_of", "admitted_pids", "active_pids", "phase", *COMMON_COLUMNS)
 DOZENS = 90
 BYTES_OF_COUNTS = 800
-Key = tuple[str, int]
+Key = str
 
 
 def differences(history: History, counts: Counts | None = None) -> list[str]:
@@ -35,7 +35,8 @@ def differences(history: History, counts: Counts | None = None) -> list[str]:
         events = batch.events()
         where = batch.homes()
         names = {event.principal for event in events} | set(oracle.ledgers)
-        oracle.batch(events, {name: quota_of(quotas, name) for name in names}, lost, batch.began_ms, where)
+        of_lost = Lost(lost, batch.next_pid) if lost else None
+        oracle.batch(events, {name: quota_of(quotas, name) for name in names}, of_lost, batch.began_ms, where)
     expected, ids = oracle.said(), Ids()
     found: list[str] = []
     for stream in world.streams:
@@ -98,7 +99,7 @@ def _compare(expected: dict[Key, tuple[Said, Said]], said: Rows, bad: list[tuple
     metrics = _by_key(rows.get("producer_id_metrics", []))
     for key in sorted({*decisions, *metrics, *expected}):
         if key not in expected:
-            yield f"{key}: rows of a ledger that should not be there"
+            yield f"({key}): rows of a ledger that should not be there"
             continue
         here, last = expected[key]
         for line in (
@@ -106,14 +107,13 @@ def _compare(expected: dict[Key, tuple[Said, Said]], said: Rows, bad: list[tuple
             *_metrics(here.rows, last.rows, metrics.get(key, [])),
             *_late(here, metrics.get(key, [])),
         ):
-            yield f"{key}: {line}"
+            yield f"({key}): {line}"
 
 
 def _by_key(rows: list[dict[str, Any]]) -> dict[Key, list[dict[str, Any]]]:
     found: dict[Key, list[dict[str, Any]]] = {}
     for row in rows:
-        broker = -1 if row["broker_id"] is None else row["broker_id"]
-        found.setdefault((row["principal"], broker), []).append(row)
+        found.setdefault(row["principal"], []).append(row)
     return found
 
 

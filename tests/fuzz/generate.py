@@ -14,11 +14,14 @@ NAMES = (
 )  # fmt: skip
 BAD = (
     b"", b"{", b"null", b"[]", b"{}", None, b"\xff\xfe", b'{"timestamp_ms": 1, "principal": "User:a"}', b"[" * 2000,
-    b'{"timestamp_ms": "1", "principal": "User:a", "producer_id": 1}',
-    b'{"timestamp_ms": 1, "principal": "a", "producer_id": 1}', b"{}\n{}",
-    b'{"timestamp_ms": 4102444800000, "principal": "User:a", "producer_id": 1}',
-    b'{"timestamp_ms": 1, "principal": "User:a", "producer_id": -2}',
-    b'{"timestamp_ms": 1, "principal": "User:a", "producer_id": 9223372036854775808}',
+    b'{"timestamp_ms": 1, "principal": "User:a", "producer_id": 1}',
+    *(
+        b'{"timestamp_ms": %s, "principal": "%s", "after_ms": [0], "producer_ids": [%s]}' % fields
+        for fields in (
+            (b'"1"', b"User:a", b"1"), (b"1", b"a", b"1"), (b"4102444800000", b"User:a", b"1"),
+            (b"1", b"User:a", b"-2"), (b"1", b"User:a", b"9223372036854775808"), (b"1", b"User:a", b"1, 2"),
+        )
+    ), b"{}\n{}",
 )  # fmt: skip
 CLIENT_IDS = (
     ("",), ("app",), ("app", "app", "job", ""), tuple(f"app-{number}" for number in range(20)),
@@ -54,33 +57,34 @@ def _made_up(seed: int) -> History:
 
 
 def _flood(seed: int) -> History:
-    """Uncharged PIDs without end, late ones, corrections and learning ones, against a small cap."""
+    """Uncharged PIDs without end, late ones and learning ones, against a small cap."""
     random = Chance(seed)
-    rules = Rules(learn_until_ms=random.choice((0, NOW_MS + 2 * HOUR_MS)))
+    rules = Rules(learn_until_ms=random.choice((0, NOW_MS + 2 * HOUR_MS)), learn_below=random.choice((None, 900)))
     name, at, number = "User:a", NOW_MS, 0
     batches: list[Batch] = []
     for _ in range(4):
         at += random.choice((1000, rules.quantum_ms))
-        kind, late = random.choice((("", 3), ("correction", 0), ("learning", 0), ("learning", 2)))
+        learning, late = random.choice(((False, 3), (True, 0), (True, 2)))
         records = [Record(0, Event(at, name, 1))]
         for _ in range(500):
             number += 1
-            records.append(Record(0, Event(at - late * rules.quantum_ms, name, number, kind=kind)))
+            records.append(Record(0, Event(at - late * rules.quantum_ms, name, number, learning=learning)))
         batches.append(Batch(tuple(records), {"": 2.0} if not batches else None, plan=random.randrange(1, 99)))
     return History(rules, tuple(batches), salt=random.randrange(2**63), max_uncharged_bytes=2048)
 
 
 def _lagging(seed: int) -> History:
-    """One principal on two brokers, of which one is some ticks behind: the same few PIDs, in small batches."""
-    random, rules, name, at = Chance(seed), Rules(scope="broker"), "User:a", NOW_MS
+    """One principal on two brokers, of which one is behind, or late: the same few PIDs, in small batches."""
+    random, rules, name, at = Chance(seed), Rules(), "User:a", NOW_MS
     batches = [Batch(tuple(Record(0, Event(at, name, pid)) for pid in range(6)), {"": random.choice((1.0, 3.0))})]
     for _ in range(random.randint(10, 25)):
         at += random.choice((0, 0, 0, 0, 0, 0, 0, 10_000))
         records = []
         for _ in range(random.randint(1, 3)):
             broker = random.randrange(2)
-            behind_ms = broker * random.choice((10_000, 40_000))
-            records.append(Record(0, Event(at - behind_ms, name, random.randrange(2, 6), broker)))
+            behind_ms = broker * random.choice((10_000, 40_000, rules.late_grace_ms + 20_000))
+            learning = random.random() < 0.1
+            records.append(Record(0, Event(at - behind_ms, name, random.randrange(2, 6), broker, learning)))
         batches.append(Batch(tuple(records)))
     return History(rules, tuple(batches), workers=1, salt=random.randrange(2**63))
 
@@ -125,7 +129,6 @@ class _Maker:
         self.leap_odds = random.choice((0.0, 0.02, 0.1))
         self.late_odds = random.choice((0.0, 0.0, 0.05, 0.2))
         self.mark_odds = random.choice((0.0, 0.0, 0.05, 0.3))
-        self.asked_odds = random.choice((0.0, 0.0, 0.5, 0.9)) if rules.learn_until_ms else 0.05
         self.back_odds = random.choice((0.1, 0.1, 0.4))
         self.bad_odds = random.choice((0.0, 0.0, 0.1))
         self.flood_odds = random.choice((0.1, 0.3, 0.7))
@@ -144,17 +147,11 @@ class _Maker:
             before = max(self.newest.values())
             records = tuple(self._record() for _ in range(random.randint(1, random.choice((2, 8, 25)))))
             clock_ms = random.choice((0, 1000, max(self.newest.values()) - before, 50 * HOUR_MS))
-            batches.append(
-                Batch(
-                    records,
-                    quotas,
-                    clock_ms,
-                    0 if calm else random.randrange(1, 1000),
-                    "" if calm else random.choice(TROUBLES),
-                    self._loses(records),
-                )
-            )
+            plan, trouble = (0, "") if calm else (random.randrange(1, 1000), random.choice(TROUBLES))
+            batches.append(Batch(records, quotas, clock_ms, plan, trouble, self._loses(records), self._next_pid()))
             quotas = self._quotas() if random.random() < 0.12 else None
+        if self.rules.learn_until_ms:
+            self.rules = replace(self.rules, learn_below=self._next_pid())
         return History(
             self.rules,
             tuple(batches),
@@ -183,9 +180,9 @@ class _Maker:
         name = random.choice(self.names)
         partition = self.home[name]
         at = self._time(name, partition)
-        pid, broker, kind = self._new_pid(name), random.choice((1, 1, 2)), self._kind()
+        pid, broker, learning = self._new_pid(name), random.choice((1, 1, 2)), random.random() < self.mark_odds
         client, address = (self.naming.choice(texts) for texts in (self.client_ids, self.addresses))
-        event = Event(at, name, pid, broker, kind, self._asked_ms(at), client, address)
+        event = Event(at, name, pid, broker, learning, client, address)
         ahead_ms = self._ahead_ms(random.choice((0, 5, 200_000, 9 * HOUR_MS)))
         joined = self.writing.random() < self.joined_odds
         if at == self.newest[partition] and pid >= 0 and ahead_ms >= -MAX_AHEAD_MS:
@@ -205,17 +202,12 @@ class _Maker:
         self.seen.pop(event.principal, None)
         return event.principal
 
-    def _asked_ms(self, at: int) -> int | None:
-        """When the brokers were asked: before the learning time, at its begin, in it, or by a clock that is ahead."""
-        random = self.random
-        if random.random() >= self.asked_odds:
-            return None
-        begin = self.rules.learn_from_ms or NOW_MS
-        return random.choice((begin - 5000, begin - 1, begin, begin + 999, begin + 1000, at, at + HOUR_MS, 0, 2999))
-
-    def _kind(self) -> str:
-        random = self.random
-        return random.choice(("correction", "learning")) if random.random() < self.mark_odds else ""
+    def _next_pid(self) -> int | None:
+        """A bound of learning: unknown, or among the PIDs of somebody, of which some are older and some newer."""
+        writing = self.writing
+        name = writing.choice(self.names)
+        number = writing.choice((0, 1, self.pids[name] // 2, 1000, self.fresh[name] - 2, self.fresh[name]))
+        return writing.choice((None, _pid(writing, number, self.shape[name]), _pid(writing, number, self.shape[name])))
 
     def _new_pid(self, name: str) -> int:
         random = self.random
@@ -242,8 +234,7 @@ class _Maker:
     def _late(self, name: str, partition: int) -> int:
         """Up to a window behind its partition, and further only where its ledger can't have been removed."""
         random, rules, newest = self.random, self.rules, self.newest[partition]
-        # In scope `broker` the ledger of another broker may have been removed.
-        far = rules.scope == "cluster" and self.seen.get(name, 0) >= newest - rules.window_ms
+        far = self.seen.get(name, 0) >= newest - rules.window_ms
         return newest - random.randrange(1, (3 if far else 1) * rules.window_ms)
 
 
@@ -260,9 +251,7 @@ def _rules(random: Random) -> Rules:
         late_grace_ms=random.choice((300_000, window // 12, window // 12, 0)),
         min_throttle_ms=random.choice((60_000, window // 60, window // 60, 0)),
         interval_ms=random.choice((60_000, window // 60, window // 60, window // 6, 0)),
-        scope=random.choice(("cluster", "cluster", "broker")),
     )
     if random.random() < 0.15:
-        begin = random.choice((0, NOW_MS + random.randrange(window)))
-        return replace(rules, learn_until_ms=NOW_MS + random.randrange(3 * window), learn_from_ms=begin)
+        return replace(rules, learn_until_ms=NOW_MS + random.randrange(3 * window))
     return rules

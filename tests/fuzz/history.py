@@ -45,19 +45,17 @@ class Record:
         assert self.event is not None
         event, fields = self.event, dict[str, object]()
         if self.style & 2:
-            fields |= {"client_id": None, "address": None, "correction": None, "learning": False}
+            fields |= {"client_id": None, "address": None, "learning": False}
         named = (("client_id", event.client), ("address", event.address))
         fields |= {name: text for name, text in named if text}
-        if event.kind:
-            fields[event.kind] = True
-        if event.asked_ms is not None:
-            fields["asked_at_ms"] = event.asked_ms
+        if event.learning:
+            fields["learning"] = True
         return fields
 
 
 @dataclass(frozen=True)
 class Written:
-    """A record as it is written: of version 1, or of version 2 if several were joined."""
+    """A record as it is written: of one event, or of several that were joined."""
 
     records: tuple[Record, ...]
 
@@ -85,27 +83,32 @@ class Written:
             return first.raw
         event, style = first.event, first.style
         fields: dict[str, object] = {"timestamp_ms": event.at_ms, "principal": event.principal}
-        fields |= {"broker_id": event.broker}
-        fields |= self._several() if len(self.records) > 1 else {"producer_id": event.pid} | first.shared
+        fields |= {"broker_id": event.broker} | self._columns()
         if style & 1:
-            fields |= {"topic": "orders", "partition": 3, "note": {"deep": [1, {"é": None}]}, "bytes": 17.5}
+            fields |= {
+                "topic": "orders",
+                "partitions": [3],
+                "producer_id": 7,
+                "version": 2,
+                "note": {"deep": [1, {"é": None}]},
+                "bytes": 17.5,
+            }
             fields = dict(reversed(fields.items()))
         return json.dumps(fields, ensure_ascii=not style & 4).encode()
 
-    def _several(self) -> dict[str, object]:
+    def _columns(self) -> dict[str, object]:
         events = [record.event for record in self.records if record.event is not None]
         groups = [record.shared for record in self.records]
         distinct = [each for number, each in enumerate(groups) if each not in groups[:number]]
-        several: dict[str, object] = {
-            "version": 2,
+        columns: dict[str, object] = {
             "after_ms": [event.at_ms - events[0].at_ms for event in events],
             "producer_ids": [event.pid for event in events],
         }
         if distinct != [{}]:
-            several["groups"] = distinct
+            columns["groups"] = distinct
         if len(distinct) > 1:
-            several["group"] = [distinct.index(each) for each in groups]
-        return several
+            columns["group"] = [distinct.index(each) for each in groups]
+        return columns
 
 
 def written(records: Iterable[Record]) -> Iterator[Written]:
@@ -137,6 +140,7 @@ class Batch:
         plan: Seed of who reads what, and in which order pre_aggregates arrive; 0 for worker 0 and offset order.
         trouble: "", "lost", "speculative", "blocks", "restart", "crash before the tables", "crash after the tables".
         loses: Principal whose ledger can't be read when a new run begins with this batch; empty for none.
+        next_pid: The lowest PID that was not handed out yet, as the plugins have reported it; None if unknown.
     """
 
     records: tuple[Record, ...]
@@ -145,6 +149,7 @@ class Batch:
     plan: int = 0
     trouble: str = ""
     loses: str = ""
+    next_pid: int | None = None
 
     @property
     def began_ms(self) -> int:

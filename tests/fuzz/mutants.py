@@ -11,7 +11,6 @@ from unittest.mock import patch
 
 import numpy as np
 from msgspec import structs
-from typing_extensions import override
 
 import state.journal as journal_module
 import streaming.decode.forwarded as forwarded_module
@@ -20,10 +19,10 @@ from quota.bucket import BucketTerms, TokenBucket
 from quota.episode import Episode
 from quota.limits import Limit
 from quota.timeline import Timeline
-from state.broker_ledgers import BrokerLedgers
 from state.budget import Budget
 from state.codec import decode, encode
-from state.events import CORRECTION, LEARNING, Deployment
+from state.events import LEARNING, Deployment
+from state.learning import Learning
 from state.ledger import Ledger
 from state.ledger_batch import LedgerBatch
 from state.memory import Memory
@@ -146,39 +145,41 @@ def a_learning_mark_is_ignored(kinds: Any) -> Any:
     return lambda events: np.where(kinds(events) == LEARNING, 0, kinds(events))
 
 
-@MUTANTS.of(Memory, "is_learning")
-def what_no_broker_held_is_learned(is_learning: Any) -> Any:
-    return lambda self, tick, _kind=0: is_learning(self, tick)
+@MUTANTS.of(Learning, "free_below")
+def whatever_learns_learns_every_pid(free_below: Any) -> Any:
+    return lambda self, at_ms: 2**63 if free_below(self, at_ms) else 0
 
 
-@MUTANTS.of(Memory, "is_learning")
-def what_no_broker_held_before_the_learning_time_is_charged(is_learning: Any) -> Any:
-    return lambda self, tick, kind=0: kind <= LEARNING and is_learning(self, tick, kind)
+@MUTANTS.of(Learning, "free_below")
+def a_bound_is_old_itself(free_below: Any) -> Any:
+    return lambda self, at_ms: free_below(self, at_ms) + 1 if at_ms < self.until_ms else 0
 
 
-@MUTANTS.of(Refusals, "add")
-def a_refusal_of_one_kind_refuses_all_kinds_of_its_tick(add: Any) -> Any:
-    class AnyKind(int):
-        """Is any kind that is charged."""
-
-        @override
-        def __eq__(self, other: object) -> bool:
-            return other not in (CORRECTION, LEARNING)
-
-        @override
-        def __hash__(self) -> int:
-            return 0
-
-    def careless(self: Refusals, event: Any, tick: int) -> None:
-        add(self, event, tick)
-        vars(self)["kind"] = AnyKind()
-
-    return careless
+@MUTANTS.of(Learning, "free_below")
+def an_unknown_bound_is_0(free_below: Any) -> Any:
+    return lambda self, at_ms: 0 if self.below is None else free_below(self, at_ms)
 
 
-@MUTANTS.of(packing, "_kinds")
-def a_correction_is_charged(kinds: Any) -> Any:
-    return lambda events: np.where(kinds(events) == CORRECTION, 0, kinds(events))
+@MUTANTS.of(Operator, "_learning")
+def a_lost_ledger_learns_by_the_bound_of_the_stream(learning: Any) -> Any:
+    return lambda self, begin_ms: Learning(learning(self, begin_ms).until_ms, self.deployment.learn_below)
+
+
+@MUTANTS.of(Memory, "free_below")
+def the_stream_does_not_learn(_: Any) -> Any:
+    return lambda self, tick: self.state.learning.free_below(self.deployment.timeline.tick_start_ms(tick))
+
+
+@MUTANTS.of(Memory, "free_below")
+def a_refusal_refuses_what_is_old_in_its_tick(free_below: Any) -> Any:
+    def unless_refused(self: Memory, tick: int) -> Any:
+        return (
+            0
+            if self.window.of(self.deployment.timeline.quantum(tick)).last_throttled_tick == tick
+            else free_below(self, tick)
+        )
+
+    return unless_refused
 
 
 @MUTANTS.of(Episode, "renewal_is_due")
@@ -208,7 +209,7 @@ def what_expired_keeps_its_rate(expire: Any) -> Any:
 @MUTANTS.of(packing, "repeats_in_block")
 def repeats_of_another_tick_are_dropped_in_a_block(repeats: Any) -> Any:
     def coarser(seen: Any, late_ticks: int) -> Any:
-        return repeats(forwarded_module.EventColumns(seen.owner, seen.pid, seen.tick // 2 * 2, seen.how), late_ticks)
+        return repeats(forwarded_module.EventColumns(seen.owner, seen.pid, seen.tick // 2 * 2, seen.kind), late_ticks)
 
     return coarser
 
@@ -233,24 +234,9 @@ def a_throttle_is_measured_from_its_event(add: Any) -> Any:
     return shifted
 
 
-@MUTANTS.of(BrokerLedgers, "_reached_by")
-def a_throttled_broker_takes_a_quota_at_its_own_first_event(reached_by: Any) -> Any:
-    def without_own(self: BrokerLedgers, limit: Any, events: Any) -> Any:
-        own = {broker: self._ledgers.pop(broker) for broker in set(events.broker_ids) & self._ledgers.keys()}
-        batches = reached_by(self, limit, events)
-        self._ledgers |= own
-        return batches
-
-    return without_own
-
-
 @MUTANTS.of(ForwardedTick, "repeats")
-def an_older_event_on_another_broker_leaves_what_was_forwarded(repeats: Any) -> Any:
-    def stubborn(self: ForwardedTick, pid: int, tick: int, how: int, *, is_late: bool) -> bool:
-        is_older = tick < self.tick and not is_late
-        return not is_older and repeats(self, pid, tick, how, is_late=is_late)
-
-    return stubborn
+def a_late_event_leaves_what_was_forwarded(repeats: Any) -> Any:
+    return lambda self, pid, tick, kind, *, is_late: not is_late and repeats(self, pid, tick, kind, is_late=False)
 
 
 @MUTANTS.of(Episode, "add_refused")

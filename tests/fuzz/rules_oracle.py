@@ -7,7 +7,6 @@ nothing is shared with what it checks.
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal
 
 TICKS_PER_QUANTUM = 90
 NEVER = -1
@@ -26,9 +25,9 @@ class Rules:
     late_grace_ms: int = 300_000
     min_throttle_ms: int = 60_000
     interval_ms: int = 60_000
-    scope: Literal["cluster", "broker"] = "cluster"
     learn_until_ms: int = 0
-    learn_from_ms: int = 0
+    learn_below: int | None = None
+    """The lowest PID that was not handed out yet when the learning began; None if unknown."""
 
     def step(self, at_ms: int) -> tuple[int, int]:
         """The begin and the end of a step, some whole ticks, by which the event time of a partition is kept."""
@@ -64,10 +63,7 @@ class Event:
     principal: str
     pid: int
     broker: int = 0
-    kind: str = ""
-    """Empty, `correction` or `learning`."""
-    asked_ms: int | None = None
-    """When no broker held the PID."""
+    learning: bool = False
     client: str = ""
     """The client id; empty if unknown, as the address."""
     address: str = ""
@@ -135,7 +131,7 @@ class Said:
     def __init__(self) -> None:
         self.decisions: list[Decision] = []
         self.rows: dict[int, Row] = {}
-        self.late: list[tuple[int, int, str]] = []
+        self.late: list[tuple[int, int, bool]] = []
         self._open: Episode | None = None
 
     def decide(self, decision: Decision, episode: Episode) -> None:
@@ -166,18 +162,18 @@ def counted(names: list[str]) -> dict[str, int]:
 
 
 class Ledger:
-    def __init__(self, rules: Rules, said: Said, siblings: "dict[int, Ledger]") -> None:
-        self.rules, self.said, self.siblings = rules, said, siblings
+    def __init__(self, rules: Rules, said: Said) -> None:
+        self.rules, self.said = rules, said
         self.quota: Quota | None = None
         self.interval = NEVER
         self.fresh()
 
-    def learn(self, until_ms: int) -> None:
-        self.learn_until = until_ms
+    def learn(self, until_ms: int, below: int | None) -> None:
+        self.learn_until, self.learn_below = until_ms, below
 
     def fresh(self) -> None:
         self.clock = NEVER  # a tick
-        self.learn_until = 0
+        self.learn_until, self.learn_below = 0, None
         self.stored: dict[int, set[int]] = {}  # PIDs by quantum
         self.admitted_in: dict[int, int] = {}  # by quantum
         self.refused_in: dict[int, set[int]] = {}
@@ -219,7 +215,7 @@ class Ledger:
         return (quota != self.quota and self.set_quota(quota, now, self.moment(at_ms, now))) or has_news
 
     def hear_of(self, at_ms: int, quota: Quota | None) -> None:
-        """The principal's first event on any broker brings its new quota, which may end a throttle here."""
+        """A new quota comes without an event, which may end a throttle."""
         holds = self.episode is not None and at_ms < self.episode.until
         if holds and quota != self.quota and self.reach(at_ms, quota):
             self.write_row(max(self.clock, self.interval * self.rules.interval_ticks))
@@ -249,7 +245,7 @@ class Ledger:
         if pid in self.stored.get(quantum, ()):
             return  # there is a copy in this quantum: nothing changes
         self_known = self.remembers(pid, quantum)
-        is_free = bool(event.kind) or self.is_learning(now, event.asked_ms) or self.is_known_elsewhere(pid, quantum)
+        is_free = event.learning or self.is_old(pid, now)
         self.move(now)
         if self_known or is_free:
             self.store(pid, quantum)
@@ -262,7 +258,7 @@ class Ledger:
             self.refuse(event, self.moment(event.at_ms, now), now)
 
     def late(self, event: Event, tick: int) -> None:
-        self.said.late.append((event.pid, tick, event.kind))
+        self.said.late.append((event.pid, tick, event.learning))
         quantum = self.quantum(tick)
         if quantum >= self.quantum(self.clock) - self.rules.layer_count:
             self.store(event.pid, quantum)
@@ -309,19 +305,13 @@ class Ledger:
         oldest = quantum - self.rules.layer_count
         return any(pid in pids for number, pids in self.stored.items() if number >= oldest)
 
-    def is_known_elsewhere(self, pid: int, quantum: int) -> bool:
-        """Whether another broker's ledger of the principal remembers the PID: leadership moves."""
-        return any(other.remembers(pid, quantum) for other in self.siblings.values() if other is not self)
+    def bounds(self, now: int) -> list[int | None]:
+        """The bounds of the learning times that have not ended: of the stream, and of the ledger since it was lost."""
+        times = ((self.rules.learn_until_ms, self.rules.learn_below), (self.learn_until, self.learn_below))
+        return [below for until, below in times if self.rules.start(now) < until]
 
-    def is_learning(self, now: int, asked_ms: int | None = None) -> bool:
-        # Counted in whole seconds; the first three of the epoch say nothing.
-        seconds = 0 if asked_ms is None else asked_ms // 1000
-        asked = seconds * 1000 if seconds >= 3 else NEVER
-        times = (
-            (self.rules.learn_from_ms, self.rules.learn_until_ms),
-            (self.learn_until - self.rules.window_ms, self.learn_until),
-        )
-        return any(self.rules.start(now) < until and not 0 <= begin <= asked for begin, until in times)
+    def is_old(self, pid: int, now: int) -> bool:
+        return any(below is None or pid < below for below in self.bounds(now))
 
     # --- tokens, quota, rate
 
@@ -419,7 +409,7 @@ class Ledger:
             *self.in_force(),
             len(set().union(*self.stored.values())),
             self.new_in_window(at_ms),
-            "learning" if self.is_learning(tick) else "enforcing",
+            "learning" if any(below != 0 for below in self.bounds(tick)) else "enforcing",
         )
 
     def new_in_window(self, at_ms: int) -> Fraction:
@@ -463,12 +453,19 @@ class Ledger:
         self.write_row(tick)
 
 
+@dataclass(frozen=True)
+class Lost:
+    """A principal whose ledger is lost, and the lowest PID that was not handed out yet by then; None if unknown."""
+
+    principal: str
+    next_pid: int | None
+
+
 class Oracle:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self.ledgers: dict[str, dict[int, Ledger]] = {}
-        self.everything: dict[tuple[str, int], Said] = {}
-        self.learn_until: dict[str, int] = {}
+        self.ledgers: dict[str, Ledger] = {}
+        self.everything: dict[str, Said] = {}
         self.began_ms = 0
         self.newest_ms: dict[int, int] = {}
         self.home: dict[str, int] = {}
@@ -477,7 +474,7 @@ class Oracle:
         self,
         events: list[Event],
         quotas: dict[str, Quota | None],
-        lost: str,
+        lost: Lost | None,
         began_ms: int,
         newest: dict[str, dict[int, int]],
     ) -> None:
@@ -486,60 +483,46 @@ class Oracle:
         Args:
             events: In the order in which they count.
             quotas: By principal.
-            lost: Principal of whom all that was known is lost; empty for none.
+            lost: Of whom all that was known is lost.
             began_ms: The driver's clock when the batch begins.
             newest: The newest event of each principal in each partition.
         """
         self.began_ms = max(self.began_ms, began_ms)
-        self.take(events, quotas, lost)
+        self.take([event for event in events if event.pid >= 0], quotas, lost)
         # A changed quota reaches silent principals by the batch's begin, at most a step after the newest event of their
         # partition in earlier batches.
         for principal in self.ledgers.keys() - newest.keys():
             now_ms = min(self.began_ms, self.rules.step(self.newest_ms.get(self.home[principal], 0))[1])
-            for ledger in self.ledgers[principal].values():
-                ledger.hear_of(now_ms, quotas[principal])
-                ledger.said.settle()
+            self.ledgers[principal].hear_of(now_ms, quotas[principal])
+            self.ledgers[principal].said.settle()
         for principal, times in newest.items():
             self.home[principal] = max(times, key=lambda partition: (times[partition], partition))
             for partition, at_ms in times.items():
                 self.newest_ms[partition] = max(self.rules.step(at_ms)[0], self.newest_ms.get(partition, 0))
 
-    def take(self, events: list[Event], quotas: dict[str, Quota | None], lost: str) -> None:
-        met: set[str] = set()
+    def take(self, events: list[Event], quotas: dict[str, Quota | None], lost: Lost | None) -> None:
         if lost:
-            first = next(event for event in events if event.principal == lost and event.pid >= 0)
-            self.ledgers[lost] = {}
-            self.learn_until[lost] = first.at_ms + self.rules.window_ms
+            first = next(event for event in events if event.principal == lost.principal)
+            del self.ledgers[lost.principal]
+            self.ledger(lost.principal).learn(first.at_ms + self.rules.window_ms, lost.next_pid)
         for event in events:
-            if event.pid < 0:
-                continue
-            if event.principal not in met:
-                met.add(event.principal)
-                for ledger in self.ledgers.get(event.principal, {}).values():
-                    ledger.hear_of(event.at_ms, quotas[event.principal])
-            self.ledger(event).event(event, quotas[event.principal])
-        for principal in met:
-            for ledger in self.ledgers[principal].values():
-                ledger.said.settle()
+            self.ledger(event.principal).event(event, quotas[event.principal])
+        for principal in {event.principal for event in events}:
+            self.ledgers[principal].said.settle()
 
-    def ledger(self, event: Event) -> Ledger:
-        broker = event.broker if self.rules.scope == "broker" else NEVER
-        siblings = self.ledgers.setdefault(event.principal, {})
-        if broker not in siblings:
-            said = self.everything.setdefault((event.principal, broker), Said())
-            siblings[broker] = Ledger(self.rules, said, siblings)
-            siblings[broker].learn(self.learn_until.get(event.principal, 0))
-        return siblings[broker]
+    def ledger(self, principal: str) -> Ledger:
+        if principal not in self.ledgers:
+            self.ledgers[principal] = Ledger(self.rules, self.everything.setdefault(principal, Said()))
+        return self.ledgers[principal]
 
-    def said(self) -> dict[tuple[str, int], tuple[Said, Said]]:
+    def said(self) -> dict[str, tuple[Said, Said]]:
         """What each ledger has said, and what it would say if it were removed now."""
-        found = {key: (said, Said()) for key, said in self.everything.items()}
-        for principal, siblings in self.ledgers.items():
-            for broker, ledger in siblings.items():
-                said, last = ledger.said, Said()
-                ledger.said = last
-                ledger.say_last()
-                found[principal, broker] = (said, last)
+        found = {}
+        for principal, ledger in self.ledgers.items():
+            said, last = ledger.said, Said()
+            ledger.said = last
+            ledger.say_last()
+            found[principal] = (said, last)
         return found
 
 

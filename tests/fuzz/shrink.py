@@ -9,10 +9,12 @@ from tests.fuzz.rules_oracle import Rules
 
 Fails = Callable[[History], bool]
 Changes = dict[str, Any]
-PLAIN_BATCH: tuple[Changes, ...] = ({"trouble": ""}, {"loses": ""}, {"plan": 0}, {"clock_ms": 1000})
+PLAIN_BATCH: tuple[Changes, ...] = (
+    *({"trouble": ""}, {"loses": ""}, {"plan": 0}, {"clock_ms": 1000}, {"next_pid": None}),
+)
 PLAIN_HISTORY: tuple[Changes, ...] = ({"buckets": 1}, {"workers": 1}, {"salt": 0}, {"false_positive_rate": 1e-9})
 PLAIN_RECORD: tuple[Changes, ...] = ({"style": 0}, {"joined": False}, {"ahead_ms": 5}, {"partition": 0})
-PLAIN_EVENT: tuple[Changes, ...] = ({"kind": ""}, {"broker": 1}, {"asked_ms": None}, {"client": ""}, {"address": ""})
+PLAIN_EVENT: tuple[Changes, ...] = ({"learning": False}, {"broker": 1}, {"client": ""}, {"address": ""})
 
 
 def shrunk(history: History, fails: Fails, most: int = 4000) -> History:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from msgspec import MsgspecError
 
 from quota.config import QuotaConfig
-from state.events import Deployment, Scope
+from state.events import Deployment
 from streaming.decode.checks import Contract
 from streaming.decode.exploded import Exploded
 from streaming.decode.records import _decode_one_by_one, _parse_block, decode
@@ -18,16 +19,17 @@ from tests.fuzz.history import Chance
 from tests.kits.batch_kit import operator_of, pre_aggregate_of
 from tests.kits.exploded_kit import block_of, table_of
 from tests.kits.group_state_kit import State
+from wire.event_record import parse_events
 
 CONTRACT = Contract(300_000)
-GOOD = b'{"timestamp_ms": 1790000000000, "principal": "User:good", "producer_id": 1}'
+GOOD = b'{"timestamp_ms": 1790000000000, "principal": "User:good", "after_ms": [0], "producer_ids": [1]}'
 FIXED, NEW = 6000, 2000
 
 
 def taken(events: Exploded) -> list[dict[str, Any]]:
     """What was read of the records; whether a flag is missing, null or false is all the same."""
     rows = table_of(events).to_pylist()
-    return [row | {"correction": bool(row["correction"]), "learning": bool(row["learning"])} for row in rows]
+    return [row | {"learning": bool(row["learning"])} for row in rows]
 
 
 def differing(each: bytes) -> str:
@@ -45,9 +47,9 @@ def differing(each: bytes) -> str:
     return f"{each[:300]!r}: in a block {taken(together.events)[1:2]} {reasons[0]}, alone {reasons[1]}"
 
 
-def through(values: Sequence[bytes | None], scope: Scope = "cluster") -> dict[str, list[Any]]:
+def through(values: Sequence[bytes | None]) -> dict[str, list[Any]]:
     """All rows that come of records, as columns of their tables, too."""
-    deployment = Deployment(QuotaConfig(), salt=3, scope=scope)
+    deployment = Deployment(QuotaConfig(), salt=3)
     batches = block_of(values, NOW_MS).drop_columns("topic").to_batches()
     pre_aggregated = [batch.to_pandas() for batch in pre_aggregate_of(deployment)(iter(batches))]
     if not pre_aggregated:
@@ -68,19 +70,35 @@ def test_a_value_is_read_alike_in_a_block_and_alone(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, secrets.randbelow(10**9)], ids=["1", "new"])
-@pytest.mark.parametrize("scope", ["cluster", "broker"])
-def test_each_record_is_an_event_or_quarantined_and_none_raises(seed: int, scope: Scope) -> None:
+def test_each_record_is_an_event_or_quarantined_and_none_raises(seed: int) -> None:
     random = Chance(seed)
     for _ in range(40):
         values = [value(random) for _ in range(random.randint(1, 40))]
-        contract = Contract(300_000, needs_broker=scope == "broker")
-        taken_ones = {row["offset"] for row in table_of(decode(block_of(values, NOW_MS), contract).events).to_pylist()}
+        taken_ones = {row["offset"] for row in table_of(decode(block_of(values, NOW_MS), CONTRACT).events).to_pylist()}
 
-        rows = through(values, scope)
+        rows = through(values)
 
         quarantined = [row["offset"] for row in rows.get("quarantined_events", [])]
         assert taken_ones | set(quarantined) == set(range(len(values))), f"seed {seed}: {values}"
         assert len(quarantined) == len(set(quarantined)), f"seed {seed}: {values}"
+
+
+@pytest.mark.parametrize("seed", [1, secrets.randbelow(10**9)], ids=["1", "new"])
+def test_what_both_readers_of_a_record_take_is_the_same_to_them(seed: int) -> None:
+    random = Chance(seed)
+    for _ in range(NEW):
+        each = value(random)
+        read = decode(block_of([each], NOW_MS), CONTRACT)
+        try:
+            parsed = parse_events(each)
+        except (MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        if read.quarantined:
+            continue
+        names = ("timestamp_ms", "principal", "producer_id", "client_id", "address", "learning")
+        assert [tuple(row[name] for name in names) for row in taken(read.events)] == [
+            tuple(getattr(event, name) for name in names) for event in parsed
+        ], f"seed {seed}: {each!r}"
 
 
 def test_huge_and_deep_values_are_quarantined_or_taken_and_none_raises() -> None:

@@ -80,12 +80,12 @@ class World:
         self.lost.append(batch.loses if self._damage(batch) else "")
         parts = self._with_offsets(batch)
         pre_aggregated = self._read(batch_id, batch, parts, batch.plan)
-        outcomes = [self._operate(stream, pre_aggregated, batch.plan) for stream in self.streams]
+        outcomes = [self._operate(stream, pre_aggregated, batch, batch.plan) for stream in self.streams]
         if batch.trouble.startswith("crash"):
             # Nothing is committed: the next run reads the batch again, and tables that have its rows take none.
             self._restart(Chance(batch.plan + 1))
             pre_aggregated = self._read(batch_id, batch, parts, batch.plan + 2)
-            again = [self._operate(stream, pre_aggregated, batch.plan + 3) for stream in self.streams]
+            again = [self._operate(stream, pre_aggregated, batch, batch.plan + 3) for stream in self.streams]
             if batch.trouble == "crash after the tables":
                 outcomes = [(rows, states) for (rows, _), (_, states) in zip(outcomes, again, strict=True)]
             else:
@@ -180,9 +180,9 @@ class World:
     # --- the groups behind it
 
     def _operate(
-        self, stream: Stream, pre_aggregated: Packed, plan: int
+        self, stream: Stream, pre_aggregated: Packed, planned: Batch, plan: int
     ) -> tuple[Rows, dict[object, tuple[bytes | None, int | None]]]:
-        batch = KnownBatch(in_force=self.quotas, times=stream.times, began_ms=self.began_ms)
+        batch = KnownBatch(in_force=self.quotas, times=stream.times, began_ms=self.began_ms, next_id=planned.next_pid)
         operator = operator_of(self.deployment, batch)
         random, states, said = Chance(plan), dict(stream.states), []
         groups: dict[object, Packed] = {}
@@ -229,7 +229,7 @@ def deployment(history: History) -> Deployment:
         metrics_interval_seconds=rules.interval_ms / 1000,
         max_uncharged_bytes=history.max_uncharged_bytes or QuotaConfig.max_uncharged_bytes,
     )
-    return Deployment(config, history.salt, rules.learn_until_ms, rules.scope, rules.learn_from_ms)
+    return Deployment(config, history.salt, rules.learn_until_ms, rules.learn_below)
 
 
 def damaged_in(stored: bytes | None, principal: str) -> bytes | None:

@@ -23,6 +23,7 @@ class KnownBatch(TaskBatch):
     tracked: TrackedPrincipals = field(default_factory=TrackedPrincipals)
     times: EventTimes = field(default_factory=EventTimes)
     began_ms: int | None = None
+    next_id: int | None = None
 
     def begin_ms(self) -> int | None:
         return self.began_ms
@@ -38,6 +39,9 @@ class KnownBatch(TaskBatch):
 
     def event_times(self) -> EventTimes:
         return self.times
+
+    def next_producer_id(self) -> int | None:
+        return self.next_id
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,8 @@ def pre_aggregate_of(
     batch: TaskBatch = BATCH,
     memory: WorkerMemory = NO_MEMORY,
 ) -> PreAggregate:
-    contract = Contract(300_000, needs_broker=deployment.scope == "broker")
-    packing = Packing(deployment.config.quantum_ms, deployment.late_grace_ms, contract.needs_broker)
-    return PreAggregate(contract, packing, "produce-events", 50_000, batch, memory)
+    packing = Packing(deployment.config.quantum_ms, deployment.late_grace_ms)
+    return PreAggregate(Contract(), packing, "produce-events", 50_000, batch, memory)
 
 
 def operator_of(deployment: Deployment, batch: TaskBatch = BATCH) -> Operator:

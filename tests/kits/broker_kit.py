@@ -1,29 +1,28 @@
-"""Helpers of the tests on a real broker: wait for conditions, produce, run a tap, read what it wrote."""
+"""Helpers of the tests on a real broker: wait for conditions, produce, read what the plugin wrote."""
 
-import json
 import os
 import signal
 import subprocess
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-import msgspec
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker.kafka.tail import bounds
+from broker.kafka.tail import TopicReader, bounds, decode_values
 from broker.kafka.topics import await_topic
 from broker.local.local_broker import LocalBroker
-from broker.log.sources import FileSource
-from broker.tap.source_tap import SourceTap
 from tests.broker.local_cluster import LocalCluster
-from wire.event_record import EVENTS_VERSION, events_of
+from wire.event_record import ProduceEvent, parse_events
+from wire.plugin_reports import PluginReport, parse_report
+from wire.topics import PRODUCE_EVENTS, REPORTS
+
+R = TypeVar("R", bound=PluginReport)
 
 # Only a limit for what went wrong: a healthy run waits for seconds, for Spark's start on a busy machine for minutes.
 LIMIT_S = 600.0
@@ -88,75 +87,73 @@ def end_offset(broker: LocalBroker | LocalCluster, topic: str) -> int:
     return sum(ends)
 
 
-def read_events(broker: LocalBroker | LocalCluster, topic: str) -> list[tuple[str, dict[str, Any]]]:
-    """All that a topic holds now: key and JSON value, of each produce event in a record of several."""
-    expected = end_offset(broker, topic)
-    consumer = Consumer({**broker.admin_config(), "group.id": f"test-{uuid.uuid4()}", "auto.offset.reset": "earliest"})
-    partitions = consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-    events: list[tuple[str, dict[str, Any]]] = []
-    for _ in range(expected):
-        message = consumer.poll(LIMIT_S)
-        assert message is not None, f"{expected} records did not all come"
-        assert message.error() is None
-        key, value = (message.key() or b"").decode(), json.loads(message.value() or b"")
-        is_several = isinstance(value, dict) and value.get("version") == EVENTS_VERSION
-        several = msgspec.to_builtins(events_of(message.value() or b"")) if is_several else [value]
-        events += [(key, each) for each in several]
-    consumer.close()
-    return events
+def read_records(broker: LocalBroker | LocalCluster, topic: str) -> list[tuple[str, bytes]]:
+    """Key and value of all records that a topic holds now."""
+    with TopicReader(broker.admin_config(), topic) as records:
+        return [((each.key() or b"").decode(), each.value() or b"") for each in records.read_to_end()]
 
 
-def file_tap(log_file: Path, broker_id: int, kafka_config: Mapping[str, str], **options: Any) -> SourceTap:
-    """A tap of one broker's log file; `from_end` goes to its source, the other options to the tap."""
-    source = FileSource(log_file, broker_id, from_end=options.pop("from_end", False))
-    return SourceTap(source, kafka_config, **options)
+def read_events(broker: LocalBroker | LocalCluster, topic: str = PRODUCE_EVENTS) -> list[ProduceEvent]:
+    """All events that a topic holds now, without records of other programs."""
+    with TopicReader(broker.admin_config(), topic) as records:
+        return _events(records.read_to_end())
 
 
-def broker_tap(broker: LocalBroker, **options: Any) -> SourceTap:
-    """A tap of a broker's lines; for its options see `file_tap`."""
-    return file_tap(broker.log_file, broker.broker_id, broker.admin_config(), **options)
+def wait_for_events(
+    broker: LocalBroker | LocalCluster,
+    is_wanted: Callable[[ProduceEvent], bool],
+    are_enough: Callable[[list[ProduceEvent]], bool] = bool,
+) -> list[ProduceEvent]:
+    """The events that fit, once there are enough."""
+    found = list[ProduceEvent]()
+
+    def are_there() -> bool:
+        found.extend(filter(is_wanted, _events([*records.poll(0.1), *records.poll()])))
+        return are_enough(found)
+
+    with TopicReader(broker.admin_config(), PRODUCE_EVENTS) as records:
+        wait_until(are_there, "events")
+    return found
+
+
+def events_of(broker: LocalBroker | LocalCluster, *producer_ids: int) -> list[ProduceEvent]:
+    """The events of these PIDs, once each of them has one."""
+    wanted = {*producer_ids}
+    return wait_for_events(
+        broker,
+        lambda event: event.producer_id in wanted,
+        lambda events: wanted == {event.producer_id for event in events},
+    )
+
+
+def _events(messages: Iterable[Message]) -> list[ProduceEvent]:
+    return [event for events in decode_values(messages, parse_events) for event in events]
+
+
+def reports_of(broker: LocalBroker | LocalCluster, kind: type[R]) -> list[R]:
+    """All reports of a type (also of a base class) that the topic holds now."""
+    reports = [parse_report(value) for _, value in read_records(broker, REPORTS)]
+    return [each for each in reports if isinstance(each, kind)]
+
+
+def wait_for_report(broker: LocalBroker | LocalCluster, kind: type[R], is_wanted: Callable[[R], bool]) -> R:
+    """The first report of a type that fits, once it is there."""
+    found: list[R] = []
+
+    def is_there() -> bool:
+        reports = [parse_report(each.value()) for each in (*records.poll(0.1), *records.poll())]
+        found.extend(each for each in reports if isinstance(each, kind) and is_wanted(each))
+        return bool(found)
+
+    with TopicReader(broker.admin_config(), REPORTS) as records:
+        wait_until(is_there, f"a report {kind.__name__}")
+    return found[0]
 
 
 def restart(broker: LocalBroker) -> None:
     """Stop the broker, if it runs, and start it again: same ports, same data."""
     broker.stop()
     broker.start()
-
-
-@contextmanager
-def running(tap: SourceTap, ended: threading.Event | None = None) -> Iterator[SourceTap]:
-    """Run a tap in a thread of its own; its error is raised at the end of the block. `ended` is set when it returns."""
-    stop, errors = threading.Event(), []
-
-    def run() -> None:
-        try:
-            tap.run(stop)
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            if ended:
-                ended.set()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield tap
-    finally:
-        stop.set()
-        thread.join()
-        if errors:
-            # Also instead of what failed because the tap had ended.
-            raise errors[0]
-
-
-def wait_until_idle(tap: SourceTap, rounds: int = 3) -> None:
-    """Until the tap has found nothing new that often in a row from now on, all events delivered.
-
-    It may have been idle for long before what it is to find was written.
-    """
-    before = tap.idle_rounds
-    wait_until(lambda: rounds <= tap.idle_rounds < before or tap.idle_rounds >= before + rounds, f"{tap} idle")
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +21,8 @@ from broker.local.local_broker import LocalBroker
 from lifecycle.churn import Churn
 from tables.schema.specs import TABLES
 from tables.store.path_tables import create_missing, table_path
+from tables.times import to_time
+from wire.plugin_reports import BlockReport, InitReport
 
 SECONDS = 205.0
 _FLUSH_S = 20.0
@@ -110,13 +111,41 @@ def running_clients(clients: Sequence[Client], broker: LocalBroker, topic: str) 
             run.result()
 
 
-def write_inits(tables: str, records: Sequence[Mapping[str, object]]) -> None:
-    """Write records of the topic `producer-inits` as the stream does."""
+def write_inits(tables: str, reports: Sequence[InitReport]) -> None:
+    """Write answers to INIT_PRODUCER_ID to their table, as the stream does."""
+    rows = [
+        {
+            **{name: getattr(each, name) for name in TABLES["producer_inits"].schema.names if hasattr(each, name)},
+            "client_id": each.client_id or "",
+            "client_host": each.address,
+            "answered_at": to_time(each.timestamp_ms),
+            "batch_id": 0,
+        }
+        for each in reports
+    ]
+    _append(tables, "producer_inits", rows)
+
+
+def write_blocks(tables: str, reports: Sequence[BlockReport]) -> None:
+    """Write blocks to their table, as the stream does: each block once."""
+    rows = [
+        {
+            "broker_id": each.broker_id,
+            "broker_epoch": each.broker_epoch,
+            "first_producer_id": each.first_producer_id,
+            "length": each.length,
+            "allocated_at": to_time(each.timestamp_ms),
+            "batch_id": 0,
+        }
+        for each in {report.first_producer_id: report for report in reports}.values()
+    ]
+    _append(tables, "pid_blocks", rows)
+
+
+def _append(tables: str, name: str, rows: Sequence[Mapping[str, object]]) -> None:
     create_missing(tables)
-    rows = [{**record, "answered_at": _time(record["timestamp_ms"]), "batch_id": 0} for record in records]
-    named = [{"repeated": False, **row} for row in rows]
-    table = pa.Table.from_pylist(named, schema=TABLES["producer_inits"].schema)
-    write_deltalake(table_path(tables, "producer_inits"), table, mode="append")
+    table = pa.Table.from_pylist(list(rows), schema=TABLES[name].schema)
+    write_deltalake(table_path(tables, name), table, mode="append")
 
 
 # What they do, in a process each. A process that dies is to a broker what a client is that closes
@@ -464,8 +493,3 @@ def _use(place: Place, clients: Sequence[UsedClient], seconds: float) -> bool:
 def _close(clients: Sequence[UsedClient]) -> None:
     for client in clients:
         client.close()
-
-
-def _time(timestamp_ms: object) -> datetime:
-    assert isinstance(timestamp_ms, int)
-    return datetime.fromtimestamp(timestamp_ms / 1000, tz=timezone.utc)

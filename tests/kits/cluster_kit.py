@@ -62,7 +62,7 @@ class KnownProducer:
         self._transactional = transactional_id is not None
         self._pids: set[int] = set()
         identity = {"transactional.id": transactional_id} if transactional_id else {"enable.idempotence": True}
-        settings = {"statistics.interval.ms": 100, "stats_cb": self._note, "log_level": 0, "linger.ms": 0}
+        settings = {"statistics.interval.ms": 2000, "stats_cb": self._note, "log_level": 0, "linger.ms": 0}
         self._producer = Producer({**cluster.client_config(user), **settings, **identity})
         if self._transactional:
             self._producer.init_transactions(_LIMIT_S)

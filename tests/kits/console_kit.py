@@ -24,7 +24,7 @@ from tables.store.open import open_store
 from tables.store.path_tables import create_missing, table_path
 from tables.store.values import StreamSettings
 from tests.kits.kip_kit import init
-from tests.unit.jobs.table_rows import NOON, Row, append, decision, lease_step, metrics, tap_report
+from tests.unit.jobs.table_rows import NOON, Row, append, broker_state, decision, lease_step, metrics
 
 NOW = NOON + timedelta(seconds=20)
 SCRIPT = "User:<script>alert(1)</script>"
@@ -48,7 +48,7 @@ def demo_tables(folder: str | Path, script: str = SCRIPT) -> str:
     append(tables, "throttle_decisions", *_mallory_decisions(), odd)
     append(tables, "enforcement_actions", _lease("applying", 1), _lease("in_force", 2))
     append(tables, "producer_id_quotas", _quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0))
-    append(tables, "tap_status", _tap(1, 8), _tap(2, 9), _tap(3, 300))
+    append(tables, "broker_status", _broker(1, 8), _broker(2, 9), _broker(3, 300))
     append(tables, "producer_occupancy", *_occupancy())
     append(tables, "producer_inits", *_inits())
     open_store(tables).write_settings(
@@ -144,8 +144,8 @@ def _lease(state: str, sequence: int, principal: str = "User:mallory") -> Row:
     return lease_step(f"lease of {entity}", state, at, sequence=sequence, until=until, **values)
 
 
-def _tap(broker_id: int, seconds_ago: int) -> Row:
-    return tap_report(broker_id, NOW - timedelta(seconds=seconds_ago), seen_at=NOW, lines=9_000, events=5_000)
+def _broker(broker_id: int, seconds_ago: int) -> Row:
+    return broker_state(broker_id, NOW - timedelta(seconds=seconds_ago), seen_at=NOW, events=5_000)
 
 
 def _occupancy() -> Iterator[Row]:
@@ -186,7 +186,7 @@ def large_tables(folder: Path) -> str:
         *(_decision(name, 10, 30, {"rdkafka": 30}, {"10.0.0.7": 30}) for name in names),
     )
     append(tables, "producer_id_quotas", _quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0))
-    append(tables, "tap_status", _tap(1, 8))
+    append(tables, "broker_status", _broker(1, 8))
     return tables
 
 
@@ -199,7 +199,7 @@ def _metrics_block(hours_ago: npt.NDArray[np.int64]) -> pa.Table:
     schema = TABLES["producer_id_metrics"].schema
     constant = _metrics("", NOON, 0, 0, 0, 0)
     columns: dict[str, list[Any] | npt.NDArray[Any]]
-    same = ("broker_id", "throttle_time_avg_ms", "quota_source", "phase", "burst")
+    same = ("throttle_time_avg_ms", "quota_source", "phase", "burst")
     columns = {name: [constant.get(name)] * size for name in same}
     columns |= {"principal": [f"User:service-{each:04}" for each in number], "window_end": ends, "as_of": ends}
     columns |= dict.fromkeys(("rate", "new_pids_window", "admitted_pids"), new)

@@ -143,7 +143,7 @@ class MemoryHolds:
         return sorted(each.until_ms for each in self.bindings if each.user == user)
 
     def held(self, now_ms: int) -> set[str]:
-        """Whom the class in the brokers holds back now."""
+        """Whom the brokers' authorizer holds back now."""
         return {each.user for each in self.bindings if now_ms < each.until_ms <= now_ms + MAX_HOLD_MS}
 
 
@@ -284,11 +284,11 @@ class MemoryLock:
 class World:
     """Brokers, tables and clocks; enforcers come and go."""
 
-    def __init__(self, *, with_class: bool = False, **options: Any) -> None:
+    def __init__(self, *, with_authorizer: bool = False, **options: Any) -> None:
         self.faults = Faults()
         self.broker, self.holds, self.use = MemoryBroker(self.faults), MemoryHolds(self.faults), MemoryUse()
         self.log, self.decisions, self.store = MemoryLog(self.faults), MemoryDecisions(), MemoryStore(self.faults)
-        if with_class:
+        if with_authorizer:
             self.holds.authorizers = {1: HOLD_AUTHORIZER}
         self.now_ms, self.steady_ms = START_MS, 0
         """The brokers' time, and the monotonic clock of the enforcer's host."""
@@ -339,7 +339,6 @@ class World:
         row: dict[str, Any] = {
             "decision_id": name or f"{principal}/{number}",
             "principal": principal,
-            "broker_id": None,
             "action": "THROTTLE" if seconds else "RELEASE",
             "reason": "over_quota",
             "decided_at": to_time(self.now_ms),

@@ -21,12 +21,13 @@ from broker.local.local_broker import LocalBroker
 from quota.config import QuotaConfig
 from streaming.checkpoint.commit_metadata import WRITE_ORDER
 from streaming.checkpoint.data_loss import Extent, restart_after_losses
-from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS, IDENTITY_FILE, StreamIdentity
+from streaming.checkpoint.identity import CHECKPOINT_FORMAT, DEFAULT_STATE_BUCKETS, IDENTITY_FILE, StreamIdentity
 from streaming.pipeline import StreamOptions, start
 from streaming.triggers import AVAILABLE_NOW
 from tables.schema.specs import TABLES, SinkName
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import LIMIT_S, new_topic
+from tests.kits.exploded_kit import event_value
 from tests.kits.process_kit import in_group
 from tests.kits.spark_kit import stored_ledgers
 
@@ -45,10 +46,6 @@ BY_BATCH = {
 """Columns that tell what a batch saw, not what the records say."""
 
 
-def event(pid: int, principal: str, at_ms: int, **more: object) -> bytes:
-    return json.dumps({"timestamp_ms": at_ms, "principal": principal, "producer_id": pid, **more}).encode()
-
-
 def traffic(count: int, first: int = 0) -> list[tuple[str, bytes]]:
     """Key and value of some events: six floods, six steady principals, and bad records in between."""
     records = []
@@ -58,9 +55,9 @@ def traffic(count: int, first: int = 0) -> list[tuple[str, bytes]]:
         if number % 97 == 0:
             records.append((who, b"not an event %d" % number))
         elif number % 2:
-            records.append((who, event(number, who, at_ms, client_id=f"loop-{number % 3}")))
+            records.append((who, event_value(number, who, at_ms, client_id=f"loop-{number % 3}")))
         else:
-            records.append((who, event(10_000_000 + number % 24, who, at_ms)))
+            records.append((who, event_value(10_000_000 + number % 24, who, at_ms)))
     return records
 
 
@@ -106,13 +103,13 @@ class Stream:
             stream_id="fault",
             salt=7,
             learn_until_ms=0,
-            learn_from_ms=0,
+            learn_below=None,
             window_seconds=CONFIG.window_seconds,
             layer_count=CONFIG.layer_count,
             window_num=CONFIG.window_num,
-            scope="cluster",
             state_buckets=self.state_buckets,
             starting_offsets="earliest",
+            format=CHECKPOINT_FORMAT,
         )
         self.checkpoint.mkdir(parents=True, exist_ok=True)
         (self.checkpoint / IDENTITY_FILE).write_text(json.dumps(asdict(identity)))
@@ -173,7 +170,7 @@ def _final(table: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if table == "producer_id_metrics":
         final: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in sorted(rows, key=lambda row: (row["as_of"], row["batch_id"])):
-            final[row["principal"], row["broker_id"], row["window_end"]] = row
+            final[row["principal"], row["window_end"]] = row
         rows = list(final.values())
     return [{name: value for name, value in row.items() if name not in BY_BATCH[table]} for row in rows]
 

@@ -1,27 +1,16 @@
-"""Requests that no client library sends, over one connection of a user; and the tap as a command."""
+"""Requests that no client library sends, over one connection of a user."""
 
-import os
-import signal
 import socket
 import struct
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.tap.position_file import load_checkpoint
-from broker.tap.tap_status import read_heartbeats
 from tests.broker.local_cluster import LocalCluster
-from tests.kits.broker_kit import LIMIT_S, read_events, wait_until
-from wire.heartbeat import TapHeartbeat
-from wire.topics import PRODUCE_EVENTS
+from tests.kits.broker_kit import LIMIT_S, events_of, wait_until
 
 _PRODUCE, _INIT_PRODUCER_ID = 0, 22
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
@@ -161,78 +150,11 @@ class Hostile:
         return b"".join(parts)
 
 
-class TapCommand:
-    """The real command on a broker's log, from its beginning."""
-
-    def __init__(self, broker: LocalBroker, folder: Path, *options: str) -> None:
-        self._broker = broker
-        self.position_file = folder / "tap.position"
-        self.output = folder / "tap.out"
-        self._arguments = [
-            *("--log-file", str(broker.log_file), "--broker-id", str(broker.broker_id)),
-            *("--bootstrap-servers", broker.admin_servers, "--position-file", str(self.position_file)),
-            *options,
-        ]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @contextmanager
-    def running(self) -> "Iterator[TapCommand]":
-        """It has to end in good order: a client can't end it."""
-        ensure_topics(self._broker.admin_config())
-        with self.output.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", "jobs", "tap", *self._arguments],
-                stdout=output,
-                stderr=output,
-            )
-        try:
-            wait_until(lambda: self.position_file.exists() or not self.is_alive, "the tap follows the log")
-            yield self
-            assert self.is_alive, self.output.read_text()
-        finally:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                code = self._process.wait(LIMIT_S)
-            except subprocess.TimeoutExpired:
-                # It says where each thread is.
-                self._process.send_signal(signal.SIGABRT)
-                code = self._process.wait()
-        assert code == 0, self.output.read_text()
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def wait_until_level(self) -> None:
-        """Until everything that the log holds now was read and delivered."""
-        wait_until(self._is_level_with(self._broker.log_file.stat()), "the tap is level with the log")
-
-    def _is_level_with(self, then: os.stat_result) -> Callable[[], bool]:
-        def is_level() -> bool:
-            assert self.is_alive, self.output.read_text()
-            saved = load_checkpoint(self.position_file)
-            if saved is None or saved.sent_up_to is not None:
-                return False
-            now = saved.position
-            return getattr(now, "inode", None) != then.st_ino or int(getattr(now, "offset", 0)) >= then.st_size
-
-        return is_level
-
-    def status(self) -> TapHeartbeat:
-        return read_heartbeats(self._broker.admin_config())[self._broker.broker_id]
-
-
 def principals(broker: LocalBroker, producer_ids: Mapping[int, str] | Sequence[int]) -> dict[int, set[str]]:
-    """Whom the events name, by producer id."""
+    """Whom the events name, by PID, once each PID has an event."""
     found: dict[int, set[str]] = {producer_id: set() for producer_id in producer_ids}
-    for principal, event in read_events(broker, PRODUCE_EVENTS):
-        if event["producer_id"] in found:
-            found[event["producer_id"]].add(principal)
+    for event in events_of(broker, *producer_ids):
+        found[event.producer_id].add(event.principal)
     return found
 
 

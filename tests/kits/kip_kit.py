@@ -32,7 +32,6 @@ def init(answered_at: datetime, result_producer_id: int, **values: Any) -> Row:
         "result_producer_id": result_producer_id,
         "result_producer_epoch": 0,
         "error": "NONE",
-        "repeated": False,
         "batch_id": 0,
     }
     assert set(values) <= set(row)

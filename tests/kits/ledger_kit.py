@@ -1,6 +1,6 @@
 """Events of one principal, and its ledger, which is stored and read back between batches."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from quota.decision import Client
@@ -9,13 +9,11 @@ from state.events import CHARGED, Deployment, Events, Outcome
 from state.ledger import Ledger
 
 
-def events_at(
-    at_ms: int, pids: Iterable[int], client: Client = ("app", ""), kind: int = CHARGED, brokers: Sequence[int] = ()
-) -> Events:
+def events_at(at_ms: int, pids: Iterable[int], client: Client = ("app", ""), kind: int = CHARGED) -> Events:
     """Return an event of each PID, all of one moment, client and kind."""
     produced = list(pids)
     size = len(produced)
-    return Events(produced, [at_ms] * size, [client] * size, [kind] * size, list(brokers))
+    return Events(produced, [at_ms] * size, [client] * size, [kind] * size)
 
 
 @dataclass

@@ -79,7 +79,7 @@ class LibraryProducer:
 
 def producer_ids(broker: LocalBroker, topic: str) -> list[int]:
     """The producer id of each batch in a topic of one partition."""
-    (segment,) = broker.log_file.parent.rglob(f"{topic}-0/00000000000000000000.log")
+    (segment,) = broker.folder.rglob(f"{topic}-0/00000000000000000000.log")
     content, start = segment.read_bytes(), 0
     found: list[int] = []
     while start < len(content):

@@ -10,7 +10,7 @@ from broker.local.local_broker import LocalBroker
 from jobs.cli import load_command
 
 README = Path(__file__).parents[2] / "README.md"
-ROLES = [Role.TAP, Role.STREAM, Role.ENFORCER, Role.OPERATOR]
+ROLES = [Role.STREAM, Role.ENFORCER, Role.OPERATOR]
 USERS = {name: f"{name}-secret" for name in ("admin", "mallory", *(role.value for role in ROLES))}
 _COMMAND = re.compile(r"\s*(?:\$ )?pid-quota ([a-z-]+(?: .*)?)$")
 
@@ -37,11 +37,11 @@ def parse(words: list[str]) -> None:
 def write_settings(folder: Path, users: Mapping[str, str] = USERS) -> None:
     """Write each user's settings file, in the form of README's step 2."""
     text = README.read_text(encoding="utf-8")
-    begin = text.index("\n", text.index("   # tap.properties"))
+    begin = text.index("\n", text.index("   # stream.properties"))
     form = text[begin : text.index("   ```", begin)].replace("SASL_SSL", "SASL_PLAINTEXT")
     form = form.replace("SCRAM-SHA-512", "PLAIN")
     for user, password in users.items():
-        lines = form.replace("=tap", f"={user}").replace("=…", f"={password}").splitlines()
+        lines = form.replace("=stream", f"={user}").replace("=…", f"={password}").splitlines()
         (folder / f"{user}.properties").write_text("".join(f"{line.strip()}\n" for line in lines))
 
 
@@ -49,7 +49,6 @@ def here(words: list[str], cluster: LocalBroker, folder: Path) -> list[str]:
     """Return a command's words with the addresses and places of this machine."""
     places = {
         "kafka:9092": cluster.bootstrap_servers,
-        "/var/log/kafka/pid-quota-broker.log": str(cluster.log_file),
         "/var/lib/pid-quota": str(folder),
         "/data": str(folder),
     }

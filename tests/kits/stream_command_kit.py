@@ -25,7 +25,7 @@ class StreamCommand:
 
     @classmethod
     def on(cls, broker: LocalBroker, topic: str, root: Path) -> "StreamCommand":
-        return cls(root, broker.admin_servers, topic, ["--learn-seconds", "0"])
+        return cls(root, broker.admin_servers, topic)
 
     @property
     def tables(self) -> Path:

@@ -1,6 +1,5 @@
 """A running stream whose micro-batches the test defines: each file is one batch of Kafka records."""
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -27,18 +26,19 @@ from streaming.pipeline import (
     quotas_of,
     write,
 )
+from tables.query.sql_query import query
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing
-from tests.kits.exploded_kit import block_of
+from tests.kits.exploded_kit import block_of, event_value
 
 START_MS = 1_790_000_100_000
 QUOTAS_SET_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
-def event(pid: int, principal: str = "User:mallory", at_ms: int = 0, **others: object) -> bytes:
-    """Return the value of a produce event, `at_ms` after the start."""
-    return json.dumps({"timestamp_ms": START_MS + at_ms, "principal": principal, "producer_id": pid, **others}).encode()
+def event(pid: int, principal: str = "User:mallory", at_ms: int = 0, **shared: object) -> bytes:
+    """Return the value of a record of one event, `at_ms` after the start."""
+    return event_value(pid, principal, START_MS + at_ms, **shared)
 
 
 @dataclass
@@ -106,7 +106,6 @@ class Stream:
             checkpoint=str(self.root / "checkpoint"),
             trigger=trigger,
             config=self.deployment.config,
-            scope=self.deployment.scope,
             max_principals=self.max_principals,
             state_buckets=self.state_buckets,
         )
@@ -122,3 +121,9 @@ class Stream:
     def rows(self, table: str) -> list[dict[str, Any]]:
         content = DeltaTable(f"{self.tables}/{table}").to_pyarrow_table().to_pylist()
         return sorted(content, key=lambda row: row["batch_id"])
+
+
+def admitted_by_principal(tables: str) -> dict[str, int]:
+    """Return the admitted PIDs of each principal, over all metrics intervals."""
+    select = "SELECT principal, CAST(sum(admitted_pids) AS BIGINT) AS pids FROM principal_metrics GROUP BY principal"
+    return {row["principal"]: row["pids"] for row in query(tables, select, datetime.now(timezone.utc)).records()}

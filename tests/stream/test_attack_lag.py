@@ -23,7 +23,7 @@ def test_a_partition_three_hours_behind_is_processed_as_if_it_were_alone_and_thr
         stream.quota(10)
     for batch in range(2):
         in_time = [event(pid, "User:ahead", batch * 60_000) for pid in range(10)]
-        # Of this one, others than the tap wrote to both partitions.
+        # Of this one, others than the plugins wrote to both partitions.
         split = [event(500 + pid, "User:split", batch * 60_000) for pid in range(5)]
         late = [event(900 + pid, "User:split", -3 * HOUR_MS) for pid in range(50)] if batch else []
         together.batch_at(START_MS, *in_time, *split, partition=0)

@@ -1,10 +1,8 @@
 import json
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
 from quota.config import QuotaConfig
 from state.events import Deployment
@@ -79,7 +77,7 @@ def test_bad_records_are_quarantined_with_their_place_and_the_good_ones_go_on(st
 
 def test_records_of_one_event_and_of_several_count_alike_in_one_topic(stream: Stream) -> None:
     several = [
-        {"version": 2, "timestamp_ms": START_MS, "principal": "User:mallory", "after_ms": [0, 1], "producer_ids": pids}
+        {"timestamp_ms": START_MS, "principal": "User:mallory", "after_ms": [0, 1], "producer_ids": pids}
         for pids in ([1, 2], [3, -7], [1, 4])
     ]
     stream.batch(event(1), *[json.dumps(each).encode() for each in several], event(5))
@@ -133,21 +131,17 @@ def test_client_ids_and_addresses_with_hostile_characters_reach_the_decision(str
     assert dict(decision["client_ids"]) == dict(decision["addresses"]) == {hostile: 3}
 
 
-def test_in_scope_broker_each_broker_has_a_budget_and_events_without_a_broker_are_bad(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    stream = Stream(spark, tmp_path, Deployment(QuotaConfig(), salt=7, scope="broker"))
+def test_a_stream_that_learns_charges_only_what_was_handed_out_since(stream: Stream) -> None:
+    stream.deployment = Deployment(QuotaConfig(), 7, learn_until_ms=START_MS + 60_000, learn_below=4000)
     stream.quota(10)
-    floods = [event(broker * 1000 + pid, broker_id=broker) for broker in (1, 2) for pid in range(15)]
-    stream.batch(*floods, event(7))
+    stream.batch(*[event(pid) for pid in range(3950, 4020)], *[event(pid, learning=True) for pid in range(5000, 5050)])
 
     stream.run()
 
-    decisions = {row["broker_id"]: row for row in stream.rows("throttle_decisions")}
-    assert {broker: row["refused_pids"] for broker, row in decisions.items()} == {1: 4, 2: 4}
-    assert {row["broker_id"] for row in stream.rows("producer_id_metrics")} == {1, 2}
-    (bad,) = stream.rows("quarantined_events")
-    assert bad["reason"] == "broker_id is missing"
+    (decision,) = stream.rows("throttle_decisions")
+    (row,) = stream.rows("producer_id_metrics")
+    assert (decision["refused_pids"], row["admitted_pids"], row["phase"]) == (20 - 11, 11, "learning")
+    assert row["active_pids"] == 50 + 11 + 50
 
 
 def test_a_principal_silent_for_long_enough_is_forgotten_with_a_last_row_of_rate_0(stream: Stream) -> None:

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
+from tests.kits.exploded_kit import event_value
 from wire.topics import PRODUCE_EVENTS
 
 HOUR_MS = 3_600_000
@@ -37,15 +38,14 @@ def test_history_replayed_on_the_suggestion_says_what_it_would_refuse(jars: Path
             for name, at in peaks.items():
                 for second in range(400 if hours_ago in at else 40):
                     at_ms = (now_hour - hours_ago) * HOUR_MS + second * 1000
-                    value = {"timestamp_ms": at_ms, "principal": name, "producer_id": next(pids)}
-                    producer.produce(PRODUCE_EVENTS, json.dumps(value), name)
+                    producer.produce(PRODUCE_EVENTS, event_value(next(pids), name, at_ms), name)
         assert producer.flush(60) == 0
         servers, tables = ("--bootstrap-servers", broker.admin_servers), ("--tables", str(tmp_path / "tables"))
-        how = ("--checkpoint", str(tmp_path / "checkpoint"), "--trigger", "available-now", "--learn-seconds", "0")
+        how = ("--checkpoint", str(tmp_path / "checkpoint"), "--trigger", "available-now")
         pid_quota("stream", *servers, *tables, *how)
 
         # When the rate is to fit most windows
-        asked = ("--percentile", "60", "--headroom", "1", "--learn-seconds", "0", "--json")
+        asked = ("--percentile", "60", "--headroom", "1", "--json")
         said = pid_quota("suggest-quotas", *servers, *tables, *asked)
 
     # Then the flood is refused what is more than a full bucket and what came back in 400 seconds; a peak that recurs

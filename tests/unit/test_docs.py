@@ -18,7 +18,9 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 GENERATED = DOCS / "performance.md"
-FOLDERS = "wire|quota|lifecycle|state|tables|broker|streaming|jobs|jvm|sql|bench|tests|docs|resources|requirements"
+FOLDERS = (
+    "wire|quota|lifecycle|state|tables|broker|streaming|jobs|jvm|plugin|sql|bench|tests|docs|resources|requirements"
+)
 OF_TESTS = "unit|attack|fault|fuzz|stream|bundle"
 NAMED_PATH = re.compile(rf"(?<![\w./$-])(?:{FOLDERS}|{OF_TESTS})/[\w./*-]*[\w*]\.[a-z]\w*")
 SOURCES = sorted(
@@ -195,10 +197,10 @@ def test_each_of_ten_questions_is_answered_in_five_lines_with_a_command() -> Non
     assert all(list(commands_in(answer)) for answer in answers)
 
 
-def test_the_page_of_the_class_lists_each_property_with_its_default() -> None:
-    page = (DOCS / "broker.md").read_text(encoding="utf-8").split("## Properties\n")[1].split("\n## ")[0]
+def test_the_page_of_the_plugin_lists_each_property_with_its_default() -> None:
+    page = (DOCS / "plugin.md").read_text(encoding="utf-8").split("## Properties\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `pid\.quota\.([\w.]+)` \| (\S*)", page, re.MULTILINE)
-    source = (ROOT / "jvm/broker/pidquota/Settings.java").read_text(encoding="utf-8")
+    source = (ROOT / "plugin/pidquota/Settings.java").read_text(encoding="utf-8")
     assert {name for name, _ in rows} == set(re.findall(r'PREFIX \+ "([\w.]+)"', source))
 
     written = re.findall(r'number\(PREFIX \+ "([\w.]+)", ([\d_]+)L?(?: << (\d+))?,', source)
@@ -206,9 +208,9 @@ def test_the_page_of_the_class_lists_each_property_with_its_default() -> None:
     assert {name: int(default) for name, default in rows if default.isdecimal()} == defaults
 
 
-def test_the_page_of_the_class_lists_the_versions_of_kafka_that_a_test_runs_it_on() -> None:
-    page = (DOCS / "broker.md").read_text(encoding="utf-8").split("## Versions of Kafka\n")[1]
-    source = (ROOT / "tests/broker/test_broker_class_versions.py").read_text(encoding="utf-8")
+def test_the_page_of_the_plugin_lists_the_versions_of_kafka_that_a_test_runs_it_on() -> None:
+    page = (DOCS / "plugin.md").read_text(encoding="utf-8").split("## Versions of Kafka\n")[1]
+    source = (ROOT / "tests/broker/test_plugin_versions.py").read_text(encoding="utf-8")
     (tested,) = re.findall(r"^VERSIONS = (\[.*\])$", source, re.MULTILINE)
     rows = re.findall(r"^\| (\d[\d., ]+) \|", page, re.MULTILINE)
     assert [version for row in rows for version in row.split(", ")] == json.loads(tested)

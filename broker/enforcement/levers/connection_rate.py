@@ -70,7 +70,7 @@ class ConnectionRate(ClientQuotaLever):
 def _canonical(address: str) -> str:
     """Return an address as Python writes it.
 
-    The class in brokers writes an IPv6 address without `::`, and may append a zone.
+    The plugin writes an IPv6 address without `::`, and may append a zone.
 
     Examples:
         >>> _canonical("0:0:0:0:0:0:0:1%lo"), _canonical("10.0.0.1")

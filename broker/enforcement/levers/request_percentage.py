@@ -22,7 +22,7 @@ _CANARY = QuotaEntity(CANARY)
 _CANARY_VALUE = 100.0
 MAX_NARROW_CLIENT_IDS = 5
 MAX_CLIENT_ID_CHARS = 256
-"""The class in brokers truncates longer client ids. A quota on a truncated id matches no client."""
+"""The plugin truncates longer client ids. A quota on a truncated id matches no client."""
 
 # Default client ids of client libraries, which any client may use.
 _LIBRARY_DEFAULTS = re.compile(

@@ -8,7 +8,7 @@ from confluent_kafka import Message
 from broker.closing import Closing
 from broker.errors import BrokerError
 from broker.kafka.tail import BAD_VALUE_ERRORS, TopicReader
-from wire.event_record import addresses_of
+from wire.event_record import find_addresses
 from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS
 
 WINDOW_S = 3_600
@@ -51,7 +51,7 @@ class AddressBook:
     def unavailable_reason(self, since_s: float) -> str:
         """Return why the book may lack principals after `since_s`, or an empty text."""
         if self._unknown_s >= since_s:
-            return "some events of the last hour have no address: their tap reads no class (docs/broker.md)"
+            return "some events of the last hour have no address, so the plugin did not write them"
         if self._full_s >= since_s:
             return f"more than {_MAX_PAIRS} pairs of address and principal were in use"
         return ""
@@ -119,7 +119,7 @@ class EventAddresses(Closing):
     def _learn(self, messages: Iterable[Message]) -> None:
         for message in messages:
             try:
-                principal, addresses = addresses_of(message.value() or b"")
+                principal, addresses = find_addresses(message.value() or b"")
             except BAD_VALUE_ERRORS:
                 continue
             with self._lock:

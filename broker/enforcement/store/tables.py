@@ -35,7 +35,6 @@ DECISION_COLUMNS = (
     "refused_pids",
     "client_ids",
     "addresses",
-    "broker_id",
     "batch_id",
 )
 
@@ -145,7 +144,6 @@ def _decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
         row["refused_pids"] or 0,
         _counts(row["client_ids"]),
         _counts(row.get("addresses")),
-        row.get("broker_id"),
     )
 
 
@@ -154,7 +152,7 @@ def _counts(found: Mapping[str, int | None] | Iterable[tuple[str, int | None]] |
 
 
 def newest_decisions(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
-    """Return the newest decision per principal and broker.
+    """Return the newest decision per principal.
 
     `rows` must contain all rows since the earliest decision in force.
     """
@@ -162,7 +160,7 @@ def newest_decisions(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[Thr
     # If a RELEASE and the next THROTTLE have the same time, the THROTTLE is the later one.
     credible = [row for row in rows if is_credible(row, now_ms)]
     for row in sorted(credible, key=lambda row: (row["decided_at"], row["batch_id"] or 0, row["action"])):
-        newest[row["principal"], row["broker_id"]] = row
+        newest[row["principal"]] = row
     return [_decision_of(row) for row in newest.values()]
 
 

@@ -8,8 +8,8 @@ import { none, principalLink, shownFrom, since } from "./views.js";
 
 const SPANS = [[0.1, "6 min"], [1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 d"], [720, "30 d"]];
 
-export async function principal(get, { name = "", hours = "24", broker = "" }) {
-  const page = await get("principal", { name, hours, broker });
+export async function principal(get, { name = "", hours = "24" }) {
+  const page = await get("principal", { name, hours });
   const held = page.throttles.some(([from, to]) => from <= Date.parse(page.now) && Date.parse(page.now) < to);
   if (page.similar) return unseen(page);
   const all = (path) => h("p", {}, h("a", { href: `#/${path}?${new URLSearchParams({ hours: 720, name })}` }, `All ${path} of 30 days`));
@@ -50,15 +50,12 @@ function unseen(page) {
 
 function link(page, change) {
   const query = new URLSearchParams({ name: page.principal, hours: page.hours });
-  if (page.broker_id !== null) query.set("broker", page.broker_id);
   for (const [key, value] of Object.entries(change)) query.set(key, value);
   return `#/principal?${query}`;
 }
 
 function choices(page) {
-  const brokers = page.brokers.map((id) =>
-    h("a", { href: link(page, { broker: id }), "aria-current": id === page.broker_id && "true" }, `broker ${id}`));
-  return spans(SPANS, page.hours, (hours) => link(page, { hours }), brokers.length > 0 && h("span", { class: "quiet" }, "·"), ...brokers);
+  return spans(SPANS, page.hours, (hours) => link(page, { hours }));
 }
 
 function current(page, held) {

@@ -11,14 +11,7 @@ export function principalLink(name) {
   return h("a", { href: `#/principal?name=${encodeURIComponent(name)}` }, breakable(visible(name)));
 }
 
-// A principal's name, with its broker if each broker has a budget of its own.
-export function who(row) {
-  return row.broker_id === null || row.broker_id === undefined
-    ? principalLink(row.principal)
-    : [principalLink(row.principal), " ", h("span", { class: "tag" }, `broker ${row.broker_id}`)];
-}
-
-export const PRINCIPAL = { head: "Principal", by: (row) => row.principal, cell: who };
+export const PRINCIPAL = { head: "Principal", by: (row) => row.principal, cell: (row) => principalLink(row.principal) };
 
 // The text for an empty table: `calm` if the stream runs, else that the state is unknown.
 export function none({ fresh }, calm) {
@@ -56,7 +49,7 @@ function overviewParts({ page, activity, worst }, hours) {
     section("Top offenders, last 24 h", worst ? offenders(worst) : reading("producer_id_metrics and throttle_decisions")),
     h("div", { class: "pair" },
       section("Stream", page ? health(page) : reading("producer_id_metrics and quarantined_events")),
-      section("Taps", page ? taps(page.taps) : reading("tap_status"))),
+      section("Brokers", page ? brokers(page.brokers) : reading("broker_status"))),
   ];
 }
 
@@ -139,14 +132,23 @@ function health({ health: stream, now }) {
   ]);
 }
 
-function taps(rows) {
-  if (rows.length === 0) return h("p", { class: "empty" }, "No tap has reported in 24 h.");
+function brokers(rows) {
+  if (rows.length === 0) return h("p", { class: "empty" }, "No plugin has reported in 24 h.");
   return table([
     { head: "Broker", by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
-    { head: "Tap", by: (row) => row.watched_now ? 1 : 0, cell: (row) => (row.watched_now ? "watching" : row.stopped ? "stopped" : row.source === "file: not there" ? "no file" : row.problem ? "blind" : "silent") },
-    { head: "Last report", number: true, cell: (row) => (row.reported_at ? `${duration(row.silent_seconds)} ago` : "never") },
-    { head: "Problem", cell: (row) => row.problem ?? "" },
-  ], rows, { name: "taps" });
+    { head: "Plugin", by: pluginState, cell: pluginState },
+    { head: "Last report", number: true, by: (row) => row.silent_seconds, cell: (row) => (row.reported_at ? `${duration(row.silent_seconds)} ago` : "never") },
+    { head: "Waiting", number: true, wide: true, by: (row) => row.waiting_pids, cell: (row) => count(row.waiting_pids) },
+    { head: "Dropped", number: true, wide: true, by: (row) => row.dropped_events, cell: (row) => count(row.dropped_events) },
+    { head: "Problem", cell: (row) => visible(row.problem ?? "") },
+  ], rows, { name: "brokers" });
+}
+
+// `missing`: the cluster has this broker, but no plugin of it has reported.
+function pluginState(row) {
+  if (row.watched_now) return "watching";
+  if (!row.reported_at) return "missing";
+  return row.stopped ? "stopped" : row.problem ? "blind" : "silent";
 }
 
 function offenders(page) {

@@ -34,7 +34,6 @@ class Told:
     """A decision as it was written, at `written_ms` by the monotonic clock."""
 
     user: str
-    broker_id: int | None
     decided_at_ms: int
     until_ms: int
     is_ahead: bool
@@ -47,7 +46,7 @@ class Walk:
     def __init__(self, seed: int, steps: int = 60) -> None:
         self._random, self._steps = Chance(seed), steps
         self.world = World(
-            with_class=self._random.random() < 0.6,
+            with_authorizer=self._random.random() < 0.6,
             never=frozenset({NEVER}),
             hands_off_ms=self._random.choice([5_000, 60_000, 3_600_000]),
         )
@@ -78,12 +77,12 @@ class Walk:
 
     def renew(self) -> None:
         if self._told:
-            self._tell(self._told[-1].user, self._random.choice([20, 60, 181]), "over_quota", self._told[-1].broker_id)
+            self._tell(self._told[-1].user, self._random.choice([20, 60, 181]), "over_quota")
 
     def change_quota(self) -> None:
         if self._told:
             last = self._random.choice(self._told)
-            self._tell(last.user, self._random.choice([0, 0.3, 7, 30]), "quota_changed", last.broker_id)
+            self._tell(last.user, self._random.choice([0, 0.3, 7, 30]), "quota_changed")
 
     def lie(self) -> None:
         ahead_s = self._random.choice([-4000, -60, 40, 400, 30_000_000_000])
@@ -94,23 +93,18 @@ class Walk:
         )
         self.world.now_ms = now_ms
 
-    def _tell(
-        self, user: str, seconds: float, reason: str, broker_id: int | None = None, *, is_ahead: bool = False
-    ) -> None:
-        if broker_id is None:
-            broker_id = self._random.choice([None, None, 1, 2])
+    def _tell(self, user: str, seconds: float, reason: str, *, is_ahead: bool = False) -> None:
         before = sum(told.user == user for told in self._told)
         self.world.decide(
             f"User:{user}",
             seconds,
             reason=reason,
-            broker_id=broker_id,
             refused_pids=self._random.choice([3, 10 * before]),
             client_ids=self._random.choice([{}, {"app": 10}, {f"app-{self._random.randrange(9)}": 5, "rdkafka": 1}]),
             addresses={address: 3 for address in ADDRESSES if self._random.random() < 0.4},
         )
         at_ms = self.world.now_ms
-        self._told.append(Told(user, broker_id, at_ms, at_ms + round(seconds * 1000), is_ahead, self.world.steady_ms))
+        self._told.append(Told(user, at_ms, at_ms + round(seconds * 1000), is_ahead, self.world.steady_ms))
 
     def let_time_pass(self) -> None:
         self.world.pass_seconds(self._random.choice([0.2, 1, 4, 11, 29, 61, 700]))
@@ -225,7 +219,7 @@ class Walk:
         self.world.holds.error = None
         self._trouble_ms = self.world.steady_ms
 
-    def change_class(self) -> None:
+    def change_authorizer(self) -> None:
         self.world.holds.authorizers = self._random.choice([{1: HOLD_AUTHORIZER}, {1: HOLD_AUTHORIZER, 2: ""}])
 
     def move_clients(self) -> None:
@@ -361,10 +355,8 @@ class Walk:
         if self._has_stepped:
             # Which one is the newest can't be told by the brokers' time.
             return own
-        newest = {
-            told.broker_id: told for told in sorted(own, key=lambda told: told.decided_at_ms) if not told.is_ahead
-        }
-        return [*newest.values(), *(told for told in own if told.is_ahead and told.decided_at_ms <= latest_ms)]
+        newest = sorted((told for told in own if not told.is_ahead), key=lambda told: told.decided_at_ms)[-1:]
+        return [*newest, *(told for told in own if told.is_ahead and told.decided_at_ms <= latest_ms)]
 
     def _end(self) -> None:
         self.mend()
@@ -425,7 +417,7 @@ _STEPS: tuple[Callable[[Walk], None], ...] = (
     Walk.break_topic,
     Walk.break_brokers,
     *(Walk.mend,) * 3,
-    Walk.change_class,
+    Walk.change_authorizer,
     Walk.move_clients,
     Walk.release,
 )

@@ -1,4 +1,4 @@
-"""Loads: the same events as records of either version."""
+"""Loads: the same events, packed or one a record."""
 
 import json
 from collections import defaultdict
@@ -10,7 +10,7 @@ import pytest
 
 from bench import kit
 from bench.loads import Content, Load, records_of, round_records, values_of
-from wire.event_record import MAX_EVENTS, events_of
+from wire.event_record import MAX_EVENTS, ProduceEvent, parse_events
 
 Seen = dict[str, list[tuple[int, int]]]
 
@@ -19,7 +19,7 @@ def pids_and_times(load: Load) -> Seen:
     """By principal, in order: its PIDs, and ms since the first event of all."""
     found: dict[str, list[Any]] = defaultdict(list)
     for name, value, size in records_of(load):
-        events = events_of(value)
+        events = parse_events(value)
         assert len(events) == size
         assert {each.principal for each in events} == {name}
         found[name] += events
@@ -30,7 +30,7 @@ def pids_and_times(load: Load) -> Seen:
 
 
 @pytest.mark.parametrize("flood_pids", [0, 1500])
-def test_a_principal_has_the_same_events_in_the_same_order_in_both_versions(flood_pids: int) -> None:
+def test_a_principal_has_the_same_events_in_the_same_order_whether_they_are_packed_or_not(flood_pids: int) -> None:
     one, many = (Load(3000, 20, flood_pids, per_record) for per_record in (1, 20))
 
     assert pids_and_times(many) == pids_and_times(one)
@@ -44,13 +44,27 @@ def test_records_have_so_many_events_on_average() -> None:
 
 def test_no_record_is_longer_than_the_contract_allows() -> None:
     size = MAX_EVENTS + 1
-    sizes = [size for *_, size in round_records(np.zeros(size, int), np.arange(size), np.zeros(size, int), 2)]
+    sizes = [size for *_, size in round_records(np.zeros(size, int), np.arange(size), np.zeros(size, int))]
 
     assert sizes == [MAX_EVENTS, 1]
 
 
-def test_an_event_alone_is_a_record_of_version_1() -> None:
-    assert list(values_of("User:a", "c", [7], [9], 2)) == list(values_of("User:a", "c", [7], [9], 1))
+def test_without_packing_each_event_has_its_own_record_in_the_order_of_time() -> None:
+    owners, pids, times = np.array([2, 1, 2]), np.array([20, 10, 21]), np.array([5, 6, 7])
+
+    records = list(round_records(owners, pids, times, is_packed=False))
+
+    assert [(name, size) for name, _, size in records] == [("User:app-2", 1), ("User:app-1", 1), ("User:app-2", 1)]
+    assert [each.producer_id for _, value, _ in records for each in parse_events(value)] == [20, 10, 21]
+
+
+def test_an_event_says_what_the_plugin_says() -> None:
+    ((value, size),) = values_of("User:a", "c", [7, 30], [9, 12])
+
+    first, second = parse_events(value)
+    assert size == 2
+    assert first == ProduceEvent(9, "User:a", 7, 0, 1, "orders", 7, "c", address="10.0.0.5")
+    assert (second.timestamp_ms, second.producer_id, second.partition) == (12, 30, 6)
 
 
 def batch(begin: dict[str, int] | None, end: dict[str, int]) -> Any:

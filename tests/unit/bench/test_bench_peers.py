@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 def pre_aggregate(partition: int, pids: list[int], times_ms: list[int]) -> bytes:
     offsets, clients, kinds = (np.zeros(len(pids), np.int64).tobytes() for _ in range(3))
     of_events = (np.array(pids, np.int64).tobytes(), np.array(times_ms, np.int64).tobytes())
-    return pack(PackedEvents(partition, offsets, *of_events, clients, kinds, b"", []))
+    return pack(PackedEvents(partition, offsets, *of_events, clients, kinds, []))
 
 
 def test_the_exact_set_counts_the_pids_of_all_pre_aggregates_of_a_group_once() -> None:

@@ -38,9 +38,11 @@ def test_the_top_level_numbers_are_those_of_the_parts() -> None:
         "batch_constant_s": 0.65,
         "idle_cpu_cores": 0.25,
         "stream_rss_mb": 815,
+        # The worst of both loads.
         "broker_rate_ratio": 0.97,
         "broker_p99_ratio": 1.02,
         "broker_cpu_ratio": 1.04,
+        "broker_heap_mb": 31.5,
         "principal_known_us": 18.5,
         "principal_other_us": 48.5,
         "vs_dedup_20000": 4.0,
@@ -75,7 +77,7 @@ def test_figures_that_were_not_measured_are_null() -> None:
 
 def test_a_load_of_one_event_a_record_is_not_that_of_the_headline() -> None:
     slower = {"job/dedup": {"median": 0.1, "min": 0.1, "max": 0.1}}
-    both = run(loads=[load(2000), load(2000) | {"version": 1, "ratios": slower}])
+    both = run(loads=[load(2000), load(2000, per_record=1.0) | {"ratios": slower}])
 
     assert headline({"throughput": both})["vs_dedup"] == 2.0
 
@@ -122,6 +124,7 @@ def test_the_page_shows_medians_spread_targets_and_commands_of_every_part() -> N
     # Principals, events a record, rate, ratios to dedup, set (below its target) and tws.
     assert "| 2,000 | 20.5 | 4,000 (3,990 to 4,010) | 2.00 | **0.90** | 3.00 (2.90 to 3.20) |" in text
     assert "| 1 worker | 10 | 3.50 | 0.50 | 1.20 |" in text
+    assert "Heap at 1,000,000 PIDs: 362.0 MB with the plugin, 330.5 MB without." in text
     # One section has the headline. The parts `principals` and `guard` have no other figures.
     assert text.count("\n## ") == 1 + len(parts.keys() - {"principals", "guard"})
     assert "`make bench-full` measured these figures on 2026-01-01" in text

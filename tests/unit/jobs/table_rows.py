@@ -27,7 +27,6 @@ def append(tables: str | Path, name: str, *rows: Row) -> None:
 def metrics(principal: str, window_end: datetime, **values: Any) -> Row:
     row = {
         "principal": principal,
-        "broker_id": None,
         "window_end": window_end,
         "as_of": window_end,
         "rate": 1.0,
@@ -56,7 +55,6 @@ def decision(principal: str, decided_at: datetime, **values: Any) -> Row:
     row = {
         "decision_id": f"{principal}/{decided_at:%H%M%S}",
         "principal": principal,
-        "broker_id": None,
         "action": "THROTTLE",
         "decided_at": decided_at,
         "throttle_time_ms": 60_000,
@@ -78,18 +76,20 @@ def decision(principal: str, decided_at: datetime, **values: Any) -> Row:
     return row | values
 
 
-def tap_report(broker_id: int, reported_at: datetime | None, **values: Any) -> Row:
+def broker_state(broker_id: int, reported_at: datetime | None, **values: Any) -> Row:
     row = {
         "broker_id": broker_id,
         "seen_at": reported_at,
         "reported_at": reported_at,
-        "host": "host",
-        "tap_id": "tap",
-        "source": "file",
-        "lines": 10,
+        "run": "00000000000000ff",
+        "plugin_version": "0.3.0",
+        "kafka_version": "4.3.1",
         "events": 5,
-        "behind_bytes": 0,
-        "newest_line_at": reported_at,
+        "dropped_events": 0,
+        "waiting_pids": 0,
+        "next_producer_id": 5000,
+        "repeat_ms": 10_000,
+        "has_authorizer": True,
         "problem": None,
         "stopped": False,
         "batch_id": 0,

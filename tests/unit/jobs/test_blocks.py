@@ -2,7 +2,6 @@
 
 import json
 import re
-import struct
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from lifecycle.producer_id_blocks import Block, find_violations, pids_per_hour
 from tables.query.sql_query import query
@@ -24,16 +22,6 @@ def tables(tmp_path: Path) -> Path:
     return tmp_path / "tables"
 
 
-def metadata_log(folder: Path, *records: tuple[datetime, int, int, int]) -> Path:
-    folder.mkdir()
-    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
-    for offset, (at, broker_id, broker_epoch, end) in enumerate(records):
-        value = bytes([1, 15, 0]) + struct.pack(">iqq", broker_id, broker_epoch, end) + b"\0"
-        builder.append(offset, round(at.timestamp() * 1000), None, value, [])
-    (folder / "00000000000000000000.log").write_bytes(bytes(builder.build()))
-    return folder
-
-
 def as_json(pid_quota: PidQuota, *arguments: object) -> tuple[int, Any, str]:
     code, out, err = pid_quota("blocks", "--json", *arguments)
     return code, json.loads(out), err
@@ -45,11 +33,8 @@ def test_burn_rate_and_losses_are_reported_per_broker(pid_quota: PidQuota, table
         blocks=[
             block_row(0, ago(7200)),
             block_row(1000, ago(3600), broker_id=2, broker_epoch=6),
-            # The broker restarted, and a crash of the tap brings the same row twice.
+            # The broker restarted.
             block_row(2000, ago(1800), broker_epoch=9),
-            block_row(2000, ago(1800), broker_epoch=9, batch_id=3),
-            # An error, as an earlier version wrote it.
-            block_row(-1, ago(998), length=0, broker_id=3),
             block_row(3000, ago(60), broker_id=2, broker_epoch=6),
         ],
         inits=[init(ago(7000), pid) for pid in (0, 1, 249)],
@@ -115,7 +100,7 @@ def test_a_refused_id_that_was_never_allocated_is_reported_as_forged(pid_quota: 
     assert f"forged_pid: {2**62}, which no controller allocated, is used by User:x\n" in out
     assert "User:\\x1b[2J\n" in out
     _, found, _ = as_json(pid_quota, "--tables", tables)
-    # Ids just beyond the end may be of blocks that no tap has reported yet.
+    # Ids just beyond the end may be of blocks that no plugin has reported yet.
     assert [row["producer_id"] for row in found["forged_pids"]] == [1_002_000, 2**61, 2**62]
 
 
@@ -134,7 +119,7 @@ class TestOnePid:
 
     @pytest.mark.parametrize(
         ("pid", "message"),
-        [(4, "it is older"), (9000, "made it up, or it was allocated after"), (2500, "no tap has reported it")],
+        [(4, "it is older"), (9000, "made it up, or it was allocated after"), (2500, "no plugin has reported it")],
     )
     def test_an_id_outside_all_blocks_is_reported(
         self, pid_quota: PidQuota, tables: Path, pid: int, message: str
@@ -150,7 +135,7 @@ class TestOnePid:
             (999, "handed out", "999 was issued by broker 1"),
             (1300, "lost", "1300 was never handed out: broker 1 lost it when it restarted"),
             (3005, "not yet handed out", "3005 is in a block of broker 1; the tables have no request that got it yet"),
-            (2000, "not known", "2000 was given to broker 2; no tap saw whether it was handed out"),
+            (2000, "not known", "2000 was given to broker 2; no plugin saw whether it was handed out"),
         ],
     )
     def test_the_fate_of_an_id_is_shown(
@@ -167,31 +152,7 @@ class TestOnePid:
 
     def test_without_any_block_the_issuer_is_unknown(self, pid_quota: PidQuota, tables: Path) -> None:
         append_kip_tables(tables)
-        assert "run a tap" in pid_quota("blocks", "--tables", tables, "--pid", 1)[2]
-
-
-class TestMetadataLog:
-    def test_older_blocks_come_from_the_log_and_those_of_both_count_once(
-        self, pid_quota: PidQuota, tables: Path, tmp_path: Path
-    ) -> None:
-        append_kip_tables(tables, blocks=[block_row(1000, ago(60)), block_row(2000, ago(30))])
-        log = metadata_log(tmp_path / "log", (ago(9000), 4, 2, 1000), (ago(61), 1, 5, 2000), (ago(31), 1, 5, 3000))
-
-        _, found, _ = as_json(pid_quota, "--tables", tables, "--metadata-log", log)
-
-        assert [(row["broker_id"], row["blocks"]) for row in found["brokers"]] == [(1, 2), (4, 1)]
-        assert (found["complete_from"], found["violations"]) == (0, [])
-
-    def test_the_log_alone_suffices(self, pid_quota: PidQuota, tmp_path: Path) -> None:
-        log = metadata_log(tmp_path / "log", (ago(9000), 4, 2, 1000))
-        out = printed(pid_quota("blocks", "--metadata-log", log, "--pid", 7))
-        assert "was given to broker 4; no tap saw whether it was handed out" in out
-
-    def test_without_either_there_is_nothing_to_read(self, pid_quota: PidQuota) -> None:
-        assert "--metadata-log" in one_error(pid_quota("blocks"), 2)
-
-    def test_a_folder_without_a_log_is_one_line(self, pid_quota: PidQuota, tmp_path: Path) -> None:
-        one_error(pid_quota("blocks", "--metadata-log", tmp_path))
+        assert "load the plugin into the brokers" in pid_quota("blocks", "--tables", tables, "--pid", 1)[2]
 
 
 HISTORIES = st.lists(

@@ -28,7 +28,7 @@ from tables.times import to_ms
 from tests.kits import warehouse_kit
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.warehouse_kit import FakeWarehouse, insert
-from tests.unit.jobs.table_rows import NOON, decision, metrics, seconds, tap_report
+from tests.unit.jobs.table_rows import NOON, broker_state, decision, metrics, seconds
 
 TABLES_OF = "prod.pid_quota"
 TABLES_OPTION = ("--tables", TABLES_OF)
@@ -114,7 +114,7 @@ class TestSql:
     def test_each_view_is_answered_without_being_there(
         self, pid_quota: PidQuota, warehouse: FakeWarehouse, view: str
     ) -> None:
-        insert(warehouse, "tap_status", tap_report(1, datetime.now(timezone.utc)))
+        insert(warehouse, "broker_status", broker_state(1, datetime.now(timezone.utc)))
         assert isinstance(json.loads(printed(pid_quota("sql", *TABLES_OPTION, "--view", view, "--json"))), list)
 
     @pytest.mark.parametrize("before", ["", "\n", "\n-- WITH a comment\n", "/* of top_offenders */ "])

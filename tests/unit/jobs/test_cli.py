@@ -34,7 +34,7 @@ def test_without_arguments_the_help_names_every_command(pid_quota: PidQuota) -> 
         (("sql", "--tables", "tables"), "SELECT"),
         (("sql", "SELECT 1"), "--tables"),
         (("sql", "--tables"), "--tables"),
-        (("tap", "--log-file", "x", "--broker-id", "one", "--bootstrap-servers", "b:1"), "--broker-id"),
+        (("plugin", "load", "--broker-ids", "one", "--bootstrap-servers", "b:1"), "--broker-ids"),
         (("demo", "--seconds", "0"), "--seconds"),
     ],
 )
@@ -132,10 +132,10 @@ def test_the_command_sql_loads_neither_spark_nor_kafka(tmp_path: Path) -> None:
 
 def test_a_password_in_a_settings_file_is_never_shown(tmp_path: Path) -> None:
     settings = tmp_path / "client.properties"
-    settings.write_text("sasl.username=tap\nsasl.password=hunter2\nthis is no setting hunter2\n", encoding="utf-8")
+    settings.write_text("sasl.username=stream\nsasl.password=hunter2\nthis is no setting hunter2\n", encoding="utf-8")
     server = ("--bootstrap-servers", "127.0.0.1:1", "--kafka-config", settings)
 
-    done = program("--debug", "tap", "--log-file", tmp_path / "log", "--broker-id", "1", *server)
+    done = program("--debug", "doctor", *server)
 
     assert done.returncode == 1
     assert "hunter2" not in done.stdout + done.stderr

@@ -60,7 +60,7 @@ class TestChild:
 
     def test_one_that_ended_is_quoted_in_one_line(self, tmp_path: Path) -> None:
         ended = threading.Event()
-        with Child("tap", ["-c", "print('first\\nno broker'); raise SystemExit(3)"], tmp_path / "log") as child:
+        with Child("stream", ["-c", "print('first\\nno broker'); raise SystemExit(3)"], tmp_path / "log") as child:
             message = ""
             while not message:
                 try:
@@ -68,7 +68,7 @@ class TestChild:
                 except JobError as error:
                     message = str(error)
                 ended.wait(0.02)
-        assert "tap ended with exit code 3: first no broker" in message
+        assert "stream ended with exit code 3: first no broker" in message
         assert str(tmp_path / "log") in message
 
     def test_one_that_does_not_listen_is_killed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

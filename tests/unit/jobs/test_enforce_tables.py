@@ -241,14 +241,6 @@ class TestDecisions:
         (found,) = decisions_of(tables).newest(NOON_MS + 1)
         assert found.throttled_until_ms == NOON_MS
 
-    def test_of_two_brokers_do_not_end_each_other(self, tables: Path) -> None:
-        decide(
-            tables,
-            decision("User:m", NOON, broker_id=1),
-            decision("User:m", NOON, broker_id=2, throttled_until=NOON + seconds(50)),
-        )
-        assert len(decisions_of(tables).newest(NOON_MS)) == 2
-
     def test_are_followed_across_a_table_whose_log_was_cleaned_up(self, tables: Path) -> None:
         followed = decisions_of(tables)
         followed.newest(NOON_MS)

@@ -62,10 +62,10 @@ def test_csv_holds_the_rows_of_the_json(pid_quota: PidQuota, filled: Path, comma
 
 
 def test_csv_keeps_quotes_commas_and_nothing(pid_quota: PidQuota, filled: Path) -> None:
-    select = "SELECT principal, broker_id, client_ids FROM throttle_decisions"
+    select = "SELECT principal, burst, client_ids FROM throttle_decisions"
     out = pid_quota("sql", "--tables", filled, "--csv", select)[1]
     assert list(csv.reader(io.StringIO(out))) == [
-        ["principal", "broker_id", "client_ids"],
+        ["principal", "burst", "client_ids"],
         ['User:a,"b"', "", '{"rdkafka": 1}'],
     ]
 

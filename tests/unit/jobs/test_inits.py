@@ -50,25 +50,6 @@ def test_the_last_answers_of_a_principal_are_shown_in_order(pid_quota: PidQuota,
     assert "User:alice" not in out
 
 
-def test_a_row_that_a_crashed_tap_sent_again_counts_once(tmp_path: Path) -> None:
-    again = {"repeated": True, "batch_id": 4}
-    error = {"transactional_id": "pay", "producer_id": 5, "producer_epoch": 1}
-    append_kip_tables(
-        tmp_path,
-        inits=[
-            init(ago(50), 7),
-            init(ago(50), 7, **again),
-            init(ago(50), 7, **again),
-            # Only the second time arrived.
-            init(ago(40), 8, **again),
-            # Two of the same moment are two.
-            failed_init(ago(30), "PRODUCER_FENCED", **error),
-            failed_init(ago(30), "PRODUCER_FENCED", **error),
-        ],
-    )
-    assert outcomes(tmp_path) == ["first id", "first id", "fenced", "fenced"]
-
-
 def test_the_retry_of_a_bump_is_recognised_by_the_previous_request(tmp_path: Path) -> None:
     bump = {"transactional_id": "pay", "producer_id": 7, "producer_epoch": 0, "result_producer_epoch": 1}
     append_kip_tables(
@@ -77,7 +58,7 @@ def test_the_retry_of_a_bump_is_recognised_by_the_previous_request(tmp_path: Pat
             init(ago(50), 7, transactional_id="pay"),
             init(ago(40), 7, **bump),
             init(ago(39), 7, **bump),
-            init(ago(38), 7, **bump, repeated=True),
+            init(ago(38), 7, **bump),
             init(ago(30), 7, transactional_id="pay", result_producer_epoch=2),
             init(ago(20), 80, transactional_id="pay"),
             init(ago(10), 7, **bump | {"transactional_id": "other"}),

@@ -104,8 +104,8 @@ def test_retention_is_given_by_table(pid_quota: PidQuota, tmp_path: Path) -> Non
         ("throttle_decisions=1", "views need throttle_decisions for 2 days"),
         ("producer_id_quotas=5", "not a table with a retention"),
         ("decisions=5", "not a table with a retention"),
-        ("tap_status=-1", "not a number of days"),
-        ("tap_status", "not a number of days"),
+        ("broker_status=-1", "not a number of days"),
+        ("broker_status", "not a number of days"),
     ],
 )
 def test_a_retention_that_makes_no_sense_is_refused_before_anything_is_done(

@@ -8,7 +8,6 @@ from unittest.mock import Mock
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
@@ -19,7 +18,6 @@ from broker.enforcement.notices import Notice
 from broker.kafka.quota_entity import QuotaEntity
 from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
-from broker.tap.tap_metrics import TapMetrics
 from jobs import __version__
 from jobs.errors import JobError
 from jobs.occupancy.printing import write_metrics_file
@@ -30,11 +28,9 @@ from state.events import MetricsRow
 from streaming.commit.sinks import BatchSummary
 from streaming.listener import Progress, progress_of
 from streaming.operator.rows import by_kind
-from wire.heartbeat import FilePosition, TapHeartbeat
 
 NOON_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
-BEGIN = FilePosition(1, 0)
 
 
 class Clock:
@@ -46,9 +42,8 @@ class Clock:
 
 
 def row(principal: str, as_of_ms: int = NOON_MS, **values: Any) -> tuple[str, dict[str, Any]]:
-    usual = {
+    usual: dict[str, Any] = {
         "principal": principal,
-        "broker_id": None,
         "window_end_ms": as_of_ms,
         "as_of_ms": as_of_ms,
         "rate": 2.5,
@@ -75,7 +70,7 @@ def row(principal: str, as_of_ms: int = NOON_MS, **values: Any) -> tuple[str, di
 def throttle(
     principal: str, until_ms: int, action: str = "THROTTLE", at_ms: int = NOON_MS
 ) -> tuple[str, dict[str, Any]]:
-    body = {"principal": principal, "broker_id": None, "action": action, "decided_at": at_ms}
+    body = {"principal": principal, "action": action, "decided_at": at_ms}
     return "throttle_decisions", body | {"throttled_until": until_ms}
 
 
@@ -227,25 +222,6 @@ def test_an_older_row_never_replaces_a_newer_one_and_a_later_one_of_its_tick_doe
     assert scraped(metrics)[user("pid_quota_window_pids", "alice")] == 7
 
 
-def test_in_scope_broker_each_broker_has_its_own_budget(metrics: StreamMetrics) -> None:
-    metrics.observe(batch(row("User:alice", broker_id=1, tokens=1.0), row("User:alice", broker_id=2, tokens=2.0)))
-
-    found = scraped(metrics)
-    assert found["kafka_server_producerids_tokens", ("broker", "2"), ("user", "alice")] == 2
-    metrics.observe(batch(*(row(f"User:u{number}", broker_id=3, tokens=1.0, active_pids=0) for number in range(3))))
-    assert scraped(metrics)["kafka_server_producerids_tokens", ("broker", "3"), ("user", "other")] == 3
-
-
-def test_a_principal_on_several_brokers_is_counted_once(metrics: StreamMetrics) -> None:
-    rows = [row("User:alice", broker_id=each, phase="learning", saturated=True, state_bytes=100) for each in (1, 2, 3)]
-    metrics.observe(batch(*rows))
-
-    found = scraped(metrics)
-    for name in ("pid_quota_principals", "pid_quota_learning_principals", "pid_quota_saturated_principals"):
-        assert found[name,] == 1
-    assert found["pid_quota_ledger_bytes",] == 300
-
-
 @pytest.mark.parametrize("name", ['a"b\\c\nd', "<script>", "other", "unknown", "x" * 5000, "Ünï 中"])
 def test_no_name_can_break_the_answer(metrics: StreamMetrics, name: str) -> None:
     metrics.observe(batch(row(f"User:{name}"), row("User:bob", new_pids_window=9), row("User:carol")))
@@ -293,27 +269,6 @@ def test_the_health_of_each_query_is_exported(metrics: StreamMetrics, clock: Clo
 def test_a_source_without_record_numbers_is_not_behind() -> None:
     source = {"endOffset": {"logOffset": 4}, "latestOffset": None}
     assert progress_of({"name": None, "batchId": 0, "sources": [source]}).records_behind == 0
-
-
-def heartbeat(broker_id: int = 1, **values: Any) -> TapHeartbeat:
-    counters = {"lines": 9, "events": 4}
-    usual = TapHeartbeat(NOON_MS, broker_id, "h", "t", "file", counters, BEGIN, 70, None, None, False, [1, 2])
-    return replace(usual, **values)
-
-
-def test_a_tap_exports_its_counters_and_the_brokers() -> None:
-    tap = TapMetrics()
-    tap.observe(heartbeat())
-    tap.observe(heartbeat(cluster_brokers=[], newest_line_ms=NOON_MS, counters={"lines": 10, "events": 4}))
-
-    found = scraped(tap)
-    assert found["pid_quota_tap_lines_total", ("broker", "1")] == 10
-    assert found["pid_quota_tap_behind_bytes", ("broker", "1")] == 70
-    assert found["pid_quota_tap_newest_line_timestamp_seconds", ("broker", "1")] == NOON_MS / 1000
-    assert found["pid_quota_tap_class_problem", ("broker", "1")] == 0
-    assert not [key for key in found if key[0] == "pid_quota_tap_behind_records"]
-    assert [key[1][1] for key in found if key[0] == "pid_quota_cluster_broker"] == ["1", "2"]
-    assert [key[1][1] for key in found if key[0] == "pid_quota_tap_watches"] == ["1"]
 
 
 def test_an_enforcer_exports_its_leases_and_its_actions(clock: Clock) -> None:
@@ -399,7 +354,7 @@ def test_the_port_answers_probes_with_the_reason(metrics: StreamMetrics) -> None
 
 def test_a_stream_is_ready_while_batches_end(metrics: StreamMetrics, clock: Clock) -> None:
     assert metrics.unready() == "no micro-batch has ended yet"
-    metrics.report(Progress("pid-quota-tap_status", 0, 1.0, 0, 0, 0, 0))
+    metrics.report(Progress("pid-quota-reports", 0, 1.0, 0, 0, 0, 0))
     assert metrics.unready() == "no micro-batch has ended yet"
 
     metrics.report(Progress("pid-quota", 0, 1.0, 500, 0, 2, 4096))
@@ -420,32 +375,6 @@ def test_the_times_of_batches_are_a_histogram_by_query(metrics: StreamMetrics) -
     up_to = {key[1][1]: value for key, value in found.items() if key[0] == f"{name}_bucket"}
     assert (up_to["0.5"], up_to["1.0"], up_to["2.0"], up_to["300.0"], up_to["+Inf"]) == (1, 1, 2, 2, 3)
     assert (found[f"{name}_sum", query], found[f"{name}_count", query]) == (1002.0, 3)
-
-
-def test_a_tap_is_ready_when_level_with_each_log() -> None:
-    now_s = NOON_MS / 1000
-    tap = TapMetrics(lambda: now_s)
-    assert tap.unready() == "no heartbeat yet"
-
-    tap.observe(heartbeat(1, behind_bytes=10_000_000))
-    assert tap.unready() == ""
-
-    tap.observe(heartbeat(1, behind_bytes=10_000_001))
-    tap.observe(heartbeat(2, behind_bytes=None, lag_records=10_001))
-    assert tap.unready() == (
-        "broker 1: 10000001 bytes of its lines not read yet; broker 2: 10001 records of its lines not read yet"
-    )
-
-    tap.observe(heartbeat(position=None))
-    tap.observe(heartbeat(2))
-    assert tap.unready() == "broker 1: its file of lines is missing"
-
-    tap.observe(heartbeat(problem="Kafka 9.9.9 is not known"))
-    assert tap.unready() == "broker 1: Kafka 9.9.9 is not known"
-
-    tap.observe(heartbeat(1))
-    now_s += 61
-    assert tap.unready() == "broker 1: no heartbeat for 61 s; broker 2: no heartbeat for 61 s"
 
 
 def test_an_enforcer_is_ready_with_the_lock_and_its_tables(clock: Clock) -> None:

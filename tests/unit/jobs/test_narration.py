@@ -68,8 +68,8 @@ def test_an_idle_stream_prints_its_line_too(told: Told) -> None:
 def test_the_queries_of_reports_print_nothing(told: Told) -> None:
     told.now_s += 120
     for _ in range(2):
-        told.batch(9, query="pid-quota-tap-status")
-        told.narrator.idle("pid-quota-tap-status")
+        told.batch(9, query="pid-quota-reports")
+        told.narrator.idle("pid-quota-reports")
         told.now_s += 120
 
     assert told.lines == []
@@ -177,11 +177,15 @@ def test_the_first_line_says_what_is_read_and_written_and_when(told: Told, trigg
 
 
 def test_it_says_until_when_it_learns_and_nothing_afterwards(told: Told) -> None:
-    told.narrator.learns_until(NOW_S - 1)
+    told.narrator.learns_until(NOW_S - 1, 4000)
     assert told.lines == []
 
-    told.narrator.learns_until(NOW_S + 3600)
-    assert told.lines[0].startswith("learning until 2026-09-21 15:13:20Z: ")
+    for below in (None, 4000):
+        told.narrator.learns_until(NOW_S + 3600, below)
+    assert told.lines == [
+        "learning until 2026-09-21 15:13:20Z: until then it charges no producer id",
+        "learning until 2026-09-21 15:13:20Z: until then it charges only producer ids from 4000 on",
+    ]
 
 
 def test_a_line_has_its_time_and_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.occupancy.census import TakenCensus
+from broker.occupancy.acl_owners import OwnerReason
+from broker.occupancy.census import OwnersFrom, TakenCensus
 from broker.occupancy.census_report import change_commands, make_report
 from broker.occupancy.sweep import BrokerExpiration, Unanswered
 from jobs.occupancy import command
@@ -57,16 +58,15 @@ def taken(
     brokers: Sequence[int] = (1,),
     own: Sequence[int] = (),
     unanswered: Sequence[Unanswered] = (),
-    tapped: bool = True,
+    owners_from: OwnersFrom = OwnersFrom.PLUGIN,
     now: datetime = NOON,
 ) -> TakenCensus:
     bound = {pid: ("User:mallory" if pid % 2 else "User:alice", to_ms(NOON) - 20 * HOUR_MS) for pid in range(1000)}
     placements = (Placement("orders", 0, brokers[0], tuple(brokers), frozenset(brokers)),)
-    census = Census(
-        to_ms(now), replicas, placements, owners_of(replicas, bound if tapped else {}), dict.fromkeys(brokers, DAY_MS)
-    )
+    owners = owners_of(replicas, bound if owners_from is OwnersFrom.PLUGIN else {})
+    census = Census(to_ms(now), replicas, placements, owners, dict.fromkeys(brokers, DAY_MS))
     expirations = tuple(BrokerExpiration(broker, DAY_MS, WEEK_MS, broker in own) for broker in brokers)
-    return TakenCensus(census, expirations, tuple(unanswered), 3, tapped)
+    return TakenCensus(census, expirations, tuple(unanswered), 3, owners_from)
 
 
 def two_brokers() -> TakenCensus:
@@ -158,7 +158,7 @@ def flood(
     placements = (Placement("orders", 0, 1, (1, 2), frozenset({1})),)
     census = Census(now_ms, (one,), placements, owners_of((one,), bound), {1: expiration_ms}, {1: check_ms})
     settings = BrokerExpiration(1, expiration_ms, WEEK_MS, False, check_ms)
-    return TakenCensus(census, (settings,), (), 3, True, down or {})
+    return TakenCensus(census, (settings,), (), 3, OwnersFrom.PLUGIN, down or {})
 
 
 def test_in_a_young_flood_the_higher_rate_gives_the_time_and_both_rates_are_shown(occupancy: RunOccupancy) -> None:
@@ -266,7 +266,7 @@ def test_only_an_expiration_that_frees_nothing_on_any_broker_is_said_to_free_not
 def test_the_text_shows_the_same(occupancy: RunOccupancy) -> None:
     found = two_brokers()
     missing = [Unanswered(2, "audit", number, "TopicAuthorizationFailedError") for number in range(9)]
-    found = TakenCensus(found.census, found.expirations, tuple(missing), 3, found.is_tapped)
+    found = TakenCensus(found.census, found.expirations, tuple(missing), 3, found.owners_from)
     report = occupancy(found, "--expiration-ms", 3_600_000, "--max-pids-per-broker", 5, "--top", 1)
 
     for words in (
@@ -288,10 +288,21 @@ def test_control_characters_in_names_do_not_reach_the_terminal(occupancy: RunOcc
     assert "[red]" in report
 
 
-def test_without_a_tap_it_says_why_owners_are_unknown(occupancy: RunOccupancy) -> None:
-    report = occupancy(taken(replica(1, [0.1]), tapped=False))
-    assert "unknown" in report
-    assert "Start `pid-quota tap`" in report
+def test_without_the_plugin_it_says_in_one_line_what_it_cannot_see(occupancy: RunOccupancy) -> None:
+    # given a cluster with ACLs that leave two producer ids without an owner, and one without ACLs
+    unowned = {OwnerReason.SEVERAL: 1, OwnerReason.NO_ACL: 1000}
+    with_acls = replace(taken(replica(1, [0.1]), owners_from=OwnersFrom.ACLS), unowned=unowned)
+    without = taken(replica(1, [0.1]), owners_from=OwnersFrom.NOTHING)
+
+    # then each report has one line about it
+    line = "no plugin reports who uses the producer ids: "
+    assert (
+        f"{line}an owner is the only principal that ACLs let write a topic (super users need no ACL); producer ids "
+        "without an owner: 1 (several principals may write), 1,000 (no ACL)\n"
+    ) in occupancy(with_acls)
+    assert f"{line}the owners are unknown, because the brokers show no ACLs\n" in occupancy(without)
+    assert line not in occupancy(taken(replica(1, [0.1])))
+    assert report_dict(make_report(with_acls, {}))["owners_from"] == "acls"
 
 
 # What it keeps
@@ -326,14 +337,14 @@ def test_a_broker_that_holds_nothing_any_more_is_not_shown_with_what_it_held_bef
     assert query(str(tmp_path), "TABLE occupancy_now", NOON).rows == ()
 
 
-def test_earlier_sweeps_give_the_rate_without_a_tap(
+def test_earlier_sweeps_give_the_rate_without_the_plugin(
     occupancy: RunOccupancy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = taken(replica(1, [0.5] * 10), tapped=False, now=NOON - timedelta(hours=2))
+    before = taken(replica(1, [0.5] * 10), owners_from=OwnersFrom.NOTHING, now=NOON - timedelta(hours=2))
     occupancy(before, "--tables", tmp_path)
     monkeypatch.setattr(command, "datetime", FixedClock)
 
-    now = taken(replica(1, [0.5] * 40), tapped=False)
+    now = taken(replica(1, [0.5] * 40), owners_from=OwnersFrom.NOTHING)
     (broker,) = json.loads(occupancy(now, "--json", "--tables", tmp_path))["brokers"]
 
     assert (broker["rate_source"], broker["pids_per_hour"]) == ("earlier sweep", 15)
@@ -347,7 +358,7 @@ class FixedClock:
 
 def test_a_sweep_with_gaps_is_kept_but_gives_no_rate(tmp_path: Path) -> None:
     whole, gap = taken(replica(1, [0.5] * 10)), Unanswered(1, "audit", 0, "broker gone")
-    for found in (whole, TakenCensus(whole.census, whole.expirations, (gap,), 3, True)):
+    for found in (whole, TakenCensus(whole.census, whole.expirations, (gap,), 3, OwnersFrom.PLUGIN)):
         rows = rows_of(found.census, count_occupancy(found.census), found.missing, found.brokers)
         append(str(tmp_path), rows)
 

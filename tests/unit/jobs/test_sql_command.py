@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 from tables.store.path_tables import create_missing, table_path
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.kip_kit import init
-from tests.unit.jobs.table_rows import NOON, append, decision, metrics, tap_report
+from tests.unit.jobs.table_rows import NOON, append, broker_state, decision, metrics
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_json_holds_every_type_of_the_tables(ask: PidQuota, tmp_path: Path) -> N
     out = printed(ask("--json", 'SELECT * FROM throttle_decisions, (SELECT value, "offset" FROM quarantined_events)'))
     (row,) = json.loads(out)
     assert row["principal"] == "User:ł\x1b"
-    assert row["tokens"] is row["quota"] is row["broker_id"] is None
+    assert row["tokens"] is row["quota"] is row["burst"] is None
     assert row["decided_at"] == "2026-01-15T12:00:00+00:00"
     assert (row["sample_pids"], row["client_ids"]) == ([1, 2], {"rdkafka": 1})
     assert (row["value"], row["offset"]) == ("ff7b", 2**60)
@@ -152,10 +152,10 @@ class TestStale:
         code, out, err = ask("--view", "current_throttles", "--json")
         assert (code, json.loads(out)) == (0, [])
         assert err.startswith("warning: no rows since 2026-01-15 12:00, ")
-        assert "\nlook: pgrep -af 'pid-quota stream', then pid-quota tap status\n" in err
+        assert "\nlook: pgrep -af 'pid-quota stream', then pid-quota doctor\n" in err
 
     def test_a_view_of_a_live_one_is_shown_without_a_word(self, ask: PidQuota, tmp_path: Path) -> None:
-        append(tmp_path, "tap_status", tap_report(1, datetime.now(timezone.utc)))
+        append(tmp_path, "broker_status", broker_state(1, datetime.now(timezone.utc)))
         assert ask("--view", "current_throttles", "--json")[1:] == ("[]\n", "")
 
     def test_a_select_is_of_the_times_that_it_names(self, ask: PidQuota, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ class TestStale:
 
     def test_a_reader_of_one_table_gets_it(self, ask: PidQuota, tmp_path: Path) -> None:
         append(tmp_path, "producer_inits", init(NOON, 1))
-        broken = tmp_path / "tap_status" / "_delta_log" / f"{0:020}.json"
+        broken = tmp_path / "broker_status" / "_delta_log" / f"{0:020}.json"
         broken.write_text("{")
         code, _, err = ask("--view", "recent_inits", "--json")
         assert (code, err) == (0, "")
@@ -174,7 +174,7 @@ class TestStale:
     ("arguments", "message"),
     [
         (("--view", "throttled"), "there is no view throttled: did you mean 'throttles_per_day'?"),
-        (("--view", "xyz"), "there is no view xyz: choose one of classified_inits, "),
+        (("--view", "xyz"), "there is no view xyz: choose one of broker_coverage, classified_inits, "),
         (("--view", "current_throttles", "SELECT 1"), "give a SELECT or --view"),
         ((), "give a SELECT or --view"),
     ],

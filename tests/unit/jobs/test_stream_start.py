@@ -8,19 +8,26 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from broker.errors import TopicMissingError
 from broker.kafka.config import KafkaConfig
 from broker.kafka.offsets import OldestRecord
-from jobs.stream import running
+from broker.kafka.report_tail import DatedState
+from jobs.stream import cluster
+from jobs.stream.cluster import TOPIC_S, Cluster, await_topics, find_cluster, learning_end
 from jobs.stream.running import await_step_back, prepare_tables
 from quota.config import QuotaConfig
 from streaming.checkpoint.table_ids import NEEDED, save_table_ids, table_ids
-from streaming.errors import CheckpointError
+from streaming.errors import CheckpointError, WindowTooShortError
 from streaming.pipeline import StreamOptions
 from tables.store.open import open_store
 from tables.store.values import StreamSettings
+from tests.kits.plugin_kit import state_report
+from wire.plugin_reports import PluginState
+from wire.topics import REPORTS
 
 CONFIG = QuotaConfig()
 SERVERS = "kafka-1:9092,kafka-2:9092"
@@ -95,36 +102,106 @@ def test_each_start_stores_the_settings_that_readers_need_once(tables: Path, tmp
         assert len(later.history("producer_id_metrics", 10)) == 2
 
 
-NOW_S, OLDEST_MS = 1_790_000_000, 1_789_000_000_000
+NOW_S, OLDEST_MS, HOUR_MS = 1_790_000_000, 1_789_000_000_000, 3_600_000
+KAFKA = KafkaConfig({"bootstrap.servers": "a:1"})
 
 
 @pytest.mark.parametrize(
-    ("oldest", "new_checkpoint", "begin_ms", "from_ms"),
+    ("oldest", "new_checkpoint", "until_ms"),
     [
-        # All records are there: what a tap has asked counts, whenever it asked.
-        (OldestRecord(OLDEST_MS, is_first=True), False, OLDEST_MS, 0),
-        (OldestRecord(None, is_first=True), False, NOW_S * 1000, 0),
-        # Records are gone: only what was asked since the oldest.
-        (OldestRecord(OLDEST_MS, is_first=False), False, OLDEST_MS, OLDEST_MS),
-        (OldestRecord(None, is_first=False), False, NOW_S * 1000, NOW_S * 1000),
-        # The ledgers are lost: only what is asked from now on.
-        (OldestRecord(OLDEST_MS, is_first=True), True, NOW_S * 1000, NOW_S * 1000),
+        # All records are there: the events of old producer ids say so themselves.
+        (OldestRecord(OLDEST_MS, is_first=True), False, 0),
+        (OldestRecord(None, is_first=True), False, 0),
+        # Records are gone.
+        (OldestRecord(OLDEST_MS, is_first=False), False, OLDEST_MS + HOUR_MS),
+        (OldestRecord(None, is_first=False), False, NOW_S * 1000 + HOUR_MS),
+        # The ledgers are lost.
+        (OldestRecord(OLDEST_MS, is_first=True), True, NOW_S * 1000 + HOUR_MS),
     ],
 )
-def test_it_learns_from_the_oldest_record_or_from_now(
-    monkeypatch: pytest.MonkeyPatch, oldest: OldestRecord, new_checkpoint: bool, begin_ms: int, from_ms: int
+def test_it_learns_for_a_window_unless_it_reads_all_records_there_ever_were(
+    monkeypatch: pytest.MonkeyPatch, oldest: OldestRecord, new_checkpoint: bool, until_ms: int
 ) -> None:
-    monkeypatch.setattr(running, "oldest_record", lambda *_: oldest)
+    monkeypatch.setattr(cluster, "oldest_record", lambda *_: oldest)
     monkeypatch.setattr("time.time", lambda: NOW_S)
-    options = replace(OPTIONS, new_checkpoint=new_checkpoint)
 
-    found = running.learning_time(KafkaConfig({"bootstrap.servers": "a:1"}), options, 600)
-
-    assert found == (from_ms, begin_ms + 600_000)
+    assert learning_end(KAFKA, replace(OPTIONS, new_checkpoint=new_checkpoint)) == until_ms
 
 
-def test_zero_seconds_mean_no_learning_time() -> None:
-    assert running.learning_time(KafkaConfig({"bootstrap.servers": "a:1"}), OPTIONS, 0) == (0, 0)
+class Topics:
+    """A cluster on which topics appear with each look, in this order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *found: tuple[str, ...]) -> None:
+        self.left, self.slept_s = list(found), 0.0
+        monkeypatch.setattr(cluster, "require_topic", self.require)
+        monkeypatch.setattr(time, "monotonic", lambda: self.slept_s)
+        monkeypatch.setattr(time, "sleep", self.sleep)
+
+    def require(self, _config: object, topic: str) -> None:
+        if topic not in self.left[0]:
+            msg = f"no topic {topic}"
+            raise TopicMissingError(msg)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept_s += seconds
+        if len(self.left) > 1:
+            self.left.pop(0)
+
+
+EVENTS, BOTH = ("events",), ("events", REPORTS)
+
+
+@pytest.mark.parametrize(
+    ("found", "has_reports", "waits_s"),
+    [
+        ([BOTH], True, 0),
+        ([EVENTS], False, 0),
+        ([(), (), BOTH], True, 2),
+        # A plugin that has just made one topic makes the other.
+        ([(), EVENTS, BOTH], True, 2),
+        ([(), EVENTS], False, TOPIC_S + 1),
+    ],
+)
+def test_it_waits_for_the_topics_that_a_plugin_makes(
+    monkeypatch: pytest.MonkeyPatch, found: list[tuple[str, ...]], has_reports: bool, waits_s: float
+) -> None:
+    topics = Topics(monkeypatch, *found)
+
+    assert await_topics({"bootstrap.servers": "a:1"}, "events") == has_reports
+    assert topics.slept_s == waits_s
+
+
+def test_without_a_topic_of_events_it_says_that_the_plugin_must_be_loaded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Topics(monkeypatch, ())
+
+    with pytest.raises(TopicMissingError, match=r"'events' does not exist on a:1, .*load the plugin .*docs/plugin\.md"):
+        await_topics({"bootstrap.servers": "a:1"}, "events")
+    assert "waits for topic events, which the plugin in the brokers makes" in capsys.readouterr().err
+
+
+def cluster_with(monkeypatch: pytest.MonkeyPatch, *states: PluginState) -> Cluster:
+    """What a stream finds on a cluster whose plugins report states."""
+    found = {number: DatedState(state, NOW_S * 1000) for number, state in enumerate(states)}
+    monkeypatch.setattr(cluster, "await_topics", lambda *_: True)
+    monkeypatch.setattr(cluster, "newest_states", lambda _: found)
+    monkeypatch.setattr(cluster, "admin_client", lambda _: Mock(metadata=lambda: Mock(cluster_id="ours")))
+    return find_cluster(KAFKA, OPTIONS)
+
+
+def test_the_highest_next_producer_id_of_the_plugins_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = [state_report(next_producer_id=each) for each in (4000, None, 6000)]
+
+    assert cluster_with(monkeypatch, *states) == Cluster("ours", 6000, has_reports=True)
+    assert cluster_with(monkeypatch, state_report()).next_producer_id is None
+
+
+def test_a_window_that_is_too_short_for_the_plugins_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(WindowTooShortError, match="a window needs at least 10 repeats"):
+        cluster_with(monkeypatch, state_report(repeat_ms=400_000))
 
 
 @pytest.mark.parametrize(

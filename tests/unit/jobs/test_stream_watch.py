@@ -57,8 +57,8 @@ def restarted(tmp_path: Path) -> Restarted:
     return Restarted(tmp_path)
 
 
-def throttle(principal: str, decided_at: datetime, until: datetime, broker_id: int | None = None) -> Row:
-    return decision(principal, decided_at, throttled_until=until, broker_id=broker_id)
+def throttle(principal: str, decided_at: datetime, until: datetime) -> Row:
+    return decision(principal, decided_at, throttled_until=until)
 
 
 def test_the_throttles_in_force_are_restored_and_not_counted_as_new(restarted: Restarted) -> None:
@@ -85,12 +85,6 @@ def test_a_restored_throttle_ends_by_its_time(restarted: Restarted) -> None:
     assert restarted.metrics.totals() == Totals(0, 0)
 
 
-def test_a_principal_that_is_throttled_on_two_brokers_is_one(restarted: Restarted) -> None:
-    throttles = [throttle("User:a", NOON - HOUR, NOON + HOUR, broker_id) for broker_id in (1, 2)]
-
-    assert restarted.restore(*throttles).throttled == 1
-
-
 def test_batches_and_idle_times_reach_the_metrics_and_the_lines(restarted: Restarted) -> None:
     watch = restarted.watch
     row = throttle("User:a", NOON, NOON + HOUR)
@@ -112,7 +106,7 @@ def test_the_copy_in_the_server_of_spark_connect_tells_nobody(restarted: Restart
     row = throttle("User:a", NOON, NOON + HOUR)
     batch = BatchSummary(0, {"throttle_decisions": [row | {"throttled_until": to_ms(row["throttled_until"])}]}, 0.1)
 
-    cloudpickle.loads(dumps(Observer(restarted.watch)))(batch)
+    cloudpickle.loads(dumps(Observer(restarted.watch.observe)))(batch)
 
     assert restarted.lines == []
 

@@ -133,7 +133,7 @@ COMMANDS = [
     ("sql", "SELECT * FROM throttle_decisions"),
     *(
         ("sql", "--view", view)
-        for view in ("current_throttles", "principal_timeline", "quota_headroom", "tap_coverage")
+        for view in ("current_throttles", "principal_timeline", "quota_headroom", "broker_coverage")
     ),
 ]
 

@@ -19,7 +19,7 @@ from tables.query.freshness import read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_rows
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.terminal_kit import Terminal
-from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, seconds, tap_report
+from tests.unit.jobs.table_rows import NOON, append, broker_state, decision, lease_step, metrics, seconds
 
 
 def write(tables: Path, now: datetime = NOON) -> str:
@@ -352,7 +352,7 @@ class TestStale:
         drive(running, steps)
 
     def test_an_idle_stream_that_copies_reports_is_not_stale(self, tables: str) -> None:
-        append(tables, "tap_status", tap_report(1, self.LATER - seconds(50)))
+        append(tables, "broker_status", broker_state(1, self.LATER - seconds(50)))
         assert not read_freshness(tables, self.LATER).is_stale
 
     def test_three_minutes_without_a_row_are_the_limit(self, tables: str) -> None:

@@ -212,7 +212,6 @@ class TestErrors:
             ("/api/principal", 400),
             ("/api/principal?name=a&hours=5", 400),
             ("/api/principal?name=a&hours=x", 400),
-            ("/api/principal?name=a&hours=24&broker=-1", 400),
             ("/api/secrets", 404),
             ("/static/../web_console.py", 404),
             ("/static/%2e%2e/web_console.py", 404),

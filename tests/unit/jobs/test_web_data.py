@@ -22,12 +22,12 @@ from tests.unit.jobs.table_rows import (
     NOON,
     Row,
     append,
+    broker_state,
     decision,
     lease_step,
     metrics,
     quarantined,
     seconds,
-    tap_report,
 )
 
 HOUR = timedelta(hours=1)
@@ -120,12 +120,15 @@ class TestOverview:
         assert health["silent_seconds"] == 3 * 86_400
         assert health["newest_row_at"] == "2026-01-12T12:00:00+00:00"
 
-    def test_health_counts_all_quarantined_records_and_the_taps(self, data: ConsoleData) -> None:
+    def test_health_counts_all_quarantined_records_and_the_plugins(self, data: ConsoleData) -> None:
         append(data.tables, "quarantined_events", quarantined(NOON - seconds(9)), quarantined(NOON - timedelta(days=9)))
-        append(data.tables, "tap_status", tap_report(1, NOON - seconds(5)), tap_report(2, NOON - HOUR))
+        seen = broker_state(3, None, seen_at=NOON, waiting_pids=None, dropped_events=None)
+        append(data.tables, "broker_status", broker_state(1, NOON - seconds(5)), broker_state(2, NOON - HOUR), seen)
         page = data.overview(NOON)
         assert (page["health"]["quarantined_hour"], page["health"]["quarantined_total"]) == (1, 2)
-        assert {tap["broker_id"]: tap["watched_now"] for tap in page["taps"]} == {1: True, 2: False}
+        # Those that nobody watches come first.
+        watched = [(row["broker_id"], row["watched_now"]) for row in page["brokers"]]
+        assert watched == [(2, False), (3, False), (1, True)]
 
 
 class TestActivity:
@@ -197,14 +200,6 @@ def test_headroom_puts_the_nearest_first_and_marks_who_is_throttled(data: Consol
     assert names(page["principals"]) == ["User:over", "User:half", "User:free"]
     assert [row["throttled_now"] for row in page["principals"]] == [True, False, False]
     assert page["complete"]
-
-
-def test_with_a_budget_per_broker_only_the_brokers_that_throttle_are_marked(data: ConsoleData) -> None:
-    ledgers = [metrics("User:a", NOON, broker_id=broker_id, new_pids_window=5) for broker_id in (1, 2)]
-    append(data.tables, "producer_id_metrics", *ledgers)
-    append(data.tables, "throttle_decisions", decision("User:a", NOON, broker_id=2))
-    rows = data.headroom(NOON)["principals"]
-    assert [(row["broker_id"], row["throttled_now"]) for row in rows] == [(1, False), (2, True)]
 
 
 def test_a_page_that_leaves_rows_out_says_so(data: ConsoleData) -> None:
@@ -307,16 +302,6 @@ class TestPrincipal:
         append(data.tables, "throttle_decisions", decision("User:a", NOON - 2 * HOUR, throttled_until=NOON + HOUR))
         page = data.principal(NOON, "User:a", hours=1)
         assert (len(page["decisions"]), len(page["throttles"])) == (1, 1)
-
-    def test_with_a_budget_per_broker_the_nearest_to_its_quota_is_shown_or_the_one_asked_for(
-        self, data: ConsoleData
-    ) -> None:
-        rows = [metrics("User:a", NOON, broker_id=b, new_pids_window=10 * b, layers=b) for b in (1, 2, 3)]
-        append(data.tables, "producer_id_metrics", *rows)
-        page = data.principal(NOON, "User:a")
-        assert (page["brokers"], page["broker_id"], page["timeline"]["layers"]) == ([1, 2, 3], 3, [3])
-        page = data.principal(NOON, "User:a", broker_id=1)
-        assert (page["broker_id"], page["timeline"]["new_pids_window"], page["now_row"]["broker_id"]) == (1, [10], 1)
 
     def test_the_diagnosis_comes_from_what_its_clients_asked(self, data: ConsoleData) -> None:
         rows = [init(NOON - seconds(10 * n), n, principal="User:a", client_id="rdkafka") for n in range(60)]

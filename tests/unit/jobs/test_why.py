@@ -17,7 +17,7 @@ from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.kip_kit import ago, append_kip_tables, deploys, failed_init, init, now
-from tests.unit.jobs.table_rows import Row, append, decision, lease_step, metrics, seconds, tap_report
+from tests.unit.jobs.table_rows import Row, append, broker_state, decision, lease_step, metrics, seconds
 
 ANY = (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.DEPLOY, Churn.SCALE_OUT)
 NOT_PER_MESSAGE = tuple(kind for kind in ANY if kind is not Churn.PER_MESSAGE)
@@ -305,7 +305,7 @@ class TestCommand:
                 decision("User:bob", ago(20), addresses=[("10.0.0.6", 7)]),
             ],
         )
-        append(tmp_path, "tap_status", tap_report(1, datetime.now(timezone.utc)))
+        append(tmp_path, "broker_status", broker_state(1, datetime.now(timezone.utc)))
         out = printed(pid_quota("why", "User:mallory", "--tables", tmp_path))
         fix = FIXES[Churn.PER_MESSAGE]
         host = init(now(), 0)["client_host"]
@@ -336,20 +336,17 @@ class TestCommand:
             *(row for n, host in enumerate(hosts) for row in rows_of([600 - n], "User:m", first=n, client_host=host)),
             *rows_of([5], "User:m", "unknown", first=100, client_host=None),
         ]
-        brokers = [
-            decision("User:m", ago(60 - broker), broker_id=broker, addresses=[("10.0.0.7", broker)])
-            for broker in (1, 2)
-        ]
-        append_kip_tables(tmp_path, inits=inits, decisions=[*brokers, decision("User:m", ago(25 * 3600), broker_id=3)])
+        decisions = [decision("User:m", ago(60 - count), addresses=[("10.0.0.7", count)]) for count in (1, 2)]
+        append_kip_tables(tmp_path, inits=inits, decisions=decisions)
 
         lines = pid_quota("why", "m", "--tables", tmp_path)[1].splitlines()
         found = json.loads(pid_quota("why", "m", "--tables", tmp_path, "--json")[1])
 
-        assert lines[1] == "  refused in its last throttle, by address: 10.0.0.7 (3)"
+        assert lines[1] == "  refused in its last throttle, by address: 10.0.0.7 (2)"
         by_address = next(line for line in lines if line.startswith("  new producer ids by address: "))
         assert by_address.startswith("  new producer ids by address: 10.0.0.39 (3), ")
         assert by_address.endswith(" (1), others (35)")
-        assert found["refused_from"] == {"10.0.0.7": 3}
+        assert found["refused_from"] == {"10.0.0.7": 2}
         app, unknown = (client["addresses"] for client in found["clients"])
         assert (len(app), app["10.0.0.39"], sum(app.values())) == (40, 3, 42)
         assert unknown == {}
@@ -439,13 +436,13 @@ class TestCommand:
 
     def test_a_mistyped_name_gets_similar_names(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=[*rows_of([5], "User:mallory"), *rows_of([5], "User:bob", first=5)])
-        append(tmp_path, "tap_status", tap_report(1, datetime.now(timezone.utc)))
+        append(tmp_path, "broker_status", broker_state(1, datetime.now(timezone.utc)))
         err = one_error(pid_quota("why", "User:malory", "--tables", tmp_path))
-        assert "did you mean User:mallory? If not, check `pid-quota tap status`" in err
+        assert "did you mean User:mallory? If not, check `pid-quota doctor`" in err
 
     def test_a_silent_stream_causes_a_warning(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of([5000], "User:m"))
-        append(tmp_path, "tap_status", tap_report(1, ago(36 * 60)))
+        append(tmp_path, "broker_status", broker_state(1, ago(36 * 60)))
         code, out, err = pid_quota("why", "m", "--tables", tmp_path)
         assert (code, out[:7]) == (0, "User:m:")
         assert err.startswith("warning: no rows since ")
@@ -456,7 +453,7 @@ class TestCommand:
     ) -> None:
         append_kip_tables(tmp_path)
         append(tmp_path, "producer_id_metrics", metrics("User:quiet", now()))
-        append(tmp_path, "tap_status", tap_report(1, datetime.now(timezone.utc)))
+        append(tmp_path, "broker_status", broker_state(1, datetime.now(timezone.utc)))
 
         code, out, err = pid_quota("why", "quiet", "--tables", tmp_path)
         as_json = json.loads(pid_quota("why", "quiet", "--tables", tmp_path, "--json")[1])

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from jvm.broker_jar import JAR_NAME, build_broker_jar
-from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
+from wire.plugin_reports import REPORTER_CLASS
 
 JAVA_11 = 55
 """The major version of its class files."""

@@ -222,7 +222,7 @@ def test_a_sweep_finds_what_was_handed_out_while_it_asked() -> None:
     assert known(lately_of(np.arange(-20, 100))).pids_per_hour == pytest.approx(3600, rel=0.05)
 
 
-def test_without_a_tap_two_sweeps_tell_what_came_lately() -> None:
+def test_without_the_plugin_two_sweeps_tell_what_came_lately() -> None:
     now = census(replica([(pid, 0.01) for pid in range(300)]))
     sweeps = [EarlierCensus(2 * MINUTE, 180, 0, (180,)), EarlierCensus(30 * MINUTE, 170, 0, (170,))]
     lately = known(rates_of(now, 1, sweeps).lately)

@@ -8,20 +8,23 @@ from msgspec.structs import replace
 from quota.config import QuotaConfig
 from quota.decision import Client, Decision
 from quota.limits import Limit
-from state.events import Deployment, Events, MetricsRow
+from state.events import CHARGED, LEARNING, Deployment, Events, MetricsRow
+from state.learning import Learning
 from state.ledger import Ledger
 
 MINUTE_MS = 60_000
-DEPLOYMENT = Deployment(salt=99)
+START_MS = 1_790_000_000_000
 
 EVENTS = st.lists(
-    st.tuples(st.integers(0, 30), st.integers(-8 * MINUTE_MS, 8 * MINUTE_MS), st.booleans()), min_size=1, max_size=120
+    st.tuples(st.integers(0, 30), st.integers(-8 * MINUTE_MS, 8 * MINUTE_MS), st.sampled_from([CHARGED, LEARNING])),
+    min_size=1,
+    max_size=120,
 )
 
 
-def columns(rows: list[tuple[int, int, Client, bool]]) -> Events:
-    pids, times, clients, corrections = (list(column) for column in zip(*rows, strict=True))
-    return Events(pids, times, clients, corrections)
+def columns(rows: list[tuple[int, int, Client, int]]) -> Events:
+    pids, times, clients, kinds = (list(column) for column in zip(*rows, strict=True))
+    return Events(pids, times, clients, kinds)
 
 
 def final(rows: Iterable[MetricsRow]) -> dict[int, MetricsRow]:
@@ -39,7 +42,7 @@ def test_a_throttle_that_begins_behind_the_time_that_has_come_ends_with_the_next
         stored = None
         actions: list[str] = []
         for part in parts:
-            rows = [(pid, 1_790_000_000_000 + at_ms, ("app", ""), False) for pid, at_ms in part]
+            rows = [(pid, START_MS + at_ms, ("app", ""), CHARGED) for pid, at_ms in part]
             limit = Limit(3.0 if stored is None else 1e6, "user")
             outcome = Ledger("User:a", Deployment(config, salt=99), stored).process(columns(rows), limit)
             stored = outcome.content
@@ -49,26 +52,32 @@ def test_a_throttle_that_begins_behind_the_time_that_has_come_ends_with_the_next
     assert said(before, steps) == said(before, steps[:5], steps[5:]) == ["THROTTLE", "RELEASE"]
 
 
-@given(steps=EVENTS, rate=st.sampled_from([5.0, 600.0]), cuts=st.sets(st.integers(1, 119), max_size=20))
+@given(
+    steps=EVENTS,
+    rate=st.sampled_from([5.0, 600.0]),
+    cuts=st.sets(st.integers(1, 119), max_size=20),
+    learning=st.sampled_from([Learning(), Learning(START_MS + 30 * MINUTE_MS), Learning(START_MS + 60 * MINUTE_MS, 9)]),
+)
 def test_any_cut_into_batches_gives_the_same_decisions_rows_and_bytes(
-    steps: list[tuple[int, int, bool]], rate: float, cuts: set[int]
+    steps: list[tuple[int, int, int]], rate: float, cuts: set[int], learning: Learning
 ) -> None:
-    time_ms, rows = 1_790_000_000_000, []
-    for number, (pid, step_ms, correction) in enumerate(steps):
+    deployment = Deployment(salt=99, learn_until_ms=learning.until_ms, learn_below=learning.below)
+    time_ms, rows = START_MS, []
+    for number, (pid, step_ms, kind) in enumerate(steps):
         time_ms = max(0, time_ms + step_ms)
         # A PID comes from several addresses: the first one that it was refused from counts.
         client = (f"client-{pid % 3}", ("", "10.0.0.7", "10.0.0.8")[number % 3])
-        rows.append((pid, time_ms, client, correction))
+        rows.append((pid, time_ms, client, kind))
     bounds = [0, *sorted(cut for cut in cuts if cut < len(rows)), len(rows)]
 
-    whole = Ledger("User:a", DEPLOYMENT)
+    whole = Ledger("User:a", deployment)
     outcome = whole.process(columns(rows), Limit(rate, "user"))
     at_once = outcome.decisions
     stored = None
     in_parts: list[Decision] = []
     metrics: list[MetricsRow] = []
     for begin, end in pairwise(bounds):
-        part = Ledger("User:a", DEPLOYMENT, stored)
+        part = Ledger("User:a", deployment, stored)
         said = part.process(columns(rows[begin:end]), Limit(rate, "user"))
         in_parts += said.decisions
         metrics += said.metrics

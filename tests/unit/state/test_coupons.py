@@ -7,7 +7,7 @@ from quota.config import QuotaConfig
 from quota.limits import Limit
 from state import ledger_batch
 from state.coupons import NO_COUPON, coupons_of, covered_by
-from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
+from state.events import CHARGED, LEARNING, Deployment, Events, Outcome
 from state.sketch import DistinctPids
 from tests.kits.ledger_kit import Principal
 
@@ -68,7 +68,7 @@ def flood(drawn: np.random.Generator, begin_ms: int, span_ms: int) -> Events:
     pids = drawn.integers(0, drawn.choice([20, 300, 10**6, 10**6], FLOOD))
     times = begin_ms + np.arange(FLOOD) * span_ms // FLOOD
     times[drawn.integers(0, FLOOD, 80)] -= drawn.choice([10_000, 70_000, 400_000, QUANTUM_MS], 80)
-    kinds = drawn.choice([CHARGED, CORRECTION, LEARNING], FLOOD, p=[0.996, 0.002, 0.002])
+    kinds = drawn.choice([CHARGED, LEARNING], FLOOD, p=[0.996, 0.004])
     clients = list(zip(*(drawn.choice(texts, FLOOD).tolist() for texts in (["a", "b"], ["", "10.0.0.7"])), strict=True))
     return Events(pids.tolist(), times.tolist(), clients, kinds.tolist())
 

@@ -7,8 +7,8 @@ from msgspec.structs import asdict
 
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
-from state.broker_ledgers import BrokerLedgers
-from state.events import CORRECTION, Deployment, Events, Outcome
+from state.events import LEARNING, Deployment, Events, Outcome
+from state.learning import Learning
 from state.ledger import Ledger
 from tests.kits.ledger_kit import events_at
 
@@ -18,8 +18,8 @@ DEPLOYMENT = Deployment(QuotaConfig(), salt=3)
 TEN = Limit(10.0, "user", START_MS)
 
 
-def events(pids: list[int], at_ms: int, brokers: list[int] | None = None) -> Events:
-    return events_at(START_MS + at_ms, pids, brokers=brokers or [])
+def events(pids: list[int], at_ms: int) -> Events:
+    return events_at(START_MS + at_ms, pids)
 
 
 def read_back(ledger: Ledger) -> Ledger:
@@ -54,7 +54,7 @@ def test_a_principal_that_still_bears_on_what_comes_is_kept(rate: float, quiet_m
 
 def test_a_principal_that_still_learns_is_kept() -> None:
     ledger = Ledger("User:a", DEPLOYMENT)
-    ledger.learn_again(START_MS + 20 * HOUR_MS)
+    ledger.learn_again(Learning(START_MS + 20 * HOUR_MS))
     ledger.process(events([1, 2], 0), TEN)
 
     assert read_back(ledger).expires_ms() > START_MS + 20 * HOUR_MS
@@ -64,7 +64,7 @@ def test_a_principal_whose_quota_was_deleted_is_kept_as_long_as_its_bucket_may_m
     ledger, slow = Ledger("User:a", DEPLOYMENT), Limit(0.05, "user")
     ledger.process(events([1], 0), slow)
 
-    ledger.process(events_at(START_MS + 10 * HOUR_MS, [2], kind=CORRECTION), UNLIMITED)
+    ledger.process(events_at(START_MS + 10 * HOUR_MS, [2], kind=LEARNING), UNLIMITED)
 
     assert read_back(ledger).expires_ms() > START_MS + 20 * HOUR_MS
 
@@ -135,14 +135,3 @@ def flat(outcomes: list[Outcome]) -> list[object]:
     decisions = [decision for outcome in outcomes for decision in outcome.decisions]
     rows = [asdict(row) | {"state_bytes": 0} for outcome in outcomes for row in outcome.metrics]
     return [decisions, rows]
-
-
-def test_the_ledgers_of_all_brokers_go_together() -> None:
-    ledgers = BrokerLedgers("User:a", Deployment(scope="broker"))
-    ledgers.process(events([1, 2], 0, [1, 2]), TEN)
-    ledgers.process(events([3], 6 * HOUR_MS, [2]), TEN)
-
-    assert START_MS + 12 * HOUR_MS < ledgers.expires_ms() <= START_MS + 18 * HOUR_MS
-    outcome = ledgers.expire()
-
-    assert [(row.broker_id, row.rate) for row in outcome.metrics] == [(1, 0), (2, 0)]

@@ -4,9 +4,10 @@ import pytest
 
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
-from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, not_held_at
+from state.events import CHARGED, LEARNING, Deployment, Events
+from state.learning import Learning
 from state.ledger import Ledger
-from tests.kits.ledger_kit import Principal, actions, admitted, refused
+from tests.kits.ledger_kit import Principal, actions, admitted, events_at, refused
 
 MINUTE_MS = 60_000
 QUANTUM_MS = 15 * MINUTE_MS
@@ -253,19 +254,10 @@ def test_an_event_late_by_more_than_is_remembered_is_counted_and_changes_nothing
     assert (late.metrics[-1].late_pids, late.content) == (1, before.content)
 
 
-def test_a_correction_adds_its_pid_without_charge(mallory: Principal) -> None:
-    mallory.produces(range(101), 0)
-
-    corrected = mallory.produces([4242], 1000, kind=CORRECTION)
-    produced = mallory.produces([4242], 20_000)
-
-    assert (refused(corrected), refused(produced)) == (0, 0)
-
-
-def test_known_and_corrected_pids_pass_in_the_very_tick_that_refuses_others(mallory: Principal) -> None:
+def test_known_and_learned_pids_pass_in_the_very_tick_that_refuses_others(mallory: Principal) -> None:
     mallory.produces([7], 0)
     pids, time_ms = [*range(1000, 1103), 7, 8], START_MS + QUANTUM_MS
-    kinds = [CHARGED] * (len(pids) - 1) + [CORRECTION]
+    kinds = [CHARGED] * (len(pids) - 1) + [LEARNING]
 
     outcome = mallory.takes(Events(pids, [time_ms] * len(pids), [("app", "")] * len(pids), kinds))
     again = mallory.produces([7, 8], QUANTUM_MS + 20_000)
@@ -512,13 +504,44 @@ def test_a_late_event_keeps_its_known_pid_though_what_its_quantum_renewed_is_for
     assert (late.metrics[-1].late_pids, admitted(again)) == (1, 0)
 
 
-def test_after_a_lost_ledger_only_a_question_since_the_loss_makes_a_pid_chargeable(mallory: Principal) -> None:
+def test_a_lost_ledger_learns_only_pids_that_were_handed_out_before_the_loss(mallory: Principal) -> None:
     ledger = Ledger("User:mallory", mallory.deployment)
-    ledger.learn_again(START_MS + HOUR_MS)
+    ledger.learn_again(Learning(START_MS + HOUR_MS, below=4000))
     mallory.stored = ledger.to_bytes()
 
-    before = mallory.produces([1, 2], 1000, kind=not_held_at(START_MS - 1000))
-    since = mallory.produces([3, 4], 2000, kind=not_held_at(START_MS + 1000))
-    plain = mallory.produces([5], 3000)
+    old, new = mallory.produces([3998, 3999], 1000), mallory.produces([4000, 4001], 2000)
+    later = mallory.produces([3997], HOUR_MS)
 
-    assert [admitted(each) for each in (before, since, plain)] == [0, 2, 2]
+    assert [admitted(each) for each in (old, new, later)] == [0, 2, 1]
+    assert [each.metrics[-1].phase for each in (old, new, later)] == ["learning", "learning", "enforcing"]
+
+
+def test_a_ledger_that_was_lost_without_a_known_bound_learns_every_pid(mallory: Principal) -> None:
+    ledger = Ledger("User:mallory", mallory.deployment)
+    ledger.learn_again(Learning(START_MS + HOUR_MS))
+    mallory.stored = ledger.to_bytes()
+
+    outcomes = [mallory.produces(range(pid, pid + 200), 1000) for pid in (0, 2**62)]
+
+    assert [(admitted(each), refused(each)) for each in outcomes] == [(0, 0), (0, 0)]
+
+
+def test_of_two_learning_times_that_which_ends_later_counts(mallory: Principal) -> None:
+    ledger = Ledger("User:mallory", mallory.deployment)
+    for learning in (Learning(START_MS + 1000), Learning(START_MS + HOUR_MS, 4000), Learning(START_MS + 2000, 8000)):
+        ledger.learn_again(learning)
+    mallory.stored = ledger.to_bytes()
+
+    assert admitted(mallory.produces([3999, 4000], 0)) == 1
+
+
+def test_a_flood_of_pids_beyond_the_bound_is_refused_while_old_pids_pass_in_the_same_tick() -> None:
+    mallory = Principal(Deployment(learn_until_ms=START_MS + HOUR_MS, learn_below=4000), START_MS, HUNDRED)
+    pids = [pid for pair in zip(range(5000, 5600), range(3000, 3600), strict=True) for pid in pair]
+
+    outcome = mallory.takes(events_at(START_MS, pids))
+    again = mallory.produces(range(3000, 3600), 20_000)
+
+    assert (outcome.metrics[-1].admitted_pids, outcome.decisions[0].evidence.sample_pids[0]) == (101, 5101)
+    assert outcome.metrics[-1].refused_pids == pytest.approx(499, rel=0.1)
+    assert (admitted(again), outcome.metrics[-1].active_pids) == (0, 701)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from quota.config import TICKS_PER_QUANTUM, QuotaConfig
 from quota.limits import UNLIMITED, Limit
 from state.codec import decode
-from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
+from state.events import CHARGED, LEARNING, Deployment, Events, Outcome
 from state.ledger import Ledger
 from state.noop_check import changes_nothing
 from tests.kits.ledger_kit import events_at
@@ -20,7 +20,7 @@ LIMIT, OTHER_LIMIT = Limit(5.0, "user", NOW_MS), Limit(5.0, "default", NOW_MS)
 WITH_BURST = Limit(5.0, "user", NOW_MS, producer_ids_burst=50.0)
 
 STEPS_MS = st.sampled_from([0, 500, TICK_MS, 3 * TICK_MS, INTERVAL_MS, QUANTUM_MS, 4 * QUANTUM_MS, -TICK_MS, -50_000])
-EVENTS = st.lists(st.tuples(STEPS_MS, st.integers(0, 7), st.sampled_from([CHARGED, CORRECTION, LEARNING])), min_size=1)
+EVENTS = st.lists(st.tuples(STEPS_MS, st.integers(0, 7), st.sampled_from([CHARGED, LEARNING])), min_size=1)
 BATCHES = st.lists(
     st.tuples(EVENTS, st.sampled_from([LIMIT, LIMIT, LIMIT, OTHER_LIMIT, WITH_BURST, UNLIMITED])), max_size=12
 )

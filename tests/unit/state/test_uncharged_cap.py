@@ -4,7 +4,7 @@ import pytest
 
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
-from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
+from state.events import CHARGED, LEARNING, Deployment, Events, Outcome
 from tests.kits.ledger_kit import Principal, admitted, refused
 
 QUANTUM_MS = 900_000
@@ -29,8 +29,8 @@ def charged(outcome: Outcome) -> tuple[int, int]:
     return admitted(outcome), refused(outcome)
 
 
-@pytest.mark.parametrize(("at_ms", "kind"), [(-2 * QUANTUM_MS, CHARGED), (0, CORRECTION), (0, LEARNING)])
-def test_late_corrected_and_learned_pids_are_bounded_and_counted(at_ms: int, kind: int) -> None:
+@pytest.mark.parametrize(("at_ms", "kind"), [(-2 * QUANTUM_MS, CHARGED), (0, LEARNING)])
+def test_late_and_learned_pids_are_bounded_and_counted(at_ms: int, kind: int) -> None:
     principal = learner()
     principal.produces(range(1), 0)
 

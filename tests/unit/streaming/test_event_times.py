@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from streaming.batch.batch_ends import event_times_before, write_end
 from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.commit.sinks import Commit
-from streaming.operator.rows import LEARNS_FROM, pack
+from streaming.operator.rows import pack
 
 
 class NoTables:
@@ -46,15 +46,6 @@ def test_partitions_that_a_batch_does_not_report_keep_their_times(tmp_path: Path
     times_after(folder, 0, (0, 900), (1, 900))
 
     assert times_after(folder, 1, (1, 1800))[1] == {0: 900, 1: 1800}
-
-
-def test_a_batch_that_lost_ledgers_says_when_the_last_of_them_began_to_learn(tmp_path: Path) -> None:
-    said = list[int]()
-    for batch, rows in enumerate([[], [(LEARNS_FROM, 900), (LEARNS_FROM, 1800), (LEARNS_FROM, 700)]]):
-        output = Mock(DataFrame, toArrow=lambda rows=rows: pa.Table.from_pandas(pack(rows)), sparkSession=None)
-        Commit(NoTables(), checkpoint=str(tmp_path), on_learning=said.append)(output, batch)
-
-    assert said == [1800]
 
 
 def test_what_the_operator_says_of_times_in_a_batch_holds_from_the_next_batch_on(tmp_path: Path) -> None:

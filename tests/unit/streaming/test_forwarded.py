@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from quota.config import TICKS_PER_QUANTUM, QuotaConfig
 from quota.limits import UNLIMITED, Limit, Quotas
-from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, MetricsRow
+from state.events import CHARGED, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
 from streaming.batch import tasks
-from streaming.batch.batch_quotas import write_quotas
+from streaming.batch.batch_quotas import write_input
 from streaming.decode import forwarded
 from streaming.decode.forwarded import (
     Attempt,
@@ -47,7 +47,7 @@ EVENTS = st.lists(
     st.tuples(
         st.integers(0, 6),
         st.sampled_from([0, 0, 0, 500, 4_000, -3_000, 11_000, -12_000, 400_000, -QUANTUM_MS, QUANTUM_MS]),
-        st.sampled_from([0, 0, 0, 0, CORRECTION, LEARNING]),
+        st.sampled_from([CHARGED, CHARGED, CHARGED, LEARNING]),
     ),
     min_size=1,
     max_size=12,
@@ -66,7 +66,6 @@ def table(events: list[Event], at_ms: int, offset: int) -> pa.Table:
         offset=offsets,
         # A repeat may come from another address.
         address=[f"10.0.0.{number % 3}" for number in offsets],
-        correction=[kind == CORRECTION for _, _, kind in events],
         learning=[kind == LEARNING for _, _, kind in events],
     )
 
@@ -165,24 +164,21 @@ def test_a_refused_pid_is_forwarded_again_once_a_late_event_may_have_made_it_kno
     assert not left_out([[*REFUSES, late], [again]]), "a late event in the same batch"
 
 
-BROKER_0, BROKER_1 = 0, 1
-
-
-@pytest.mark.parametrize("older", [(7, 99, BROKER_0), (8, 99, BROKER_1)], ids=["on its own broker", "of another PID"])
-def test_an_older_event_that_can_not_make_a_pid_known_leaves_its_repeat_out(older: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("older", [(7, 99, CHARGED), (7, 99, LEARNING), (8, 99, CHARGED)])
+def test_an_older_event_that_is_not_late_leaves_a_repeat_out(older: tuple[int, int, int]) -> None:
     memory = PartitionMemory(Attempt("run", 0, 0), 0)
-    memory.repeats(["User:a"], of_one_principal([(7, 100, BROKER_0), older]), late_ticks=30)
+    memory.repeats(["User:a"], of_one_principal([(7, 100, CHARGED), older]), late_ticks=30)
 
-    assert memory.repeats(["User:a"], of_one_principal([(7, 100, BROKER_0)]), late_ticks=30).tolist() == [True]
+    assert memory.repeats(["User:a"], of_one_principal([(7, 100, CHARGED)]), late_ticks=30).tolist() == [True]
 
 
 def of_one_principal(events: list[tuple[int, int, int]]) -> EventColumns:
-    pid, tick, how = (np.array(column, np.int64) for column in zip(*events, strict=True))
-    return EventColumns(np.zeros(len(events), np.int64), pid, tick, how)
+    pid, tick, kind = (np.array(column, np.int64) for column in zip(*events, strict=True))
+    return EventColumns(np.zeros(len(events), np.int64), pid, tick, kind)
 
 
 @pytest.mark.parametrize(
-    ("between", "how", "is_repeat"),
+    ("between", "kind", "is_repeat"),
     [
         ((2, 100), 0, True),
         ((1, 99), 0, False),
@@ -191,13 +187,13 @@ def of_one_principal(events: list[tuple[int, int, int]]) -> EventColumns:
         ((2, 91), 0, True),
         ((2, 100), 1, False),
     ],
-    ids=["the same tick", "its own older", "a newer one", "a late one", "an older one", "counted in another way"],
+    ids=["the same tick", "its own older", "a newer one", "a late one", "an older one", "of another kind"],
 )
 def test_within_a_block_a_repeat_is_left_out_while_the_principal_s_time_stands_still(
-    between: tuple[int, int], how: int, is_repeat: bool
+    between: tuple[int, int], kind: int, is_repeat: bool
 ) -> None:
     pids, ticks = np.array([1, between[0], 1]), np.array([100, between[1], 100])
-    seen = EventColumns(np.zeros(3, np.int64), pids, ticks, np.array([0, 0, how]))
+    seen = EventColumns(np.zeros(3, np.int64), pids, ticks, np.array([0, 0, kind]))
 
     assert repeats_in_block(seen, late_ticks=10).tolist() == [False, False, is_repeat]
 
@@ -210,9 +206,9 @@ def test_a_late_event_of_another_principal_leaves_a_repeat_out() -> None:
 
 def test_a_repeat_is_left_out_though_the_batch_goes_on_to_the_next_tick() -> None:
     memory = PartitionMemory(Attempt("run", 0, 0), 0)
-    memory.repeats(["User:a"], of_one_principal([(7, 100, BROKER_0)]), late_ticks=30)
+    memory.repeats(["User:a"], of_one_principal([(7, 100, CHARGED)]), late_ticks=30)
 
-    both = of_one_principal([(7, 100, BROKER_0), (7, 101, BROKER_0)])
+    both = of_one_principal([(7, 100, CHARGED), (7, 101, CHARGED)])
 
     assert memory.repeats(["User:a"], both, late_ticks=30).tolist() == [True, False]
 
@@ -263,7 +259,7 @@ def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for batch_id, default in ((6, UNLIMITED), (7, UNLIMITED), (8, Limit(5.0, "default"))):
-        write_quotas(str(tmp_path), batch_id, Quotas({}, default))
+        write_input(str(tmp_path), batch_id, Quotas({}, default))
     properties = {"spark.jobGroup.id": "run"}
     context = SimpleNamespace(
         getLocalProperty=properties.get, taskAttemptId=lambda: int(properties["streaming.sql.batchId"])

@@ -1,8 +1,8 @@
 """The operator with Spark's own `GroupState`."""
 
-import json
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -10,16 +10,18 @@ import pytest
 from quota.config import QuotaConfig
 from quota.limits import Limit, Quotas
 from state.events import Deployment
+from state.learning import Learning
 from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.batch.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
-from streaming.operator.rows import LEARNS_FROM, unpack_rows
+from streaming.operator.rows import unpack_rows
 from tables.schema.specs import TABLES
 from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
 from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.group_state_kit import State
 from tests.kits.packed_kit import frame_of
+from wire.event_record import EventRecord
 from wire.packed_events import PackedQuarantine, Quarantined, pack
 
 NOW_MS = 1_790_000_000_000
@@ -32,14 +34,8 @@ STEP_MS = 60_000
 NOTHING = EventTimes()
 
 
-def frame(
-    pids: list[int],
-    at_ms: int = 0,
-    principal: str = "User:a",
-    partition: int = 0,
-    asked_at_ms: int | None = None,
-) -> pd.DataFrame:
-    each = {"principal": principal, "partition": partition, "client_id": "app", "asked_at_ms": asked_at_ms}
+def frame(pids: list[int], at_ms: int = 0, principal: str = "User:a", partition: int = 0) -> pd.DataFrame:
+    each = {"principal": principal, "partition": partition, "client_id": "app"}
     columns = {name: [value] * len(pids) for name, value in each.items()}
     return frame_of(PRE_AGGREGATE.packing.rows(exploded(event_table(pids, [NOW_MS + at_ms] * len(pids), **columns))))
 
@@ -58,9 +54,10 @@ def say(
     rows: pd.DataFrame,
     tracked: TrackedPrincipals = EMPTY,
     times: EventTimes = NOTHING,
+    next_producer_id: int | None = None,
 ) -> list[tuple[str, Any]]:
     """All that comes out, notes for the driver too."""
-    operator = operator_of(DEPLOYMENT, KnownBatch("", QUOTAS, tracked, times))
+    operator = operator_of(DEPLOYMENT, KnownBatch("", QUOTAS, tracked, times, next_id=next_producer_id))
     return [row for part in operator((3,), iter([rows]), state) for row in unpack_rows(part["packed"])]
 
 
@@ -98,13 +95,29 @@ def with_damaged_ledger(forget_ms: int) -> State:
     return state
 
 
-def test_whoever_lost_a_ledger_says_from_when_it_learns() -> None:
-    damaged = with_damaged_ledger(NOW_MS + WINDOW_MS)
+def refused_and_phase(rows: list[tuple[str, Any]]) -> tuple[int, str]:
+    """What the metrics say, and whether nothing was decided without a refusal."""
+    (row,) = (row for kind, row in rows if kind == "producer_id_metrics")
+    assert bool(row["refused_pids"]) == any(kind == "throttle_decisions" for kind, _ in rows)
+    return row["refused_pids"], row["phase"]
 
-    of_ledger, of_group = (say(state, frame([1, 2], at_ms=700)) for state in (damaged, State(b"damaged")))
 
-    assert [body for kind, body in of_ledger if kind == LEARNS_FROM] == [NOW_MS + 700]
-    assert [body for kind, body in of_group if kind == LEARNS_FROM] == [NOW_MS + 700]
+@pytest.mark.parametrize("lost", ["ledger", "group"])
+def test_what_was_lost_learns_only_below_the_next_producer_id_of_its_batch_also_in_later_batches(lost: str) -> None:
+    state = with_damaged_ledger(NOW_MS + WINDOW_MS) if lost == "ledger" else State(b"damaged")
+
+    first = say(state, frame(list(range(3900, 4000))), next_producer_id=4000)
+    later = say(state := state.next_call(), frame(list(range(3800, 3900)), 1000), next_producer_id=9000)
+    new = say(state.next_call(), frame(list(range(4000, 4020)), 2000), next_producer_id=9000)
+
+    assert refused_and_phase(first) == refused_and_phase(later) == (0, "learning")
+    assert refused_and_phase(new) == (20 - 11, "learning")
+
+
+def test_a_lost_ledger_learns_every_pid_if_no_plugin_has_said_how_far_they_have_come() -> None:
+    rows = say(with_damaged_ledger(NOW_MS + WINDOW_MS), frame(list(range(2**62, 2**62 + 50))))
+
+    assert refused_and_phase(rows) == (0, "learning")
 
 
 def test_a_ledger_that_cannot_be_read_is_quarantined_alone() -> None:
@@ -118,7 +131,7 @@ def test_a_ledger_that_cannot_be_read_is_quarantined_alone() -> None:
 
 
 FORGOTTEN_AFTER_MS = 13 * WINDOW_MS
-"""Eleven windows of samples, a window for taps that fall behind, and what is left of two quanta."""
+"""Eleven windows of samples, a window for plugins that fall behind, and what is left of two quanta."""
 
 
 def test_a_ledger_that_has_expired_is_removed_with_a_last_row_of_rate_0() -> None:
@@ -231,7 +244,7 @@ def test_a_ledger_expires_at_its_time_and_the_first_of_a_group_sets_the_timeout(
 
 
 def test_a_group_that_was_lost_is_removed_even_if_nothing_follows() -> None:
-    LedgerGroup(state := State(b"PQL\x01 damaged beyond repair"), NOW_MS).store(NOTHING, 1000)
+    LedgerGroup(state := State(b"PQL\x01 damaged beyond repair"), Learning(NOW_MS)).store(NOTHING, 1000)
 
     assert not state.exists
 
@@ -376,7 +389,7 @@ def test_a_state_of_silent_principals_that_cannot_be_read_is_removed_and_said() 
 
 @pytest.mark.parametrize("principal", ["\x00quarantine/:x", "quarantine/:produce-events/0/0", "overflow-07:x"])
 def test_no_name_of_a_principal_is_taken_for_anything_else(principal: str) -> None:
-    value = json.dumps({"timestamp_ms": NOW_MS, "principal": principal, "producer_id": 1}).encode()
+    value = msgspec.json.encode(EventRecord(NOW_MS, principal, [0], [1]))
     records = pa.record_batch(
         {
             "value": pa.array([value, b"bad"]),
@@ -436,14 +449,9 @@ def test_a_principal_that_comes_out_of_an_overflow_learns_since_nobody_remembere
     assert "throttle_decisions" in dict(long_after)
 
 
-def test_the_taps_are_asked_what_is_new_to_a_principal_that_comes_out_of_an_overflow() -> None:
-    state, tracked = State(), TrackedPrincipals(b"", overflowed_ms=NOW_MS - 1000)
-    first = say(state, frame([1]), tracked=tracked)
-    assert [body for kind, body in first if kind == LEARNS_FROM] == [NOW_MS]
+def test_a_principal_that_comes_out_of_an_overflow_learns_only_pids_that_were_handed_out_by_then() -> None:
+    pids, tracked = list(range(3990, 4030)), TrackedPrincipals(b"", overflowed_ms=NOW_MS - 1000)
 
-    flood = dict(say(state, frame(list(range(2, 52)), at_ms=5000, asked_at_ms=NOW_MS + 2000), tracked=tracked))
+    rows = say(State(), frame(pids), tracked=tracked, next_producer_id=4000)
 
-    assert "throttle_decisions" in flood
-    assert LEARNS_FROM not in flood
-    long_after = say(State(), frame([1], at_ms=DEPLOYMENT.config.window_ms), tracked=tracked)
-    assert LEARNS_FROM not in dict(long_after)
+    assert refused_and_phase(rows) == (30 - 11, "learning")

@@ -8,7 +8,7 @@ from quota.limits import Limit, Quotas
 from quota.principals import NEVER_ENFORCED, OVERFLOW_PRINCIPALS
 from streaming.batch.batch_ends import FOLDER as END_FOLDER
 from streaming.batch.batch_ends import tracked_principals_before, write_end
-from streaming.batch.batch_quotas import write_quotas
+from streaming.batch.batch_quotas import write_input
 from streaming.batch.tasks import TaskBatch
 from streaming.batch.tracked_principals import (
     FOLDER,
@@ -70,7 +70,7 @@ def test_room_is_shared_out_evenly_to_the_tasks_of_the_batch(
     offsets = tmp_path / "offsets"
     offsets.mkdir()
     (offsets / "0").write_text('v1\n{}\n{"produce-events":{"0":5,"1":5,"2":5}}')
-    write_quotas(str(tmp_path), 0, Quotas())
+    write_input(str(tmp_path), 0, Quotas())
     gate = Gate.of(TaskBatch(str(tmp_path)), 30, max_tasks)
 
     assert len(gate.keys([f"User:{number}" for number in range(25)])) == 25 - admitted

@@ -1,8 +1,8 @@
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from quota.decision import Client
 from quota.limits import Limit
 from quota.timeline import Timeline
-from state.broker_ledgers import BrokerLedgers
-from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events
+from state.events import CHARGED, LEARNING, Deployment, Events
 from state.ledger import Ledger
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.decode.overflow import overflow_key
@@ -22,6 +21,7 @@ from streaming.decode.quarantine import MAX_ROWS
 from tests.kits.batch_kit import KnownBatch, KnownMemory, pre_aggregate_of
 from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.packed_kit import in_order, unpacked
+from wire.event_record import EventRecord
 from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, unpack
 
 NOW_MS = 1_790_000_000_000
@@ -30,7 +30,7 @@ QUANTUM_MS = DEPLOYMENT.config.quantum_ms
 PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 Row = tuple[str, int, int, int]
 ADDRESSES = (None, "10.0.0.7", "10.0.0.8")
-KINDS = st.sampled_from([CHARGED, CHARGED, CORRECTION, LEARNING])
+KINDS = st.sampled_from([CHARGED, CHARGED, LEARNING])
 
 ROWS = st.lists(
     st.tuples(st.sampled_from(["User:a", "User:b"]), st.integers(-1, 12), st.integers(-400_000, 400_000), KINDS),
@@ -45,31 +45,10 @@ def table(rows: list[Row], order: list[int] | None = None, **columns: Sequence[o
         "principal": [rows[i][0] for i in order],
         "client_id": [f"c{rows[i][1] % 2}" for i in order],
         "address": [ADDRESSES[i % 3] for i in order],
-        "correction": [rows[i][3] == CORRECTION for i in order],
         "learning": [rows[i][3] == LEARNING for i in order],
         "offset": order,
     }
     return event_table([rows[i][1] for i in order], [NOW_MS + rows[i][2] for i in order], **(own | columns))
-
-
-@pytest.mark.parametrize(
-    ("asked_at_ms", "kind"),
-    [
-        (None, 0),
-        (-(2**63), 0),
-        (2_999, 0),
-        (3_000, 3),
-        (1_790_000_000_999, 1_790_000_000),
-        (2**31 * 1000, 0),
-        (2**63 - 1, 0),
-    ],
-)
-def test_when_brokers_were_asked_counts_in_seconds_that_fit_beside_a_broker(asked_at_ms: int | None, kind: int) -> None:
-    rows = table([("User:a", 1, 0, CHARGED)], asked_at_ms=[asked_at_ms])
-
-    (packed,) = [packed for _, packed in PRE_AGGREGATE.packing.rows(exploded(rows))]
-
-    assert events_of(packed).kinds == [kind]
 
 
 def client_of(pid: int, number: int) -> Client:
@@ -132,47 +111,6 @@ def test_ticks_of_columns_equal_ticks_of_single_times(times: list[int], quantum_
     assert ticks_of(np.array(times), quantum_ms).tolist() == [line.tick(time) for time in times]
 
 
-BROKER_ROWS = st.lists(
-    st.tuples(st.integers(0, 6), st.integers(-200_000, 200_000), KINDS, st.integers(1, 3)),
-    min_size=1,
-    max_size=120,
-)
-
-
-@given(steps=BROKER_ROWS, rate=st.sampled_from([2.0, 700.0]), cut=st.integers(0, 120))
-def test_per_broker_pre_aggregates_and_any_cut_leave_the_same_ledgers_as_every_single_event(
-    steps: list[tuple[int, int, int, int]], rate: float, cut: int
-) -> None:
-    deployment = Deployment(salt=3, scope="broker")
-    rows = [("User:a", pid, ms, correction) for pid, ms, correction, _ in steps]
-    brokers = [broker for *_, broker in steps]
-
-    def after(*parts: Events) -> bytes:
-        stored = None
-        for part in parts:
-            ledgers = BrokerLedgers("User:a", deployment, stored)
-            ledgers.process(part, Limit(rate, "user"))
-            stored = ledgers.to_bytes()
-        assert stored is not None
-        return stored
-
-    def single(begin: int, end: int) -> Events:
-        part = rows[begin:end]
-        times = [NOW_MS + row[2] for row in part]
-        clients = [client_of(row[1], number) for number, row in enumerate(part, begin)]
-        return Events([row[1] for row in part], times, clients, [row[3] for row in part], brokers[begin:end])
-
-    per_broker = pre_aggregate_of(deployment)
-    with_brokers = table(rows, broker_id=brokers)
-    ((_, packed),) = per_broker.packing.rows(exploded(with_brokers))
-
-    whole = after(single(0, len(rows)))
-    assert after(events_of(packed)) == whole
-    middle = min(cut, len(rows))
-    halves = [single(begin, end) for begin, end in ((0, middle), (middle, len(rows))) if begin < end]
-    assert after(*halves) == whole
-
-
 CLIENT_IDS, CLIENT_ADDRESSES = st.sampled_from([None, "", "a", "b"]), st.sampled_from([None, "", "1", "2"])
 
 
@@ -197,7 +135,7 @@ def quarantined(packed: bytes) -> list[Quarantined]:
 
 
 def record(principal: str, offset: int) -> pa.RecordBatch:
-    value = json.dumps({"timestamp_ms": NOW_MS, "principal": principal, "producer_id": 7}).encode()
+    value = msgspec.json.encode(EventRecord(NOW_MS, principal, [0], [7]))
     columns = {"partition": pa.array([0], pa.int32()), "offset": [offset], "record_ms": [NOW_MS]}
     return pa.record_batch({"value": pa.array([value], pa.binary()), **columns})
 

@@ -17,6 +17,7 @@ from streaming.batch import batch_quotas, tasks
 from streaming.batch.batch_quotas import FOLDER, BatchQuotas, quotas_in_force, read_quotas
 from streaming.batch.tasks import TaskBatch
 from streaming.checkpoint import own_files
+from streaming.checkpoint.next_producer_id import save_next_producer_id
 from streaming.errors import CheckpointError
 from tables.errors import TableNotFoundError
 from tables.quotas.quota_rows import entries_in_force
@@ -145,6 +146,19 @@ def test_a_batch_that_is_repeated_goes_by_the_quotas_in_force_then(
         folder.publish(spark, 3)
         in_attempt(monkeypatch, 3, attempt_id)
         assert TaskBatch(folder.checkpoint).quotas().limit("User:a").producer_ids_rate == rate
+
+
+def test_a_batch_keeps_the_next_producer_id_that_was_known_when_it_first_began(
+    folder: BatchQuotas, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said.quotas, found = Quotas(), list[int | None]()
+    for attempt_id, (batch_id, reported) in enumerate([(0, None), (1, 4000), (1, 5000), (2, 5000)]):
+        save_next_producer_id(folder.checkpoint, reported)
+        folder.publish(spark, batch_id)
+        in_attempt(monkeypatch, batch_id, attempt_id)
+        found.append(TaskBatch(folder.checkpoint).next_producer_id())
+
+    assert found == [None, 4000, 4000, 5000]
 
 
 def test_a_worker_that_does_not_see_the_checkpoint_ends_the_batch_instead_of_enforcing_nothing(

@@ -21,18 +21,20 @@ from tables.store.open import open_store
 from tables.store.path_tables import create_missing
 
 NOW = datetime.now(timezone.utc)
-TAPS, QUOTAS = "tap_status", "producer_id_quotas"
+STATES, QUOTAS = "broker_status", "producer_id_quotas"
 
 
 ROW = {"broker_id": 1}
 
 
 def write_a_batch(tables: str) -> None:
-    DeltalakeSink(tables, "s").append(Mock(spec=SparkSession), pa.Table.from_pylist([ROW], row_schema(TAPS)), TAPS, 1)
+    DeltalakeSink(tables, "s").append(
+        Mock(spec=SparkSession), pa.Table.from_pylist([ROW], row_schema(STATES)), STATES, 1
+    )
 
 
 def append(tables: str) -> None:
-    open_store(tables).append(TAPS, [ROW])
+    open_store(tables).append(STATES, [ROW])
 
 
 def change_a_quota(tables: str) -> None:
@@ -45,7 +47,7 @@ def remove_a_quota(tables: str) -> None:
 
 @pytest.mark.parametrize(
     ("table", "write"),
-    [(TAPS, write_a_batch), (TAPS, append), (QUOTAS, change_a_quota), (QUOTAS, remove_a_quota)],
+    [(STATES, write_a_batch), (STATES, append), (QUOTAS, change_a_quota), (QUOTAS, remove_a_quota)],
 )
 def test_a_commit_deletes_no_expired_file_of_the_log(tmp_path: Path, table: str, write: Callable[[str], None]) -> None:
     tables = str(tmp_path)

@@ -58,16 +58,6 @@ class TestPrincipalTimeline:
 
         assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [True, True, False]
 
-    def test_a_throttle_on_one_broker_is_not_one_on_another(self, tmp_path: Path) -> None:
-        rows = [metrics("User:m", NOON, broker_id=broker) for broker in (1, 2)]
-        append(tmp_path, "producer_id_metrics", *rows)
-        append(tmp_path, "throttle_decisions", decision("User:m", NOON - seconds(1), broker_id=2))
-
-        assert [(row["broker_id"], row["throttled"]) for row in ask(tmp_path, "principal_timeline")] == [
-            (1, False),
-            (2, True),
-        ]
-
 
 class TestPidBudget:
     def test_shares_are_of_all_new_pids_of_a_day_and_the_greatest_comes_first(self, tmp_path: Path) -> None:
@@ -87,12 +77,6 @@ class TestPidBudget:
         assert (worst["principal"], worst["new_pids"], worst["share"]) == ("User:m", 75, 0.75)
         assert (worst["active_pids"], worst["quota"], worst["quota_source"]) == (4, 20.0, "user")
         assert (other["principal"], other["share"]) == ("User:a", 0.25)
-
-    def test_active_pids_of_several_brokers_add_up(self, tmp_path: Path) -> None:
-        rows = [metrics("User:a", NOON, broker_id=broker, active_pids=broker) for broker in (1, 2)]
-        append(tmp_path, "producer_id_metrics", *rows)
-
-        assert [(row["active_pids"], row["share"]) for row in ask(tmp_path, "pid_budget")] == [(3, 0)]
 
 
 class TestStreamHealth:

@@ -15,7 +15,7 @@ from tables.schema.specs import TABLES
 from tables.schema.views import main, needed_views, view_statements, views
 from tables.store.open import open_store
 from tables.store.values import StreamSettings
-from tests.unit.jobs.table_rows import NOON, Row, append, decision, metrics, seconds, tap_report
+from tests.unit.jobs.table_rows import NOON, Row, append, broker_state, decision, metrics, seconds
 
 
 def ask(tables: Path, sql: str, now: datetime = NOON) -> list[dict[str, Any]]:
@@ -53,10 +53,10 @@ def test_of_an_interval_s_rows_the_newest_by_time_then_by_batch_holds(tmp_path: 
         metrics("User:a", NOON, as_of=NOON - seconds(9), admitted_pids=1, batch_id=7),
         metrics("User:a", NOON, as_of=NOON - seconds(5), admitted_pids=3, batch_id=9),
         metrics("User:a", NOON, as_of=NOON - seconds(5), admitted_pids=2, batch_id=8),
-        metrics("User:a", NOON, broker_id=1, admitted_pids=5),
+        metrics("User:b", NOON, admitted_pids=5),
         metrics("User:a", NOON + seconds(60), admitted_pids=4),
     )
-    rows = ask(tmp_path, "SELECT window_end, broker_id, admitted_pids FROM principal_metrics ORDER BY admitted_pids")
+    rows = ask(tmp_path, "SELECT window_end, admitted_pids FROM principal_metrics ORDER BY admitted_pids")
     assert [row["admitted_pids"] for row in rows] == [3, 4, 5]
 
 
@@ -99,19 +99,6 @@ class TestCurrentThrottles:
         )
         (row,) = ask(tmp_path, "SELECT * FROM current_throttles", until)
         assert (row["action"], row["throttled_now"]) == ("THROTTLE", True)
-
-    def test_brokers_are_apart(self, tmp_path: Path) -> None:
-        append(
-            tmp_path,
-            "throttle_decisions",
-            decision("User:m", NOON, broker_id=1),
-            decision("User:m", NOON - seconds(100), broker_id=2),
-        )
-        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, broker_id=1, tokens=3.0))
-        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, broker_id=2, tokens=7.0))
-        rows = ask(tmp_path, "SELECT broker_id, throttled_now, tokens_now FROM current_throttles ORDER BY broker_id")
-        assert [row["throttled_now"] for row in rows] == [True, False]
-        assert [row["tokens_now"] for row in rows] == [3.0, 7.0]
 
     def test_tokens_refill_by_the_window_up_to_the_burst(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-2.0))
@@ -317,33 +304,31 @@ class TestNewPids:
         assert (row["new_pids"], row["refused_pids"], row["refusals"]) == (7, 0, 0)
 
 
-class TestTapCoverage:
-    def test_a_broker_is_watched_while_its_tap_reports_and_has_not_stopped(self, tmp_path: Path) -> None:
+class TestBrokerCoverage:
+    def test_a_broker_is_watched_while_its_plugin_reports_and_has_not_stopped(self, tmp_path: Path) -> None:
         append(
             tmp_path,
-            "tap_status",
-            tap_report(1, NOON, batch_id=1),
-            tap_report(2, NOON - seconds(600), batch_id=1),
-            tap_report(3, NOON - seconds(20), batch_id=1),
-            tap_report(3, NOON, stopped=True, batch_id=2),
-            tap_report(4, NOON, batch_id=1, source="file: not there"),
-            tap_report(5, NOON, batch_id=1, problem="Kafka 9.9.9 is not known"),
+            "broker_status",
+            broker_state(1, NOON, batch_id=1),
+            broker_state(2, NOON - seconds(600), batch_id=1),
+            broker_state(3, NOON - seconds(20), batch_id=1),
+            broker_state(3, NOON, stopped=True, batch_id=2),
+            broker_state(5, NOON, batch_id=1, problem="Kafka 9.9.9 is not known"),
         )
 
-        rows = ask(tmp_path, "SELECT broker_id, watched_now, silent_seconds FROM tap_coverage", NOON + seconds(30))
+        rows = ask(tmp_path, "SELECT broker_id, watched_now, silent_seconds FROM broker_coverage", NOON + seconds(30))
 
         assert [(row["broker_id"], row["watched_now"], row["silent_seconds"]) for row in rows] == [
             (2, False, 630),
             (3, False, 30),
-            (4, False, 30),
             (5, False, 30),
             (1, True, 30),
         ]
 
-    def test_a_broker_that_no_tap_ever_reported_for_is_named(self, tmp_path: Path) -> None:
-        append(tmp_path, "tap_status", tap_report(1, NOON), tap_report(4, None, seen_at=NOON))
+    def test_a_broker_that_no_plugin_ever_reported_for_is_named(self, tmp_path: Path) -> None:
+        append(tmp_path, "broker_status", broker_state(1, NOON), broker_state(4, None, seen_at=NOON))
 
-        (unseen, _) = ask(tmp_path, "SELECT * FROM tap_coverage")
+        (unseen, _) = ask(tmp_path, "SELECT * FROM broker_coverage")
 
         assert (unseen["broker_id"], unseen["watched_now"], unseen["reported_at"]) == (4, False, None)
 

@@ -7,41 +7,16 @@ from typing import get_args, get_type_hints
 import msgspec
 import pytest
 
-import jvm
+import wire
 from streaming.decode.exploded import EVENT_SCHEMA, GROUP_NAMES
-from wire.broker_lines import LINE_FORMAT, REPORTER_CLASS, BatchLine, BrokerLine, InitLine, Line, StopLine
-from wire.columns import HEARTBEAT_COLUMNS, ID_BLOCK_COLUMNS, INIT_COLUMNS
-from wire.event_record import EventGroup, EventRecord
-from wire.heartbeat import TapHeartbeat
+from wire.event_record import MAX_EVENTS, MAX_RECORD_BYTES, EventGroup, EventRecord
 from wire.holds import HOLD_AUTHORIZER, HOLD_PREFIX, MAX_HOLD_MS, HoldBinding, hold_binding
-from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit
+from wire.plugin_reports import REPORTER_CLASS, BlockReport, InitReport, PluginReport, Report, StopReport
 from wire.topics import OWN_TOPICS
 
-SPARK_TYPES = {int: {"INT", "BIGINT"}, float: {"DOUBLE"}, str: {"STRING"}, bool: {"BOOLEAN"}}
 
-
-def fields_of(columns: str) -> list[tuple[str, str]]:
-    """Names and types of columns in Spark's words; of structs and arrays only that they are such."""
-    return re.findall(r"(\w+) (\w+)(?:<[^>]*>)?(?:, |$)", columns)
-
-
-@pytest.mark.parametrize(
-    ("record", "columns"),
-    [(TapHeartbeat, HEARTBEAT_COLUMNS), (ProducerIdBlock, ID_BLOCK_COLUMNS), (ProducerInit, INIT_COLUMNS)],
-)
-def test_what_spark_reads_is_in_the_record(record: type[msgspec.Struct], columns: str) -> None:
-    written = get_type_hints(record)
-    fields = fields_of(columns)
-    assert fields
-    for name, kind in fields:
-        assert name in written, name
-        if kind not in ("STRUCT", "ARRAY"):
-            (python,) = {*getattr(written[name], "__args__", (written[name],))} - {type(None)}
-            assert kind in SPARK_TYPES[python], name
-
-
-def test_what_the_rules_read_is_in_a_produce_event() -> None:
-    assert set(EVENT_SCHEMA.names) <= set(get_type_hints(ProduceEvent)) | set(get_type_hints(EventRecord))
+def test_what_the_rules_read_is_in_a_record_of_events() -> None:
+    assert set(EVENT_SCHEMA.names) <= set(get_type_hints(EventRecord))
     assert set(GROUP_NAMES) <= set(get_type_hints(EventGroup))
 
 
@@ -63,7 +38,7 @@ def test_a_hold_is_read_as_it_was_written(end_ms: int, lease_id: str | None) -> 
     assert hold_binding("mallory", hold.name) == hold
 
 
-SOURCES = Path(jvm.__file__).parent / "broker"
+SOURCES = Path(wire.__file__).parents[1] / "plugin"
 
 
 def source_of(class_name: str) -> str:
@@ -81,42 +56,45 @@ def test_the_authorizer_on_the_brokers_has_the_same_prefix_and_longest_hold() ->
     assert f"MAX_MS = {MAX_HOLD_MS:_};" in source
 
 
-def test_the_reporter_on_the_brokers_has_the_name_and_the_format_that_taps_know() -> None:
+def test_the_reporter_on_the_brokers_has_the_name_that_readers_know() -> None:
     package, name = REPORTER_CLASS.split(".")
 
     assert source_of(REPORTER_CLASS).startswith(f"package {package};\n")
     assert f"public class {name} implements MetricsReporter" in source_of(REPORTER_CLASS)
-    assert f"FORMAT = {LINE_FORMAT};" in source_of(f"{package}.BrokerLines")
+
+
+def own(report: type[msgspec.Struct]) -> set[str]:
+    """The fields of a report that not every report has."""
+    return set(report.__struct_fields__) - set(PluginReport.__struct_fields__)
 
 
 @pytest.mark.parametrize(
-    ("writer", "line"),
+    ("sources", "fields"),
     [
-        ("LineWriter", BrokerLine),
-        ("Batches", BatchLine),
-        ("Inits", InitLine),
-        ("BrokerLines", StopLine),
+        (["Reports"], {"type", *PluginReport.__struct_fields__}),
+        (["Plugin", "Ears", "Watch"], own(StopReport) | own(BlockReport)),
+        (["Inits"], own(InitReport)),
+        (["EventRecords"], {*EventRecord.__struct_fields__, *EventGroup.__struct_fields__}),
     ],
 )
-def test_the_class_writes_exactly_the_fields_of_a_line(writer: str, line: type[msgspec.Struct]) -> None:
-    written = re.findall(r'\.add\("(\w+)"', source_of(f"pidquota.{writer}"))
-    if line is BrokerLine:
-        written.remove("type")
-        wanted = list(line.__struct_fields__)
-    else:
-        wanted = [name for name in line.__struct_fields__ if name not in BrokerLine.__struct_fields__]
+def test_the_plugin_writes_exactly_the_fields_that_readers_know(sources: list[str], fields: set[str]) -> None:
+    written = [name for each in sources for name in re.findall(r'\.add\("(\w+)"', source_of(f"pidquota.{each}"))]
 
-    assert sorted(written) == sorted(wanted)
+    assert sorted(written) == sorted(fields)
 
 
-def test_the_class_offers_the_types_of_lines_that_are_defined() -> None:
-    sources = [source_of(f"pidquota.{name}") for name in ("Batches", "Inits", "BrokerLines")]
-    offered = {kind for source in sources for kind in re.findall(r'offer\("(\w+)"', source)}
+def test_the_plugin_offers_the_reports_that_are_defined() -> None:
+    offered = set(re.findall(r'(?:offer|Report)\("(\w+)"', source_of("pidquota.Plugin") + source_of("pidquota.Inits")))
 
-    assert offered == {each.__struct_config__.tag for each in get_args(Line)}
+    assert offered == {each.__struct_config__.tag for each in get_args(Report)}
 
 
-def test_the_class_leaves_out_the_topics_that_the_project_writes() -> None:
-    (listed,) = re.findall(r"OWN_TOPICS = List\.of\(([^)]*)\);", source_of("pidquota.Settings"))
+def test_the_plugin_packs_as_many_events_into_a_record_as_readers_take() -> None:
+    assert f"MOST_EVENTS = {MAX_EVENTS};" in source_of("pidquota.EventRecords")
+    assert f"MOST_BYTES = {MAX_RECORD_BYTES:_};" in source_of("pidquota.EventRecords")
 
-    assert set(re.findall(r'"([\w-]+)"', listed)) == OWN_TOPICS
+
+def test_the_plugin_writes_to_the_topics_that_are_defined() -> None:
+    sources = "".join(source_of(f"pidquota.{name}") for name in ("Plugin", "Topics", "Settings", "KafkaWriter"))
+
+    assert {topic for topic in OWN_TOPICS if f'"{topic}"' in sources} == OWN_TOPICS

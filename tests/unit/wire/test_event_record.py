@@ -1,4 +1,4 @@
-"""Tests that events survive their packing into records of version 2."""
+"""Tests that events survive their packing into records."""
 
 import json
 from typing import Any
@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.event_record import MAX_EVENTS, MAX_RECORD_BYTES, EventRecord, addresses_of, events_of, pack_events
-from wire.records import ProduceEvent
+from wire.event_record import (
+    MAX_EVENTS,
+    MAX_RECORD_BYTES,
+    ProduceEvent,
+    count_events,
+    find_addresses,
+    pack_events,
+    parse_events,
+)
 
 NOW_MS = 1_790_000_000_000
 
@@ -25,10 +32,7 @@ EVENTS = st.lists(
         partition=st.integers(0, 2),
         client_id=st.sampled_from([None, "c"]),
         transactional_id=st.sampled_from([None, "t"]),
-        correction=st.booleans(),
-        repeated=st.booleans(),
         learning=st.booleans(),
-        asked_at_ms=st.sampled_from([None, NOW_MS]),
         address=st.sampled_from([None, "10.0.0.7"]),
     ),
     max_size=40,
@@ -48,14 +52,13 @@ def values(events: list[ProduceEvent]) -> list[bytes]:
 
 @given(EVENTS)
 def test_events_come_out_of_their_records_as_they_were_and_in_order(events: list[ProduceEvent]) -> None:
-    assert [each for value in values(events) for each in events_of(value)] == events
+    assert [each for value in values(events) for each in parse_events(value)] == events
 
 
 def test_a_record_says_once_what_its_events_share() -> None:
     (value,) = values([event(4000), event(4001, timestamp_ms=NOW_MS - 3, partition=1)])
 
     assert json.loads(value) == {
-        "version": 2,
         "timestamp_ms": NOW_MS,
         "principal": "User:alice",
         "broker_id": 1,
@@ -76,55 +79,63 @@ def test_events_that_differ_in_what_others_share_name_their_group() -> None:
     }
 
 
-def test_one_event_alone_is_of_version_1() -> None:
-    assert list(pack_events([event(1)])) == [event(1)]
+def test_one_event_alone_leaves_out_what_is_default() -> None:
+    (value,) = values([ProduceEvent(NOW_MS, "User:alice", 4000, 0, None, "", -1)])
+
+    assert json.loads(value) == {
+        "timestamp_ms": NOW_MS,
+        "principal": "User:alice",
+        "after_ms": [0],
+        "producer_ids": [4000],
+        "groups": [{}],
+    }
 
 
 @pytest.mark.parametrize("odd", [event(2**63), event(1, timestamp_ms=2**63), event(-(2**63) - 1)])
 def test_an_event_that_no_reader_takes_does_not_share_a_record(odd: ProduceEvent) -> None:
-    assert list(pack_events([event(1), odd, event(2)])) == [event(1), odd, event(2)]
+    assert [list(each.events()) for each in pack_events([event(1), odd, event(2)])] == [[event(1)], [odd], [event(2)]]
 
 
 def test_a_record_is_of_bounded_length() -> None:
     many, rest = pack_events([event(number) for number in range(MAX_EVENTS + 2)])
-    assert isinstance(many, EventRecord)
-    assert isinstance(rest, EventRecord)
     assert (len(many.producer_ids), len(rest.producer_ids)) == (MAX_EVENTS, 2)
 
 
 @pytest.mark.parametrize("field", ["client_id", "transactional_id", "address"])
 def test_a_record_whose_events_share_nothing_is_of_bounded_length(field: str) -> None:
-    most: dict[str, Any] = {"correction": True, "repeated": True, "learning": True, "asked_at_ms": NOW_MS}
-    most |= {"client_id": "", "transactional_id": "", "address": ""}
+    most: dict[str, Any] = {"learning": True, "client_id": "", "transactional_id": "", "address": ""}
 
     for size in (1, 300):
         texts = [most | {field: f"{number:0{size}}"} for number in range(MAX_EVENTS)]
         found = values([event(2**60 + number, **each) for number, each in enumerate(texts)])
-        assert len(found) > 2
+        assert len(found) > 1
         assert max(map(len, found)) < MAX_RECORD_BYTES
 
 
-def test_addresses_are_of_their_events_and_unknown_where_an_earlier_writer_left_them_out() -> None:
-    with_address = [event(1, address="10.0.0.7"), event(2, address="2001:db8::7"), event(3)]
-    (value,) = values(with_address)
+def test_a_record_of_unknown_partitions_has_none() -> None:
+    (value,) = values([event(1, partition=-1), event(2, partition=-1)])
+
+    assert "partitions" not in json.loads(value)
+
+
+def test_addresses_are_of_their_events_and_null_where_the_writer_left_them_out() -> None:
+    (value,) = values([event(1, address="10.0.0.7"), event(2, address="2001:db8::7"), event(3)])
 
     assert json.loads(value)["groups"] == [
         {"topic": "orders", "client_id": "app", "address": "10.0.0.7"},
         {"topic": "orders", "client_id": "app", "address": "2001:db8::7"},
         {"topic": "orders", "client_id": "app"},
     ]
-    assert [each.address for each in events_of(value)] == ["10.0.0.7", "2001:db8::7", None]
-    assert events_of(msgspec.json.encode(with_address[0])) == with_address[:1]
+    assert [each.address for each in parse_events(value)] == ["10.0.0.7", "2001:db8::7", None]
 
 
-def test_what_a_foreign_writer_left_out_has_a_default() -> None:
-    required = {"timestamp_ms": NOW_MS, "principal": "User:a"}
-    alone = json.dumps(required | {"producer_id": 7}).encode()
-    two = json.dumps(required | {"version": 2, "producer_ids": [7, 8], "after_ms": [0, 1]}).encode()
+def test_what_a_foreign_writer_left_out_has_a_default_and_what_it_added_is_ignored() -> None:
+    value = json.dumps({"timestamp_ms": NOW_MS, "principal": "User:a", "producer_ids": [7, 8], "after_ms": [0, 1]})
 
-    (first, second) = events_of(two)
-    assert [first] == events_of(alone) == [ProduceEvent(NOW_MS, "User:a", 7, 0, None, "", -1)]
+    first, second = parse_events(value.encode())
+    assert first == ProduceEvent(NOW_MS, "User:a", 7, 0, None, "", -1)
     assert (second.timestamp_ms, second.producer_id) == (NOW_MS + 1, 8)
+    assert parse_events(json.dumps({**json.loads(value), "version": "x"}).encode()) == [first, second]
 
 
 @pytest.mark.parametrize(
@@ -138,39 +149,47 @@ def test_what_a_foreign_writer_left_out_has_a_default() -> None:
         {"producer_epochs": [0, 0, 0]},
         {"partitions": []},
         {"producer_ids": "12"},
-        {"version": 3},
-        {"version": "2"},
-        {"version": 1},
+        {"groups": [{"learning": 1}]},
     ],
 )
 def test_a_record_that_does_not_fit_together_is_refused(fields: dict[str, object]) -> None:
-    record = {"version": 2, "timestamp_ms": NOW_MS, "principal": "User:a", "producer_ids": [1, 2], "after_ms": [0, 1]}
+    record = {"timestamp_ms": NOW_MS, "principal": "User:a", "producer_ids": [1, 2], "after_ms": [0, 1]}
 
     with pytest.raises(msgspec.MsgspecError):
-        events_of(json.dumps(record | fields).encode())
+        parse_events(json.dumps(record | fields).encode())
+
+
+@pytest.mark.parametrize("name", ["timestamp_ms", "principal", "producer_ids", "after_ms"])
+def test_a_record_without_a_required_field_is_refused(name: str) -> None:
+    record = {"timestamp_ms": NOW_MS, "principal": "User:a", "producer_ids": [1], "after_ms": [0]}
+    del record[name]
+
+    with pytest.raises(msgspec.MsgspecError):
+        parse_events(json.dumps(record).encode())
 
 
 @given(EVENTS)
 def test_the_addresses_of_a_record_are_those_of_its_events(events: list[ProduceEvent]) -> None:
     for value in values(events):
-        found = {each.address for each in events_of(value)}
-        assert addresses_of(value) == ("User:alice", found)
+        found = {each.address for each in parse_events(value)}
+        assert find_addresses(value) == ("User:alice", found)
+        assert count_events(value) == len(parse_events(value))
 
 
 @pytest.mark.parametrize(
     ("value", "addresses"),
     [
-        (b'{"principal":"User:m","producer_id":1,"timestamp_ms":1,"address":"10.0.0.5"}', {"10.0.0.5"}),
-        (b'{"principal":"User:m","producer_id":1,"timestamp_ms":1}', {None}),
-        (b'{"principal":"User:m","version":2,"groups":[]}', {None}),
-        (b'{"principal":"User:m","version":2,"groups":[{"address":"::1"},{"topic":"orders"}]}', {"::1", None}),
+        (b'{"principal":"User:m","producer_ids":[1],"timestamp_ms":1}', {None}),
+        (b'{"principal":"User:m","groups":[]}', {None}),
+        (b'{"principal":"User:m","groups":[{"address":"::1"},{"topic":"orders"}]}', {"::1", None}),
     ],
 )
-def test_the_addresses_of_records_of_either_version_are_read(value: bytes, addresses: set[str | None]) -> None:
-    assert addresses_of(value) == ("User:m", addresses)
+def test_the_addresses_of_incomplete_records_are_read(value: bytes, addresses: set[str | None]) -> None:
+    assert find_addresses(value) == ("User:m", addresses)
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"null", b"{", b'{"principal":7}', b'{"principal":"a","groups":[7]}'])
-def test_what_is_no_record_has_no_addresses(value: bytes) -> None:
+def test_what_is_no_record_has_no_addresses_and_counts_as_one_event(value: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
-        addresses_of(value)
+        find_addresses(value)
+    assert count_events(value) == 1

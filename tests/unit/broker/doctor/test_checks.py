@@ -1,52 +1,46 @@
-"""What the doctor says of settings, taps and clocks, without a broker."""
+"""What the doctor says of settings, plugins and clocks, without a broker."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 from unittest.mock import Mock
 
-import msgspec
 import pytest
 
 from broker.doctor.cluster_checks import (
     BrokerSettings,
     check_authorizer,
-    check_class,
     check_client_quotas,
+    check_reporters,
     check_rights,
     check_topics,
 )
 from broker.doctor.enforcer_checks import LATE_MS, check_enforcer
 from broker.doctor.findings import Finding, Verdict, guarded
-from broker.doctor.tap_checks import MAX_CLOCK_SKEW_MS, check_clocks, check_taps
+from broker.doctor.plugin_checks import (
+    MAX_CLOCK_SKEW_MS,
+    MAX_SILENCE_MS,
+    MAX_WAITING_PIDS,
+    check_clocks,
+    check_plugins,
+)
 from broker.enforcement.model import Lease, Target
 from broker.errors import RequestNotAllowedError
 from broker.kafka.own_rights import OwnRights
 from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
 from broker.kafka.quotas import ClientQuotas
+from broker.kafka.report_tail import DatedState
 from broker.kafka.roles import HOLDS as HOLDS_RIGHT
 from broker.kafka.roles import Role
 from broker.kafka.topic_setup import Difference, TopicOutcome, TopicPlan, TopicSetup
-from broker.tap.tap_status import DatedHeartbeat, watch_states
-from wire.heartbeat import FilePosition, TapHeartbeat, TopicPosition
+from tests.kits.plugin_kit import state_report
+from wire.plugin_reports import AliveReport, PluginState, StartReport, StopReport
 
 JMX = "org.apache.kafka.common.metrics.JmxReporter"
-CLASS, HOLDS = f"{JMX},pidquota.Reporter", "pidquota.HoldAuthorizer"
+PLUGIN, HOLDS = f"{JMX},pidquota.Reporter", "pidquota.HoldAuthorizer"
 STOCK, RANGER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "org.apache.ranger.RangerKafkaAuthorizer"
 NOW_MS = 1_800_000_000_000
 LEASE = Lease("1", "User:m", Target("request_percentage", QuotaEntity("m")), NOW_MS, "d", value=0.01)
-BEAT = TapHeartbeat(
-    timestamp_ms=NOW_MS,
-    broker_id=1,
-    host="kafka-1",
-    tap_id="t",
-    source="topic",
-    counters={},
-    position=TopicPosition("broker-logs", {}),
-    behind_bytes=None,
-    lag_records=0,
-    newest_line_ms=NOW_MS,
-    stopped=False,
-)
 
 
 def brokers(*settings: tuple[str | None, str]) -> BrokerSettings:
@@ -62,13 +56,13 @@ def told(findings: Iterable[Finding]) -> list[tuple[str, str]]:
     return [(each.verdict.value, each.found) for each in findings]
 
 
-def test_a_broker_without_the_class_is_named_and_one_that_hides_its_settings_too() -> None:
-    assert [verdict for verdict, _ in told(check_class(brokers((CLASS, ""), (CLASS, ""))))] == ["ok"]
-    (missing,) = check_class(brokers((CLASS, ""), (JMX, "")))
+def test_a_broker_without_the_plugin_is_named_and_one_that_hides_its_settings_too() -> None:
+    assert [verdict for verdict, _ in told(check_reporters(brokers((PLUGIN, ""), (PLUGIN, ""))))] == ["ok"]
+    (missing,) = check_reporters(brokers((PLUGIN, ""), (JMX, "")))
     assert missing.verdict is Verdict.WRONG
     assert "of broker 2 lacks" in missing.found
-    assert "load-class --broker-ids 2" in missing.remedy
-    assert ("wrong", "the settings of broker 2 are hidden") in told(check_class(brokers((CLASS, ""), (None, ""))))
+    assert "plugin load --broker-ids 2" in missing.remedy
+    assert ("wrong", "the settings of broker 2 are hidden") in told(check_reporters(brokers((PLUGIN, ""), (None, ""))))
 
 
 @pytest.mark.parametrize(
@@ -77,38 +71,90 @@ def test_a_broker_without_the_class_is_named_and_one_that_hides_its_settings_too
         ([HOLDS, HOLDS], "ok", ""),
         ([HOLDS, STOCK], "wrong", HOLDS),
         ([STOCK, STOCK], "warning", HOLDS),
-        # On these brokers the class would deny everything, or drop all policies.
+        # On these brokers the plugin's authorizer would deny everything, or drop all policies.
         (["", ""], "warning", "docs/authorizer.md"),
         ([RANGER, RANGER], "warning", "docs/authorizer.md"),
     ],
 )
-def test_holds_are_only_advised_where_the_class_can_replace_the_authorizer(
+def test_holds_are_only_advised_where_the_plugin_can_replace_the_authorizer(
     authorizers: list[str], verdict: str, remedy: str
 ) -> None:
-    (found,) = check_authorizer(brokers(*((CLASS, each) for each in authorizers)))
+    (found,) = check_authorizer(brokers(*((PLUGIN, each) for each in authorizers)))
     assert found.verdict.value == verdict
     assert remedy in found.remedy
     assert (HOLDS in found.remedy) is (remedy == HOLDS)
 
 
+def dated(state: PluginState, *, ago_s: float = 0) -> DatedState:
+    return DatedState(state, NOW_MS - round(1000 * ago_s))
+
+
+def alive(broker_id: int = 1, **fields: Any) -> DatedState:
+    return dated(state_report(AliveReport, broker_id, **({"timestamp_ms": NOW_MS} | fields)))
+
+
+def of_plugins(*states: DatedState, running: Sequence[int] = (1,)) -> list[tuple[str, str]]:
+    return told(check_plugins(running, {each.state.broker_id: each for each in states}, NOW_MS))
+
+
 @pytest.mark.parametrize(("skew_ms", "side"), [(MAX_CLOCK_SKEW_MS + 1, "ahead of"), (-MAX_CLOCK_SKEW_MS - 1, "behind")])
-def test_a_host_whose_clock_is_wrong_is_named_with_the_side(skew_ms: int, side: str) -> None:
-    beat = msgspec.structs.replace(BEAT, timestamp_ms=NOW_MS + skew_ms)
-    ((verdict, text),) = told(check_clocks([DatedHeartbeat(beat, NOW_MS)]))
-    assert (verdict, side in text) == ("wrong", True)
-    assert told(check_clocks([DatedHeartbeat(BEAT, NOW_MS)]))[0][0] == "ok"
+def test_a_broker_whose_clock_is_wrong_is_named_with_the_side(skew_ms: int, side: str) -> None:
+    (found,) = check_clocks([alive(2, timestamp_ms=NOW_MS + skew_ms), alive(3)])
+    assert (found.verdict, found.subject, side in found.found) == (Verdict.WRONG, "clock of broker 2", True)
+    assert told(check_clocks([alive()])) == [("ok", "brokers within 5 s of each other: 1")]
 
 
-def test_a_tap_that_lags_or_is_missing_is_wrong_and_what_it_lost_is_a_warning() -> None:
-    assert told(check_taps(watch_states([1], {1: BEAT}, NOW_MS)))[0][0] == "ok"
-    lagging = msgspec.structs.replace(BEAT, lag_records=2_000_000)
-    assert ("wrong", "the tap is 2000000 records behind") in told(check_taps(watch_states([1], {1: lagging}, NOW_MS)))
-    file = msgspec.structs.replace(BEAT, source="file", position=FilePosition(1, 0), lag_records=None)
-    behind = msgspec.structs.replace(file, behind_bytes=65 * 1024 * 1024)
-    assert ("wrong", "the tap is 68157440 bytes behind") in told(check_taps(watch_states([1], {1: behind}, NOW_MS)))
-    assert ("wrong", "not watched: never seen") in told(check_taps(watch_states([1, 2], {1: BEAT}, NOW_MS)))
-    lost = msgspec.structs.replace(BEAT, counters={"lost_lines": 3})
-    assert [verdict for verdict, _ in told(check_taps(watch_states([1], {1: lost}, NOW_MS)))] == ["warning", "ok"]
+def test_a_report_that_had_to_wait_says_nothing_of_clocks() -> None:
+    late = {"timestamp_ms": NOW_MS - 60_000}
+    kinds = [dated(state_report(kind, **late)) for kind in (StartReport, StopReport)]
+    assert told(check_clocks([*kinds, alive(4, problem="the events can't be written", **late)])) == []
+
+
+def test_each_running_broker_needs_a_plugin_that_reported_within_a_minute() -> None:
+    assert of_plugins(alive()) == [("ok", "brokers that are watched: 1")]
+    assert of_plugins(dated(state_report(StartReport), ago_s=MAX_SILENCE_MS / 1000))[0][0] == "ok"
+    silent = dated(state_report(), ago_s=MAX_SILENCE_MS / 1000 + 1)
+    assert of_plugins(silent, running=(1, 2)) == [
+        ("wrong", "not watched: its plugin last reported 61 s ago"),
+        ("wrong", "not watched: its plugin has not reported"),
+    ]
+    (found,) = check_plugins([7], {}, NOW_MS)
+    assert "pid-quota plugin load --broker-ids 7" in found.remedy
+
+
+def test_a_stopped_plugin_of_a_running_broker_does_not_watch_it() -> None:
+    unloaded = dated(state_report(StopReport, shutdown=False), ago_s=2)
+    assert of_plugins(unloaded) == [("wrong", "not watched: somebody unloaded its plugin")]
+    stopped = dated(state_report(StopReport, shutdown=True), ago_s=9)
+    assert of_plugins(stopped) == [
+        ("wrong", "not watched: its plugin has not reported since the broker stopped, 9 s ago")
+    ]
+    # That broker is down.
+    assert of_plugins(stopped, alive(2), running=(2,)) == [("ok", "brokers that are watched: 1")]
+
+
+def test_what_a_plugin_reports_of_itself_is_told() -> None:
+    assert of_plugins(alive(problem="topic produce-events can't be written")) == [
+        ("wrong", "topic produce-events can't be written")
+    ]
+    lost = of_plugins(alive(dropped_events=1_200))
+    assert [(verdict, text.split(" since ")[0]) for verdict, text in lost] == [
+        ("warning", "1,200 events were lost"),
+        ("ok", "brokers that are watched: 1"),
+    ]
+    assert of_plugins(alive(waiting_pids=MAX_WAITING_PIDS))[0][0] == "ok"
+    assert of_plugins(alive(waiting_pids=MAX_WAITING_PIDS + 1))[0] == (
+        "warning",
+        "1,001 PIDs wait for their event to be delivered",
+    )
+    assert of_plugins(alive(plugin_version="0.0.1"))[0][1].startswith("its plugin is of version 0.0.1, and this is ")
+
+
+def test_an_authorizer_on_some_brokers_only_is_wrong() -> None:
+    with_it, without = alive(1, has_authorizer=True), alive(2)
+    (verdict, text), _ = of_plugins(with_it, without, running=(1, 2))
+    assert (verdict, "but not on 2" in text) == ("wrong", True)
+    assert len(of_plugins(with_it, alive(2, has_authorizer=True), running=(1, 2))) == 1
 
 
 def test_leases_that_nobody_ends_are_wrong() -> None:
@@ -142,25 +188,24 @@ def test_topics_that_are_missing_are_named_and_a_remedy_keeps_the_retention_that
     week = Difference("retention.ms", "604800000", "86400000")
     differences = {
         "produce-events": [week, Difference("cleanup.policy", "compact", "delete")],
-        "broker-logs": [week],
-        "tap-status": [Difference("partitions", "3", "1")],
+        "pid-quota-reports": [week, Difference("partitions", "3", "1")],
     }
 
     def describe(plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
         (name,) = (plan.name for plan in plans)
-        action = "missing" if name == "producer-inits" else "differs" if name in differences else "exists"
+        action = "missing" if name == "pid-quota-enforcer" else "differs"
         return [TopicOutcome(name, action, 1, differences.get(name, []))]
 
     setup = Mock(TopicSetup)
     setup.describe.side_effect = describe
     found = {each.subject: (each.found, each.remedy) for each in check_topics(setup)}
     assert found == {
-        "topics": ("missing, or hidden from this user: producer-inits", "pid-quota topics create"),
+        "topics": ("missing, or hidden from this user: pid-quota-enforcer", "pid-quota topics create"),
         "topic produce-events": (
             "cleanup.policy is compact, not delete",
             "pid-quota topics create --alter --retention-hours 168",
         ),
-        "topic tap-status": (
+        "topic pid-quota-reports": (
             "partitions is 3, not 1",
             "delete the topic while nobody uses it, then pid-quota topics create",
         ),

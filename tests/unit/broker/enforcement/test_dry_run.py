@@ -51,7 +51,7 @@ class TestAlerts:
 
 class TestAHold:
     def test_is_set_moved_and_removed_in_its_head_only(self) -> None:
-        world = World(with_class=True)
+        world = World(with_authorizer=True)
         dry = dry_run(world)
         world.decide(seconds=60)
         dry.reconcile()

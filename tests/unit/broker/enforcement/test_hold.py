@@ -17,8 +17,8 @@ STOCK = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 @pytest.fixture
 def world() -> World:
-    """Default options, on brokers that have the class."""
-    return World(with_class=True)
+    """Default options, on brokers that have the authorizer."""
+    return World(with_authorizer=True)
 
 
 def ends(*seconds: float) -> list[int]:
@@ -308,7 +308,7 @@ class TestBrokersWithoutTheClass:
 class TestAddresses:
     @pytest.fixture
     def world(self) -> World:
-        """Default options, on brokers without the class; mallory and alice share an address."""
+        """Default options, on brokers without the authorizer; mallory and alice share an address."""
         world = World()
         world.use.by_address = {"10.0.0.5": {"User:mallory"}, "10.0.0.6": {"User:mallory", "User:alice"}}
         return world
@@ -384,7 +384,7 @@ class TestAddresses:
         assert world.broker.quotas == {MALLORY: THROTTLED}
 
     def test_are_not_needed_under_a_hold(self) -> None:
-        world = World(with_class=True)
+        world = World(with_authorizer=True)
         world.use.by_address = {"10.0.0.5": {"User:mallory"}}
         world.enforce(addresses={"10.0.0.5": 9})
         assert (world.holds.ends(), world.broker.quotas) == (ends(60), {})
@@ -438,18 +438,10 @@ class TestPidsThatGoOnArriving:
             assert world.holds.bindings == set()
         assert world.broker.altered == []
 
-    def test_of_two_brokers_are_not_compared(self, world: World) -> None:
-        world.enforce(seconds=60, refused_pids=10, broker_id=1)
-        world.reconcile(30)
-        world.decide(seconds=60, refused_pids=5, broker_id=1)
-        world.decide(seconds=60, refused_pids=500, broker_id=2)
-        world.reconcile(1)
-        assert world.broker.quotas == {}
-
 
 @pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "Service:etl", "Group:x", "User:*"])
 def test_nothing_is_set_on_those_who_are_never_touched_or_share_a_name(principal: str) -> None:
-    world = World(with_class=True, never=frozenset({"User:etl"}))
+    world = World(with_authorizer=True, never=frozenset({"User:etl"}))
     world.use.by_address = {"10.0.0.5": {principal}}
     world.enforce(principal, addresses={"10.0.0.5": 9})
     assert (world.holds.bindings, world.broker.quotas) == (set(), {})
@@ -472,7 +464,7 @@ def test_a_crash_at_any_point_leaves_no_hold_behind_and_forgets_none(after: bool
     number = 0
     while True:
         number += 1
-        world = World(with_class=True)
+        world = World(with_authorizer=True)
         world.faults.crash_at, world.faults.after = number, after
         try:
             world.enforce(seconds=60)

@@ -176,9 +176,8 @@ class TestEscalation:
         observe(rules, in_force(0, 60))
         return rules
 
-    @pytest.mark.parametrize("broker_id", [None, 1])
-    def test_more_refused_ids_under_one_lease_escalate(self, rules: Escalation, broker_id: int | None) -> None:
-        rules.receive([refused(10, 100, broker_id), refused(50, 101, broker_id)])
+    def test_more_refused_ids_under_one_lease_escalate(self, rules: Escalation) -> None:
+        rules.receive([refused(10, 100), refused(50, 101)])
         assert rules.levels().keys() == {"User:mallory"}
 
     def test_decisions_in_the_first_ten_seconds_of_a_lease_are_not_compared(self, rules: Escalation) -> None:
@@ -245,9 +244,9 @@ def in_force(since_s: float, until_s: float) -> Lease:
     return Lease("h", "User:mallory", target, until_ms, "d", "in_force", since_ms)
 
 
-def refused(at_s: float, refused_pids: int, broker_id: int | None = None) -> ThrottleDecision:
+def refused(at_s: float, refused_pids: int) -> ThrottleDecision:
     at_ms = round(1000 * at_s)
-    return ThrottleDecision("d", "User:mallory", at_ms, at_ms + 60_000, refused_pids=refused_pids, broker_id=broker_id)
+    return ThrottleDecision("d", "User:mallory", at_ms, at_ms + 60_000, refused_pids=refused_pids)
 
 
 def observe(rules: Escalation, *leases: Lease) -> None:

@@ -18,7 +18,7 @@ def chosen(world: World) -> set[Target]:
 
 
 @pytest.mark.parametrize(
-    ("lever", "with_class", "targets"),
+    ("lever", "with_authorizer", "targets"),
     [
         ("auto", True, {HOLD}),
         ("auto", False, {RATE}),
@@ -31,14 +31,14 @@ def chosen(world: World) -> set[Target]:
     ],
 )
 def test_the_strongest_lever_that_is_allowed_and_works_is_used(
-    lever: LeverChoice, with_class: bool, targets: set[Target]
+    lever: LeverChoice, with_authorizer: bool, targets: set[Target]
 ) -> None:
-    assert chosen(World(lever=lever, with_class=with_class)) == targets
+    assert chosen(World(lever=lever, with_authorizer=with_authorizer)) == targets
 
 
 @pytest.mark.parametrize("lever", ["auto", *LADDER])
 def test_no_lever_stronger_than_the_one_that_is_named_is_ever_used(lever: LeverChoice) -> None:
-    world = World(lever=lever, with_class=True)
+    world = World(lever=lever, with_authorizer=True)
     allowed = EnforcerOptions(lever=lever).ladder
     chosen(world)
     # Refused PIDs keep arriving, until there is no lever left to add.

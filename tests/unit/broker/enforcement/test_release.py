@@ -17,8 +17,8 @@ LEASE_ID = "0123456789abcdef0123456789abcdef"
 
 @pytest.fixture
 def world() -> World:
-    """Mallory is on hold by a lease, on brokers with the class."""
-    world = World(with_class=True)
+    """Mallory is on hold by a lease, on brokers with the authorizer."""
+    world = World(with_authorizer=True)
     world.enforce(seconds=600)
     assert world.holds.held(world.now_ms) == {"mallory"}
     # The enforcer that took the lease was killed.
@@ -186,10 +186,10 @@ class TestWhatIsLeftBehind:
 
 
 @pytest.mark.parametrize("principal", ["User:mallory", "User:bob", None])
-@pytest.mark.parametrize("with_class", [True, False])
-def test_it_leaves_the_canary_of_a_running_enforcer_alone(principal: str | None, with_class: bool) -> None:
+@pytest.mark.parametrize("with_authorizer", [True, False])
+def test_it_leaves_the_canary_of_a_running_enforcer_alone(principal: str | None, with_authorizer: bool) -> None:
     # given an enforcer that watches a canary, since somebody removed what its lease had set
-    world = World(with_class=with_class)
+    world = World(with_authorizer=with_authorizer)
     world.enforce(seconds=600)
     world.holds.bindings.clear()
     world.broker.quotas.clear()

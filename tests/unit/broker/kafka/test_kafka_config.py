@@ -17,7 +17,7 @@ def settings_file(folder: Path, text: str) -> Path:
 def test_one_file_serves_librdkafka_and_spark(tmp_path: Path) -> None:
     file = settings_file(
         tmp_path,
-        "# the tap\nsecurity.protocol=SASL_SSL\nsasl.mechanisms=PLAIN\nsasl.username=tap\nsasl.password=a=b\n",
+        "# the stream\nsecurity.protocol=SASL_SSL\nsasl.mechanisms=PLAIN\nsasl.username=spark\nsasl.password=a=b\n",
     )
 
     config = KafkaConfig.load(SERVERS, file)
@@ -26,7 +26,7 @@ def test_one_file_serves_librdkafka_and_spark(tmp_path: Path) -> None:
         "bootstrap.servers": SERVERS,
         "security.protocol": "SASL_SSL",
         "sasl.mechanisms": "PLAIN",
-        "sasl.username": "tap",
+        "sasl.username": "spark",
         "sasl.password": "a=b",
     }
     assert config.spark_options() == {
@@ -34,7 +34,7 @@ def test_one_file_serves_librdkafka_and_spark(tmp_path: Path) -> None:
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.jaas.config": (
-            'org.apache.kafka.common.security.plain.PlainLoginModule required username="tap" password="a=b";'
+            'org.apache.kafka.common.security.plain.PlainLoginModule required username="spark" password="a=b";'
         ),
     }
 
@@ -78,7 +78,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_the_same_file_serves_kafka_python(tmp_path: Path) -> None:
     file = settings_file(
         tmp_path,
-        "security.protocol=sasl_ssl\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=tap\nsasl.password=a=b\n"
+        "security.protocol=sasl_ssl\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=spark\nsasl.password=a=b\n"
         "ssl.ca.location=/ca.pem\nssl.certificate.location=/me.pem\nssl.key.location=/me.key\nssl.key.password=k\n"
         "ssl.endpoint.identification.algorithm=none\nlinger.ms=5\n",
     )
@@ -87,7 +87,7 @@ def test_the_same_file_serves_kafka_python(tmp_path: Path) -> None:
         "bootstrap_servers": ["a:1", "b:2"],
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "SCRAM-SHA-256",
-        "sasl_plain_username": "tap",
+        "sasl_plain_username": "spark",
         "sasl_plain_password": "a=b",
         "ssl_cafile": "/ca.pem",
         "ssl_certfile": "/me.pem",

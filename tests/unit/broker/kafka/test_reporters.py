@@ -1,8 +1,8 @@
 from typing import TYPE_CHECKING, cast
 
 from broker.errors import ClusterRequestError
-from broker.kafka.reporters import SETTING, ReportersChange, switch_class
-from wire.broker_lines import REPORTER_CLASS
+from broker.kafka.reporters import SETTING, ReportersChange, switch_plugin
+from wire.plugin_reports import REPORTER_CLASS
 
 if TYPE_CHECKING:
     from broker.kafka.client import KafkaAdmin
@@ -32,10 +32,10 @@ class Brokers:
         self.reporters[broker_id] = value
 
     def switch(self, *, on: bool, broker_ids: list[int] | None = None) -> list[ReportersChange]:
-        return switch_class(cast("KafkaAdmin", self), on=on, broker_ids=broker_ids)
+        return switch_plugin(cast("KafkaAdmin", self), on=on, broker_ids=broker_ids)
 
 
-def test_the_class_comes_and_goes_and_other_reporters_stay() -> None:
+def test_the_plugin_comes_and_goes_and_other_reporters_stay() -> None:
     brokers = Brokers(b1=f"{JMX}, org.example.Theirs", b2=REPORTER_CLASS, b3="")
 
     loaded = brokers.switch(on=True)

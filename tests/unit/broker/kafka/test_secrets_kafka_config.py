@@ -15,7 +15,7 @@ SERVERS = "kafka:9092"
 def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `cert.pem`, which is also its own CA, its `key.pem` (PKCS#8) and the same as `old.pem`."""
     folder = tmp_path_factory.mktemp("pem")
-    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=tap", "-days", "2"]
+    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=spark", "-days", "2"]
     subprocess.run([*request, "-keyout", "key.pem", "-out", "cert.pem"], cwd=folder, check=True, capture_output=True)
     old = ["openssl", "pkey", "-traditional", "-in", "key.pem", "-out", "old.pem"]
     subprocess.run(old, cwd=folder, check=True, capture_output=True)
@@ -32,7 +32,7 @@ def mutual_tls(pem: Path, key: str = "key.pem") -> list[str]:
     return [
         "security.protocol=sasl_ssl",
         "sasl.mechanisms=SCRAM-SHA-512",
-        "sasl.username=tap",
+        "sasl.username=spark",
         "sasl.password=hunter2",
         f"ssl.ca.location={pem}/cert.pem",
         f"ssl.certificate.location={pem}/cert.pem",
@@ -46,7 +46,7 @@ def test_one_file_gives_the_java_client_the_same_trust_key_and_login(pem: Path, 
     options = config(tmp_path, *mutual_tls(pem)).spark_options()
 
     assert options.pop("kafka.sasl.jaas.config").endswith(
-        'ScramLoginModule required username="tap" password="hunter2";'
+        'ScramLoginModule required username="spark" password="hunter2";'
     )
     assert options == {
         "kafka.bootstrap.servers": SERVERS,

@@ -1,1 +1,0 @@
-"""Reads lines from files and topics, and blocks of producer ids from the metadata log."""

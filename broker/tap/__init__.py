@@ -1,1 +1,0 @@
-"""The tap: follows the lines of the class in brokers, or polls the brokers, and writes produce events."""

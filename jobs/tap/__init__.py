@@ -1,1 +1,0 @@
-"""`pid-quota tap` and its sub-commands."""

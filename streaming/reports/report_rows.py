@@ -1,0 +1,122 @@
+"""Parses records of `pid-quota-reports`, and makes rows of `pid_blocks` (KIP-730) and `producer_inits` (KIP-360)."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from streaming.reports.broker_watch import Dated
+from tables.store.engines import SparkEngine
+from tables.store.open import open_store
+from tables.store.values import RowFilter
+from wire.plugin_reports import BlockReport, InitReport, PluginState, parse_report
+from wire.topics import REPORTS
+
+Row = dict[str, Any]
+
+_MAX_LOGGED, _MAX_LOGGED_CHARS = 10, 64
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Parsed:
+    """The reports of some records, by kind, in order."""
+
+    states: list[Dated] = field(default_factory=list)
+    blocks: list[BlockReport] = field(default_factory=list)
+    inits: list[InitReport] = field(default_factory=list)
+
+
+class ReportParser:
+    """Parses the reports of one cluster. Other records are ignored, and logged once."""
+
+    def __init__(self, cluster_id: str) -> None:
+        """Create the parser of the reports of the cluster that the stream reads."""
+        self._cluster_id = cluster_id
+        self._logged: set[str] = set()
+
+    def parse(self, records: Iterable[tuple[bytes | None, int]]) -> Parsed:
+        """Return the reports in records. A record is a pair of a value, and the time (ms) of its append."""
+        parsed = Parsed()
+        for value, appended_ms in records:
+            report = parse_report(value)
+            if report is None:
+                self._log_once("", "some records of %s are no reports: they are ignored", REPORTS)
+            elif report.cluster_id != self._cluster_id:
+                self._log_once(
+                    report.cluster_id,
+                    "reports of cluster %s in %s are ignored: this stream reads cluster %s",
+                    *(report.cluster_id[:_MAX_LOGGED_CHARS], REPORTS, self._cluster_id),
+                )
+            elif isinstance(report, PluginState):
+                parsed.states.append(Dated(report, appended_ms))
+            elif isinstance(report, BlockReport):
+                parsed.blocks.append(report)
+            else:
+                parsed.inits.append(report)
+        return parsed
+
+    def _log_once(self, key: str, text: str, *arguments: str) -> None:
+        if key not in self._logged and len(self._logged) < _MAX_LOGGED:
+            self._logged.add(key)
+            _log.warning(text, *arguments)
+
+
+class KnownBlocks:
+    """The blocks in the table `pid_blocks`. A plugin that restarts reports blocks again."""
+
+    def __init__(self, tables: str) -> None:
+        """Create an object that reads the table on first use."""
+        self._tables = tables
+        self._first: set[int] | None = None
+
+    def new(self, spark: SparkSession, blocks: Sequence[BlockReport]) -> list[BlockReport]:
+        """Return the blocks that the table lacks, each once.
+
+        Raises:
+            TableError: If the table can't be read.
+        """
+        if not blocks:
+            return []
+        if self._first is None:
+            store = open_store(self._tables, SparkEngine(spark))
+            rows = store.read("pid_blocks", RowFilter(columns=("first_producer_id",)))
+            self._first = {row["first_producer_id"] for row in rows}
+        by_first = {block.first_producer_id: block for block in reversed(blocks)}
+        return [by_first[first] for first in sorted(by_first.keys() - self._first)]
+
+    def add(self, blocks: Iterable[BlockReport]) -> None:
+        """Note blocks that the table has now."""
+        if self._first is not None:
+            self._first.update(block.first_producer_id for block in blocks)
+
+
+def block_row(report: BlockReport) -> Row:
+    """Return a block as a row of `pid_blocks`, with the time in milliseconds."""
+    return {
+        "broker_id": report.broker_id,
+        "broker_epoch": report.broker_epoch,
+        "first_producer_id": report.first_producer_id,
+        "length": report.length,
+        "allocated_at": report.timestamp_ms,
+    }
+
+
+def init_row(report: InitReport) -> Row:
+    """Return an answer as a row of `producer_inits`, with the time in milliseconds."""
+    return {
+        "answered_at": report.timestamp_ms,
+        "broker_id": report.broker_id,
+        "principal": report.principal,
+        "client_id": report.client_id or "",
+        "client_host": report.address,
+        "transactional_id": report.transactional_id,
+        "producer_id": report.producer_id,
+        "producer_epoch": report.producer_epoch,
+        "result_producer_id": report.result_producer_id,
+        "result_producer_epoch": report.result_producer_epoch,
+        "error": report.error,
+    }

@@ -1,0 +1,208 @@
+"""The plugin makes its topics, mends what Kafka made by itself, and says what it may not do."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from broker.kafka.topics import admin_client, ensure_topics, existing_topics
+from broker.local.local_broker import LocalBroker
+from tests.kits.broker_kit import events_of, make_topic, new_topic, produce, read_events, wait_for_report, wait_until
+from tests.kits.login_kit import PREFIX, LoginBroker
+from wire.plugin_reports import AliveReport
+from wire.topics import EVENT_PARTITIONS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS
+
+OURS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
+UNKIND: dict[str, Any] = {"log_cleanup_policy": "compact", "num_partitions": 3, "auto_create_topics_enable": "true"}
+COMMAND = re.compile(r"kafka-acls\.sh (.*)")
+
+
+def settings_of(broker: LocalBroker, topic: str) -> dict[str, str]:
+    admin = AdminClient({**broker.admin_config()})
+    (answer,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+    return {name: entry.value for name, entry in answer.result().items() if name in OURS}
+
+
+def set_topic(broker: LocalBroker, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    admin = AdminClient({**broker.admin_config()})
+    (answer,) = admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]
+    ).values()
+    answer.result()
+
+
+def delete_topic(broker: LocalBroker, topic: str) -> None:
+    admin = AdminClient({**broker.admin_config()})
+    (answer,) = admin.delete_topics([topic]).values()
+    answer.result()
+
+
+def logged(broker: LocalBroker) -> list[str]:
+    """What the plugin has logged since the broker's first start, without its line at start."""
+    lines = [line for line in broker.server_log.read_text().splitlines() if line.endswith("(pidquota.Reporter)")]
+    return [line.split("] ", 1)[1].removesuffix(" (pidquota.Reporter)") for line in lines if " INFO " not in line]
+
+
+def produced(broker: LocalBroker, topic: str) -> int:
+    """A new PID of alice that was used on a topic."""
+    before = {each.producer_id for each in read_events(broker)}
+    produce(broker.client_config("alice"), topic)
+    found: set[int] = set()
+
+    def is_there() -> bool:
+        found.update({each.producer_id for each in read_events(broker) if each.topic == topic} - before)
+        return bool(found)
+
+    wait_until(is_there, "an event")
+    return found.pop()
+
+
+def test_topics_have_our_settings_whatever_the_clusters_defaults_are(tmp_path: Path, jars: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars, **UNKIND) as broker:
+        broker.wait_for_plugin()
+        assert {topic: settings_of(broker, topic) for topic in OWN_TOPICS} == dict.fromkeys(OWN_TOPICS, OURS)
+        topics = existing_topics(admin_client(broker.admin_config()))
+        assert {name: topics[name] for name in OWN_TOPICS} == {PRODUCE_EVENTS: EVENT_PARTITIONS, REPORTS: 1}
+        assert logged(broker) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("creates_by_itself", ["true", "false"])
+def test_a_deleted_topic_is_made_again_with_our_settings(tmp_path: Path, jars: Path, creates_by_itself: str) -> None:
+    settings = UNKIND | {"auto_create_topics_enable": creates_by_itself}
+    with LocalBroker(tmp_path, jars=jars, **settings) as broker:
+        broker.wait_for_plugin()
+        topic = new_topic(broker, "orders", cleanup_policy="delete")
+        produced(broker, topic)
+
+        delete_topic(broker, PRODUCE_EVENTS)
+        produce(broker.client_config("alice"), topic)
+
+        wait_until(lambda: PRODUCE_EVENTS in existing_topics(admin_client(broker.admin_config())), "it is back")
+        wait_until(lambda: settings_of(broker, PRODUCE_EVENTS) == OURS, "our settings")
+        produced(broker, topic)
+
+
+@pytest.mark.slow
+def test_a_setting_that_somebody_chose_is_named_and_left_alone(tmp_path: Path, jars: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars) as broker:
+        broker.wait_for_plugin()
+        set_topic(broker, PRODUCE_EVENTS, "message.timestamp.type", "CreateTime")
+
+        wait_for_report(broker, AliveReport, lambda each: each.problem is not None)
+        wait_until(lambda: len(logged(broker)) == 1, "a line")
+        command = "--add-config message.timestamp.type=LogAppendTime"
+        assert logged(broker)[0].startswith(
+            "ERROR pid-quota: topic produce-events has message.timestamp.type=CreateTime"
+        )
+        assert logged(broker)[0].endswith(command)
+        assert settings_of(broker, PRODUCE_EVENTS)["message.timestamp.type"] == "CreateTime"
+
+        set_topic(broker, PRODUCE_EVENTS, "message.timestamp.type", "LogAppendTime")
+        wait_until(lambda: len(logged(broker)) == 2, "the end")
+        assert logged(broker)[1].startswith("WARN pid-quota: the problem is over: topic produce-events has")
+
+
+@pytest.mark.slow
+def test_topics_that_the_plugin_may_not_make_are_awaited_and_no_event_is_lost(tmp_path: Path, jars: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars, pid_quota_create_topics="false") as broker:
+        topic = new_topic(broker, "orders")
+        produce(broker.client_config("alice"), topic)
+        wait_until(lambda: len(logged(broker)) == 1, "a line")
+        assert logged(broker)[0] == (
+            "ERROR pid-quota: topic produce-events is missing, and pid.quota.create.topics is false: "
+            "run `pid-quota topics create`"
+        )
+
+        ensure_topics(broker.admin_config())
+
+        wait_until(lambda: len(read_events(broker)) >= 1, "the event from before")
+        wait_until(lambda: len(logged(broker)) == 2, "the end of the problem")
+
+
+@contextmanager
+def without_rights(folder: Path, jars: Path) -> Iterator[LocalBroker]:
+    """A broker whose own user may do nothing."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    login = f'{module} username="mallory" password="m" user_mallory="m";'
+    properties: dict[str, Any] = {
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        f"{PREFIX}.sasl.enabled.mechanisms": "PLAIN",
+        f"{PREFIX}.plain.sasl.jaas.config": login,
+    }
+    with LoginBroker(folder, jars, "SASL_PLAINTEXT", properties) as broker:
+        yield broker
+
+
+@pytest.mark.slow
+def test_a_missing_right_is_one_line_with_the_command_that_grants_all(tmp_path: Path, jars: Path) -> None:
+    with without_rights(tmp_path, jars) as broker:
+        produce(broker.client_config("admin"), new_topic(broker, "orders"))
+        wait_until(lambda: len(logged(broker)) == 1, "a line")
+        (command,) = COMMAND.findall(logged(broker)[0])
+        words = shlex.split(command)
+        assert [words[at + 1] for at, word in enumerate(words) if word == "--topic"] == [PRODUCE_EVENTS, REPORTS]
+
+        for topic in OWN_TOPICS:
+            for operation in (words[at + 1] for at, word in enumerate(words) if word == "--operation"):
+                grant(broker, words[words.index("--allow-principal") + 1], operation, topic)
+
+        broker.wait_for_plugin()
+        wait_until(lambda: len(read_events(broker)) >= 1, "the event from before")
+        wait_until(lambda: len(logged(broker)) == 2, "the end of the problem")
+
+
+def grant(broker: LocalBroker, principal: str, operation: str, topic: str) -> None:
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper()
+    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    admin = AdminClient({**broker.admin_config()})
+    right = AclBinding(ResourceType.TOPIC, topic, literal, principal, "*", AclOperation[name], allow)
+    (made,) = admin.create_acls([right]).values()
+    made.result()
+
+
+@pytest.mark.slow
+def test_a_young_cluster_with_too_few_brokers_starts_and_waits(tmp_path: Path, jars: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars, default_replication_factor=2) as broker:
+        make_topic(broker, "orders")
+        produce(broker.client_config("alice"), "orders")
+        wait_until(lambda: len(logged(broker)) == 1, "a line")
+        assert "too few brokers are up for the cluster's default.replication.factor" in logged(broker)[0]
+
+        ensure_topics(broker.admin_config(), replication_factor=1)
+
+        wait_until(lambda: len(read_events(broker)) >= 1, "the event from before")
+
+
+@pytest.mark.slow
+def test_a_wrong_setting_is_one_line_that_names_the_value_in_force(tmp_path: Path, jars: Path) -> None:
+    wrong: dict[str, Any] = {
+        "pid_quota_repeat_ms": "often",
+        "pid_quota_partitions": "0",
+        "pid_quota_create_topics": "yes",
+    }
+    with LocalBroker(tmp_path, jars=jars, **wrong) as broker:
+        broker.wait_for_plugin()
+        pid = produced(broker, new_topic(broker, "orders"))
+        assert events_of(broker, pid)
+        assert sorted(logged(broker)) == [
+            "ERROR pid-quota: pid.quota.create.topics=yes is neither true nor false: using true",
+            "ERROR pid-quota: pid.quota.partitions=0 is not a whole number from 1 to 2147483647: using 12",
+            "ERROR pid-quota: pid.quota.repeat.ms=often is not a whole number from 100 to 2147483647: using 10000",
+        ]
