@@ -20,7 +20,7 @@ class QuotaConfig:
         false_positive_rate: Share of new PIDs that all layers together mistake for known PIDs
             (`producer.id.quota.cache.false.positive.rate`).
         burst_windows: Tokens of a full bucket, as a multiple of the rate. In Kafka, the factor is `window_num`.
-        min_throttle_seconds: Minimum duration of a throttle, and minimum time between two decisions that extend it.
+        min_throttle_seconds: Minimum duration of a throttle. Decisions that extend it are at least half of this apart.
         late_grace_seconds: An event is late if it is older than the ledger's clock by more than this. A late event's
             PID takes no token.
         metrics_interval_seconds: A principal whose ledger changes gets a metrics row at least this often.

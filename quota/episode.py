@@ -45,8 +45,12 @@ class Episode(msgspec.Struct, array_like=True):
         return timeline.tick_start_ms(tick) > self.throttled_until_ms
 
     def renewal_is_due(self, tick: int, config: QuotaConfig, timeline: Timeline) -> bool:
-        """Return whether a refusal in this tick renews the throttle (at most once per `min_throttle_seconds`)."""
-        return tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 1000)
+        """Return whether a refusal in this tick renews the throttle: half of `min_throttle_seconds` has passed.
+
+        A refused PID in use asks once per repeat interval of the plugin. So a throttle that is renewed only just before
+        its end would end between two questions.
+        """
+        return tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 500)
 
     def renew(self, now_ms: int, tick: int, recovers_ms: int, min_throttle_seconds: float) -> None:
         """Renew the throttle, or shorten it after the quota was raised or removed.

@@ -14,10 +14,10 @@ import java.util.stream.Collectors;
 /**
  * Remembers in bounded memory which producer ids are in use, and which of them have an event. Threads of requests only
  * look entries up and add new ones. The plugin's thread takes what is due: a new entry at once, and an entry in use once
- * per repeat interval, at a moment that a hash of producer id and broker chooses.
+ * per repeat interval, at a moment that a hash of principal and broker chooses.
  *
- * <p>Entries are in slots by that hash. An interval has as many moments as there are slots, so that the events of
- * producers that are always in use are spread over the interval.
+ * <p>Entries are in slots by that hash. An interval has as many moments as there are slots. So the events of principals
+ * are spread over the interval, and those of one principal come together, in few records.
  */
 final class PidMemory {
     private static final int SLOTS = 256;
@@ -39,7 +39,6 @@ final class PidMemory {
 
     // Only the plugin's thread uses these.
     private long visited;
-    private int trimmed;
 
     PidMemory(Settings settings, long nowMs) {
         brokerId = settings.brokerId;
@@ -151,18 +150,20 @@ final class PidMemory {
         return nowMs * SLOTS / repeatMs;
     }
 
-    /** Forget entries that have an event, the least recently used ones of each slot first. */
+    /** Forget the least recently used entries that have an event, in the fullest slots: a flood forgets its own. */
     private void trim() {
         for (int i = 0; i < SLOTS && bytes.get() > mostBytes / 4 * 3; i++) {
-            Map<Entry, Entry> slot = slots.get(trimmed++ % SLOTS);
+            Map<Entry, Entry> slot = slots.stream().max(Comparator.comparingInt(Map::size)).get();
             List<Entry> old = slot.values().stream().filter(each -> each.waitingMs == 0)
                 .sorted(Comparator.comparingLong(each -> each.usedMs)).collect(Collectors.toList());
-            for (Entry each : old.subList(0, old.size() / 2)) {
+            if (old.isEmpty()) {
+                return;
+            }
+            for (Entry each : old.subList(0, (old.size() + 1) / 2)) {
                 remove(slot, each);
                 forgotten.incrementAndGet();
             }
         }
-        trimmed %= SLOTS;
     }
 
     private void remove(Map<Entry, Entry> slot, Entry entry) {
@@ -194,7 +195,7 @@ final class PidMemory {
     }
 
     private Map<Entry, Entry> slot(Entry entry) {
-        long mixed = (entry.producerId * 31 + brokerId) * 0x9E3779B97F4A7C15L;
+        long mixed = (entry.principal.hashCode() * 31L + brokerId) * 0x9E3779B97F4A7C15L;
         return slots.get((int) (mixed >>> 56));
     }
 

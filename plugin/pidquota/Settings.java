@@ -40,7 +40,7 @@ final class Settings {
         Path logs = Path.of(text("log.dirs", text("log.dir", "/tmp/kafka-logs")).split(",")[0].trim());
         metadataLog = Path.of(text("metadata.log.dir", logs.toString()), METADATA_LOG);
         stateFile = logs.resolve("pid-quota.state");
-        repeatMs = number(PREFIX + "repeat.ms", 10_000, 100);
+        repeatMs = number(PREFIX + "repeat.ms", 30_000, 100);
         windowMs = number(PREFIX + "window.ms", 3_600_000, 1000);
         memoryBytes = number(PREFIX + "memory.bytes", 32L << 20, 1 << 16);
         initsPerSecond = (int) number(PREFIX + "inits.per.second", 1000, 0);

@@ -11,7 +11,8 @@ from wire.plugin_reports import BlockReport, InitReport
 
 
 def pids_of_alice(broker: LocalBroker) -> list[int]:
-    return [each.result_producer_id for each in reports_of(broker, InitReport) if each.principal == "User:alice"]
+    answers = [each for each in reports_of(broker, InitReport) if each.principal == "User:alice"]
+    return [each.result_producer_id for each in answers if each.error == "NONE"]
 
 
 @pytest.mark.slow

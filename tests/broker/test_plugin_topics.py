@@ -204,5 +204,5 @@ def test_a_wrong_setting_is_one_line_that_names_the_value_in_force(tmp_path: Pat
         assert sorted(logged(broker)) == [
             "ERROR pid-quota: pid.quota.create.topics=yes is neither true nor false: using true",
             "ERROR pid-quota: pid.quota.partitions=0 is not a whole number from 1 to 2147483647: using 12",
-            "ERROR pid-quota: pid.quota.repeat.ms=often is not a whole number from 100 to 2147483647: using 10000",
+            "ERROR pid-quota: pid.quota.repeat.ms=often is not a whole number from 100 to 2147483647: using 30000",
         ]

@@ -49,7 +49,7 @@ class Rules:
     def start(self, tick: int) -> int:
         return -(-tick * self.quantum_ms // TICKS_PER_QUANTUM)
 
-    def ticks_in(self, duration_ms: int) -> int:
+    def ticks_in(self, duration_ms: int | Fraction) -> int:
         return max(1, round(Fraction(duration_ms * TICKS_PER_QUANTUM, self.quantum_ms)))
 
     @property
@@ -275,7 +275,7 @@ class Ledger:
             # Of a PID's events in a tick, the first may stand for all, so it may be older than the release.
             now_ms = max(now_ms, self.ended + 1)
         until = max(recovers, now_ms + rules.min_throttle_ms)
-        is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(rules.min_throttle_ms)
+        is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(Fraction(rules.min_throttle_ms, 2))
         if self.episode is None:
             self.episode = Episode(now, until, now_ms)
         self.episode.refused.setdefault(pid, (event.client, event.address))

@@ -34,7 +34,7 @@ def state_report(
         "run": "0123456789abcdef",
         "plugin_version": metadata.version("pid-quota"),
         "kafka_version": "4.3.1",
-        "repeat_ms": 10_000,
+        "repeat_ms": 30_000,
         "window_ms": 3_600_000,
     }
     return kind(broker_id=broker_id, **(usual | fields))

@@ -88,13 +88,29 @@ def test_pids_seen_while_learning_are_free_and_later_ones_are_charged() -> None:
     assert (admitted(new), new.metrics[-1].phase) == (1, "enforcing")
 
 
-def test_a_throttle_is_renewed_once_a_minute_while_pids_are_refused(mallory: Principal) -> None:
+def test_a_throttle_is_renewed_twice_a_minute_while_pids_are_refused(mallory: Principal) -> None:
     outcomes = [mallory.produces(range(s * 1000, s * 1000 + 200), s * 1000) for s in range(181)]
 
     decided = [decision for outcome in outcomes for decision in outcome.decisions]
-    assert [decision.action for decision in decided] == ["THROTTLE"] * 4
-    assert [decision.decided_at_ms - START_MS for decision in decided] == [0, 60_000, 120_000, 180_000]
-    assert len({decision.decision_id for decision in decided}) == 4
+    assert [decision.action for decision in decided] == ["THROTTLE"] * 7
+    assert [decision.decided_at_ms - START_MS for decision in decided] == [*range(0, 180_001, 30_000)]
+    assert len({decision.decision_id for decision in decided}) == 7
+
+
+@pytest.mark.parametrize("window_seconds", [600, 3600])
+@pytest.mark.parametrize("repeat_s", [10, 30])
+def test_refused_pids_that_ask_once_per_repeat_interval_keep_their_throttle(window_seconds: int, repeat_s: int) -> None:
+    # given an empty bucket, and 40 PIDs in constant use, each of which asks at a moment of its own
+    mallory, quota = principal(QuotaConfig(window_seconds=window_seconds)), Limit(window_seconds / 60, "user")
+    mallory.produces(range(1000, 1200), 0, quota)
+    moments = {pid: pid * 7919 % (repeat_s * 1000) for pid in range(40)}
+    asks = sorted(
+        (moment + n * repeat_s * 1000, pid) for pid, moment in moments.items() for n in range(900 // repeat_s)
+    )
+
+    outcomes = [mallory.produces([pid], at_ms, quota) for at_ms, pid in asks]
+
+    assert {decision.action for outcome in outcomes for decision in outcome.decisions} == {"THROTTLE"}
 
 
 @pytest.mark.parametrize("window_seconds", [3600, 86_400])
