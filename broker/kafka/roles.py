@@ -79,6 +79,17 @@ RIGHTS: Mapping[Role, tuple[KafkaRight, ...]] = {
         *_topic(AclOperation.WRITE, *_WRITTEN, without="the plugin can't write"),
         *_topic(AclOperation.DESCRIBE, *_WRITTEN, without="the plugin can't find its topics"),
         *_topic(AclOperation.CREATE, *_WRITTEN, without="the plugin can't make its topics"),
+        *_topic(
+            *(AclOperation.DESCRIBE_CONFIGS, *_WRITTEN),
+            without="the plugin can't tell that a topic has wrong settings",
+        ),
+        *(
+            right
+            for operation in (AclOperation.ALTER, AclOperation.ALTER_CONFIGS)
+            for right in _topic(
+                operation, *_WRITTEN, without="the plugin can't mend a topic that Kafka created by itself"
+            )
+        ),
     ),
     Role.STREAM: (
         *_topic(AclOperation.READ, *_WRITTEN, without="the stream can't start"),
@@ -111,7 +122,7 @@ def rights_of(role: Role, topics: Mapping[str, str | None]) -> list[KafkaRight]:
 
     Examples:
         >>> events = rights_of(Role.BROKER, {"produce-events": "events", "pid-quota-reports": None})
-        >>> [right.words for right in events]
+        >>> [right.words for right in events][:3]
         ['WRITE on topic events', 'DESCRIBE on topic events', 'CREATE on topic events']
     """
     named = [(right, topics.get(right.name, right.name)) for right in RIGHTS[role]]

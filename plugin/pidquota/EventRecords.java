@@ -16,7 +16,6 @@ import pidquota.PidMemory.Event;
  */
 final class EventRecords {
     private static final int MOST_EVENTS = 1000;
-    private static final int MOST_BYTES = 100_000;
     /** Bytes of an event's numbers, at most. */
     private static final int EVENT_BYTES = 60;
     /** Bytes of a group without its texts, at most. */
@@ -38,19 +37,24 @@ final class EventRecords {
         }
     }
 
-    /** Pack events, each principal's in their order. {@code isLearning} tells which events carry the mark. */
-    static List<EventRecord> pack(List<Event> events, int brokerId, Predicate<Event> isLearning) {
+    /**
+     * Pack events, each principal's in their order.
+     *
+     * @param mostBytes Approximate size of a record, at most. A record of one event may be larger.
+     * @param isLearning Tells which events carry the mark.
+     */
+    static List<EventRecord> pack(List<Event> events, int brokerId, int mostBytes, Predicate<Event> isLearning) {
         Map<String, List<Event>> byPrincipal = new LinkedHashMap<>();
         for (Event event : events) {
             byPrincipal.computeIfAbsent(event.entry.principal, principal -> new ArrayList<>()).add(event);
         }
         List<EventRecord> records = new ArrayList<>();
         for (List<Event> own : byPrincipal.values()) {
-            Packer packer = new Packer(brokerId, isLearning);
+            Packer packer = new Packer(brokerId, mostBytes, isLearning);
             for (Event event : own) {
                 if (!packer.add(event)) {
                     records.add(packer.record());
-                    packer = new Packer(brokerId, isLearning);
+                    packer = new Packer(brokerId, mostBytes, isLearning);
                     packer.add(event);
                 }
             }
@@ -61,6 +65,7 @@ final class EventRecords {
 
     private static final class Packer {
         private final int brokerId;
+        private final int mostBytes;
         private final Predicate<Event> isLearning;
         private final List<Event> events = new ArrayList<>();
         private final Map<Group, Integer> groups = new HashMap<>();
@@ -68,8 +73,9 @@ final class EventRecords {
         private final List<Integer> groupOf = new ArrayList<>();
         private int bytes;
 
-        Packer(int brokerId, Predicate<Event> isLearning) {
+        Packer(int brokerId, int mostBytes, Predicate<Event> isLearning) {
             this.brokerId = brokerId;
+            this.mostBytes = mostBytes;
             this.isLearning = isLearning;
         }
 
@@ -79,7 +85,7 @@ final class EventRecords {
             Integer number = groups.get(group);
             JsonFields fields = number == null ? group.fields() : null;
             int more = EVENT_BYTES + (fields == null ? 0 : GROUP_BYTES + 3 * fields.length());
-            if (!events.isEmpty() && (events.size() >= MOST_EVENTS || bytes + more > MOST_BYTES)) {
+            if (!events.isEmpty() && (events.size() >= MOST_EVENTS || bytes + more > mostBytes)) {
                 return false;
             }
             if (number == null) {

@@ -28,6 +28,7 @@ final class KafkaLogin {
     private static final String OVERRIDES = Settings.PREFIX + "producer.";
     private static final String PROTOCOL = "security.protocol";
     private static final String SERVERS = "bootstrap.servers";
+    private static final String DAY_MS = "86400000";
     private static final Pattern ENDPOINT = Pattern.compile("([^:/]+)://(\\[[^\\]]*\\]|[^:]*):(\\d+)");
     private static final Pattern USER = Pattern.compile("\\busername\\s*=\\s*\"([^\"]*)\"");
     /** A login module of each mechanism, for a JAAS file's section with several modules. */
@@ -68,6 +69,11 @@ final class KafkaLogin {
         found.put(ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG, "false");
         found.put(ProducerConfig.ACKS_CONFIG, "all");
         found.put(ProducerConfig.MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION, "1");
+        // The plugin repeats a failed write itself. The producer would refresh its metadata before it repeats a write to a
+        // topic that is gone, and that request lets Kafka create the topic. So would a refresh by time.
+        found.put(ProducerConfig.RETRIES_CONFIG, "0");
+        found.put(ProducerConfig.METADATA_MAX_AGE_CONFIG, DAY_MS);
+        found.put(ProducerConfig.METADATA_MAX_IDLE_CONFIG, DAY_MS);
         found.put(ProducerConfig.LINGER_MS_CONFIG, "5");
         found.put(ProducerConfig.COMPRESSION_TYPE_CONFIG, "lz4");
         found.put(ProducerConfig.BUFFER_MEMORY_CONFIG, Integer.toString(8 << 20));

@@ -10,6 +10,10 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.AuthorizationException;
+import org.apache.kafka.common.errors.InvalidMetadataException;
+import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.errors.TimeoutException;
 
 /**
  * Writes records with a producer of its own. A thread opens the clients, checks the topics and opens new clients after an
@@ -27,6 +31,9 @@ final class KafkaWriter {
     private static final long LONGEST_PAUSE_MS = 5000;
     private static final long MOST_BYTES_IN_FLIGHT = 6L << 20;
     private static final long RECORD_BYTES = 200;
+    private static final int MOST_RECORD_BYTES = 100_000;
+    /** A record of this size has one event. */
+    private static final int LEAST_RECORD_BYTES = 100;
 
     private volatile Settings settings;
     private final Runnable onReady;
@@ -42,7 +49,9 @@ final class KafkaWriter {
     private volatile String notReady = "Kafka was not reached yet";
     private volatile long notReadySinceNs = System.nanoTime();
     private volatile String settingsProblem;
+    private volatile int mostRecordBytes = MOST_RECORD_BYTES;
     private volatile String failure;
+    private volatile long failingSinceNs;
     private volatile long failedNs;
     // Guarded by `this`.
     private boolean needsCheck;
@@ -72,7 +81,18 @@ final class KafkaWriter {
             return why;
         }
         why = failure;
-        return why != null && nowNs - failedNs < QUIET_NS ? why : settingsProblem;
+        boolean isLasting = nowNs - failedNs < QUIET_NS && failedNs - failingSinceNs >= PATIENCE_NS;
+        return why != null && isLasting ? why : settingsProblem;
+    }
+
+    /** Size of a record, at most. A topic that takes only smaller records halves it. */
+    int mostRecordBytes() {
+        return mostRecordBytes;
+    }
+
+    /** Whether no smaller record is possible, so that a record that is too large can't be written. */
+    boolean isAtLeastSize() {
+        return mostRecordBytes == LEAST_RECORD_BYTES;
     }
 
     /** Id of the cluster to which records go; null before the first answer. */
@@ -115,12 +135,28 @@ final class KafkaWriter {
         if (isStopped) {
             return;
         }
+        isReady = false;
         Topics asked = topics;
+        long nowNs = System.nanoTime();
+        boolean isTransient = error instanceof RetriableException && !(error instanceof TimeoutException);
+        if (failure == null || nowNs - failedNs > QUIET_NS) {
+            failingSinceNs = isTransient ? nowNs : nowNs - PATIENCE_NS;
+        }
         failure = error instanceof AuthorizationException && asked != null ? asked.mayNot("write to", topic)
             : "can't write to topic " + topic + ": " + reason(error);
-        failedNs = System.nanoTime();
+        failedNs = nowNs;
         needsNewClients |= error instanceof AuthenticationException;
-        isReady = false;
+        if (error instanceof InvalidMetadataException) {
+            // The topic may be gone. Close the producer before it asks for metadata, which lets Kafka create the topic.
+            needsNewClients = true;
+            KafkaProducer<byte[], byte[]> old = producer;
+            if (old != null) {
+                old.close(Duration.ZERO);
+            }
+        }
+        if (error instanceof RecordTooLargeException) {
+            mostRecordBytes = Math.max(LEAST_RECORD_BYTES, mostRecordBytes / 2);
+        }
         synchronized (this) {
             needsCheck = true;
             notifyAll();

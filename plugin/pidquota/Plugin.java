@@ -212,7 +212,8 @@ final class Plugin implements Runnable {
             begin();
         }
         List<PidMemory.Event> events = memory.take(MOST_EVENTS);
-        for (EventRecord record : EventRecords.pack(events, settings.brokerId, this::isLearning)) {
+        for (EventRecord record : EventRecords.pack(
+            events, settings.brokerId, writer.mostRecordBytes(), this::isLearning)) {
             writer.send(Topics.EVENTS, record.principal, record.value, isDelivered -> written(record, isDelivered));
         }
         for (Reports.Report report : reports.take(MOST_REPORTS)) {
@@ -232,6 +233,7 @@ final class Plugin implements Runnable {
             watch.begin(metadataLog.nextProducerId(), System.currentTimeMillis());
         }
         save();
+        problems.now(problem());
         reports.offer(new Reports.Report("start", startedMs, state()));
         hasSaidStart = true;
     }
@@ -243,6 +245,8 @@ final class Plugin implements Runnable {
     private void written(EventRecord record, boolean isDelivered) {
         if (isDelivered) {
             delivered.addAndGet(record.events.size());
+        } else if (record.events.size() == 1 && writer.isAtLeastSize()) {
+            memory.dropped.incrementAndGet();
         } else {
             record.events.forEach(memory::undo);
         }
@@ -253,7 +257,7 @@ final class Plugin implements Runnable {
             .add("plugin_version", Plugin.class.getPackage().getImplementationVersion())
             .add("kafka_version", AppInfoParser.getVersion()).add("repeat_ms", settings.repeatMs)
             .add("window_ms", settings.windowMs).add("next_producer_id", metadataLog.nextProducerId())
-            .add("has_authorizer", settings.hasAuthorizer).add("problem", problem());
+            .add("has_authorizer", settings.hasAuthorizer).add("problem", problems.logged());
         List<Integer> brokers = writer.brokers();
         if (!brokers.isEmpty()) {
             fields.add("cluster_brokers", brokers.size(), brokers::get);

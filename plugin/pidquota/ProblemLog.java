@@ -15,6 +15,11 @@ final class ProblemLog {
         this.log = log;
     }
 
+    /** The problem of the newest line; null if that problem is over. */
+    String logged() {
+        return logged;
+    }
+
     /** Tell the present problem; null if there is none. */
     void now(String problem) {
         if (problem == null) {

@@ -7,6 +7,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 
 import org.apache.kafka.clients.admin.Admin;
@@ -15,11 +17,13 @@ import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConfigEntry.ConfigSource;
 import org.apache.kafka.clients.admin.DescribeClusterResult;
+import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.AuthorizationException;
+import org.apache.kafka.common.errors.InvalidPartitionsException;
 import org.apache.kafka.common.errors.InvalidReplicationFactorException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
@@ -34,11 +38,12 @@ final class Topics {
     static final String REPORTS = "pid-quota-reports";
 
     /** Settings of both topics. The stream compares events with Kafka's time, and compaction would delete events. */
-    private static final Map<String, String> CHECKED = Map.of(
-        "message.timestamp.type", "LogAppendTime", "cleanup.policy", "delete");
+    private static final Map<String, String> SETTINGS = new TreeMap<>(Map.of(
+        "cleanup.policy", "delete", "message.timestamp.type", "LogAppendTime", "retention.ms", "604800000"));
+    /** The settings that nobody may choose otherwise. */
+    private static final Set<String> CHECKED = Set.of("cleanup.policy", "message.timestamp.type");
     private static final int MOST_TRIES = 50;
     private static final long PAUSE_MS = 100;
-    private static final String RETENTION_MS = "604800000";
 
     private final Settings settings;
     private final Admin admin;
@@ -89,12 +94,11 @@ final class Topics {
                 create(each.getKey(), each.getValue());
             }
         }
-        String problem = null;
-        for (String topic : partitions.keySet()) {
-            String found = checkSettings(topic);
-            problem = problem == null ? found : problem;
+        List<String> problems = new ArrayList<>();
+        for (Map.Entry<String, Integer> each : partitions.entrySet()) {
+            checkSettings(each.getKey(), each.getValue(), problems);
         }
-        return problem;
+        return problems.isEmpty() ? null : String.join("; ", problems);
     }
 
     private boolean exists(String topic) throws InterruptedException {
@@ -113,8 +117,7 @@ final class Topics {
             throw new NotReadyException("topic " + topic + " is missing, and pid.quota.create.topics is false: run "
                 + "`pid-quota topics create`");
         }
-        NewTopic wanted = new NewTopic(topic, Optional.of(partitions), Optional.empty()).configs(Map.of(
-            "message.timestamp.type", "LogAppendTime", "cleanup.policy", "delete", "retention.ms", RETENTION_MS));
+        NewTopic wanted = new NewTopic(topic, Optional.of(partitions), Optional.empty()).configs(SETTINGS);
         try {
             get(admin.createTopics(List.of(wanted)).all());
         } catch (TopicExistsException e) {
@@ -134,7 +137,7 @@ final class Topics {
         }
     }
 
-    private String checkSettings(String topic) throws InterruptedException {
+    private void checkSettings(String topic, int partitions, List<String> problems) throws InterruptedException {
         ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
         Config found;
         try {
@@ -142,31 +145,39 @@ final class Topics {
             found = answers.get(resource);
         } catch (AuthorizationException e) {
             // Without the right to read settings, only a reader of the topic notices wrong ones.
-            return null;
+            return;
         }
+        // If nobody chose a setting, Kafka has created the topic by itself.
+        boolean isByItself = SETTINGS.keySet().stream().noneMatch(name -> isChosen(found.get(name)));
         List<AlterConfigOp> ours = new ArrayList<>();
-        String problem = null;
-        for (Map.Entry<String, String> each : CHECKED.entrySet()) {
-            ConfigEntry entry = found.get(each.getKey());
-            if (entry == null || each.getValue().equals(entry.value())) {
-                continue;
+        SETTINGS.forEach((name, wanted) -> {
+            ConfigEntry entry = found.get(name);
+            boolean isWrong = CHECKED.contains(name) && entry != null && !wanted.equals(entry.value());
+            if (settings.createsTopics && (isByItself || isWrong && !isChosen(entry))) {
+                ours.add(new AlterConfigOp(new ConfigEntry(name, wanted), AlterConfigOp.OpType.SET));
+            } else if (isWrong) {
+                problems.add(wrong(topic, name, entry.value(), wanted));
             }
-            if (entry.source() != ConfigSource.DYNAMIC_TOPIC_CONFIG && settings.createsTopics) {
-                ours.add(new AlterConfigOp(new ConfigEntry(each.getKey(), each.getValue()), AlterConfigOp.OpType.SET));
-            } else {
-                problem = wrong(topic, each.getKey(), entry.value(), each.getValue());
-            }
+        });
+        if (!ours.isEmpty()) {
+            mend(resource, ours, isByItself ? partitions : 0);
         }
-        return ours.isEmpty() ? problem : alter(resource, ours, problem);
     }
 
-    private String alter(ConfigResource resource, List<AlterConfigOp> ours, String problem) throws InterruptedException {
+    private static boolean isChosen(ConfigEntry entry) {
+        return entry != null && entry.source() == ConfigSource.DYNAMIC_TOPIC_CONFIG;
+    }
+
+    private void mend(ConfigResource topic, List<AlterConfigOp> ours, int partitions) throws InterruptedException {
         try {
-            get(admin.incrementalAlterConfigs(Map.of(resource, ours)).all());
-            return problem;
+            get(admin.incrementalAlterConfigs(Map.of(topic, ours)).all());
+            if (partitions > 0) {
+                get(admin.createPartitions(Map.of(topic.name(), NewPartitions.increaseTo(partitions))).all());
+            }
         } catch (AuthorizationException e) {
-            ConfigEntry first = ours.get(0).configEntry();
-            return wrong(resource.name(), first.name(), "the cluster's default", first.value());
+            throw new NotReadyException(mayNot("alter", topic.name()));
+        } catch (InvalidPartitionsException e) {
+            // The topic has as many partitions, or more.
         }
     }
 
@@ -179,8 +190,8 @@ final class Topics {
     String mayNot(String what, String topic) {
         return "the brokers' own user " + (user.isEmpty() ? "" : user + " ") + "may not " + what + " topic " + topic
             + ": make it a super user, or run kafka-acls.sh --add --allow-principal 'User:" + (user.isEmpty() ? "…" : user)
-            + "' --operation Describe --operation Write --operation Create --operation DescribeConfigs --operation "
-            + "AlterConfigs --topic " + EVENTS + " --topic " + REPORTS;
+            + "' --operation Describe --operation Write --operation Create --operation DescribeConfigs --operation Alter "
+            + "--operation AlterConfigs --topic " + EVENTS + " --topic " + REPORTS;
     }
 
     void close() {

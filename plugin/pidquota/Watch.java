@@ -51,7 +51,7 @@ final class Watch {
         return properties.getProperty("cluster.id", "");
     }
 
-    /** Go on with the watch in the file if that was in force less than a window ago. */
+    /** Go on with the watch in the file if that was in force less than a window ago. Throws if the file can't be read. */
     void resume(long nowMs) throws IOException {
         Properties saved = new Properties();
         try (InputStream in = Files.newInputStream(file)) {
@@ -65,9 +65,11 @@ final class Watch {
                 untilMs = Math.min(number(saved, UNTIL), nowMs + windowMs);
                 hasBegun = true;
             }
-        } catch (NoSuchFileException | IllegalArgumentException e) {
-            // There is no earlier watch, or nobody can tell: a new one begins.
+        } catch (NoSuchFileException e) {
+            // There is no earlier watch.
             hasBegun = false;
+        } catch (IllegalArgumentException e) {
+            throw new IOException("it is damaged: " + e.getMessage(), e);
         }
     }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -23,12 +24,15 @@ from confluent_kafka.admin import (
 from broker.kafka.topics import admin_client, ensure_topics, existing_topics
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import events_of, make_topic, new_topic, produce, read_events, wait_for_report, wait_until
+from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.login_kit import PREFIX, LoginBroker
+from tests.kits.plugin_kit import switch
 from wire.plugin_reports import AliveReport
 from wire.topics import EVENT_PARTITIONS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS
 
 OURS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
 UNKIND: dict[str, Any] = {"log_cleanup_policy": "compact", "num_partitions": 3, "auto_create_topics_enable": "true"}
+JMX = "org.apache.kafka.common.metrics.JmxReporter"
 COMMAND = re.compile(r"kafka-acls\.sh (.*)")
 
 
@@ -94,9 +98,47 @@ def test_a_deleted_topic_is_made_again_with_our_settings(tmp_path: Path, jars: P
         delete_topic(broker, PRODUCE_EVENTS)
         produce(broker.client_config("alice"), topic)
 
-        wait_until(lambda: PRODUCE_EVENTS in existing_topics(admin_client(broker.admin_config())), "it is back")
+        wait_until(lambda: existing_topics(admin_client(broker.admin_config())).get(PRODUCE_EVENTS) == 12, "it is back")
         wait_until(lambda: settings_of(broker, PRODUCE_EVENTS) == OURS, "our settings")
         produced(broker, topic)
+        # Kafka never made it by itself, because the plugin asked for no metadata of a topic that is gone.
+        assert "Sent auto-creation request for Set(produce-events)" not in broker.server_log.read_text()
+
+
+@pytest.mark.slow
+def test_a_topic_that_kafka_made_by_itself_gets_our_settings_and_partitions(tmp_path: Path, jars: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars, metric_reporters=JMX, **UNKIND) as broker:
+        # given what a program makes that writes to the topic before the plugin is there
+        made = Producer({**broker.admin_config(), "log_level": 0})
+        made.produce(PRODUCE_EVENTS, key=b"User:x", value=b"no event")
+        made.flush()
+        assert settings_of(broker, PRODUCE_EVENTS)["cleanup.policy"] == "compact"
+
+        switch(broker, on=True)
+
+        wait_until(lambda: settings_of(broker, PRODUCE_EVENTS) == OURS, "our settings")
+        wait_until(lambda: existing_topics(admin_client(broker.admin_config())).get(PRODUCE_EVENTS) == 12, "partitions")
+
+
+@pytest.mark.slow
+def test_every_wrong_setting_is_named_and_records_become_as_small_as_the_topic_wants(
+    tmp_path: Path, jars: Path
+) -> None:
+    with LocalBroker(tmp_path, jars=jars) as broker:
+        broker.wait_for_plugin()
+        for name, value in {"cleanup.policy": "compact", "max.message.bytes": "900"}.items():
+            set_topic(broker, PRODUCE_EVENTS, name, value)
+        set_topic(broker, PRODUCE_EVENTS, "message.timestamp.type", "CreateTime")
+        topic = new_topic(broker, "orders", 8)
+        with Hostile(broker, "mallory", "x" * 200) as mallory:
+            pids = [mallory.producer_id() for _ in range(40)]
+            mallory.produce_to_partitions(topic, [batch(pid) for pid in pids[:8]])
+            for begin in range(8, 40, 8):
+                mallory.produce_to_partitions(topic, [batch(pid) for pid in pids[begin : begin + 8]])
+
+            assert {each.producer_id for each in events_of(broker, *pids)} == {*pids}
+        wait_until(lambda: any("cleanup.policy=compact" in line for line in logged(broker)), "both settings are named")
+        assert any("message.timestamp.type=CreateTime" in line for line in logged(broker))
 
 
 @pytest.mark.slow

@@ -78,8 +78,8 @@ def test_after_lost_records_only_producer_ids_that_came_after_them_are_charged(
 ) -> None:
     # Given floods whose producer ids are their records' numbers, and what the plugins have reported of them.
     send(broker, reading.topic, traffic(300, first=600))
-    place = TopicPartition(reading.topic, 0, 610)
-    admin(broker).delete_records([place])[TopicPartition(reading.topic, 0)].result()
+    client = admin(broker)
+    client.delete_records([TopicPartition(reading.topic, 0, 610)])[TopicPartition(reading.topic, 0)].result()
     save_next_producer_id(str(reading.checkpoint), next_producer_id)
 
     reading.run(spark, extent(broker, reading))
