@@ -176,7 +176,7 @@ def test_a_kafka_without_the_accessor_is_named_and_a_wrong_value_too(jars: Path,
 
     told = done.stdout + done.stderr
     assert "pid.quota.repeat.ms=x is not a whole number" in told
-    assert "using 10000" in told
+    assert "using 30000" in told
     (line,) = [line for line in told.splitlines() if "can't watch Kafka" in line]
     assert "KafkaRequestHandler" in line
     assert "\tat " not in told

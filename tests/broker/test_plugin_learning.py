@@ -119,7 +119,7 @@ def test_a_restart_within_a_window_keeps_the_bound_and_a_longer_absence_begins_a
             state_file(living).write_text(content)
         living.start()
         assert (newest_start(living, number).learns_below or 0) >= 2 * BLOCK
-    assert living.server_log.read_text().count("so a new watch begins (pidquota.Reporter)") == 2
+    assert living.server_log.read_text().count("so a new watch begins (pidquota.Reporter)") == 1
 
 
 def restart_with_plugin(broker: LocalBroker) -> None:
