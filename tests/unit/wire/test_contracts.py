@@ -91,7 +91,7 @@ def test_the_plugin_offers_the_reports_that_are_defined() -> None:
 
 def test_the_plugin_packs_as_many_events_into_a_record_as_readers_take() -> None:
     assert f"MOST_EVENTS = {MAX_EVENTS};" in source_of("pidquota.EventRecords")
-    assert f"MOST_BYTES = {MAX_RECORD_BYTES:_};" in source_of("pidquota.EventRecords")
+    assert f"MOST_RECORD_BYTES = {MAX_RECORD_BYTES:_};" in source_of("pidquota.KafkaWriter")
 
 
 def test_the_plugin_writes_to_the_topics_that_are_defined() -> None:
