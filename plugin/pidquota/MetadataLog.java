@@ -97,6 +97,11 @@ final class MetadataLog {
         } catch (NoSuchFileException e) {
             // Kafka has deleted a segment. The next call starts at the oldest one.
             segment = -1;
+        } catch (IOException | RuntimeException e) {
+            // A bound from a part of the log would charge old producer ids.
+            isKnown = false;
+            segment = -1;
+            throw e;
         }
         return blocks;
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker.kafka.topics import admin_client, existing_topics
 from broker.local.local_broker import LocalBroker
 from broker.local.server_files import HOST, Ports
 from broker.local.server_process import Jvm
@@ -27,8 +28,11 @@ from tests.kits.broker_kit import (
 from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.plugin_kit import ready_topic, switch
 from wire.plugin_reports import AliveReport, BlockReport, StartReport
+from wire.topics import REPORTS
 
 BLOCK = 1000
+IN_FIRST_BATCH = 70
+"""A byte of the metadata log's first batch, behind its header."""
 JMX = "org.apache.kafka.common.metrics.JmxReporter"
 SMALL: dict[str, Any] = {
     "metadata_log_max_record_bytes_between_snapshots": 2000,
@@ -133,6 +137,26 @@ def trimmed_log(broker: LocalBroker) -> Path:
     log = broker.folder / "data" / "__cluster_metadata-0"
     wait_until(lambda: min(int(each.stem) for each in log.glob("*.log")) > 0, "the log has lost its beginning")
     return log
+
+
+def test_a_damaged_metadata_log_gives_no_bound(living: LocalBroker) -> None:
+    topic = ready_topic(living, "orders")
+    with Hostile(living, "alice") as alice:
+        old = used(alice, topic)
+        with (living.folder / "data" / "__cluster_metadata-0" / f"{0:020}.log").open("r+b") as log:
+            log.seek(IN_FIRST_BATCH)
+            byte = log.read(1)
+            log.seek(IN_FIRST_BATCH)
+            log.write(bytes([byte[0] ^ 1]))
+
+        switch(living, on=True)
+
+        wait_until(lambda: REPORTS in existing_topics(admin_client(living.admin_config())), "the topic of reports")
+        start = newest_start(living, 1)
+        assert (start.learns_below, start.next_producer_id) == (None, None)
+        assert "can't read the metadata log" in (start.problem or "")
+        alice.produce(topic, batch(old, sequence=1))
+        assert [each.learning for each in events_of(living, old)] == [True]
 
 
 class StandaloneBroker(LocalBroker):
