@@ -84,6 +84,9 @@ def test_scram_over_tls_with_certificates_in_pem_files(tmp_path: Path, jars: Pat
         f"{PREFIX}.scram-sha-512.sasl.jaas.config": f"{scram} {ADMIN};",
         # The mechanism that is not between brokers must not be taken.
         f"{PREFIX}.plain.sasl.jaas.config": f'{PLAIN} username="wrong" password="wrong" user_wrong="other";',
+        # Nor a property that the listener overrides.
+        "ssl.truststore.location": tmp_path / "of-another-listener",
+        "ssl.keystore.location": tmp_path / "of-another-listener",
     }
     with LoginBroker(tmp_path / "broker", jars, "SASL_SSL", properties | Stores(tmp_path / "stores").pem()) as broker:
         add_scram_user(broker, "admin", "admin-secret")

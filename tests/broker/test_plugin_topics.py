@@ -96,11 +96,13 @@ def test_a_deleted_topic_is_made_again_with_our_settings(tmp_path: Path, jars: P
         produced(broker, topic)
 
         delete_topic(broker, PRODUCE_EVENTS)
-        produce(broker.client_config("alice"), topic)
+        with Hostile(broker, "alice") as alice:
+            pid = alice.producer_id()
+            alice.produce(topic, batch(pid))
 
         wait_until(lambda: existing_topics(admin_client(broker.admin_config())).get(PRODUCE_EVENTS) == 12, "it is back")
         wait_until(lambda: settings_of(broker, PRODUCE_EVENTS) == OURS, "our settings")
-        produced(broker, topic)
+        assert events_of(broker, pid), "the event that found no topic"
         # Kafka never made it by itself, because the plugin asked for no metadata of a topic that is gone.
         assert "Sent auto-creation request for Set(produce-events)" not in broker.server_log.read_text()
 
