@@ -37,7 +37,7 @@ final class PidMemory {
     final AtomicLong dropped = new AtomicLong();
     final AtomicLong forgotten = new AtomicLong();
 
-    // Only the plugin's thread uses these.
+    // Only the plugin's thread uses this.
     private long visited;
 
     PidMemory(Settings settings, long nowMs) {

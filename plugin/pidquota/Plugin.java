@@ -47,6 +47,7 @@ final class Plugin implements Runnable {
     private boolean hasSaidStart;
     private boolean hasSaidStop;
     private String metadataProblem;
+    private String stateProblem;
     private long secondNs = System.nanoTime();
     private long aliveNs = secondNs;
 
@@ -177,14 +178,16 @@ final class Plugin implements Runnable {
         if (ears.problem() != null) {
             return ears.problem();
         }
-        return writer.problem() == null ? metadataProblem : writer.problem();
+        String ofWriter = writer.problem();
+        return ofWriter != null ? ofWriter : metadataProblem != null ? metadataProblem : stateProblem;
     }
 
     private void save() {
         try {
             watch.save(System.currentTimeMillis());
+            stateProblem = null;
         } catch (IOException e) {
-            metadataProblem = "can't write " + settings.stateFile + " (" + e + "), so a restart begins a new watch";
+            stateProblem = "can't write " + settings.stateFile + " (" + e + "), so a restart begins a new watch";
         }
     }
 

@@ -107,3 +107,16 @@ def test_events_keep_the_order_of_the_appends(jars: Path, tmp_path: Path) -> Non
             for _ in pids:
                 mallory.receive()
         assert [event.producer_id for event in events_of(broker, *pids)] == [*pids]
+
+
+@pytest.mark.slow
+def test_a_state_file_that_cannot_be_written_is_a_problem(jars: Path, tmp_path: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars) as broker:
+        broker.wait_for_plugin()
+        # given a folder where the plugin writes the new file
+        (tmp_path / "data" / "pid-quota.state.tmp").mkdir()
+
+        report = wait_for_report(broker, PluginState, lambda each: each.problem is not None)
+
+        assert "pid-quota.state" in (report.problem or "")
+        assert broker.server_log.read_text().count("ERROR pid-quota: can't write") == 1
