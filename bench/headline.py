@@ -10,13 +10,13 @@ PRINCIPALS = 2000
 """Principals in the load of the headline's ratios. Up to this number, the target against dedup is higher."""
 CONSTANT_RATE = 5_000
 """Events per second that add little to a batch's fixed time."""
-LEVER_LIVE = "over quota -> lever live"
+IN_FORCE = "over quota -> hold"
 
 TARGETS: dict[str, tuple[str, float]] = {
-    "lever_p50_s": ("<=", 0.9),
-    "lever_p99_s": ("<=", 1.4),
-    "lever_asap_p50_s": ("<=", 0.6),
-    "lever_asap_p99_s": ("<=", 1.0),
+    "hold_p50_s": ("<=", 0.9),
+    "hold_p99_s": ("<=", 1.4),
+    "hold_asap_p50_s": ("<=", 0.6),
+    "hold_asap_p99_s": ("<=", 1.0),
     "batch_constant_s": ("<=", 0.3),
     "idle_cpu_cores": ("<=", 0.08),
     "stream_rss_mb": ("<=", 1000),
@@ -44,10 +44,10 @@ TARGETS: dict[str, tuple[str, float]] = {
 """Comparison and target by name of a number. Numbers without a target are only shown."""
 
 MEANINGS = {
-    "lever_p50_s": "seconds from the request over the quota until the hold is in force, at a 1 s trigger, median",
-    "lever_p99_s": "99th percentile",
-    "lever_asap_p50_s": "the same if batches follow each other without a pause (`--trigger asap`), median",
-    "lever_asap_p99_s": "99th percentile",
+    "hold_p50_s": "seconds from the request over the quota until the hold is in force, at a 1 s trigger, median",
+    "hold_p99_s": "99th percentile",
+    "hold_asap_p50_s": "the same if batches follow each other without a pause (`--trigger asap`), median",
+    "hold_asap_p99_s": "99th percentile",
     "batch_constant_s": "seconds from the start of a batch to its commit, at 5,000 events/s",
     "idle_cpu_cores": "cores that a stream takes at 200 events/s and a 1 s trigger",
     "stream_rss_mb": "memory of the JVM and Python workers of that stream, in MB",
@@ -78,7 +78,7 @@ MEANINGS = {
 """The numbers that the page shows."""
 
 WHY_MISSED = {
-    "lever_asap_p99_s": "the slowest of 30 trials; broker, stream and enforcer share two cores",
+    "hold_asap_p99_s": "the slowest of 30 trials; broker, stream and clients share two cores",
     "batch_constant_s": "Spark plans each batch, generates its code and starts its tasks",
     "idle_cpu_cores": "Spark does this fixed work once a second",
     "broker_rate_ratio": "the plugin examines each request; brokers without it differ more from each other",
@@ -115,18 +115,18 @@ def headline(parts: Parts) -> dict[str, float | None]:
 
 def _felt(parts: Parts) -> dict[str, float | None]:
     """Return the numbers that users and operators of brokers notice."""
-    levers = {each["trigger"]: each["found"][LEVER_LIVE] for each in results(parts, "lever")}
-    every_second, asap = levers.get("1 second", {}), levers.get("asap", {})
+    holds = {each["trigger"]: each["found"][IN_FORCE] for each in results(parts, "hold")}
+    every_second, asap = holds.get("1 second", {}), holds.get("asap", {})
     of_default = [
         each for each in results(parts, "latency") if each["sink"] == "deltalake" and each["principals"] == 200
     ]
     batches = [each["batch_s"]["p50_s"] for each in of_default if each["rate"] == CONSTANT_RATE]
     broker = [found["on"] for each in results(parts, "broker") for found in each["results"].values()]
     return {
-        "lever_p50_s": every_second.get("p50_s"),
-        "lever_p99_s": every_second.get("p99_s"),
-        "lever_asap_p50_s": asap.get("p50_s"),
-        "lever_asap_p99_s": asap.get("p99_s"),
+        "hold_p50_s": every_second.get("p50_s"),
+        "hold_p99_s": every_second.get("p99_s"),
+        "hold_asap_p50_s": asap.get("p50_s"),
+        "hold_asap_p99_s": asap.get("p99_s"),
         "batch_constant_s": _worst(max, batches),
         "idle_cpu_cores": _first(parts, "idle", "cpu_cores"),
         "stream_rss_mb": _first(parts, "idle", "rss_mb"),

@@ -139,14 +139,14 @@ def _latency(parts: Parts) -> Iterable[str]:
     yield _table(heads, rows)
 
 
-def _lever(parts: Parts) -> Iterable[str]:
+def _hold(parts: Parts) -> Iterable[str]:
     rows = [
         [each["trigger"], name, found["n"], f"{found['p50_s']:.2f}", f"{found['p99_s']:.2f}"]
-        for each in results(parts, "lever")
+        for each in results(parts, "hold")
         for name, found in each["found"].items()
         if "p50_s" in found
     ]
-    yield "A client makes a producer for each message. The stream and the enforcer run as in production.\n"
+    yield "A client makes a producer for each message, and the stream enforces.\n"
     yield _table(["trigger", "from -> to", "trials", "p50 s", "p99 s"], rows)
 
 
@@ -225,7 +225,7 @@ _SECTIONS = {
     "throughput": ("Throughput against peers", _throughput),
     "flood": ("Under a flood of PIDs", _flood),
     "latency": ("From a produce request to its decision", _latency),
-    "lever": ("From the request over the quota to the hold", _lever),
+    "hold": ("From the request over the quota to the hold", _hold),
     "idle": ("Idle load", _idle),
     "broker": ("Brokers with the plugin", _broker),
     "sustained": ("Highest steady rate", _sustained),

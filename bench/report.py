@@ -74,9 +74,8 @@ def _sustained(trigger_s: int, principals: int, first_rate: int) -> Command:
     return ("sustained.py", *of_stream, *search, "--confirm-seconds", "60")
 
 
-def _lever(trigger: str, trials: int, warm_up: int) -> Command:
-    of_trials = ("--trials", str(trials), "--warm-up", str(warm_up))
-    return ("enforce.py", "--parts", "whole", "--lever", "hold", "--trigger", trigger, *of_trials)
+def _hold(trigger: str, trials: int) -> Command:
+    return ("enforce.py", "--trigger", trigger, "--trials", str(trials))
 
 
 PARTS = {
@@ -103,7 +102,7 @@ PARTS = {
         0,
         6,
     ),
-    "lever": Part((_lever("1 second", 15, 20),), (_lever("1 second", 30, 40), _lever("asap", 30, 40)), 2.5, 6.5),
+    "hold": Part((_hold("1 second", 15),), (_hold("1 second", 30), _hold("asap", 30)), 2.5, 6.5),
     "idle": Part((("idle.py", "--warm-up", "40", "--seconds", "30"),), (("idle.py",),), 2, 3.5),
     "principals": Part((("principals.py",),), (("principals.py",),), 0.5, 0.5),
     "broker": Part((), (("plugin_cost.py", "--brokers", "5", "--rounds", "5", "--warm-up", "10"),), 0, 11),

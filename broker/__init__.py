@@ -1,1 +1,1 @@
-"""The Kafka side: the plugins' reports, the enforcer, cluster administration, and a broker on this machine."""
+"""The Kafka side: the plugins' reports, holds, cluster administration, and a broker on this machine."""

@@ -52,17 +52,13 @@ class TopicMissingError(TopicError):
     """Raised when a required topic does not exist."""
 
 
-class LeaseStoreError(BrokerError):
-    """Raised when the lease topic can't be read or written."""
+class HoldNotWrittenError(BrokerError):
+    """Raised when a hold or a release was not written, or brokers did not obey it in time."""
 
 
-class EnforcerLockError(BrokerError):
-    """Raised when the enforcers' lock can't be used."""
+class NotHeldError(BrokerError):
+    """Raised when somebody is to be released whom nobody holds."""
 
 
-class EnforceError(BrokerError):
-    """Raised when `pid-quota enforce` can't carry out a command."""
-
-
-class WebhookError(BrokerError):
-    """Raised when the webhook's URL or secret is invalid."""
+class RemovalError(BrokerError):
+    """Raised when `pid-quota uninstall` can't remove something."""

@@ -44,6 +44,24 @@ def full_name(principal: str) -> str:
     return principal if ":" in principal else f"User:{principal}"
 
 
+def one_user(principal: str) -> str:
+    """Return a principal that is one user.
+
+    Raises:
+        BadParameter: If it is not: the type must be written, since names may contain colons.
+
+    Examples:
+        >>> one_user("User:system:serviceaccount:ns:app")
+        'User:system:serviceaccount:ns:app'
+    """
+    kind, _, name = principal.partition(":")
+    is_several = ";" in name or ",User:" in name
+    if kind != "User" or not name or name != name.strip() or is_several or name in ("*", "ANONYMOUS"):
+        msg = f"{principal!r} is not one user: write the whole principal, such as User:alice"
+        raise typer.BadParameter(msg)
+    return principal
+
+
 def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
     """Return a secret: `value`, or the first line of `file`; None if both are None.
 

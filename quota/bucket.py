@@ -1,4 +1,7 @@
-"""The token bucket of KIP-599's strict quotas, in integers.
+"""The token bucket of KIP-599, in integers.
+
+Admitted PIDs take tokens as in Kafka's strict mode: only from a bucket that is not exhausted. Refused PIDs take tokens
+as in its permissive mode, from an exhausted bucket. Unlike Kafka's debt, theirs has a limit.
 
 Kafka's `TokenBucket` adds floating-point numbers, so rounding depends on the number of refills. This bucket counts
 units. A token has a whole number of units, and a bucket gains a whole number of units per millisecond. So the number of
@@ -6,7 +9,7 @@ refills does not matter.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from quota.config import QuotaConfig
 from quota.timeline import Timeline
@@ -23,13 +26,20 @@ class BucketTerms:
 
     Attributes:
         refill_per_ms: Units gained per millisecond.
-        units_per_token: Units that one admitted PID takes.
+        units_per_token: Units that one PID takes.
         burst_units: Units in a full bucket.
+        debt_units: Units that refused PIDs may owe.
     """
 
     refill_per_ms: int
     units_per_token: int
     burst_units: int
+    debt_units: int
+
+    @cached_property
+    def least_units(self) -> int:
+        """Units in the emptiest bucket. A debt of less than a token is exceeded by the last admitted PID."""
+        return -max(self.debt_units, self.units_per_token)
 
     @classmethod
     def of(
@@ -39,17 +49,25 @@ class BucketTerms:
 
         If the burst is None, it is the rate times `config.burst_windows`.
         """
-        return _terms(producer_ids_rate, config.window_ms, config.burst_windows, producer_ids_burst)
+        return _terms(
+            producer_ids_rate, producer_ids_burst, config.window_ms, config.burst_windows, config.max_throttle_ms
+        )
 
 
 @lru_cache(maxsize=4096)
 def _terms(
-    producer_ids_rate: float, window_ms: int, burst_windows: float, producer_ids_burst: float | None
+    producer_ids_rate: float,
+    producer_ids_burst: float | None,
+    window_ms: int,
+    burst_windows: float,
+    max_throttle_ms: int,
 ) -> BucketTerms:
-    refill_per_ms, token = max(1, round(producer_ids_rate * _UNITS_PER_PID_RATE)), window_ms * _UNITS_PER_PID_RATE
+    refill_per_ms = max(1, round(producer_ids_rate * _UNITS_PER_PID_RATE))
     if producer_ids_burst is None:
-        return BucketTerms(refill_per_ms, token, round(refill_per_ms * window_ms * burst_windows))
-    return BucketTerms(refill_per_ms, token, round(producer_ids_burst * _UNITS_PER_PID_RATE) * window_ms)
+        burst_units = round(refill_per_ms * window_ms * burst_windows)
+    else:
+        burst_units = round(producer_ids_burst * _UNITS_PER_PID_RATE) * window_ms
+    return BucketTerms(refill_per_ms, window_ms * _UNITS_PER_PID_RATE, burst_units, refill_per_ms * max_throttle_ms)
 
 
 @dataclass(slots=True)
@@ -62,10 +80,14 @@ class TokenBucket:
         >>> config = QuotaConfig()
         >>> terms = BucketTerms.of(100.0, config)
         >>> bucket = TokenBucket.full(terms, tick=0)
-        >>> sum(bucket.take(terms) for _ in range(200))
+        >>> sum(bucket.take(terms) for _ in range(300))
         101
         >>> bucket.throttle_time_ms(terms)
         36000
+        >>> sum(bucket.owe(terms) for _ in range(300))
+        99
+        >>> bucket.throttle_time_ms(terms)
+        3600000
     """
 
     units: int
@@ -87,14 +109,18 @@ class TokenBucket:
         return self.units >> _PART_BITS, self.units & ((1 << _PART_BITS) - 1), self.tick
 
     def refill(self, terms: BucketTerms, tick: int, timeline: Timeline) -> None:
-        """Add the units gained until a tick, up to the burst. A lowered burst reduces the content."""
+        """Add the units gained until a tick, up to the burst.
+
+        A lowered burst reduces the content. A lowered quota reduces the debt.
+        """
         units = self.units_at(terms, tick, timeline)
         self.tick = max(self.tick, tick)
         self.units = units
 
     def units_at(self, terms: BucketTerms, tick: int, timeline: Timeline) -> int:
         """Return the content at a tick without changing the bucket."""
-        units = self.units
+        # The debt is reduced before units are added, so that the number of refills does not matter.
+        units = max(self.units, terms.least_units)
         if tick > self.tick:
             elapsed_ms = timeline.tick_start_ms(tick) - timeline.tick_start_ms(self.tick)
             units += elapsed_ms * terms.refill_per_ms
@@ -109,6 +135,17 @@ class TokenBucket:
     def take(self, terms: BucketTerms) -> bool:
         """Take a token if the bucket is not exhausted. Return whether a token was taken."""
         if self.units < 0:
+            return False
+        self.units -= terms.units_per_token
+        return True
+
+    def owe(self, terms: BucketTerms) -> bool:
+        """Take a token from an exhausted bucket, unless the debt would exceed its limit.
+
+        Returns:
+            Whether a token was taken.
+        """
+        if self.units - terms.units_per_token < -terms.debt_units:
             return False
         self.units -= terms.units_per_token
         return True

@@ -20,7 +20,10 @@ class QuotaConfig:
         false_positive_rate: Share of new PIDs that all layers together mistake for known PIDs
             (`producer.id.quota.cache.false.positive.rate`).
         burst_windows: Tokens of a full bucket, as a multiple of the rate. In Kafka, the factor is `window_num`.
-        min_throttle_seconds: Minimum duration of a throttle. Decisions that extend it are at least half of this apart.
+        min_throttle_seconds: Minimum duration of a throttle. If PIDs are still refused after this time, a decision
+            extends the throttle. A decision that doubles the duration may come sooner.
+        max_throttle_seconds: Maximum time until an exhausted bucket recovers. Refused PIDs take tokens, too, until the
+            recovery takes this long. None means the window, or `min_throttle_seconds` if that is longer.
         late_grace_seconds: An event is late if it is older than the ledger's clock by more than this. A late event's
             PID takes no token.
         metrics_interval_seconds: A principal whose ledger changes gets a metrics row at least this often.
@@ -42,6 +45,7 @@ class QuotaConfig:
     false_positive_rate: float = 1e-4
     burst_windows: float = 1.0
     min_throttle_seconds: float = 60.0
+    max_throttle_seconds: float | None = None
     late_grace_seconds: float = 300.0
     metrics_interval_seconds: float = 60.0
     max_uncharged_bytes: int = 2 * 1024 * 1024
@@ -53,6 +57,7 @@ class QuotaConfig:
         _require("false_positive_rate", self.false_positive_rate, 0 < self.false_positive_rate < 1, "between 0 and 1")
         _require("burst_windows", self.burst_windows, 0 < self.burst_windows <= 1000, "above 0 and at most 1000")
         _require("min_throttle_seconds", self.min_throttle_seconds, self.min_throttle_seconds >= 0, "at least 0")
+        self._check_max_throttle()
         _require("late_grace_seconds", self.late_grace_seconds, self.late_grace_seconds >= 0, "at least 0")
         interval = self.metrics_interval_seconds
         _require("metrics_interval_seconds", interval, interval >= 0, "at least 0")
@@ -73,6 +78,27 @@ class QuotaConfig:
     def quantum_ms(self) -> int:
         """Length of a quantum in milliseconds."""
         return self.window_ms // self.layer_count
+
+    @cached_property
+    def min_throttle_ms(self) -> int:
+        """`min_throttle_seconds` in milliseconds."""
+        return round(self.min_throttle_seconds * 1000)
+
+    @cached_property
+    def max_throttle_ms(self) -> int:
+        """`max_throttle_seconds` in milliseconds."""
+        if self.max_throttle_seconds is None:
+            return max(self.window_ms, self.min_throttle_ms)
+        return round(self.max_throttle_seconds * 1000)
+
+    def _check_max_throttle(self) -> None:
+        given, least, most = self.max_throttle_seconds, self.min_throttle_seconds, 1000 * self.window_seconds
+        if given is not None and not least <= given <= most:
+            msg = (
+                f"max_throttle_seconds={given} is out of range: it must be at least min_throttle_seconds={least} and "
+                f"at most 1000 windows ({most}); without it, the maximum is window_seconds={self.window_seconds}"
+            )
+            raise InvalidConfigError(msg)
 
 
 def _require(name: str, value: float, holds: bool, allowed: str) -> None:

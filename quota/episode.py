@@ -37,39 +37,45 @@ class Episode(msgspec.Struct, array_like=True):
     def begin(cls, now_ms: int, tick: int, recovers_ms: int, config: QuotaConfig) -> "Episode":
         """Begin an episode at the first refused PID. Times and tick are those of `renew`."""
         episode = cls(now_ms, now_ms, tick, now_ms, 0)
-        episode._hold(recovers_ms, config.min_throttle_seconds)
+        episode._hold(recovers_ms, config.min_throttle_ms)
         return episode
 
     def is_over(self, tick: int, timeline: Timeline) -> bool:
         """Return whether a tick begins after `throttled_until_ms`."""
         return timeline.tick_start_ms(tick) > self.throttled_until_ms
 
-    def renewal_is_due(self, tick: int, config: QuotaConfig, timeline: Timeline) -> bool:
-        """Return whether a refusal in this tick renews the throttle: half of `min_throttle_seconds` has passed.
+    def renewal_is_due(self, tick: int, recovers_ms: int, config: QuotaConfig, timeline: Timeline) -> bool:
+        """Return whether a refusal in this tick renews the throttle.
 
-        A refused PID in use asks once per repeat interval of the plugin. So a throttle that is renewed only just before
-        its end would end between two questions.
+        It does if `min_throttle_seconds` have passed, or if the renewed throttle lasts at least twice as long. So a few
+        decisions suffice for a flood, wherever batches end. Durations count from the start of the tick in which a
+        throttle is decided.
         """
-        return tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 500)
+        if tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 1000):
+            return True
+        lasts_ms = max(recovers_ms - timeline.tick_start_ms(tick), config.min_throttle_ms)
+        lasted_ms = self.throttled_until_ms - timeline.tick_start_ms(self.decided_tick)
+        return lasts_ms >= 2 * max(1, lasted_ms)
 
-    def renew(self, now_ms: int, tick: int, recovers_ms: int, min_throttle_seconds: float) -> None:
+    def renew(self, now_ms: int, tick: int, recovers_ms: int, min_throttle_ms: int) -> None:
         """Renew the throttle, or shorten it after the quota was raised or removed.
 
+        The new decision is later than the one before, because the newest decision counts.
+
         Args:
-            now_ms: Time of the decision.
+            now_ms: Time of the decision, unless that must be later.
             tick: Tick of `now_ms`.
             recovers_ms: When the bucket is no longer exhausted. This time does not depend on `now_ms`, so a renewal
                 under the same quota never shortens the throttle.
-            min_throttle_seconds: Minimum duration of the throttle.
+            min_throttle_ms: Minimum duration of the throttle.
         """
         self.renewal += 1
-        self.decided_at_ms, self.decided_tick = now_ms, tick
-        self._hold(recovers_ms, min_throttle_seconds)
+        self.decided_at_ms, self.decided_tick = max(now_ms, self.decided_at_ms + 1), tick
+        self._hold(recovers_ms, min_throttle_ms)
 
-    def _hold(self, recovers_ms: int, min_throttle_seconds: float) -> None:
+    def _hold(self, recovers_ms: int, min_throttle_ms: int) -> None:
         self.throttle_time_ms = max(0, recovers_ms - self.decided_at_ms)
-        held_ms = max(self.throttle_time_ms, round(min_throttle_seconds * 1000))
-        self.throttled_until_ms = self.decided_at_ms + held_ms
+        self.throttled_until_ms = self.decided_at_ms + max(self.throttle_time_ms, min_throttle_ms)
 
     def add_refused(self, pid: int, client: Client, weight: float) -> None:
         """Count a refused PID that stands for `weight` distinct PIDs (`DistinctPids.weigh`)."""

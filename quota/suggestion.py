@@ -80,6 +80,8 @@ class Excess:
 def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
     """Return what a quota would have refused if all new PIDs of each window had come when the window began.
 
+    Refused PIDs take tokens, too, down to the debt of `--max-throttle-seconds`, which is assumed to be the window.
+
     Args:
         new_pids: New PIDs by number of the window.
         allowance: The quota. If it has no burst, its rate is the burst. None means no quota.
@@ -87,8 +89,8 @@ def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
     Examples:
         >>> excess({7: 3, 8: 10, 9: 12}, Allowance(9.5))
         Excess(windows=3, windows_over=2, pids_over=4)
-        >>> excess({0: 500, 168: 500, 169: 500}, Allowance(10, 600))
-        Excess(windows=3, windows_over=1, pids_over=390)
+        >>> excess({0: 500, 168: 500, 169: 500, 170: 1}, Allowance(10, 600))
+        Excess(windows=4, windows_over=2, pids_over=391)
     """
     if allowance is None:
         return Excess(len(new_pids), 0, 0)
@@ -96,8 +98,8 @@ def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
     for number in sorted(new_pids):
         if last is not None:
             tokens = min(allowance.burst, tokens + allowance.producer_ids_rate * (number - last))
-        refused = max(0, math.ceil(new_pids[number] - tokens))
-        tokens -= new_pids[number] - refused
+        refused = math.ceil(max(0, new_pids[number] - max(0.0, tokens)))
+        tokens = max(tokens - new_pids[number], -allowance.producer_ids_rate)
         last = number
         if refused:
             over.append(refused)

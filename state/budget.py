@@ -58,9 +58,13 @@ class Budget:
             return True
         if self._bucket is None:
             self._bucket = TokenBucket.full(self._terms, tick)
-        if tick != self._bucket.tick or self._bucket.units > self._terms.burst_units:
+        if tick != self._bucket.tick or not _is_within(self._bucket, self._terms):
             self._bucket.refill(self._terms, tick, self._timeline)
         return self._bucket.take(self._terms)
+
+    def owe(self) -> bool:
+        """Take a token for a PID that `take` has just refused. Return false if the debt has reached its limit."""
+        return self._terms is not None and self._bucket is not None and self._bucket.owe(self._terms)
 
     def tokens(self, tick: int) -> float | None:
         """Return the tokens at a tick; None without a quota."""
@@ -72,6 +76,10 @@ class Budget:
             return None, 0
         bucket = self._at(self._terms, tick)
         return bucket.tokens(self._terms), bucket.throttle_time_ms(self._terms)
+
+    def debt(self) -> float:
+        """Return the number of tokens that refused PIDs may owe; 0 without a quota."""
+        return 0.0 if self._terms is None else self._terms.debt_units / self._terms.units_per_token
 
     def is_exhausted(self, tick: int) -> bool:
         """Return whether an unseen PID would get no token at a tick."""
@@ -92,13 +100,18 @@ class Budget:
         if self._terms is None:
             # Without a quota, the tokens are kept until the rate's samples have expired.
             return asked_ms + self._config.window_num * self._config.window_ms
-        missing = max(0, self._terms.burst_units - self._bucket.units)
+        missing = max(0, self._terms.burst_units - max(self._bucket.units, self._terms.least_units))
         return asked_ms - -missing // self._terms.refill_per_ms
 
     def _at(self, terms: BucketTerms, tick: int) -> TokenBucket:
         bucket = self._bucket
         if bucket is None:
             return TokenBucket.full(terms, tick)
-        if tick <= bucket.tick and bucket.units <= terms.burst_units:
+        if tick <= bucket.tick and _is_within(bucket, terms):
             return bucket
         return TokenBucket(bucket.units_at(terms, tick, self._timeline), tick)
+
+
+def _is_within(bucket: TokenBucket, terms: BucketTerms) -> bool:
+    """Return whether a bucket's content is possible under a quota. It may not be after the quota was lowered."""
+    return terms.least_units <= bucket.units <= terms.burst_units

@@ -114,8 +114,8 @@ class Unsettled(NamedTuple):
 class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):
     """A row of the table `producer_id_metrics`: the state of a principal at `as_of_ms`.
 
-    `admitted_pids` and `refused_pids` are counts over the metrics interval that ends at `window_end_ms`. `rate`,
-    `new_pids_window` and `quota` are PIDs per window.
+    `admitted_pids`, `refused_pids` and `owed_pids` are counts over the metrics interval that ends at `window_end_ms`.
+    `owed_pids` are the refused PIDs that took a token. `rate`, `new_pids_window` and `quota` are PIDs per window.
     """
 
     principal: str
@@ -131,6 +131,7 @@ class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms":
     quota_source: QuotaSource
     admitted_pids: int
     refused_pids: int
+    owed_pids: int
     late_pids: int
     active_pids: int
     layers: int

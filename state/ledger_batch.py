@@ -1,6 +1,7 @@
 """Applies a batch of one principal's events to the ledger.
 
-Tokens refill only between ticks. So within a tick, an admitted PID stays known, and a refused PID stays refused.
+Tokens refill only between ticks. So within a tick, a PID that took a token stays known, and a PID that was refused
+without taking a token stays refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -165,12 +166,15 @@ class LedgerBatch:
         elif self._window.is_saturated():
             # The filter may have had no room for this PID before, so count the PID, but don't refuse it. If such PIDs
             # were stored, a flood could take the room of known PIDs, and so escape the quota.
-            self._window.of(quantum).unstored.add(pid_hash)
+            self._window.of(quantum).not_admitted.add(pid_hash)
         elif self._budget.take(tick):
             self._seen.store(pid_hash, quantum)
             self._count_admitted(event, quantum)
         else:
-            self._refusals.add(event, tick)
+            is_owed = self._budget.owe()
+            if is_owed:
+                self._seen.store(pid_hash, quantum)
+            self._refusals.add(event, tick, is_owed=is_owed)
 
     def _observe_late(self, pid_hash: int, tick: int) -> None:
         self._journal.late_pids += 1

@@ -10,13 +10,15 @@ from state.hashing import hash_pids
 def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment: Deployment) -> bool:
     """Return whether a batch certainly changes nothing in a ledger; false if it may change something.
 
-    The batch changes nothing if its quota is already in force, no throttle is in force, no event is late, no event
-    comes after the ledger's metrics interval or quantum, and the current quantum holds all PIDs.
+    The batch changes nothing if its quota is already in force, no throttle ends, no event is late, no event comes after
+    the ledger's metrics interval or quantum, and the current quantum holds all PIDs.
     """
-    if state.episode or state.limit != limit:
+    if state.limit != limit:
         return False
     timeline, current = deployment.timeline, state.clock_tick // TICKS_PER_QUANTUM
     newest_tick = timeline.tick(max(events.timestamps_ms))
+    if state.episode and state.episode.is_over(newest_tick, timeline):
+        return False
     if newest_tick // TICKS_PER_QUANTUM > current or newest_tick // deployment.interval_ticks > state.interval.number:
         return False
     if not state.quanta or state.quanta[-1].number != current:
@@ -25,8 +27,11 @@ def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment
     if oldest_tick < state.clock_tick and deployment.is_late(oldest_tick, state.clock_tick):
         return False
     unknown = events.hashes or hash_pids(events.pids, deployment.salt)
-    for layer in reversed(state.quanta[-1].layers):
-        bloom = layer.bloom
+    blooms = [layer.bloom for layer in reversed(state.quanta[-1].layers)]
+    # In a flood, the last PID is probably unknown. Then the others need no look-up.
+    if True not in [unknown[-1] in bloom for bloom in blooms]:
+        return False
+    for bloom in blooms:
         unknown = [pid_hash for pid_hash in unknown if pid_hash not in bloom]
         if not unknown:
             return True

@@ -43,7 +43,8 @@ class Uncharged:
             self._window.of(current).unrenewed.add(pid_hash)
 
     def _max_bytes(self) -> int:
-        """Return the filter's maximum size. The PIDs that the quota admits, and their renewals, always fit."""
-        config, rate = self._memory.deployment.config, self._memory.limit.producer_ids_rate or 0
-        pids = (self._memory.budget.burst() or 0) + rate * (1 + 1 / config.layer_count)
+        """Return the filter's maximum size. The PIDs that take tokens, and their renewals, always fit."""
+        config, budget = self._memory.deployment.config, self._memory.budget
+        rate = self._memory.limit.producer_ids_rate or 0
+        pids = (budget.burst() or 0) + budget.debt() + rate * (1 + 1 / config.layer_count)
         return max(config.max_uncharged_bytes, self._seen.bytes_of(pids))

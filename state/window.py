@@ -14,26 +14,30 @@ class QuantumCounts(msgspec.Struct, array_like=True):
 
     Attributes:
         throttled_ticks: Number of ticks in which a PID was refused.
-        throttle_ms_sum: Sum of the throttle times of these ticks, in milliseconds.
+        throttle_ms_sum: Sum of the throttle times of these ticks, in milliseconds. A tick's is that of its first
+            refused PID.
         saturated: Whether the filter had no room for some PIDs. Unseen PIDs then take no token.
         is_excusable: Whether the filter ran out of room only while the principal had no quota.
-        unstored: Unseen PIDs that were refused, or that the filter had no room for.
+        owed_first: Number of owed PIDs that `not_admitted` lacks, because no live quantum had a PID in its
+            `not_admitted` before.
+        not_admitted: Unseen PIDs that were refused, or that the filter had no room for.
         unrenewed: Known PIDs that could not be copied to this quantum for lack of room.
     """
 
     quantum: int
     admitted: int = 0
+    owed_first: int = 0
     throttled_ticks: int = 0
     throttle_ms_sum: int = 0
     last_throttled_tick: int = -1
     saturated: bool = False
     is_excusable: bool = False
-    unstored: DistinctPids = msgspec.field(default_factory=DistinctPids)
+    not_admitted: DistinctPids = msgspec.field(default_factory=DistinctPids)
     unrenewed: DistinctPids = msgspec.field(default_factory=DistinctPids)
 
     def leave_out(self, pid_hash: int, *, has_quota: bool) -> None:
         """Count an unseen PID that the filter has no room for."""
-        self.unstored.add(pid_hash)
+        self.not_admitted.add(pid_hash)
         self.is_excusable = not has_quota and (self.is_excusable or not self.saturated)
         self.saturated = True
 
@@ -50,11 +54,28 @@ class IntervalCounts(msgspec.Struct, array_like=True):
 
     Attributes:
         number: Number of the interval; -1 before the first event.
+        owed: Number of refused PIDs that took a token.
+        owed_first: Number of owed PIDs that `refused` lacks, because they were refused before all PIDs in `refused`.
+        refused: The other refused PIDs.
     """
 
     number: int = -1
     admitted: int = 0
+    owed: int = 0
+    owed_first: int = 0
     refused: DistinctPids = msgspec.field(default_factory=DistinctPids)
+
+    def count_owed(self, pid_hash: int) -> None:
+        """Count a refused PID that took a token. The count is exact while all refused PIDs took one."""
+        self.owed += 1
+        if self.refused:
+            self.refused.add(pid_hash)
+        else:
+            self.owed_first += 1
+
+    def refused_pids(self) -> int:
+        """Return the number of distinct refused PIDs."""
+        return max(self.owed, self.owed_first + round(self.refused.estimate()))
 
 
 class WindowCounts:
@@ -71,6 +92,15 @@ class WindowCounts:
             self._counts.append(QuantumCounts(quantum))
         return self._counts[-1]
 
+    def count_owed(self, pid_hash: int, quantum: int) -> None:
+        """Count a refused PID that took a token. The count is exact while all refused PIDs took one."""
+        counts = self.of(quantum)
+        # The PID is known now, so no live quantum refuses the PID again. But one may have refused the PID before.
+        if any(each.not_admitted for each in self._counts):
+            counts.not_admitted.add(pid_hash)
+        else:
+            counts.owed_first += 1
+
     def live(self, quantum: int) -> list[QuantumCounts]:
         """Return the counts of the quanta that are live when `quantum` is current."""
         oldest = quantum - self._layer_count
@@ -86,16 +116,16 @@ class WindowCounts:
         """Return whether an ended quantum must be marked as saturated.
 
         The quantum lacks known PIDs if more PIDs are unrenewed than false positives explain. A saturated principal
-        stays saturated while at least half of the unstored PIDs were also unstored before. A flood has different PIDs
-        in each quantum.
+        stays saturated while at least half of the PIDs that were not admitted were not admitted before, either. A flood
+        has different PIDs in each quantum.
         """
-        left_out = ended.unstored.estimate()
-        if ended.unrenewed.estimate() > 10 * self._false_positive_rate * (left_out + ended.admitted):
+        left_out = ended.not_admitted.estimate()
+        if ended.unrenewed.estimate() > 10 * self._false_positive_rate * (left_out + ended.owed_first + ended.admitted):
             return True
         if not left_out or not self.is_saturated():
             return False
-        before = [each.unstored for each in self._counts[:-1]]
-        first_seen = estimate_union([*before, ended.unstored]) - estimate_union(before)
+        before = [each.not_admitted for each in self._counts[:-1]]
+        first_seen = estimate_union([*before, ended.not_admitted]) - estimate_union(before)
         return first_seen <= left_out / 2
 
     def is_saturated(self) -> bool:
@@ -118,7 +148,7 @@ def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:
 
 
 def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: int, timeline: Timeline) -> int:
-    """Return the number of new PIDs in the last window: admitted PIDs, and distinct unstored PIDs.
+    """Return the number of new PIDs in the last window: admitted PIDs, and distinct PIDs that were not admitted.
 
     If the window covers only a part of its first quantum, the same share of that quantum's PIDs counts.
     """
@@ -138,9 +168,9 @@ def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: 
 
 
 def _new_pids(counts: list[QuantumCounts]) -> float:
-    admitted, sketches = 0, []
+    exact, sketches = 0, []
     for each in counts:
-        admitted += each.admitted
-        if each.unstored:
-            sketches.append(each.unstored)
-    return admitted + (estimate_union(sketches) if sketches else 0.0)
+        exact += each.admitted + each.owed_first
+        if each.not_admitted:
+            sketches.append(each.not_admitted)
+    return exact + (estimate_union(sketches) if sketches else 0.0)

@@ -20,6 +20,7 @@ from streaming.checkpoint.commit_metadata import EARLIEST
 from streaming.checkpoint.data_loss import Extent, LossDetector, load_loss_record
 from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity, open_identity
 from streaming.commit.deltalake_sink import DeltalakeSink
+from streaming.commit.pending_rows import PendingRows
 from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.databricks import is_local
 from streaming.decode.checks import Contract
@@ -65,6 +66,7 @@ class StreamOptions:
         sink: Writer of the tables, by default as in `open_sink`.
         state_buckets: As in `streaming.checkpoint.identity.CheckpointOptions`.
         plugin_observer: Called with the states that plugins report.
+        hold_notes: Rows of the table `holds` that the stream's own plan hands over.
     """
 
     topic: str
@@ -84,6 +86,7 @@ class StreamOptions:
     state_buckets: int | None = None
     observer: Callable[[BatchSummary], None] | None = field(default=None, repr=False)
     plugin_observer: Callable[[Sequence[PluginState]], None] | None = field(default=None, repr=False)
+    hold_notes: PendingRows | None = field(default=None, repr=False)
 
     @property
     def most_records(self) -> int:

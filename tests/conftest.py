@@ -65,7 +65,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Sharing
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what is longest, then let files that wait (for brokers, leases) take turns with files that compute."""
+    """Begin with what is longest, then let files that wait (for brokers, holds) take turns with files that compute."""
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)

@@ -1,51 +1,115 @@
-"""Holds. Until a hold ends, its user gets no new producer ids.
+"""The topic `pid-quota-holds`: who is on hold until when. The brokers' `pidquota.HoldAuthorizer` obeys it.
 
-The enforcer stores a hold as an ACL, which `pidquota.HoldAuthorizer` on the brokers reads. The ACL denies Write on a
-topic that can't exist. The topic's name contains the hold's end, and perhaps the id of a lease.
+The topic has one partition and is compacted. The key of a **hold** is the principal. A record without a value ends the
+hold. The key of a **release** is `release:` and a principal, or `release:*` for all principals: until it runs out, its
+principals are not held, whatever holds say.
 """
 
-import re
 from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import msgspec
 
 HOLD_AUTHORIZER = "pidquota.HoldAuthorizer"
-"""Value of `authorizer.class.name` on brokers that support holds."""
+"""Value of `authorizer.class.name` for clusters that use Kafka's own ACLs."""
+HOLD_ANY_AUTHORIZER = "pidquota.HoldAnyAuthorizer"
+"""Value of `authorizer.class.name` for clusters with another authorizer, or with none."""
 
-HOLD_PREFIX = "pid-quota-hold:"
-"""Prefix of the topic's name. Kafka allows no colon in the name of a topic, so the topic can't exist."""
+MAX_HOLD_MS = 600_000
+"""Longest time of a record of a hold. Brokers ignore a record with a longer time."""
+MAX_RELEASE_MS = 7 * 86_400_000
+"""Longest time of a release."""
+VERSION = 1
+EVERYBODY = "*"
+"""Principal of a release of all principals."""
 
-MAX_HOLD_MS = 3_600_000
-"""The authorizer ignores a hold that ends more than this time ahead of the broker's clock."""
+_RELEASE = "release:"
+_Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
-_NAME = re.compile(HOLD_PREFIX + "([1-9][0-9]{0,17})(?::([0-9a-z]{1,32}))?")
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="version", tag=VERSION):
+    """A hold on the principal in the record's key.
+
+    Attributes:
+        hold_ms: how long the hold lasts from this record on, in ms. Brokers count from the moment they read the record.
+        until_ms: when the decision ends, in ms since the epoch, for people.
+        init_every_ms: each broker lets one request for a new PID through per this time; None for none.
+        decision_id: the row in `throttle_decisions`; empty for a hold by hand.
+        writer: id of the stream, or the person who wrote the record by hand.
+        writer_epoch: grows with each start of the stream; None for a record by hand.
+    """
+
+    cluster_id: str
+    hold_ms: Annotated[int, msgspec.Meta(ge=1, le=MAX_HOLD_MS)]
+    until_ms: Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
+    init_every_ms: _Milliseconds | None = None
+    decision_id: str = ""
+    reason: str = ""
+    writer: str
+    writer_epoch: _Milliseconds | None = None
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True, tag_field="version", tag=VERSION):
+    """A release of the principal in the record's key. `by` is the person who released."""
+
+    cluster_id: str
+    release_ms: Annotated[int, msgspec.Meta(ge=1, le=MAX_RELEASE_MS)]
+    by: str = ""
 
 
 @dataclass(frozen=True)
-class HoldBinding:
-    """A hold on a user until `until_ms`, in ms since the epoch. A hold that was set by hand has no `lease_id`."""
+class HoldRecord:
+    """A record of the topic. If `content` is None, it ends the hold or the release of `principal`."""
 
-    user: str
-    until_ms: int
-    lease_id: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of the topic in the ACL.
-
-        Examples:
-            >>> HoldBinding("mallory", 1_800_000_000_000).name, HoldBinding("mallory", 18, "ab12").name
-            ('pid-quota-hold:1800000000000', 'pid-quota-hold:18:ab12')
-        """
-        return f"{HOLD_PREFIX}{self.until_ms}" + (f":{self.lease_id}" if self.lease_id else "")
+    principal: str
+    is_release: bool
+    content: Hold | Release | None
 
 
-def hold_binding(user: str, name: str) -> HoldBinding | None:
-    """Return the hold that the name of an ACL's topic describes, or None.
+class _Versioned(msgspec.Struct):
+    version: Literal[1]
+    """msgspec takes a tag that is missing for the right one."""
+
+
+_versioned = msgspec.json.Decoder(_Versioned)
+_hold = msgspec.json.Decoder(Hold)
+_release = msgspec.json.Decoder(Release)
+
+
+def hold_key(principal: str) -> bytes:
+    """Return the key of a hold."""
+    return principal.encode()
+
+
+def release_key(principal: str) -> bytes:
+    """Return the key of a release. `EVERYBODY` releases all principals.
 
     Examples:
-        >>> hold_binding("mallory", "pid-quota-hold:18:ab12")
-        HoldBinding(user='mallory', until_ms=18, lease_id='ab12')
-        >>> [hold_binding("mallory", name) for name in ("orders", "pid-quota-hold:018", "pid-quota-hold:18:")]
-        [None, None, None]
+        >>> release_key(EVERYBODY)
+        b'release:*'
     """
-    found = _NAME.fullmatch(name)
-    return HoldBinding(user, int(found[1]), found[2]) if found else None
+    return (_RELEASE + principal).encode()
+
+
+def parse_hold_record(key: bytes | None, value: bytes | None) -> HoldRecord | None:
+    """Return a record of the topic, or None if it is neither a hold nor a release of a known version.
+
+    Examples:
+        >>> parse_hold_record(b"User:a", b'{"version":2}') is None
+        True
+        >>> parse_hold_record(b"release:User:a", None)
+        HoldRecord(principal='User:a', is_release=True, content=None)
+    """
+    try:
+        text = (key or b"").decode()
+        is_release = text.startswith(_RELEASE)
+        principal = text.removeprefix(_RELEASE)
+        if not principal:
+            return None
+        if value is None:
+            return HoldRecord(principal, is_release, None)
+        _versioned.decode(value)
+        content: Hold | Release = _release.decode(value) if is_release else _hold.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return HoldRecord(principal, is_release, content)

@@ -126,7 +126,53 @@ class BlockReport(PluginReport, frozen=True, kw_only=True, gc=False, tag="block"
     length: _Length
 
 
-Report = StartReport | AliveReport | StopReport | InitReport | BlockReport
+class HeldPrincipal(msgspec.Struct, frozen=True, kw_only=True):
+    """A hold on one broker.
+
+    Attributes:
+        since_ms: when the hold came into force on this broker, in ms since the epoch by its clock.
+        ends_ms: when it ends on this broker, unless a record extends it.
+        held_requests: requests that the broker has refused because of the hold so far.
+        let_in: requests for a new PID that the broker has let through so far.
+        ended: why the hold has ended here: `expired`, `removed`, `released` or `limit`; empty while in force.
+    """
+
+    principal: str
+    decision_id: str = ""
+    writer: str = ""
+    since_ms: _Timestamp
+    ends_ms: _Timestamp
+    held_requests: _Count = 0
+    let_in: _Count = 0
+    ended: str = ""
+
+
+class HoldReport(PluginReport, frozen=True, kw_only=True, tag="hold"):
+    """The holds of a broker: after each change, and every 10 s while there is one.
+
+    Attributes:
+        offset: offset of the last record of `pid-quota-holds` that the broker has obeyed; -1 for none.
+        held: all holds in force, and, once, those that have ended since the report before.
+        released: principals of the releases in force, `*` for all.
+        ignored: why the broker ignored the newest record that it ignored, with its key; None if it ignored none.
+    """
+
+    offset: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = -1
+    held: list[HeldPrincipal] = []
+    released: list[str] = []
+    ignored: str | None = None
+
+
+REPEATED_MS = 60_000
+"""A report that was not delivered at first comes within this time. One that is older still tells of a clock's step."""
+
+
+def is_overtaken(report: HoldReport, newest_ms: int) -> bool:
+    """Return whether a report of a broker comes after a newer one, which was of `newest_ms`."""
+    return 0 < newest_ms - report.timestamp_ms < REPEATED_MS
+
+
+Report = StartReport | AliveReport | StopReport | InitReport | BlockReport | HoldReport
 
 _report = msgspec.json.Decoder(Report)
 

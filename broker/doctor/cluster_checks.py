@@ -1,6 +1,6 @@
-"""Checks of brokers, rights, topics and client quotas."""
+"""Checks of brokers, rights and topics."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -8,17 +8,15 @@ from broker.doctor.findings import Finding, guarded, ok, warning, wrong
 from broker.kafka.acls import AUTHORIZER
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.own_rights import OwnRights
-from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
-from broker.kafka.quotas import ClientQuotas
 from broker.kafka.reporters import SETTING
-from broker.kafka.roles import HOLDS, RIGHTS, Role
+from broker.kafka.roles import RIGHTS, Role
 from broker.kafka.topic_setup import TopicPlan, TopicSetup, plan_topics
-from wire.holds import HOLD_AUTHORIZER
+from wire.holds import HOLD_ANY_AUTHORIZER, HOLD_AUTHORIZER
 from wire.plugin_reports import REPORTER_CLASS
 
-_MAX_NAMED = 5
 _RETENTION = "retention.ms"
 _STOCK_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+HOLDING = (HOLD_AUTHORIZER, HOLD_ANY_AUTHORIZER)
 BrokerSettings = Mapping[int, Mapping[str, Mapping[str, Any]]]
 """Settings by broker id and setting name, as kafka-python describes them."""
 
@@ -44,31 +42,29 @@ def check_reporters(found: BrokerSettings) -> Iterator[Finding]:
 
 
 def check_authorizer(found: BrokerSettings) -> Iterator[Finding]:
-    """Check that all brokers run the authorizer that supports holds."""
+    """Check that all brokers run an authorizer of the plugin, without which there are no holds."""
     classes = {number: settings.get(AUTHORIZER, {}).get("value") or "" for number, settings in found.items()}
-    without = sorted(number for number, each in classes.items() if each != HOLD_AUTHORIZER)
+    without = sorted(number for number, each in classes.items() if each not in HOLDING)
     if not classes or not any(SETTING in settings for settings in found.values()):
         # `check_reporters` reports that the settings are hidden.
         return
     if not without:
-        yield ok("holds", f"all brokers run {HOLD_AUTHORIZER}")
+        yield ok("holds", f"all brokers run {' or '.join(sorted({*classes.values()}))}")
         return
-    others = sorted({*classes.values()} - {HOLD_AUTHORIZER, _STOCK_AUTHORIZER})
-    if others:
-        text = f"not possible with the authorizer {others[0] or '(none)'}: a lease slows known producers, too"
-        yield warning("holds", text, "docs/authorizer.md")
-        return
-    remedy = f"authorizer.class.name={HOLD_AUTHORIZER} in server.properties of {_brokers(without)} (docs/authorizer.md)"
+    # Where no authorizer runs, `HoldAuthorizer` would deny everything that no ACL allows.
+    stock = all(classes[each] == _STOCK_AUTHORIZER for each in without)
+    wanted = HOLD_AUTHORIZER if stock else HOLD_ANY_AUTHORIZER
+    remedy = f"authorizer.class.name={wanted} in server.properties of {_brokers(without)} (docs/enforcement.md)"
     if len(without) < len(classes):
-        yield wrong("holds", f"not {HOLD_AUTHORIZER} on {_brokers(without)}: no user can be held", remedy)
+        yield wrong("holds", f"{_brokers(without)} can't hold: new producer ids of a held user pass there", remedy)
     else:
-        yield warning("holds", "no broker has holds: a lease slows known producers, too", remedy)
+        yield warning("holds", "no broker can hold, so quotas are only reported", remedy)
 
 
-def check_rights(own: OwnRights, role: Role, who: str | None, *, with_holds: bool) -> Iterator[Finding]:
+def check_rights(own: OwnRights, role: Role, who: str | None) -> Iterator[Finding]:
     """Check each right that this user (`who`, if known) needs for a role."""
     subject = f"rights, {role.value}"
-    needed = [right for right in RIGHTS[role] if with_holds or right is not HOLDS]
+    needed = RIGHTS[role]
     missing = own.missing(needed)
     remedy = f"pid-quota topics create --{role.value}-principal {who or 'PRINCIPAL'}"
     for right in missing:
@@ -111,23 +107,6 @@ def _topic_remedy(setting: str, retention_ms: str | None) -> str:
         return "delete the topic while nobody uses it, then pid-quota topics create"
     hours = f" --retention-hours {int(retention_ms) // 3_600_000}" if retention_ms and retention_ms.isdigit() else ""
     return f"pid-quota topics create --alter{hours}"
-
-
-def check_client_quotas(quotas: ClientQuotas, leased: Collection[QuotaEntity]) -> Iterator[Finding]:
-    """Warn of client quotas that take precedence over a lease on their user. Skip the `leased` entities."""
-    found = [
-        f"client id {entity.client_id} of User:{entity.user}"
-        for entity, values in quotas.describe_all().items()
-        if entity.user and entity.client_id and REQUEST_PERCENTAGE in values and entity not in leased
-    ]
-    found += [f"each client id of User:{user}" for user in quotas.users_with_default_clients(REQUEST_PERCENTAGE)]
-    for whose in found[:_MAX_NAMED]:
-        text = f"{whose} has its own {REQUEST_PERCENTAGE}, which a lease on the user does not change"
-        yield warning("client quotas", text, "docs/enforcement.md: another lever, or no such quota")
-    if len(found) > _MAX_NAMED:
-        yield warning("client quotas", f"{len(found) - _MAX_NAMED} more of this kind", "kafka-configs.sh --describe")
-    if not found:
-        yield ok("client quotas", "none takes precedence over a lease")
 
 
 def _names(value: str) -> list[str]:

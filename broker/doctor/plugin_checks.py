@@ -70,7 +70,7 @@ def _of_authorizers(states: Collection[PluginState]) -> Iterator[Finding]:
     if without and len(without) < len(states):
         named = ", ".join(map(str, without))
         text = f"{HOLD_AUTHORIZER} runs on some brokers, but not on {named}: no user can be held"
-        yield wrong("holds", text, "docs/authorizer.md")
+        yield wrong("holds", text, "docs/enforcement.md")
 
 
 def check_clocks(states: Iterable[DatedState]) -> Iterator[Finding]:

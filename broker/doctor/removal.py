@@ -4,13 +4,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from broker.enforcement.model import CANARY, Lease
-from broker.errors import EnforceError
+from broker.enforcement.hold_topic import HoldTopic
+from broker.enforcement.model import Change
+from broker.errors import RemovalError
 from broker.kafka.grants import Grant, Grants
-from broker.kafka.holds import HoldBindings
-from broker.kafka.quota_entity import QuotaChange, QuotaEntity
-from broker.kafka.quotas import ClientQuotas
 from broker.kafka.topic_setup import TopicSetup, plan_topics
+from wire.holds import HOLD_ANY_AUTHORIZER, HOLD_AUTHORIZER
 from wire.topics import OWN_TOPICS
 
 
@@ -22,41 +21,19 @@ class Step:
     run: Callable[[], object]
 
 
-def require_no_enforcer(hosts: Sequence[str]) -> None:
-    """Raise EnforceError if an enforcer runs, because it would throttle principals again."""
-    if hosts:
-        msg = f"an enforcer runs on {', '.join(hosts)}, and would throttle again: stop it first"
-        raise EnforceError(msg)
+def hold_steps(topic: HoldTopic, now_ms: int) -> Iterator[Step]:
+    """Yield a step for each hold in force.
 
-
-def quota_steps(
-    quotas: ClientQuotas, leases: Sequence[Lease], note: Callable[[Lease], None], left: Callable[[str], None]
-) -> Iterator[Step]:
-    """Yield a step for each client quota that a lease changed, and for the quotas of the user `CANARY`.
-
-    `note` must log that a lease has ended. Otherwise, if an operator sets the same value, a later removal undoes it.
-    `left` gets descriptions of quotas that stay.
+    Raises:
+        RemovalError: If a stream that runs would hold again.
     """
-    for lease in leases:
-        if lease.value is None:
-            continue
-        found = quotas.describe(lease.target.entity).get(lease.target.lever)
-        if found == lease.value:
-            change = QuotaChange(lease.target.entity, lease.target.lever, lease.previous)
-            yield Step(
-                f"{lease.target}, back to {_value(lease.previous)}", partial(_restore, quotas, change, lease, note)
-            )
-        elif found != lease.previous:
-            left(f"{lease.target} is {_value(found)}, which somebody set after pid-quota: it stays")
-    canary = QuotaEntity(CANARY)
-    for key in quotas.describe(canary):
-        yield Step(f"{key} on {canary}", partial(_alter, quotas, QuotaChange(canary, key, None)))
-
-
-def hold_steps(holds: HoldBindings) -> Iterator[Step]:
-    """Yield a step for each hold."""
-    for hold in holds.all():
-        yield Step(f"hold on user {hold.user!r}", partial(holds.remove, [hold]))
+    held = [each for each in topic.state.holds.values() if each.ends_ms > now_ms]
+    writers = sorted({each.hold.writer for each in held if not each.is_by_hand and each.is_fresh(now_ms)})
+    if writers:
+        msg = f"stream {', '.join(writers)} holds principals, and would hold them again: start it without --enforce"
+        raise RemovalError(msg)
+    for each in held:
+        yield Step(f"hold on {each.principal}", partial(topic.write, [Change(each.principal, None)]))
 
 
 def grant_steps(
@@ -78,20 +55,23 @@ def topic_steps(setup: TopicSetup, left: Callable[[str], None], writers: Collect
     named = ", ".join(map(str, sorted(writers)))
     for outcome in setup.describe(plan_topics()):
         if writers and outcome.name in OWN_TOPICS and outcome.action != "missing":
-            left(f"topic {outcome.name}, which the plugin of broker {named} writes: `pid-quota plugin unload` first")
+            left(f"topic {outcome.name}, which the plugin of broker {named} makes: `pid-quota plugin unload` first")
         elif outcome.action == "exists":
             yield Step(f"topic {outcome.name} and its records", partial(setup.delete, outcome.name))
         elif outcome.action != "missing":
             left(f"topic {outcome.name}, whose settings are not ours: kafka-topics.sh --delete --topic {outcome.name}")
 
 
-def by_hand_steps(
-    settings: Mapping[int, Mapping[str, Mapping[str, object]]], reporter: str, authorizer: str
-) -> list[str]:
+def by_hand_steps(settings: Mapping[int, Mapping[str, Mapping[str, object]]], reporter: str) -> list[str]:
     """Return an operator's steps to remove the plugin from the brokers."""
+    wanted = (("metric.reporters", {reporter}), ("authorizer.class.name", {HOLD_AUTHORIZER, HOLD_ANY_AUTHORIZER}))
     found = {
-        name: sorted(number for number, each in settings.items() if value in str(each.get(name, {}).get("value")))
-        for name, value in (("metric.reporters", reporter), ("authorizer.class.name", authorizer))
+        name: sorted(
+            number
+            for number, each in settings.items()
+            if values & {*str(each.get(name, {}).get("value")).replace(" ", "").split(",")}
+        )
+        for name, values in wanted
     }
     lines = []
     if reporting := found["metric.reporters"]:
@@ -103,22 +83,7 @@ def by_hand_steps(
     if found["authorizer.class.name"]:
         where = ", ".join(map(str, found["authorizer.class.name"]))
         stock = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-        lines.append(f"set authorizer.class.name={stock} on broker {where}")
+        lines.append(f"set authorizer.class.name={stock} (or the authorizer that was wrapped) on broker {where}")
     if lines:
         lines.append("restart these brokers one by one, and then delete pid-quota-broker.jar from their class path")
     return lines
-
-
-def _value(value: float | None) -> str:
-    return "none" if value is None else f"{value:g}"
-
-
-def _restore(quotas: ClientQuotas, change: QuotaChange, lease: Lease, note: Callable[[Lease], None]) -> None:
-    _alter(quotas, change)
-    note(lease)
-
-
-def _alter(quotas: ClientQuotas, change: QuotaChange) -> None:
-    (error,) = quotas.alter([change]).values()
-    if error is not None:
-        raise error

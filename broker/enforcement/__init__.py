@@ -1,1 +1,1 @@
-"""Enforces throttle decisions on the brokers by leases (see `model`)."""
+"""Enforcement: decides who is on hold (`plan`), writes it to `pid-quota-holds`, and sees what brokers do."""

@@ -1,247 +1,144 @@
-"""Decisions, leases and release orders.
+"""Values of enforcement. All times are ms since the epoch, by the brokers' clocks."""
 
-A lease is logged before the brokers change. Each state of a lease has a record:
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
-    applying ──▶ in_force ──▶ restoring ──▶ restored
-        │            │             │
-        └────────────┴─────────────┴──▶ relinquished   (someone else changed the value, so it stays)
-        └──▶ failed                              (Kafka refused it: nothing changed)
-
-All times are by the brokers' clock (`broker.enforcement.clock`), in milliseconds since the epoch.
-"""
-
-import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, get_args
-
-from broker.kafka.quota_entity import QuotaEntity
-from quota.errors import InvalidPrincipalError
-from quota.principals import NEVER_ENFORCED, UNKNOWN_PRINCIPAL, entity_name
-
-Clock: TypeAlias = Callable[[], int]
-LeverName = Literal["hold", "connection_creation_rate", "request_percentage"]
-"""Names of the levers, strongest first."""
-LeaseState = Literal["applying", "in_force", "restoring", "restored", "relinquished", "failed"]
-
-LADDER: tuple[LeverName, ...] = get_args(LeverName)
-ENTITY_TYPES: Mapping[LeverName, Collection[tuple[str, ...]]] = {
-    "hold": [("user",)],
-    "connection_creation_rate": [("ip",)],
-    "request_percentage": [("user",), ("user", "client-id")],
-}
-"""Types of entities that each lever can act on."""
-QUOTA_LEVERS: Collection[LeverName] = ("connection_creation_rate", "request_percentage")
-"""Levers whose leases have a value."""
-
-OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
-MAX_LEASE_MS = 3_000_000
-"""Maximum duration of a lease without a new decision. Brokers ignore a hold that ends more than an hour ahead."""
-CLOCK_SLACK_MS = 5_000
-"""Tolerated skew between hosts. A clock that is further behind a lease's `set_ms` was set back."""
-MAX_AHEAD_MS = 300_000
-NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
-"""Bare names that are never throttled: clients without a login (perhaps brokers), all users, and unknown principals."""
-CANARY = "pid-quota-canary"
-"""A user that does not exist; see `broker.enforcement.levers.canary`."""
+from quota.limits import Quotas
+from wire.holds import EVERYBODY, Hold, Release
 
 
 @dataclass(frozen=True)
-class ThrottleDecision:
-    """A principal's newest row of `throttle_decisions`.
+class NewestDecision:
+    """The newest row of `throttle_decisions` of a principal.
 
-    If the row is a RELEASE, `throttled_until_ms` is `decided_at_ms`. `client_ids` and `addresses` count refused
-    producer ids.
+    Attributes:
+        since_ms: when the principal's throttle began, through all renewals.
+        delay_ms: how old the decision was when its batch was committed; 0 if unknown.
     """
 
     decision_id: str
     principal: str
     decided_at_ms: int
     throttled_until_ms: int
+    since_ms: int
+    tokens: float | None = None
     quota: float | None = None
     refused_pids: int = 0
-    client_ids: Mapping[str, int] = field(default_factory=dict)
-    addresses: Mapping[str, int] = field(default_factory=dict)
-
-    def received(self, now_ms: int) -> "ThrottleDecision":
-        """Return a copy that ends when its leases end. Call this when the decision arrives."""
-        lasts_ms = min(self.throttled_until_ms - self.decided_at_ms, MAX_LEASE_MS)
-        end_ms = min(self.throttled_until_ms, now_ms + lasts_ms, self.decided_at_ms + MAX_LEASE_MS)
-        return replace(self, throttled_until_ms=end_ms)
+    delay_ms: int = 0
+    is_throttle: bool = True
 
 
 @dataclass(frozen=True)
-class Target:
-    """An entity, and the lever that acts on it."""
+class HeldRecord:
+    """The newest hold in the topic for a principal, and when it runs out if nobody extends it."""
 
-    lever: LeverName
-    entity: QuotaEntity
-
-    def __str__(self) -> str:
-        """Return the target in words.
-
-        Examples:
-            >>> str(Target("hold", QuotaEntity("mallory")))
-            "hold on user 'mallory'"
-        """
-        return f"{self.lever} on {self.entity}"
-
-
-@dataclass(frozen=True)
-class Lease:
-    """A lever on an entity until `until_ms`. This end was set at `set_ms`.
-
-    `value` is None for a hold. `previous` is the client quota to restore, or None. `revision` orders the lease's
-    records even if someone sets a clock.
-    """
-
-    lease_id: str
     principal: str
-    target: Target
-    until_ms: int
-    decision_id: str
-    state: LeaseState = "applying"
-    set_ms: int = 0
-    value: float | None = None
-    previous: float | None = None
-    revision: int = 0
-
-    @classmethod
-    def of(cls, decision: ThrottleDecision, target: Target, now_ms: int) -> "Lease":
-        """Make a lease in state `applying`, which ends with the decision."""
-        principal, until_ms = decision.principal, decision.throttled_until_ms
-        return cls(uuid.uuid4().hex, principal, target, until_ms, decision.decision_id, set_ms=now_ms)
+    hold: Hold
+    ends_ms: int
 
     @property
-    def is_open(self) -> bool:
-        """Whether the brokers may have the lease's setting."""
-        return self.state in OPEN_STATES
+    def is_by_hand(self) -> bool:
+        """Whether a person wrote the record."""
+        return self.hold.writer_epoch is None
 
-    def is_due(self, now_ms: int) -> bool:
-        """Whether the lease has expired, or must end because the clock was set back (`CLOCK_SLACK_MS`)."""
-        return self.until_ms <= now_ms or now_ms < self.set_ms - CLOCK_SLACK_MS
-
-    def ending(self, until_ms: int, now_ms: int, decision_id: str | None = None) -> "Lease":
-        """Return a copy that ends at `until_ms`. Without `decision_id`, the copy keeps the decision."""
-        name = self.decision_id if decision_id is None else decision_id
-        return replace(self, until_ms=until_ms, decision_id=name, set_ms=now_ms, revision=self.revision + 1)
-
-    def to(self, state: LeaseState) -> "Lease":
-        """Return a copy in another state."""
-        return replace(self, state=state, revision=self.revision + 1)
+    def is_fresh(self, now_ms: int) -> bool:
+        """Whether at least half of the hold is left, so that a living writer need not have extended it."""
+        return 2 * (self.ends_ms - now_ms) >= self.hold.hold_ms
 
 
 @dataclass(frozen=True)
-class LeaseRecord:
-    """A lease in a new state: a record of the lease topic and a row of `enforcement_actions`."""
+class ReleaseRecord:
+    """The newest release in the topic for a principal or for everybody, and when it runs out."""
 
-    recorded_at_ms: int
-    lease: Lease
-    reason: str
-    enforcer: str = ""
+    principal: str
+    release: Release
+    ends_ms: int
 
 
 @dataclass(frozen=True)
-class ReleaseOrder:
-    """An order to end leases and take none until `until_ms`. `principal` is None for all principals."""
+class Limits:
+    """The operator's options of a stream.
 
-    recorded_at_ms: int
-    principal: str | None
-    until_ms: int
+    Attributes:
+        enforce: whether holds are written. If not, the plan only says who would be held.
+        never: principals that are never held, such as `User:etl`.
+        max_held: maximum number of principals that the stream holds at once.
+    """
+
+    enforce: bool = False
+    never: frozenset[str] = frozenset()
+    max_held: int = 10
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that a plan depends on.
+
+    Attributes:
+        now_ms: the brokers' time; None if it is unknown, or if it went back and may be wrong.
+        decisions: the newest decision of each principal, by principal.
+        unsteady: why a principal's decisions do not count, by principal: its ledger is saturated, or learns.
+        holds, releases: the newest records of the topic, by principal.
+        brokers: number of live brokers.
+        has_authorizer: whether a live broker has the plugin's authorizer.
+        writer, writer_epoch: this stream, in the records that it writes.
+    """
+
+    now_ms: int | None
+    decisions: Mapping[str, NewestDecision]
+    quotas: Quotas
+    window_ms: int
+    holds: Mapping[str, HeldRecord]
+    releases: Mapping[str, ReleaseRecord]
+    limits: Limits
+    cluster_id: str
+    writer: str
+    writer_epoch: int
+    brokers: int = 1
+    has_authorizer: bool = True
+    unsteady: Mapping[str, str] = field(default_factory=dict)
+
+    def is_released(self, principal: str) -> bool:
+        """Whether a release of the principal, or of everybody, is in force."""
+        found = (self.releases.get(each) for each in (principal, EVERYBODY))
+        return any(each and self.now_ms is not None and each.ends_ms > self.now_ms for each in found)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A record to write. Without a `hold`, the record ends the principal's hold."""
+
+    principal: str
+    hold: Hold | None
+
+
+Outcome = Literal["held", "would_hold", "left_out"]
+
+
+@dataclass(frozen=True)
+class PlannedDecision:
+    """What the plan says of a decision in force.
+
+    Attributes:
+        ends_ms: when the decision ends under the quota in force.
+        reason: why the decision is left out; otherwise empty.
+    """
+
+    decision: NewestDecision
+    outcome: Outcome
+    ends_ms: int
     reason: str = ""
-    enforcer: str = ""
 
 
 @dataclass(frozen=True)
-class AlertRecord:
-    """A warning in `enforcement_actions`."""
+class Plan:
+    """The records to write, and what becomes of each decision in force.
 
-    recorded_at_ms: int
-    principal: str | None
-    reason: str
-    enforcer: str = ""
-
-
-EnforcementRecord: TypeAlias = LeaseRecord | ReleaseOrder | AlertRecord
-
-
-@dataclass(frozen=True)
-class Clocks:
-    """Clocks in milliseconds: the brokers' time since the epoch, and a monotonic clock."""
-
-    now_ms: Clock
-    steady_ms: Clock
-
-
-class Pace:
-    """A timer that is due at once, then at most once per period."""
-
-    def __init__(self, steady_ms: Clock, every_ms: int) -> None:
-        self._steady_ms, self._every_ms = steady_ms, every_ms
-        self._next_ms: int | None = None
-
-    def is_due(self) -> bool:
-        """Whether the timer is due. If it is, the next period begins."""
-        now_ms = self._steady_ms()
-        if self._next_ms is not None and now_ms < self._next_ms:
-            return False
-        self._next_ms = now_ms + self._every_ms
-        return True
-
-
-class Releases:
-    """The release orders. A later order replaces an earlier order for the same principal, or for all principals."""
-
-    def __init__(self, orders: Iterable[ReleaseOrder]) -> None:
-        self._until_ms = {order.principal: order.until_ms for order in orders}
-
-    def covers(self, principal: str, now_ms: int) -> bool:
-        """Whether an order forbids leases for a principal."""
-        return now_ms < max(self._until_ms.get(None, 0), self._until_ms.get(principal, 0))
-
-
-def lease_records(records: Iterable[EnforcementRecord]) -> list[LeaseRecord]:
-    """Return the records of leases."""
-    return [record for record in records if isinstance(record, LeaseRecord)]
-
-
-def open_leases(records: Iterable[EnforcementRecord]) -> dict[Target, Lease]:
-    """Return the leases that are open after these records, which may come in any order."""
-    newest: dict[str, Lease] = {}
-    for lease in (record.lease for record in lease_records(records)):
-        kept = newest.get(lease.lease_id)
-        if kept is None or _newness(kept) <= _newness(lease):
-            newest[lease.lease_id] = lease
-    return {lease.target: lease for lease in newest.values() if lease.is_open}
-
-
-def _newness(lease: Lease) -> tuple[bool, int]:
-    return not lease.is_open, lease.revision
-
-
-def user_of(principal: str) -> str | None:
-    """Return the bare name that quotas use for a principal, or None.
-
-    Examples:
-        >>> user_of("User:mallory"), user_of("unknown"), user_of("mallory")
-        ('mallory', None, None)
+    Attributes:
+        other_writers: ids of other live streams that write holds.
     """
-    if principal == UNKNOWN_PRINCIPAL:
-        return None
-    try:
-        return entity_name(principal)
-    except InvalidPrincipalError:
-        return None
 
-
-def may_touch(principal: str, never: Iterable[str]) -> bool:
-    """Whether a principal may be throttled. `never` lists more exceptions: principals or bare names.
-
-    Examples:
-        >>> may_touch("User:mallory", ["etl"]), may_touch("User:etl", ["etl"]), may_touch("User:ANONYMOUS", [])
-        (True, False, False)
-    """
-    user = user_of(principal)
-    # A principal of another type shares the client quota of the user with the same name.
-    names = {principal, user, f"User:{user}"}
-    return user is not None and names.isdisjoint({*NEVER_ENFORCED, *NEVER_TOUCHED, *never})
+    changes: tuple[Change, ...] = ()
+    verdicts: tuple[PlannedDecision, ...] = ()
+    other_writers: tuple[str, ...] = ()

@@ -1,12 +1,12 @@
-"""Lists, creates and deletes ACLs of a cluster."""
+"""Lists the ACLs of a cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal
 
 from kafka.errors import SecurityDisabledError, for_code
-from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from kafka.protocol.admin import DescribeAclsRequest
 
 from broker.errors import ClusterRequestError
 from broker.kafka.client import KafkaAdmin, with_retries
@@ -14,7 +14,6 @@ from wire.holds import HOLD_AUTHORIZER
 
 ANY_HOST = "*"
 EVERYONE = "User:*"
-USER = "User:"
 AUTHORIZER = "authorizer.class.name"
 """Setting that names the class of a broker's authorizer; empty without an authorizer."""
 
@@ -27,7 +26,7 @@ _AUTHORIZERS = (
 )
 # Codes of the protocol.
 _ANY = 1
-_OPERATIONS = {"all": 2, "write": 4, "idempotent_write": 12}
+_OPERATIONS = {"all": 2, "write": 4}
 _PERMISSIONS = {"deny": 2, "allow": 3}
 _PATTERNS = {"literal": 3, "prefixed": 4}
 
@@ -36,7 +35,6 @@ class AclResource(IntEnum):
     """The type of a resource; the value is Kafka's code."""
 
     TOPIC = 2
-    CLUSTER = 4
     TRANSACTIONAL_ID = 5
 
 
@@ -58,14 +56,6 @@ class Acls:
 
     def __init__(self, admin: KafkaAdmin) -> None:
         self._admin = admin
-
-    def find(self, resource: AclResource, operation: str | None = None, principal: str | None = None) -> list[Acl]:
-        """Return the matching ACLs; none if brokers have no authorizer."""
-        answer = self._describe(resource, operation, principal)
-        if answer.error_code == SecurityDisabledError.errno:
-            return []
-        self._admin.require_no_error(answer)
-        return [_acl(resource, found, entry) for found in answer.resources for entry in found.acls]
 
     def for_writers(self) -> frozenset[Acl]:
         """Return all ACLs on topics and transactional ids."""
@@ -90,29 +80,15 @@ class Acls:
             return None
         return found.pop() if len(found) == 1 else None
 
-    def create(self, acls: Sequence[Acl]) -> None:
-        """Create these ACLs, in order. Existing ACLs stay."""
-        creations = [CreateAclsRequest.AclCreation(*_fields(each)) for each in acls]
-        for result in self._admin.ask(CreateAclsRequest(creations=creations)).results:
-            self._admin.require_no_error(result)
-
-    def delete(self, acls: Sequence[Acl]) -> None:
-        """Delete exactly these ACLs, in order. Missing ACLs are skipped."""
-        filters = [DeleteAclsRequest.DeleteAclsFilter(*_fields(each)) for each in acls]
-        for result in self._admin.ask(DeleteAclsRequest(filters=filters)).filter_results:
-            self._admin.require_no_error(result)
-            for acl in result.matching_acls:
-                self._admin.require_no_error(acl)
-
-    def _describe(self, resource: AclResource, operation: str | None = None, principal: str | None = None) -> Any:
+    def _describe(self, resource: AclResource) -> Any:
         return self._admin.ask(
             DescribeAclsRequest(
                 resource_type_filter=resource,
                 resource_name_filter=None,
                 pattern_type_filter=_ANY,
-                principal_filter=principal,
+                principal_filter=None,
                 host_filter=None,
-                operation=_ANY if operation is None else _OPERATIONS[operation],
+                operation=_ANY,
                 permission_type=_ANY,
             )
         )
@@ -139,12 +115,6 @@ def _acl(resource: AclResource, found: Any, entry: Any) -> Acl:
         entry.host,
         _word(_PATTERNS, found.pattern_type),
     )
-
-
-def _fields(acl: Acl) -> tuple[int, str, int, str, str, int, int]:
-    # The protocol has this order in ACLs and in filters. As a filter, these fields match only this ACL.
-    pattern, operation, permission = _PATTERNS[acl.pattern], _OPERATIONS[acl.operation], _PERMISSIONS[acl.permission]
-    return acl.resource, acl.name, pattern, acl.principal, acl.host, operation, permission
 
 
 def _word(codes: Mapping[str, int], code: int) -> str:

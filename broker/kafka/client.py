@@ -7,17 +7,16 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, KafkaAdminClient
-from kafka.errors import BrokerResponseError, KafkaError, NodeNotReadyError
+from kafka.errors import KafkaError, NodeNotReadyError
 from typing_extensions import Self
 
 from broker.closing import Closing
 from broker.errors import BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
 from broker.kafka.config import librdkafka_of
-from broker.kafka.errors import Purpose
+from broker.kafka.errors import from_kafka_python
 from broker.kafka.topics import admin_client
 
 TIMEOUT_MS = 15_000
-ANY_CLUSTER = Purpose()
 
 _DEFAULT_PORT = "9092"
 _LOGIN_S = 5.0
@@ -61,24 +60,16 @@ class RawAdmin(KafkaAdminClient):
 
 
 class KafkaAdmin(Closing):
-    """A client that connects at the first request and, with `reconnects`, again after a failure.
+    """A client that connects at the first request.
 
     All requests raise BrokerUnreachableError if no broker answers, RequestNotAllowedError if a right is missing, and
     RequestRefusedError if Kafka refuses for another reason.
     """
 
-    def __init__(
-        self,
-        settings: Mapping[str, Any],
-        purpose: Purpose = ANY_CLUSTER,
-        timeout_ms: int = TIMEOUT_MS,
-        *,
-        reconnects: bool = False,
-    ) -> None:
+    def __init__(self, settings: Mapping[str, Any], timeout_ms: int = TIMEOUT_MS) -> None:
         # A broker that does not answer the first connection within TIMEOUT_MS does not answer later, either.
         limits = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": min(timeout_ms, TIMEOUT_MS)}
         self._settings: dict[str, Any] = {"client_id": "pid-quota", **settings, **limits}
-        self._purpose, self._reconnects = purpose, reconnects
         self._client: RawAdmin | None = None
 
     def connect(self) -> Self:
@@ -99,13 +90,11 @@ class KafkaAdmin(Closing):
                 self._client = RawAdmin(**self._settings)
             return request(self._client)
         except (KafkaError, OSError) as error:
-            if self._reconnects and not (isinstance(error, BrokerResponseError) and not error.retriable):
-                self.close()
             servers = self._settings["bootstrap_servers"]
             servers = servers if isinstance(servers, str) else ",".join(servers)
             if self._client is None and "sasl_mechanism" in self._settings:
                 self._require_login()
-            raise self._purpose.from_error(error, servers) from error
+            raise from_kafka_python(error, servers) from error
 
     def _require_login(self) -> None:
         """Raise LoginRefusedError if brokers refuse the login. kafka-python reports only a lost connection."""
@@ -115,12 +104,6 @@ class KafkaAdmin(Closing):
     def ask(self, request: Any, node_id: int | None = None) -> Any:
         """Send a request; see `RawAdmin.ask`. The response may contain errors."""
         return self.call(lambda client: client.ask(request, node_id))
-
-    def require_no_error(self, answer: Any) -> None:
-        """Raise the error that a response contains, if any."""
-        error = self._purpose.from_code(answer.error_code, answer.error_message)
-        if error is not None:
-            raise error
 
     def brokers(self, *, up_only: bool = True) -> dict[int, str]:
         """Return brokers' hosts by id. `up_only` skips stopped brokers, and killed brokers after 9 s."""

@@ -1,9 +1,7 @@
 """Translates the errors of both client libraries into ours."""
 
-from dataclasses import dataclass
-
 from confluent_kafka import KafkaException
-from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, for_code
+from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError
 
 from broker.errors import (
     BrokerError,
@@ -17,41 +15,16 @@ NO_COORDINATOR_YET = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", 
 """Errors (see `name_of`) of requests about groups while the cluster creates or loads `__consumer_offsets`."""
 
 
-@dataclass(frozen=True)
-class Purpose:
-    """What requests are about (such as `a client quota`), the rights that they need, and the advice after a refusal."""
-
-    one: str = "the cluster"
-    rights: str = "DESCRIBE and DESCRIBE_CONFIGS"
-    refused: str = "check this user's ACLs"
-
-    def from_error(self, error: Exception, servers: str) -> BrokerError:
-        """Translate an error that kafka-python raises."""
-        if isinstance(error, ClusterAuthorizationFailedError):
-            return self._not_allowed()
-        if isinstance(error, BrokerResponseError) and not error.retriable:
-            return self._refused(f"{type(error).__name__}: {error}")
-        return unreachable(servers, f"{type(error).__name__}: {error}")
-
-    def from_code(self, code: int, message: str | None) -> BrokerError | None:
-        """Translate the error code of a response; None if the code means success."""
-        if not code:
-            return None
-        error = for_code(code)
-        reason = f"{error.__name__}: {message}" if message else error.__name__
-        if error is ClusterAuthorizationFailedError:
-            return self._not_allowed()
-        if error.retriable:
-            return BrokerUnreachableError(f"Kafka can't read or change {self.one} now ({reason}): retrying")
-        return self._refused(reason)
-
-    def _not_allowed(self) -> RequestNotAllowedError:
+def from_kafka_python(error: Exception, servers: str) -> BrokerError:
+    """Translate an error that kafka-python raises."""
+    if isinstance(error, ClusterAuthorizationFailedError):
         # Leave out Kafka's own text, because it differs each time.
-        needed = f"this user needs {self.rights} on the cluster"
-        return RequestNotAllowedError(f"not authorised to read or change {self.one}: {needed}")
-
-    def _refused(self, reason: str) -> RequestRefusedError:
-        return RequestRefusedError(f"Kafka refused {self.one} ({reason}): {self.refused}")
+        needed = "this user needs DESCRIBE and DESCRIBE_CONFIGS on the cluster"
+        return RequestNotAllowedError(f"not authorised to read or change the cluster: {needed}")
+    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, BrokerResponseError) and not error.retriable:
+        return RequestRefusedError(f"Kafka refused the request ({reason}): check this user's ACLs")
+    return unreachable(servers, reason)
 
 
 def unreachable(servers: str, reason: str) -> BrokerUnreachableError:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 
 from broker.errors import TopicError
 from broker.kafka.errors import name_of, reason_of
-from broker.kafka.roles import HOLDS, RIGHTS, KafkaRight, Role
+from broker.kafka.roles import RIGHTS, KafkaRight, Role
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, seen_by_brokers
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ class Grants:
         config: confluent-kafka settings of a user with DESCRIBE and ALTER on the cluster.
         denies_by_default: Whether brokers deny what no ACL allows. If not, rights on shared resources are skipped:
             every user has these rights, and an ACL would lock other users out.
-        with_holds: Whether the brokers run `pidquota.HoldAuthorizer`.
     """
 
     def __init__(
@@ -72,11 +71,10 @@ class Grants:
         config: Mapping[str, str],
         *,
         denies_by_default: bool,
-        with_holds: bool,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> None:
         self._timeout_s, self._admin = timeout_s, admin_client(config)
-        self._denies_by_default, self._with_holds = denies_by_default, with_holds
+        self._denies_by_default = denies_by_default
 
     def plan(self, principals: Mapping[Role, str]) -> list[Grant]:
         """Return the rights of each role's principal, with the action `exists`, `missing` or `skipped`."""
@@ -84,10 +82,9 @@ class Grants:
         plan: dict[AclBinding, Grant] = {}
         for role, principal in principals.items():
             for right in RIGHTS[role]:
-                if self._with_holds or right is not HOLDS:
-                    # Several roles may have the same user, and need the same right for different reasons.
-                    acl = binding_of(principal, right)
-                    plan.setdefault(acl, Grant(principal, right, self._action(acl, right, found[principal])))
+                # Several roles may have the same user, and need the same right for different reasons.
+                acl = binding_of(principal, right)
+                plan.setdefault(acl, Grant(principal, right, self._action(acl, right, found[principal])))
         return list(plan.values())
 
     def has_any(self, right: KafkaRight) -> bool:

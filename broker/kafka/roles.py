@@ -6,7 +6,7 @@ from enum import Enum
 
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS, REPORTS
+from wire.topics import HOLDS, PRODUCE_EVENTS, REPORTS
 
 CLUSTER = "kafka-cluster"
 EVERY_TOPIC = "*"
@@ -21,7 +21,6 @@ class Role(str, Enum):
     BROKER = "broker"
     """The brokers' own user, as which the plugin writes. A super user needs no rights."""
     STREAM = "stream"
-    ENFORCER = "enforcer"
     OPERATOR = "operator"
     """Runs commands that ask the brokers: doctor, occupancy, why, blocks."""
 
@@ -68,43 +67,29 @@ def _cluster(operation: AclOperation, without: str) -> KafkaRight:
     return KafkaRight(operation, ResourceType.BROKER, CLUSTER, without)
 
 
-_WRITTEN = (PRODUCE_EVENTS, REPORTS)
-_OURS = (*_WRITTEN, ENFORCER_TOPIC)
+_OURS = (PRODUCE_EVENTS, REPORTS, HOLDS)
 _GROUPS = KafkaRight(AclOperation.READ, ResourceType.GROUP, OUR_GROUPS, "topics can't be read")
-HOLDS = _cluster(AclOperation.ALTER, "no holds, which are ACLs")
-"""The enforcer's right to change ACLs, needed only if brokers run `pidquota.HoldAuthorizer`."""
 
 RIGHTS: Mapping[Role, tuple[KafkaRight, ...]] = {
     Role.BROKER: (
-        *_topic(AclOperation.WRITE, *_WRITTEN, without="the plugin can't write"),
-        *_topic(AclOperation.DESCRIBE, *_WRITTEN, without="the plugin can't find its topics"),
-        *_topic(AclOperation.CREATE, *_WRITTEN, without="the plugin can't make its topics"),
+        *_topic(AclOperation.WRITE, *_OURS, without="the plugin can't write"),
+        *_topic(AclOperation.READ, HOLDS, without="the plugin's authorizer holds nobody"),
+        *_topic(AclOperation.DESCRIBE, *_OURS, without="the plugin can't find its topics"),
+        *_topic(AclOperation.CREATE, *_OURS, without="the plugin can't make its topics"),
         *_topic(
-            *(AclOperation.DESCRIBE_CONFIGS, *_WRITTEN),
+            *(AclOperation.DESCRIBE_CONFIGS, *_OURS),
             without="the plugin can't tell that a topic has wrong settings",
         ),
         *(
             right
             for operation in (AclOperation.ALTER, AclOperation.ALTER_CONFIGS)
-            for right in _topic(
-                operation, *_WRITTEN, without="the plugin can't mend a topic that Kafka created by itself"
-            )
+            for right in _topic(operation, *_OURS, without="the plugin can't mend a topic that Kafka created by itself")
         ),
     ),
     Role.STREAM: (
-        *_topic(AclOperation.READ, *_WRITTEN, without="the stream can't start"),
+        *_topic(AclOperation.READ, *_OURS, without="the stream can't start"),
         _GROUPS,
         KafkaRight(AclOperation.READ, ResourceType.GROUP, SPARK_GROUPS, "the stream can't start"),
-    ),
-    Role.ENFORCER: (
-        *_topic(AclOperation.READ, ENFORCER_TOPIC, without="the enforcer can't start"),
-        *_topic(AclOperation.WRITE, ENFORCER_TOPIC, without="the enforcer can't start"),
-        *_topic(AclOperation.READ, PRODUCE_EVENTS, without="no limits on addresses"),
-        KafkaRight(AclOperation.READ, ResourceType.GROUP, ENFORCER_TOPIC, "the enforcer can't start"),
-        _cluster(AclOperation.DESCRIBE, "the enforcer can't see its rights"),
-        _cluster(AclOperation.DESCRIBE_CONFIGS, "the enforcer can't read quotas"),
-        _cluster(AclOperation.ALTER_CONFIGS, "the enforcer can't set quotas"),
-        HOLDS,
     ),
     Role.OPERATOR: (
         _cluster(AclOperation.DESCRIBE, "the brokers hide ACLs and rights"),
@@ -121,7 +106,8 @@ def rights_of(role: Role, topics: Mapping[str, str | None]) -> list[KafkaRight]:
     """Return a role's rights. `topics` gives some topics another name; None leaves out a topic.
 
     Examples:
-        >>> events = rights_of(Role.BROKER, {"produce-events": "events", "pid-quota-reports": None})
+        >>> others = {"pid-quota-reports": None, "pid-quota-holds": None}
+        >>> events = rights_of(Role.BROKER, {"produce-events": "events", **others})
         >>> [right.words for right in events][:3]
         ['WRITE on topic events', 'DESCRIBE on topic events', 'CREATE on topic events']
     """

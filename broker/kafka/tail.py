@@ -55,7 +55,7 @@ def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> 
 
 
 class TopicReader(Closing):
-    """A consumer of all partitions of a topic. It commits no offsets."""
+    """A consumer of all partitions of a topic, or of one. It commits no offsets."""
 
     def __init__(
         self,
@@ -64,10 +64,11 @@ class TopicReader(Closing):
         timeout_s: float = _TIMEOUT_S,
         group: str = "pid-quota",
         start: int | Literal["beginning", "end"] = "beginning",
+        only: int | None = None,
     ) -> None:
         """Begin to fetch.
 
-        The user needs READ on `group`. `start` may be a time in ms since the epoch.
+        The user needs READ on `group`. `start` may be a time in ms since the epoch. `only` is a partition.
         """
         self._config = config
         self._topic = topic
@@ -77,7 +78,7 @@ class TopicReader(Closing):
         settings |= {"auto.offset.reset": "earliest", "enable.partition.eof": False, "log_level": 0}
         self._consumer = Consumer({**config, **settings})
         try:
-            self.partitions = self._partitions()
+            self.partitions = self._partitions() if only is None else [only]
             found = {number: bounds(self._consumer, topic, number, timeout_s) for number in self.partitions}
             starts = self._starts(start, found)
             self._ends = {number: (max(first, starts[number]), end) for number, (first, end) in found.items()}

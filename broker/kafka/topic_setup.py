@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 from broker.errors import TopicError
 from broker.kafka.errors import name_of, reason_of
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, create_topics, existing_topics, seen_by_brokers
-from wire.topics import COMPACTED, ENFORCER_TOPIC, PRODUCE_EVENTS, topic_settings
+from wire.topics import PRODUCE_EVENTS, topic_settings
 
 DEFAULT_RETENTION_HOURS = 7 * 24
 
@@ -57,11 +57,10 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
     `retention_hours` must exceed the longest downtime of the stream.
     """
     retention = {"retention.ms": str(retention_hours * _HOUR_MS)}
-    plans = [
+    return [
         TopicPlan(name, settings | retention, partitions if name == PRODUCE_EVENTS else 1)
         for name, settings in topic_settings().items()
     ]
-    return [*plans, TopicPlan(ENFORCER_TOPIC, COMPACTED, 1)]
 
 
 class TopicSetup:

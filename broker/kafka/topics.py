@@ -10,14 +10,13 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError, TopicMissingError
 from broker.kafka.errors import login_refused, name_of, reason_of, unreachable
-from wire.topics import COMPACTED, EVENT_PARTITIONS, NEW_TOPIC_SETTINGS, PRODUCE_EVENTS, topic_settings
+from wire.topics import EVENT_PARTITIONS, NEW_TOPIC_SETTINGS, PRODUCE_EVENTS, topic_settings
 
 DEFAULT_TIMEOUT_S = 15.0
 
 _LOGIN_S = 2.0
 """A refused login fails within this time. A second request waits longer for the topics of a large cluster."""
 _SEEN_POLL_S = 0.05
-_NEW_TOPIC_S = 5.0
 
 
 class Admin(AdminClient):
@@ -75,11 +74,6 @@ def ensure_topics(
     _ensure(config, wanted)
 
 
-def ensure_topic(config: Mapping[str, str], name: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-    """Create a compacted topic of one partition if it is missing."""
-    _ensure(config, [NewTopic(name, 1, -1, config=COMPACTED)], timeout_s)
-
-
 def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
     """Return the number of a topic's partitions. Raises TopicMissingError."""
     found = existing_topics(admin_client(config), timeout_s)
@@ -90,18 +84,6 @@ def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFA
         )
         raise TopicMissingError(msg)
     return found[topic]
-
-
-def await_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
-    """Wait until the brokers know a new topic. Return the number of its partitions. Raises TopicMissingError."""
-    give_up_at = time.monotonic() + _NEW_TOPIC_S
-    while True:
-        try:
-            return require_topic(config, topic, timeout_s)
-        except TopicMissingError:
-            if time.monotonic() > give_up_at:
-                raise
-            time.sleep(_SEEN_POLL_S)
 
 
 def existing_topics(admin: Admin, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Runs the demo: broker, stream, enforcer and two clients on this machine."""
+"""Runs the demo: broker, stream and two clients on this machine."""
 
 import signal
 import time
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from broker.local.local_broker import LocalBroker
+from broker.enforcement.hold_topic import HoldTopic
 from jobs.demo.broker import create_orders, demo_broker
 from jobs.demo.clients import Clients, Traffic
 from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
@@ -59,7 +59,7 @@ class Result:
 def run(
     view: DemoView, folder: Path, tables: str, seconds: float, *, stream: Child, open_console: Callable[[], None]
 ) -> Result:
-    """Start the broker and enforcer, run the traffic, and always stop all processes."""
+    """Start the broker, run the traffic, and always stop all processes."""
     with ExitStack() as stack:
         try:
             # Step 1. While the broker starts, create the tables and set a default quota, as `pid-quota quotas` does.
@@ -82,15 +82,16 @@ def run(
             )
             view.stage("alice keeps 3 producers, mallory creates one per message")
             progress = StreamProgress(folder / CHECKPOINT, broker.admin_config(), PRODUCE_EVENTS)
-            with Clients(broker.client_config("alice"), broker.client_config("mallory")) as clients:
-                watching = Watching(view, tables, progress, clients)
+            with (
+                HoldTopic(broker.admin_config()) as holds,
+                Clients(broker.client_config("alice"), broker.client_config("mallory")) as clients,
+            ):
+                watching = Watching(view, tables, progress, clients, holds)
                 _until(watching, children, lambda: watching.has_begun, _STREAM_START_S)
-                # Step 4. Start the enforcer, because the stream may have written a decision.
-                children.append(stack.enter_context(_enforcer(broker, folder, tables)))
                 _until(watching, children, lambda: watching.has_run_for(seconds))
                 traffic_s = watching.seconds
             view.end_live()
-            # Step 5. Let the stream catch up.
+            # Step 4. Let the stream catch up.
             view.stage("the traffic ends; the stream catches up")
             drained = _await_drain(progress, children)
             view.stage("stopping everything")
@@ -122,11 +123,6 @@ def _write_address(folder: Path, servers: str) -> None:
     new = folder / f"{ADDRESS_FILE}.new"
     new.write_text(servers, encoding="ascii")
     new.replace(folder / ADDRESS_FILE)
-
-
-def _enforcer(broker: LocalBroker, folder: Path, tables: str) -> Child:
-    options = ["--bootstrap-servers", broker.admin_servers, "--tables", tables, "--apply"]
-    return Child("enforcer", ["-m", "jobs", "enforce", *options], folder / "enforcer.log")
 
 
 def _until(

@@ -39,6 +39,7 @@ def early_stream(
         checkpoint=checkpoint,
         trigger=trigger,
         metrics_interval_seconds=0,
+        enforce=True,
         master=_MASTER,
     )
 

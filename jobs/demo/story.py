@@ -33,7 +33,7 @@ def story(result: "Result", quota: float) -> Iterator[str]:
     )
     over = f"mallory went over the quota of {quota:g} an hour"
     if slowing is None:
-        yield f"What was done: {over}, and the traffic ended before the enforcer acted; alice was left alone."
+        yield f"What was done: {over}, and the traffic ended before the broker held her; alice was left alone."
     else:
         after = slowing.after(mallory.delivered, result.seconds)
         yield (

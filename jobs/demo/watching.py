@@ -1,10 +1,11 @@
-"""Watches the demo's tables while the traffic runs, and reports the first decision and throttle."""
+"""Watches the demo's tables and broker while the traffic runs, and reports the first decision and hold."""
 
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from broker.enforcement.hold_topic import HoldTopic, steady_ms
 from jobs.demo.clients import Clients
 from jobs.demo.demo_view import DemoView, read_principals
 from jobs.stream.stream_progress import StreamProgress
@@ -12,22 +13,22 @@ from tables.query.sql_query import query
 
 _READ_EVERY_S = 4.0
 _THROTTLED = "SELECT DISTINCT principal FROM throttle_decisions WHERE action = 'THROTTLE'"
-_SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_force'"
+_MALLORY = "User:mallory"
 
 
 @dataclass(frozen=True)
 class Slowing:
-    """Seconds of traffic, and messages of the demo's user `mallory`, before the enforcer held her back."""
+    """Seconds of traffic, and messages of the demo's user `mallory`, before the broker held her."""
 
     after_s: float
     delivered: int
 
     def before(self) -> float:
-        """Return mallory's new producer ids per second before the enforcer held her back."""
+        """Return mallory's new producer ids per second before the broker held her."""
         return self.delivered / self.after_s
 
     def after(self, delivered: int, seconds: float) -> float:
-        """Return mallory's new producer ids per second since the enforcer held her back. The arguments are totals."""
+        """Return mallory's new producer ids per second since the broker held her. The arguments are totals."""
         return (delivered - self.delivered) / max(1.0, seconds - self.after_s)
 
 
@@ -36,10 +37,13 @@ class Watching:
 
     Attributes:
         first_decision_s: Seconds of traffic before the first THROTTLE decision.
-        slowing: The traffic before the enforcer held mallory back.
+        slowing: The traffic before the broker held mallory.
     """
 
-    def __init__(self, view: DemoView, tables: str, progress: StreamProgress, clients: Clients) -> None:
+    def __init__(
+        self, view: DemoView, tables: str, progress: StreamProgress, clients: Clients, holds: HoldTopic
+    ) -> None:
+        self._holds = holds
         self._view, self._tables, self._progress, self._clients = view, tables, progress, clients
         self._begin = time.monotonic()
         self._stream_begin: float | None = None
@@ -69,9 +73,11 @@ class Watching:
         if self.first_decision_s is None and self._has_new("throttle_decisions") and self.throttled():
             self.first_decision_s = self.seconds
             self._view.stage(f"first decision, {self.seconds:.1f} s after the first message: mallory is over her quota")
-        if self.slowing is None and self._has_new("enforcement_actions") and query(self._tables, _SLOWED, _now()).rows:
-            self.slowing = Slowing(self.seconds, self._clients.mallory.delivered)
-            self._view.stage("the enforcer holds mallory back: the broker hands her no new producer id")
+        if self.slowing is None:
+            self._holds.poll()
+            if self._holds.state.confirming(_MALLORY, steady_ms()):
+                self.slowing = Slowing(self.seconds, self._clients.mallory.delivered)
+                self._view.stage("mallory is on hold: the broker hands her new producer ids at her quota's pace")
         if not self.has_begun:
             mallory, alice = self._clients.mallory.producers, self._clients.alice.producers
             made = f"mallory has made {mallory} producers, alice {alice}"

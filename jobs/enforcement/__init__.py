@@ -1,1 +1,1 @@
-"""`pid-quota enforce`."""
+"""The commands `release` and `hold`."""

@@ -1,155 +1,96 @@
-"""The command `pid-quota enforce`."""
+"""The commands `pid-quota release` and `pid-quota hold`: holds by hand."""
 
-import json
+import getpass
 import os
-import threading
-from collections.abc import Callable
-from contextlib import ExitStack
-from datetime import datetime, timezone
-from pathlib import Path
+import re
+import socket
 from typing import Annotated
 
 import typer
 
-from broker.enforcement.broker_clock import wall_ms
-from broker.enforcement.metrics import EnforcerMetrics
-from broker.enforcement.notices import Notice
-from broker.enforcement.planner import EnforcerOptions, LeverChoice
-from broker.enforcement.webhook import KEY_VARIABLE, URL_VARIABLE, Webhook
+from broker.enforcement import by_hand
+from broker.enforcement.by_hand import Obeyed
 from broker.kafka.config import KafkaConfig
-from jobs.enforcement.enforcing import EnforceJob, enforce_until, release_now
-from jobs.options import (
-    LOOPBACK,
-    BootstrapServers,
-    JsonOption,
-    KafkaConfigFile,
-    MetricsHost,
-    MetricsPort,
-    TablesOption,
-    full_name,
-    one_secret,
-)
-from jobs.output.terminal import one_line
-from jobs.services.metrics_server import serving
-from jobs.services.stopping import stopped_by_signals
-from tables.query.throttle_causes import looks_like
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, one_user
+from jobs.output.json_out import print_json
+from jobs.output.terminal import output, printable
+from tables.times import duration
+from wire.holds import EVERYBODY, MAX_HOLD_MS, MAX_RELEASE_MS
 
-_HOUR_S, _YEAR_S = 3_600, 31_536_000
-"""Upper bounds of options in seconds. Greater values would overflow dates and waiting times."""
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+Principal = Annotated[str, typer.Argument(help="The whole principal, such as User:alice.")]
 
 
-def enforce(
+def release(
     bootstrap_servers: BootstrapServers,
-    tables: TablesOption,
-    apply: Annotated[
-        bool, typer.Option("--apply/--dry-run", help="Change the brokers, or only report what would change.")
-    ] = False,
-    lever: Annotated[
-        LeverChoice,
-        typer.Option(help="The strongest lever to use. auto uses the strongest one that works on this cluster."),
-    ] = "auto",
-    narrow: Annotated[bool, typer.Option(help="Throttle only the offending client ids if that suffices.")] = True,
-    shared_client_id: Annotated[
-        list[str] | None, typer.Option(help="Client id that is never throttled on its own. Repeatable.")
-    ] = None,
-    never: Annotated[
-        list[str] | None, typer.Option(help="Principal that is never throttled, such as User:etl. Repeatable.")
-    ] = None,
-    max_entities: Annotated[int, typer.Option(min=1, help="Maximum number of leases in force at once.")] = 50,
-    max_principals: Annotated[int, typer.Option(min=1, help="Maximum number of principals throttled at once.")] = 10,
-    hands_off_seconds: Annotated[
-        float, typer.Option(min=0, max=_YEAR_S, help="Time to leave a setting alone after somebody else changed it.")
-    ] = _HOUR_S,
-    poll_seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=0.01,
-            max=_HOUR_S,
-            help="Maximum pause between reads of the tables.",
-            show_default="0.2; 10 in a catalog, where each read is a query",
-        ),
-    ] = None,
-    release_principal: Annotated[
-        str | None, typer.Option("--release", metavar="PRINCIPAL", help="End a principal's throttle now, and exit.")
-    ] = None,
-    release_all: Annotated[bool, typer.Option("--release-all", help="End all throttles now, and exit.")] = False,
-    pause_seconds: Annotated[
-        float, typer.Option(min=60, max=_YEAR_S, help="Time without new throttles after a release.")
-    ] = _HOUR_S,
+    principal: Annotated[str | None, typer.Argument(help="The whole principal, such as User:alice.")] = None,
+    everybody: Annotated[bool, typer.Option("--all", help="Release everybody.")] = False,
+    lasts: Annotated[str, typer.Option("--for", help="How long nobody holds them again, such as 30m or 1h.")] = "1h",
     kafka_config: KafkaConfigFile = None,
-    webhook: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", envvar=URL_VARIABLE, help="POST each throttle, release and warning to this URL, signed."
-        ),
-    ] = None,
-    webhook_file: Annotated[
-        Path | None, typer.Option(help="File whose first line is the webhook's URL. `ps` shows arguments to everybody.")
-    ] = None,
-    metrics_port: MetricsPort = None,
-    metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
 ) -> None:
-    """Carry out throttle decisions on the brokers, and end throttles in time. Without --apply, only report effects."""
-    wants_release = release_all or release_principal is not None
-    dry_run = not (apply or wants_release)
+    """End a hold on all brokers, and keep the stream from holding again for a time. Ends when brokers have obeyed."""
+    if everybody == (principal is not None):
+        msg = "name one principal, such as User:alice, or give --all"
+        raise typer.BadParameter(msg)
+    whom = EVERYBODY if everybody else one_user(principal or "")
+    lasts_ms = milliseconds(lasts, MAX_RELEASE_MS)
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
-    options = EnforcerOptions(
-        lever=lever,
-        narrow=narrow,
-        never=frozenset([*(never or ()), *filter(None, [kafka.client().get("sasl.username")])]),
-        shared_client_ids=frozenset(shared_client_id or ()),
-        max_entities=max_entities,
-        max_principals=max_principals,
-        hands_off_ms=round(hands_off_seconds * 1000),
-    )
-    stop, metrics = stopped_by_signals(), EnforcerMetrics(wall_ms)
-    url = one_secret(webhook, webhook_file, "--webhook")
-    with ExitStack() as stack:
-        show = _printer(as_json=as_json, dry_run=dry_run)
-        listeners = [show, metrics.observe]
-        if url is not None:
-            listeners.append(stack.enter_context(_webhook(url, tables, show, dry_run=dry_run)).enqueue)
-
-        def notify(notice: Notice) -> None:
-            for listener in listeners:
-                listener(notice)
-
-        job = EnforceJob(kafka, tables, options, not dry_run, poll_seconds, notify)
-        if wants_release:
-            name = release_principal and full_name(release_principal)
-            release_now(stop, stack, job, name, round(pause_seconds * 1000))
-            return
-        stack.enter_context(serving(metrics, metrics_port, metrics_host, metrics.unready))
-        enforce_until(stop, stack, job, metrics)
+    obeyed = by_hand.release(kafka.client(), whom, lasts_ms, _person())
+    who = "everybody is" if everybody else f"{whom} is"
+    _show(f"{who} released for {duration(lasts_ms / 1000)}", obeyed, as_json=as_json)
 
 
-def _webhook(url: str, tables: str, show: Callable[[Notice], None], *, dry_run: bool) -> Webhook:
-    return Webhook(
-        url,
-        os.environ.get(KEY_VARIABLE, ""),
-        warn=lambda text: show(Notice(wall_ms(), "alert", text)),
-        dry_run=dry_run,
-        looks_like=lambda principals: looks_like(tables, principals, datetime.now(timezone.utc)),
-    )
+def hold(
+    bootstrap_servers: BootstrapServers,
+    principal: Principal,
+    lasts: Annotated[str, typer.Option("--for", help="How long, at most 10m, such as 90s.")] = "10m",
+    kafka_config: KafkaConfigFile = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a user's new producer ids wait on all brokers, whatever the user's quota. Ends when brokers have obeyed."""
+    whom, lasts_ms = one_user(principal), milliseconds(lasts, MAX_HOLD_MS)
+    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    obeyed = by_hand.hold(kafka.client(), whom, lasts_ms, _person())
+    _show(f"{whom} is on hold for {duration(lasts_ms / 1000)}", obeyed, as_json=as_json)
 
 
-def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
-    is_closed = threading.Event()
+def milliseconds(text: str, most_ms: int) -> int:
+    """Return a duration such as `90s`, `10m`, `1h` or `2d` in ms.
 
-    def notify(notice: Notice) -> None:
-        if is_closed.is_set():
-            # Continue without output, because the leases still have to end.
-            return
-        if as_json:
-            text = json.dumps(notice.record(dry_run=dry_run), ensure_ascii=False)
-        else:
-            text = one_line(notice.line(dry_run=dry_run))
-        try:
-            # Flush each line for readers of a pipe.
-            print(text, flush=True)
-        except OSError:
-            is_closed.set()
-            raise
+    Raises:
+        BadParameter: If the text is no duration, or is longer than `most_ms`.
 
-    return notify
+    Examples:
+        >>> milliseconds("90s", 600_000)
+        90000
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        msg = f"--for {text!r} is no duration: write a number and s, m, h or d, such as 30m"
+        raise typer.BadParameter(msg)
+    lasts_ms = int(found[1]) * _UNITS_MS[found[2]]
+    if lasts_ms > most_ms:
+        msg = f"--for {text} is longer than {duration(most_ms / 1000)}, the longest time that brokers accept"
+        raise typer.BadParameter(msg)
+    return lasts_ms
+
+
+def _person() -> str:
+    """Return who runs the command, for others to see."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run as a user without a name.
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def _show(what: str, obeyed: Obeyed, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"what": what, "brokers": list(obeyed.brokers), "held": list(obeyed.held)})
+        return
+    brokers = ", ".join(map(str, obeyed.brokers))
+    held = ", ".join(obeyed.held) or "nobody"
+    output().print(printable(f"{what}, confirmed by broker {brokers}. On hold now: {held}"), soft_wrap=True)

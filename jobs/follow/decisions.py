@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any
 
@@ -9,10 +10,12 @@ import typer
 
 from jobs.follow.lines import FollowOption, SinceOption, emit, start
 from jobs.options import JsonOption, PrincipalOption, TablesOption, full_name
+from jobs.output.hold_text import hold_text
 from jobs.output.human import human, plural, time_of
 from jobs.output.terminal import one_line
 from jobs.services.stopping import until_interrupted
 from tables.errors import TablesError
+from tables.query.principal_hold import holds_of
 from tables.query.sql_query import query
 from tables.query.throttle_causes import looks_like
 from tables.store.open import open_store
@@ -31,7 +34,7 @@ def decisions(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show throttle decisions, one per line: who is throttled, until when, and who is released."""
+    """Show throttle decisions, one per line: who is throttled, until when, whether brokers hold it, who is released."""
     begin = start(since, datetime.now(timezone.utc), follow=follow)
     wanted = principal and full_name(principal)
     with until_interrupted(), open_store(tables) as store:
@@ -41,9 +44,15 @@ def decisions(
             found = [row for row in rows if wanted is None or row["principal"] == wanted]
             now = datetime.now(timezone.utc)
             causes = looks_like(tables, {row["principal"] for row in found if _is_new_throttle(row, now)}, now)
+            # Only a principal's newest decision can be in force.
+            newest = {row["principal"]: row for row in found}
+            in_force = {name for name, row in newest.items() if _is_in_force(row, now)}
+            holds = holds_of(tables, in_force, now)
             for row in found:
                 cause = causes.get(row["principal"]) if _is_new_throttle(row, now) else None
-                emit(_line(row, cause), row | {"looks_like": cause}, as_json=as_json)
+                hold = holds.get(row["principal"]) if newest[row["principal"]] is row else None
+                more = {"looks_like": cause, "hold": hold and hold["hold"]}
+                emit(_line(row, cause, hold), row | more, as_json=as_json)
             if not follow:
                 if not found and begin is not None:
                     print(one_line(_nothing(tables, wanted, begin)), file=sys.stderr)
@@ -69,7 +78,11 @@ def _is_new_throttle(row: dict[str, Any], now: datetime) -> bool:
     return row["action"] == "THROTTLE" and at is not None and now - at < timedelta(hours=1)
 
 
-def _line(row: dict[str, Any], cause: str | None) -> str:
+def _is_in_force(row: Mapping[str, Any], now: datetime) -> bool:
+    return row["action"] == "THROTTLE" and row["throttled_until"] is not None and row["throttled_until"] > now
+
+
+def _line(row: dict[str, Any], cause: str | None, hold: Mapping[str, Any] | None) -> str:
     at, until = row["decided_at"], row["throttled_until"]
     parts = ["-" if at is None else time_of(at), human(row["action"]), human(row["principal"])]
     if row["action"] == "THROTTLE":
@@ -78,6 +91,7 @@ def _line(row: dict[str, Any], cause: str | None) -> str:
         parts += [f"clients: {human(dict(row['client_ids']))}"] if row["client_ids"] else []
         parts += [f"addresses: {human(dict(row['addresses']))}"] if row["addresses"] else []
         parts += [f"looks like: {cause}"] if cause else []
+        parts += [hold_text(hold)] if hold else []
     if row["reason"] == "quota_changed":
         parts.append("its quota changed")
     return "  ".join(parts)

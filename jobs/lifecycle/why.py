@@ -13,6 +13,7 @@ import typer
 
 from jobs.errors import JobError
 from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption, full_name
+from jobs.output.hold_text import hold_text
 from jobs.output.human import counted, plural, size, time_of
 from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
@@ -26,7 +27,7 @@ from tables.errors import TableNotFoundError
 from tables.query.addresses import asked_from, refused_from
 from tables.query.churn_clients import DiagnosedClient, clients_of
 from tables.query.held_entries import held_entries
-from tables.query.open_leases import open_leases
+from tables.query.principal_hold import principal_hold
 from tables.query.sql_query import query
 from tables.times import duration
 
@@ -58,10 +59,10 @@ def why(
     if not rows and not _is_known(tables, name, now):
         raise JobError(_unknown_text(tables, name, now))
     refused, asked = refused_from(tables, name, now), asked_from(tables, name, now)
-    leases, held = open_leases(tables, name, now), held_entries(tables, name, now)
+    hold, held = principal_hold(tables, name, now), held_entries(tables, name, now)
     if as_json:
         clients = [_client_dict(row) | {"addresses": asked.get(row.row["client"], {})} for row in rows]
-        found = {"principal": name, "refused_from": refused, "enforced": leases, "held": held, "clients": clients}
+        found = {"principal": name, "refused_from": refused, "hold": hold, "held": held, "clients": clients}
         print_json(found, indent=2)
         return
     output().print(printable(_headline(name, rows[0].row if rows else None)))
@@ -72,8 +73,8 @@ def why(
         lines.append(f"  held by brokers: {what}, swept {time_of(held['swept_at'])}")
     if refused:
         lines.append(f"  refused in its last throttle, by address: {counted(refused)}")
-    lines += map(_lease_text, leases)
-    if leases:
+    if hold:
+        lines.append(f"  {hold_text(hold)}")
         lines.append(f"  what the owner of its clients sees, and can do: {_FOR_ITS_OWNER}")
     if rows and rows[0].row["throttled_now"] and rows[0].diagnosis.is_harmless:
         lines.append(f"  {_IF_WANTED.format(shlex.quote(name))}")
@@ -162,12 +163,6 @@ def _headline(name: str, row: Mapping[str, Any] | None) -> str:
         return f"{name}: not throttled in the last 24 hours"
     now = ", throttled now" if row["throttled_now"] else ""
     return f"{name}: {plural(row['throttles'], 'throttle')} in the last 24 hours{now}"
-
-
-def _lease_text(lease: Mapping[str, Any]) -> str:
-    names = {"user": lease["entity_user"], "client id": lease["entity_client_id"], "ip": lease["entity_ip"]}
-    entity = ", ".join(f"{kind} {name}" for kind, name in names.items() if name is not None)
-    return f"  enforced: {lease['lever']} on {entity}, {duration(lease['seconds_left'])} left: {lease['reason']}"
 
 
 def _report(client: DiagnosedClient, addresses: Mapping[str, int]) -> Iterator[str]:

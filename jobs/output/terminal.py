@@ -42,7 +42,6 @@ OF_TABLES = frozenset(
         "rbloom",
         "starlette",
         "textual",
-        "urllib3",
         "uvicorn",
     }
 )

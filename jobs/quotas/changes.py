@@ -12,7 +12,7 @@ _SIGNS = {"add": "+", "change": "~", "remove": "-"}
 
 
 @dataclass(frozen=True)
-class Change:
+class QuotaChange:
     """A change of a user's quota, or of the default quota if `entity_name` is None.
 
     `before` is None if the change adds the quota. `after` is None if the change removes the quota.
@@ -43,7 +43,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ImportPlan:
     """The changes of an import.
 
     Attributes:
@@ -51,16 +51,16 @@ class Plan:
         kept: Number of quotas that stay although the file lacks them.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[QuotaChange, ...]
     unchanged: int
     kept: int
 
     @classmethod
-    def of(cls, entries: Iterable[QuotaEntry], wanted: Mapping[str | None, Allowance], *, prune: bool) -> "Plan":
+    def of(cls, entries: Iterable[QuotaEntry], wanted: Mapping[str | None, Allowance], *, prune: bool) -> "ImportPlan":
         """Compare the quotas in force (`entries`) and in a file (`wanted`). `prune` removes those not in the file."""
         before = {entry.entity_name: entry.allowance for entry in entries}
         names = sorted({**before, **wanted} if prune else wanted, key=lambda name: (name is not None, name or ""))
-        every = [Change(name, before.get(name), wanted.get(name)) for name in names]
+        every = [QuotaChange(name, before.get(name), wanted.get(name)) for name in names]
         changes = tuple(change for change in every if change.before != change.after)
         return cls(changes, len(every) - len(changes), 0 if prune else len(before.keys() - wanted.keys()))
 

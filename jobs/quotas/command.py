@@ -16,7 +16,7 @@ from jobs.output.tables_out import Form, form, show
 from jobs.output.terminal import one_line, output, printable
 from jobs.output.text_tables import TextTable
 from jobs.quotas import altering
-from jobs.quotas.changes import Plan
+from jobs.quotas.changes import ImportPlan
 from jobs.quotas.file import read_quotas, write_quotas
 from quota.allowance import BURST, RATE, Allowance
 from quota.principals import entity_name as entity_name_of
@@ -138,7 +138,7 @@ def _validated(tables: str) -> list[QuotaEntry]:
 
 
 def _import(tables: str, file: Path, now: datetime, who: str, as_json: bool, *, prune: bool, dry_run: bool) -> None:
-    plan = Plan.of(_validated(tables), read_quotas(file), prune=prune)
+    plan = ImportPlan.of(_validated(tables), read_quotas(file), prune=prune)
     if plan.changes and not dry_run:
         wanted = [(change.entity_name, change.after) for change in plan.changes]
         entries = [QuotaEntry.of(name, allowance, now, who) for name, allowance in wanted if allowance is not None]

@@ -11,7 +11,7 @@ from jobs.options import JsonOption
 from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jvm.broker_jar import JAR_NAME, broker_jar
-from wire.holds import HOLD_AUTHORIZER
+from wire.holds import HOLD_ANY_AUTHORIZER, HOLD_AUTHORIZER
 from wire.plugin_reports import REPORTER_CLASS
 
 
@@ -37,4 +37,8 @@ def write_broker_jar(
         return
     output().print(printable(f"wrote {folder / JAR_NAME}. Add to server.properties of each broker:"))
     output().print(f"  metric.reporters={reporters}", markup=False)
-    output().print(f"  authorizer.class.name={HOLD_AUTHORIZER}   (only for the lever hold)", markup=False)
+    output().print(f"  authorizer.class.name={HOLD_AUTHORIZER}", markup=False)
+    output().print(
+        f"Brokers that run no authorizer, or another than Kafka's, need {HOLD_ANY_AUTHORIZER} (docs/enforcement.md)",
+        soft_wrap=True,
+    )

@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from broker.errors import ClusterRequestError, TopicError
+from broker.errors import TopicError
 from broker.kafka.acls import Acls
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
 from broker.kafka.grants import Grant, Grants
-from broker.kafka.holds import HoldBindings
 from broker.kafka.roles import Role
 from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, TopicOutcome, TopicSetup, plan_topics
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
@@ -20,12 +19,10 @@ from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.setup.principals import (
     BrokerPrincipal,
-    EnforcerPrincipal,
     OperatorPrincipal,
     StreamPrincipal,
     principals,
 )
-from wire.holds import HOLD_AUTHORIZER
 from wire.topics import EVENT_PARTITIONS
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -50,7 +47,6 @@ def create(
     alter: Annotated[bool, typer.Option("--alter", help="Correct settings that differ.")] = False,
     broker_principal: BrokerPrincipal = None,
     stream_principal: StreamPrincipal = None,
-    enforcer_principal: EnforcerPrincipal = None,
     operator_principal: OperatorPrincipal = None,
     deny_by_default: Annotated[
         bool,
@@ -68,7 +64,7 @@ def create(
 
     The plugin creates its topics, too, unless brokers have pid.quota.create.topics=false.
     """
-    who = principals(broker_principal, stream_principal, enforcer_principal, operator_principal)
+    who = principals(broker_principal, stream_principal, operator_principal)
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     setup = TopicSetup(kafka.client())
     plans = plan_topics(partitions, retention_hours)
@@ -123,14 +119,9 @@ def require_all_named(
 
 def granting(kafka: KafkaConfig, *, deny_by_default: bool) -> Grants:
     """Return the `Grants` of a cluster, which depend on the brokers' authorizers."""
-    settings = kafka.kafka_python()
-    with KafkaAdmin(settings) as admin, HoldBindings(settings) as holds:
+    with KafkaAdmin(kafka.kafka_python()) as admin:
         denies_by_default = deny_by_default or Acls(admin).allows_without_acl() is False
-        try:
-            with_holds = HOLD_AUTHORIZER in holds.authorizers().values()
-        except ClusterRequestError:
-            with_holds = False
-    return Grants(kafka.client(), denies_by_default=denies_by_default, with_holds=with_holds)
+    return Grants(kafka.client(), denies_by_default=denies_by_default)
 
 
 def show_grants(plan: Sequence[Grant], as_json: bool) -> None:

@@ -11,25 +11,17 @@ import typer
 
 from broker.doctor.cluster_checks import (
     check_authorizer,
-    check_client_quotas,
     check_reporters,
     check_rights,
     check_topics,
     settings_of_brokers,
 )
-from broker.doctor.enforcer_checks import check_enforcer, enforcers
 from broker.doctor.findings import Finding, Verdict, guarded, ok, warning, wrong
 from broker.doctor.plugin_checks import check_clocks, check_plugins
-from broker.enforcement.model import EnforcementRecord, Lease, Target, open_leases
-from broker.enforcement.store.lease_topic import kept_leases
-from broker.enforcement.store.tables import ActionTable
-from broker.errors import BrokerError, TopicMissingError
-from broker.kafka.acls import AUTHORIZER
+from broker.errors import TopicMissingError
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
-from broker.kafka.holds import HoldBindings
 from broker.kafka.own_rights import OwnRights
-from broker.kafka.quotas import ClientQuotas
 from broker.kafka.report_tail import DatedState, newest_states
 from broker.kafka.roles import Role
 from broker.kafka.topic_setup import TopicSetup
@@ -44,7 +36,6 @@ from tables.query.freshness import read_freshness
 from tables.query.sql_query import query
 from tables.schema.specs import TABLES
 from tables.store.open import open_store
-from wire.holds import HOLD_AUTHORIZER
 
 _MARKS = {Verdict.OK: "✓", Verdict.WARNING: "!", Verdict.WRONG: "✗"}
 _COLUMNS = ("", "check", "found", "remedy")
@@ -60,7 +51,7 @@ _STREAM_WARNINGS = {
         "pid-quota sql 'SELECT * FROM quarantined_events ORDER BY record_timestamp DESC LIMIT 9'",
     ),
 }
-RoleChoice = Literal["broker", "stream", "enforcer", "operator", "all"]
+RoleChoice = Literal["broker", "stream", "operator", "all"]
 
 
 def doctor(
@@ -70,7 +61,7 @@ def doctor(
     role: Annotated[RoleChoice, typer.Option(help="Role whose rights the user of --kafka-config needs.")] = "operator",
     as_json: JsonOption = False,
 ) -> None:
-    """Check brokers, plugins, rights, topics, stream, enforcer without changes; exit code 1 if something is wrong."""
+    """Check brokers, plugins, rights, topics and stream without changes; exit code 1 if something is wrong."""
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     roles = [*Role] if role == "all" else [Role(role)]
     findings = []
@@ -93,7 +84,7 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
     yield ok("brokers", f"{plural(len(brokers), 'broker')}: {', '.join(map(str, brokers))}")
     if Role.OPERATOR not in roles:
         # Other roles have no right to the data of the next checks.
-        yield from guarded("rights", lambda: _of_rights(settings, roles, with_holds=_with_holds(kafka)))
+        yield from guarded("rights", lambda: _of_rights(settings, roles))
         return
     found: dict[int, Mapping[str, Mapping[str, Any]]] = {}
     admin = stack.enter_context(KafkaAdmin(kafka.kafka_python()))
@@ -104,46 +95,17 @@ def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: S
         yield from check_authorizer(found)
 
     yield from guarded("plugin", look_at_settings)
-    with_holds = any(each.get(AUTHORIZER, {}).get("value") == HOLD_AUTHORIZER for each in found.values())
-    yield from guarded("rights", lambda: _of_rights(settings, roles, with_holds=with_holds))
+    yield from guarded("rights", lambda: _of_rights(settings, roles))
     yield from guarded("topics", lambda: check_topics(TopicSetup(settings)))
     yield from guarded("plugin reports", lambda: _of_plugins(settings, brokers))
-    quotas = stack.enter_context(ClientQuotas(kafka.kafka_python()))
-    leases, has_topic = _open_leases(settings, tables)
-    leased = {target.entity for target in leases}
-    yield from guarded("client quotas", lambda: check_client_quotas(quotas, leased))
-    yield from guarded(
-        "enforcer",
-        lambda: check_enforcer(enforcers(settings), [*leases.values()], _now_ms(), has_topic=has_topic),
-    )
     if tables is not None:
         yield from _of_tables(tables)
 
 
-def _open_leases(settings: dict[str, str], tables: str | None) -> tuple[dict[Target, Lease], bool]:
-    """Return the open leases of the enforcer's topic and of the tables, and whether that topic exists."""
-    records: list[EnforcementRecord] = []
-    if tables is not None:
-        # `_of_tables` reports tables that can't be read.
-        with suppress(TablesError), open_store(tables) as store:
-            records = ActionTable(store).read()
-    try:
-        return open_leases([*records, *kept_leases(settings)]), True
-    except TopicMissingError:
-        return open_leases(records), False
-
-
-def _with_holds(kafka: KafkaConfig) -> bool:
-    """Return whether a broker supports holds, or True if this user may not read the brokers' settings."""
-    with suppress(BrokerError), HoldBindings(kafka.kafka_python()) as holds:
-        return HOLD_AUTHORIZER in holds.authorizers().values()
-    return True
-
-
-def _of_rights(settings: Mapping[str, str], roles: Sequence[Role], *, with_holds: bool) -> Iterator[Finding]:
+def _of_rights(settings: Mapping[str, str], roles: Sequence[Role]) -> Iterator[Finding]:
     own, user = OwnRights(settings), settings.get("sasl.username")
     for role in roles:
-        yield from check_rights(own, role, f"User:{user}" if user else None, with_holds=with_holds)
+        yield from check_rights(own, role, f"User:{user}" if user else None)
 
 
 def _of_plugins(settings: dict[str, str], brokers: Sequence[int]) -> Iterator[Finding]:

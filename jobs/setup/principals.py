@@ -14,11 +14,10 @@ BrokerPrincipal = Annotated[
     ),
 ]
 StreamPrincipal = Annotated[str | None, typer.Option(help="Principal that may read events, such as User:stream.")]
-EnforcerPrincipal = Annotated[str | None, typer.Option(help="The only principal that may use the enforcers' topic.")]
 OperatorPrincipal = Annotated[str | None, typer.Option(help="Principal that runs doctor, occupancy and why.")]
 
 
-def principals(broker: str | None, stream: str | None, enforcer: str | None, operator: str | None) -> dict[Role, str]:
+def principals(broker: str | None, stream: str | None, operator: str | None) -> dict[Role, str]:
     """Return the named principals by role. A name without a type is a user.
 
     Raises:
@@ -27,7 +26,6 @@ def principals(broker: str | None, stream: str | None, enforcer: str | None, ope
     given = {
         Role.BROKER: broker,
         Role.STREAM: stream,
-        Role.ENFORCER: enforcer,
         Role.OPERATOR: operator,
     }
     named = {role: full_name(name.strip()) for role, name in given.items() if name is not None}

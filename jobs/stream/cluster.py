@@ -12,7 +12,7 @@ from broker.kafka.report_tail import newest_states
 from broker.kafka.topics import admin_client, require_topic
 from jobs.stream.narration import print_line
 from streaming.reports.broker_watch import require_long_window
-from wire.topics import REPORTS
+from wire.topics import HOLDS, REPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,11 +33,13 @@ class Cluster:
         next_producer_id: The lowest PID that is not handed out yet, as far as the plugins have reported; None if
             unknown.
         has_reports: Whether there is a topic of the plugins' reports.
+        has_holds: Whether there is a topic of holds.
     """
 
     cluster_id: str
     next_producer_id: int | None
     has_reports: bool
+    has_holds: bool = True
 
 
 def find_cluster(kafka: KafkaConfig, options: StreamOptions) -> Cluster:
@@ -52,7 +54,12 @@ def find_cluster(kafka: KafkaConfig, options: StreamOptions) -> Cluster:
     require_long_window((each.state for each in states.values()), options.config.window_ms)
     known = (each.state.next_producer_id for each in states.values())
     next_producer_id = max((each for each in known if each is not None), default=None)
-    return Cluster(str(admin_client(kafka.client()).metadata().cluster_id), next_producer_id, has_reports)
+    return Cluster(
+        str(admin_client(kafka.client()).metadata().cluster_id),
+        next_producer_id,
+        has_reports,
+        has_topic(kafka.client(), HOLDS),
+    )
 
 
 def await_topics(config: Mapping[str, str], topic: str) -> bool:
@@ -64,26 +71,27 @@ def await_topics(config: Mapping[str, str], topic: str) -> bool:
         TopicMissingError: If there is no topic of events after `TOPIC_S`.
     """
     give_up_at, has_waited = time.monotonic() + TOPIC_S, False
-    while not (_has_topic(config, topic) and (not has_waited or _has_topic(config, REPORTS))):
+    while not (has_topic(config, topic) and (not has_waited or has_topic(config, REPORTS))):
         if time.monotonic() > give_up_at:
             break
         if not has_waited:
             print_line(f"waits for topic {topic}, which the plugin in the brokers makes", time.time())
             has_waited = True
         time.sleep(_TOPIC_POLL_S)
-    if not _has_topic(config, topic):
+    if not has_topic(config, topic):
         msg = (
             f"topic {topic!r} does not exist on {config['bootstrap.servers']}, or this user lacks DESCRIBE on it: load "
             "the plugin into the brokers, which makes it (docs/plugin.md)"
         )
         raise TopicMissingError(msg)
-    if _has_topic(config, REPORTS):
+    if has_topic(config, REPORTS):
         return True
     print_line(f"no topic {REPORTS}: no plugin says whether it works, or which producer ids are old", time.time())
     return False
 
 
-def _has_topic(config: Mapping[str, str], topic: str) -> bool:
+def has_topic(config: Mapping[str, str], topic: str) -> bool:
+    """Return whether a topic exists and this user may see it."""
     try:
         require_topic(config, topic)
     except TopicMissingError:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from broker.enforcement.model import Limits
 from broker.kafka.config import KafkaConfig
 from broker.kafka.offsets import ExtentReader
 from jobs.options import (
@@ -17,13 +18,14 @@ from jobs.options import (
     MetricsPort,
     TablesOption,
     TopicOption,
+    one_user,
 )
 from jobs.services.stopping import until_interrupted
 from jvm.java import find_java
 from quota.config import QuotaConfig
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SparkMissingError
-from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
+from streaming.triggers import AVAILABLE_NOW, EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
 from tables.errors import install_command
 from tables.schema.specs import SinkName
 from wire.topics import PRODUCE_EVENTS
@@ -55,6 +57,22 @@ def stream(
     ] = 1e-4,
     burst_windows: Annotated[float, typer.Option(help="Size of a full bucket, in windows of the quota.")] = 1.0,
     min_throttle_seconds: Annotated[float, typer.Option(help="Minimum length of a throttle.")] = 60.0,
+    max_throttle_seconds: Annotated[
+        float | None,
+        typer.Option(
+            show_default="the window", help="Maximum length of a throttle: refused PIDs are owed up to this time."
+        ),
+    ] = None,
+    enforce: Annotated[
+        bool,
+        typer.Option(
+            "--enforce/--no-enforce", help="Hold users over their quota: their new PIDs wait.", show_default=False
+        ),
+    ] = False,
+    never: Annotated[
+        list[str] | None, typer.Option(help="User that is never held, such as User:etl. Repeatable.")
+    ] = None,
+    max_held: Annotated[int, typer.Option(min=1, help="Maximum number of users held at once.")] = 10,
     metrics_interval_seconds: Annotated[
         float, typer.Option(help="Interval between metrics rows of an active principal.")
     ] = 60.0,
@@ -127,10 +145,20 @@ def stream(
         false_positive_rate=false_positive_rate,
         burst_windows=burst_windows,
         min_throttle_seconds=min_throttle_seconds,
+        max_throttle_seconds=max_throttle_seconds,
         metrics_interval_seconds=metrics_interval_seconds,
         max_uncharged_bytes=max_uncharged_bytes,
     )
+    if enforce and trigger == AVAILABLE_NOW:
+        msg = f"--enforce holds while the stream runs, and --trigger {AVAILABLE_NOW} ends it: leave out one of them"
+        raise typer.BadParameter(msg)
     kafka = kafka_settings(bootstrap_servers, kafka_config, kafka_secret)
+    own_user = kafka.client().get("sasl.username")
+    limits = Limits(
+        enforce=enforce,
+        never=frozenset(map(one_user, never or ())) | ({f"User:{own_user}"} if own_user else set()),
+        max_held=max_held,
+    )
     options = StreamOptions(
         topic=topic,
         kafka_options=kafka.spark_options(jaas_prefix()),
@@ -152,6 +180,7 @@ def stream(
         metrics_port=metrics_port,
         metrics_host=metrics_host,
         metrics_top=metrics_top,
+        limits=limits,
     )
     # A stream that a signal stops ends without an error. Databricks handles signals itself.
     with nullcontext() if in_databricks() else until_interrupted():

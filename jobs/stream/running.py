@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.enforcement.model import Limits
 from broker.kafka.offsets import events_per_record
 from broker.kafka.own_rights import require_rights
 from broker.kafka.roles import Role, rights_of
@@ -16,6 +18,7 @@ from jobs.options import LOOPBACK
 from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
 from jobs.stream.cluster import Cluster, find_cluster, learning_end
+from jobs.stream.enforcing import Enforcing, EnforcingThread, HoldNotes
 from jobs.stream.narration import LineHandler, Narrator, print_line
 from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_watch import Observer, Watch, reported
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from broker.kafka.config import KafkaConfig
+    from streaming.commit.sinks import BatchSummary
     from streaming.pipeline import StreamOptions
     from tables.store.base import TableStore
 
@@ -61,6 +65,7 @@ class Launch:
 
     Attributes:
         new_tables: Whether a stream with a checkpoint may continue with other tables.
+        limits: Who may be held.
     """
 
     new_tables: bool = False
@@ -69,6 +74,7 @@ class Launch:
     metrics_port: int | None = None
     metrics_host: str = LOOPBACK
     metrics_top: int = 100
+    limits: Limits = field(default_factory=Limits)
     java_options: tuple[str, ...] = ()
 
 
@@ -89,12 +95,19 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     metrics = StreamMetrics(options.config, top=launch.metrics_top)
     watch = Watch(metrics, Narrator(metrics.totals, window_seconds=options.config.window_seconds))
     watch.narrator.begin(options.topic, options.tables, options.trigger)
-    options = replace(options, observer=Observer(watch.observe), plugin_observer=Observer(metrics.plugins.observe))
-    if launch.metrics_port is None:
-        _run(options, launch, cluster, watch)
-        return
-    with serving(metrics, launch.metrics_port, launch.metrics_host, metrics.unready):
-        _run(options, launch, cluster, watch)
+    notes = HoldNotes()
+    enforcing = EnforcingThread(Enforcing(kafka.client(), launch.limits, options.config.window_ms), notes)
+    metrics.holds.standing = enforcing.standing
+
+    def observe(batch: BatchSummary) -> None:
+        watch.observe(batch)
+        enforcing.observe(batch)
+
+    options = replace(
+        options, observer=Observer(observe), plugin_observer=Observer(metrics.plugins.observe), hold_notes=notes
+    )
+    with serving(metrics, launch.metrics_port, launch.metrics_host, metrics.unready), closing(enforcing):
+        _run(options, launch, cluster, watch, enforcing)
 
 
 def prepare_tables(store: TableStore, options: StreamOptions, *, new_tables: bool) -> None:
@@ -120,7 +133,7 @@ def open_session(tables: str, launch: Launch) -> SparkSession:
     )
 
 
-def _run(options: StreamOptions, launch: Launch, cluster: Cluster, watch: Watch) -> None:
+def _run(options: StreamOptions, launch: Launch, cluster: Cluster, watch: Watch, enforcing: EnforcingThread) -> None:
     # In Databricks, there are log handlers already, so this call changes nothing.
     logging.basicConfig(level=logging.WARNING, handlers=[LineHandler()])
     if not debug_wanted():
@@ -133,11 +146,11 @@ def _run(options: StreamOptions, launch: Launch, cluster: Cluster, watch: Watch)
                 store = open_store(options.tables, SparkEngine(spark))
                 if store.needs_session:
                     prepare_tables(store, options, new_tables=launch.new_tables)
-                watch.restore(store, datetime.now(timezone.utc))
+                enforcing.restore(watch.restore(store, datetime.now(timezone.utc)))
                 watch.narrator.use(read_quotas(spark, options.tables))
                 # Known before the first batch, which may find a loss.
                 save_next_producer_id(options.checkpoint, cluster.next_producer_id)
-                run = partial(_run_queries, spark, options, cluster, watch.narrator, ask)
+                run = partial(_run_queries, spark, options, cluster, watch.narrator, enforcing, ask)
                 restart_after_losses(options.checkpoint, lambda: _run_steadily(run))
         except Exception as error:
             if is_of_spark(error):
@@ -167,6 +180,7 @@ def _run_queries(
     options: StreamOptions,
     cluster: Cluster,
     narrator: Narrator,
+    enforcing: EnforcingThread,
     ask: Callable[[Iterable[StreamingQuery]], None],
 ) -> float:
     """Run the queries until a query fails, all records are read, or the wall clock goes back.
@@ -178,11 +192,13 @@ def _run_queries(
         if identity := stored_identity(options.checkpoint):
             learning = deployment_of(identity, options).learning
             narrator.learns_until(learning.until_ms / 1000, learning.below)
+            if options.trigger != AVAILABLE_NOW:
+                enforcing.start(identity.stream_id, partial(read_quotas, spark, options.tables))
         save_table_ids(options.checkpoint, table_ids(open_store(options.tables, SparkEngine(spark))))
         if options.trigger != AVAILABLE_NOW:
             _let_begin(queries[0])
         if cluster.has_reports:
-            queries.append(start_reports(spark, options, cluster.cluster_id))
+            queries.append(start_reports(spark, options, cluster.cluster_id, has_holds=cluster.has_holds))
         if options.trigger == AVAILABLE_NOW:
             for query in queries:
                 while not query.awaitTermination(_POLL_S):

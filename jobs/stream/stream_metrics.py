@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from jobs.stream.hold_metrics import HoldMetrics
 from jobs.stream.plugin_metrics import PluginMetrics
 from quota.config import QuotaConfig
 from quota.principals import UNKNOWN_PRINCIPAL
@@ -134,6 +135,7 @@ class StreamMetrics(Collector):
 
     Attributes:
         plugins: The metrics of the brokers' plugins.
+        holds: The metrics of holds.
     """
 
     def __init__(
@@ -143,7 +145,7 @@ class StreamMetrics(Collector):
         self._lock = threading.Lock()
         self._rows: dict[str, _Row] = {}
         self._throttles: dict[str, _Decision] = {}
-        self.plugins = PluginMetrics()
+        self.plugins, self.holds = PluginMetrics(), HoldMetrics()
         # Start at 0, because Prometheus misses the first increase of a counter that starts at 1.
         self._decisions: Counter[str] = Counter(THROTTLE=0, RELEASE=0)
         self._records: Counter[str] = Counter()
@@ -221,6 +223,7 @@ class StreamMetrics(Collector):
         yield from _principal_families(labelled)
         yield from rest
         yield from self.plugins.collect()
+        yield from self.holds.collect()
 
     def _record(self, decisions: Iterable[_Decision]) -> None:
         for decision in sorted(decisions, key=lambda each: (each.decided_at, each.action)):

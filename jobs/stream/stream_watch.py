@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _Seen = TypeVar("_Seen")
 _LONGEST_THROTTLE = timedelta(days=7)
-_COLUMNS = ("principal", "action", "decided_at", "throttled_until")
+_COLUMNS = ("decision_id", "principal", "action", "decided_at", "throttled_until", "tokens", "quota", "refused_pids")
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,19 @@ class Watch:
         self.metrics.idle(query)
         self.narrator.idle(query)
 
-    def restore(self, store: TableStore, now: datetime) -> None:
-        """Add the throttles from before the stream's start to the metrics.
+    def restore(self, store: TableStore, now: datetime) -> list[dict[str, Any]]:
+        """Add the throttles from before the stream's start to the metrics, and return them with times in ms.
 
         Raises:
             TableError: If the throttles can't be read.
         """
         since = now - _LONGEST_THROTTLE
         recent = RowFilter("throttled_until > :since", {"since": since}, _COLUMNS, ("throttled_until", since))
-        rows = store.read("throttle_decisions", recent)
         times = ("decided_at", "throttled_until")
-        self.metrics.restore(row | {name: to_ms(row[name]) for name in times} for row in rows)
+        found = store.read("throttle_decisions", recent)
+        rows = [row | {name: to_ms(row[name]) for name in times} for row in found]
+        self.metrics.restore(rows)
+        return rows
 
 
 @contextmanager

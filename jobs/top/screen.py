@@ -1,12 +1,13 @@
 """Renders `pid-quota top` within 80 columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from jobs.output.hold_text import confirmed_text, counts_text, hold_text
 from jobs.output.human import counted, plural
 from jobs.output.terminal import printable
 from jobs.output.text_tables import TextTable
@@ -145,9 +146,10 @@ def summary(rows: Sequence[TopRow], freshness: Freshness) -> str:
             f"{now:%H:%M:%S} UTC  {len(rows):,} principals as of {freshness.since}; it is unknown who is throttled now"
         )
     throttled = sum(row.throttled_until is not None for row in rows)
+    held = sum(row.hold == "held" for row in rows)
     new, refused = sum(row.new_pids for row in rows), sum(row.refused_pids for row in rows)
     return (
-        f"{now:%H:%M:%S} UTC  {plural(len(rows), 'principal')}, {throttled} throttled, "
+        f"{now:%H:%M:%S} UTC  {plural(len(rows), 'principal')}, {throttled} throttled, {held} held, "
         f"{number(new)} new {'PID' if new == 1 else 'PIDs'}, {number(refused)} refused"
     )
 
@@ -157,7 +159,7 @@ def detail_view(detail: Detail, freshness: Freshness | None = None) -> Renderabl
     parts: list[RenderableType] = [_styled(printable(detail.principal), "bold")]
     if freshness is not None and freshness.is_stale:
         parts.insert(0, _styled(warning_text(freshness), "bold yellow"))
-    lines = (_timeline(detail.timeline), _decisions(detail.decisions), _leases(detail.leases), _clients(detail.clients))
+    lines = (_timeline(detail.timeline), _decisions(detail.decisions), _hold(detail.hold), _clients(detail.clients))
     parts += [printable(line) for line in chain.from_iterable(lines)]
     return Group(*parts)
 
@@ -194,16 +196,16 @@ def _decisions(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield "  such as PIDs " + ", ".join(str(pid) for pid in (rows[0]["sample_pids"] or [])[:6])
 
 
-def _leases(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _hold(row: Mapping[str, Any] | None) -> Iterator[str]:
     yield ""
-    yield "leases of the enforcer" if rows else "no leases of the enforcer"
-    for row in rows:
-        left = f", {row['seconds_left']:.0f} s left" if row["in_force_now"] else ""
-        entity = row["entity_ip"] or row["entity_user"]
-        client = f" client {row['entity_client_id']}" if row["entity_client_id"] else ""
-        # A hold has no value, and `left` shows the hold's end.
-        quota = "hold" if row["lever"] == "hold" else f"{row['lever']} {row['new_value']}"
-        yield f"  {row['recorded_at']:%H:%M:%S} {row['state']}: {entity}{client} {quota}{left}"
+    if row is None:
+        yield "no hold"
+        return
+    if row["hold"] != "held":
+        yield hold_text(row)
+        return
+    yield f"on hold since {row['held_since']:%H:%M:%S} until {row['hold_ends']:%H:%M:%S}, {confirmed_text(row)}"
+    yield f"  {counts_text(row)}"
 
 
 def _clients(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

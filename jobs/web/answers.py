@@ -73,7 +73,7 @@ QUERIES: dict[str, _Page] = {
     "occupancy": lambda data, now, _: data.occupancy(now),
     "principal": _principal,
     "decisions": _history(ConsoleData.decisions),
-    "leases": _history(ConsoleData.leases),
+    "holds": _history(ConsoleData.holds),
     "quotas": lambda data, now, _: quota_pages.quotas(data, now),
     "what-if": _what_if,
 }

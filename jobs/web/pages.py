@@ -25,11 +25,12 @@ from lifecycle.churn_fixes import FIXES
 from tables.query.churn_clients import diagnosis_of
 from tables.query.freshness import STALE_AFTER_S, read_freshness
 from tables.query.held_entries import HELD
+from tables.query.principal_hold import HOLD
 from tables.query.sql_query import opened
 from tables.query.throttle_causes import CLIENTS, causes_of
 from tables.store.base import Relations
 from tables.store.kept_files import KeptFiles, KeptTables
-from tables.store.values import ALL_ROWS, RowFilter
+from tables.store.values import RowFilter
 from tables.times import to_ms
 
 SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)
@@ -37,10 +38,12 @@ SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)
 OVERVIEW_SPANS_HOURS = (1, 6, 24, 168)
 """Time spans of the overview's plot."""
 HISTORY_SPANS_HOURS = (24, 168, 720, 8760)
-"""Time spans of the pages of all decisions and all leases."""
+"""Time spans of the pages of all decisions and all holds."""
 _OVERVIEW_HOURS = 6
 """Hours of metrics that the overview's figures cover."""
 _HISTORY_LISTED = 1_000
+_HOLD_DAYS = 10
+"""Days of facts about holds that a view reads. A release lasts at most 7 days."""
 
 _LISTED = 2_000
 _DAY_HOURS = 25
@@ -86,6 +89,7 @@ class ConsoleData:
             "producer_id_metrics": later_than("window_end", since),
             "throttle_decisions": _recent_decisions(now),
             "quarantined_events": RowFilter(columns=("record_timestamp",)),
+            **present_holds(now),
             "broker_status": later_than("seen_at", now - timedelta(hours=_DAY_HOURS)),
             "producer_inits": later_than("answered_at", now - timedelta(days=2)),
         }
@@ -145,7 +149,7 @@ class ConsoleData:
         rows = {
             "producer_id_metrics": later_than("window_end", since, name),
             "throttle_decisions": later_than("throttled_until", since, name),
-            "enforcement_actions": RowFilter("principal = :principal", mine),
+            **present_holds(now, name),
             # The previous day shows which transactional ids already had a producer id.
             "producer_inits": later_than("answered_at", now - timedelta(days=2), name),
         }
@@ -166,7 +170,7 @@ class ConsoleData:
                 "counts": _columns(times, ("at_ms", *_COUNTS)),
                 "throttles": merged(spans_of(decisions)),
                 "decisions": decisions,
-                "leases": relations.ask(web_sql.LEASES, mine).records(),
+                "hold": next(iter(relations.ask(HOLD, mine).records()), None),
                 "held": next(iter(relations.ask(HELD, mine).records()), None),
                 "churn": [_with_diagnosis(row) for row in relations.ask(web_sql.CHURN, mine).records()],
             }
@@ -196,20 +200,20 @@ class ConsoleData:
             shown, complete = found[:_HISTORY_LISTED], len(found) <= _HISTORY_LISTED
             return self.framed(now, relations, {"name": name, "hours": hours, "decisions": shown, "complete": complete})
 
-    def leases(self, now: datetime, hours: float, name: str) -> dict[str, Any]:
-        """Return the leases that are in force or changed in a time span, and the enforcer's steps in that span."""
-        since = {"since_ms": to_ms(now - timedelta(hours=hours))}
-        # A lease in force may be older than the span.
-        rows = RowFilter("principal = :principal", {"principal": name}) if name else ALL_ROWS
-        with self.opened(now, {"enforcement_actions": rows}) as relations:
-            found = relations.ask(web_sql.ALL_LEASES, since).records()
-            steps = relations.ask(web_sql.ACTIONS, since).records()
+    def holds(self, now: datetime, hours: float, name: str) -> dict[str, Any]:
+        """Return who is on hold now, and what is known of all holds in a time span, the newest first."""
+        since = now - timedelta(hours=hours)
+        rows = present_holds(min(now, since + timedelta(days=_HOLD_DAYS)), name)
+        rows["throttle_decisions"] = _recent_decisions(now)
+        with self.opened(now, rows) as relations:
+            found = relations.ask(web_sql.HOLDS_NOW).records()
+            facts = relations.ask(web_sql.HOLD_FACTS, {"since_ms": to_ms(since)}).records()
             page = {
                 "name": name,
                 "hours": hours,
-                "leases": found[:_HISTORY_LISTED],
-                "steps": steps[:_HISTORY_LISTED],
-                "complete": max(len(found), len(steps)) <= _HISTORY_LISTED,
+                "holds": found[:_HISTORY_LISTED],
+                "facts": facts[:_HISTORY_LISTED],
+                "complete": max(len(found), len(facts)) <= _HISTORY_LISTED,
             }
             return self.framed(now, relations, page)
 
@@ -260,10 +264,23 @@ def _recent_decisions(now: datetime) -> RowFilter:
     return RowFilter(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
 
 
+def present_holds(now: datetime, principal: str = "") -> dict[str, RowFilter]:
+    """Return filters for the rows that tell who is on hold now, and which brokers are live."""
+    since = now - timedelta(days=_HOLD_DAYS)
+    holds = later_than("recorded_at", since)
+    if principal:
+        # A release of everybody has no principal.
+        condition = f"(principal = :principal OR principal IS NULL) AND {holds.condition}"
+        holds = replace(holds, condition=condition, values={"principal": principal, **holds.values})
+    # A plugin that has not reported for two minutes counts as dead.
+    return {"holds": holds, "broker_status": later_than("seen_at", now - timedelta(hours=1))}
+
+
 def _last_day(now: datetime) -> dict[str, RowFilter]:
     return {
         "producer_id_metrics": later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
         "throttle_decisions": _recent_decisions(now),
+        **present_holds(now),
     }
 
 

@@ -22,7 +22,8 @@ ORDER BY at_ms
 THROTTLED = """
 SELECT
     principal, seconds_left, decided_at, throttled_until, tokens_now, quota, quota_source, refused_pids,
-    client_ids, addresses
+    client_ids, addresses, hold, hold_reason, held_since, hold_ends, confirmed_brokers, live_brokers,
+    held_requests, let_in
 FROM current_throttles
 WHERE throttled_now
 ORDER BY seconds_left DESC, principal
@@ -79,14 +80,6 @@ WHERE principal = :principal
 ORDER BY decided_at DESC, batch_id DESC, action DESC
 LIMIT 500
 """
-LEASES = """
-SELECT lever, entity_user, entity_client_id, entity_ip, previous_value, new_value, state, in_force_now,
-    seconds_left, until, recorded_at, reason
-FROM enforcement
-WHERE principal = :principal
-ORDER BY recorded_at DESC
-LIMIT 20
-"""
 CHURN = """
 SELECT *
 FROM principal_churn
@@ -121,20 +114,17 @@ FROM throttle_decisions
 ORDER BY decided_at DESC, batch_id DESC, action DESC
 LIMIT 1001
 """
-ALL_LEASES = """
-SELECT lease_id, principal, lever, entity_user, entity_client_id, entity_ip, previous_value, new_value, state,
-    in_force_now, seconds_left, until, recorded_at, reason, decision_id
-FROM enforcement
-WHERE in_force_now OR unix_millis(recorded_at) > :since_ms
-ORDER BY in_force_now DESC, recorded_at DESC, lease_id
+HOLDS_NOW = """
+SELECT *
+FROM holds_now
+ORDER BY seconds_left DESC, principal
 LIMIT 1001
 """
-ACTIONS = """
-SELECT recorded_at, sequence, state, principal, lease_id, lever, entity_user, entity_client_id, entity_ip,
-    previous_value, new_value, until, reason, enforcer
-FROM enforcement_actions
+HOLD_FACTS = """
+SELECT recorded_at, state, principal, broker_id, until, writer, reason, init_every_ms, held_requests, let_in
+FROM holds
 WHERE unix_millis(recorded_at) > :since_ms
-ORDER BY recorded_at DESC, sequence DESC
+ORDER BY recorded_at DESC, batch_id DESC, state, principal, broker_id
 LIMIT 1001
 """
 NEW_PIDS = """

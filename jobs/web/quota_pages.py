@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.web import queries as web_sql
-from jobs.web.pages import ConsoleData, later_than
+from jobs.web.pages import ConsoleData, later_than, present_holds
 from quota.allowance import Allowance
 from quota.principals import entity_name
 from quota.suggestion import Excess, excess
@@ -77,6 +77,7 @@ def _week(now: datetime) -> dict[str, RowFilter]:
     return {
         "producer_id_metrics": later_than("window_end", now - timedelta(days=HISTORY_DAYS)),
         "producer_inits": later_than("answered_at", now - timedelta(days=2)),
+        **present_holds(now),
     }
 
 

@@ -1,6 +1,7 @@
 package pidquota;
 
 import java.lang.ref.WeakReference;
+import java.util.concurrent.atomic.AtomicReferenceArray;
 
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.requests.AbstractRequest;
@@ -17,12 +18,15 @@ final class Appends {
     private static final String UPDATED = "] Updated producer ";
     private static final String STATE = " state to ProducerAppendInfo(producerId=";
     private static final String EPOCH = ", producerEpoch=";
+    /** More than a broker has threads of requests. Threads that share a place only look up more often. */
+    private static final int VERDICTS = 256;
 
     private final CurrentRequest requests;
     private final PidMemory memory;
     private final SharedTexts texts = new SharedTexts();
     private final RequestProducerIds producerIds = new RequestProducerIds();
-    private final ThreadLocal<Verdict> verdict = new ThreadLocal<>();
+    /** The last verdict of each thread. A thread-local variable costs the broker's own variables of the thread more. */
+    private final AtomicReferenceArray<Verdict> verdicts = new AtomicReferenceArray<>(VERDICTS);
 
     Appends(CurrentRequest requests, PidMemory memory) {
         this.requests = requests;
@@ -35,11 +39,12 @@ final class Appends {
         if (context == null) {
             return false;
         }
-        Verdict last = verdict.get();
+        int place = (int) Thread.currentThread().getId() & VERDICTS - 1;
+        Verdict last = verdicts.get(place);
         // Kafka asks again for each batch of a request.
         if (last == null || last.context.get() != context) {
             last = new Verdict(context, !isKnown(context));
-            verdict.set(last);
+            verdicts.lazySet(place, last);
         }
         return last.isWanted;
     }
@@ -90,7 +95,7 @@ final class Appends {
         return body instanceof ProduceRequest ? Text.cut(((ProduceRequest) body).transactionalId(), Text.MAX_ID) : null;
     }
 
-    /** The result of {@link #wants} for a request. The reference is weak, because requests may be large. */
+    /** The result of {@link #wants} for a request. The reference is weak, because a request's header may be large. */
     private static final class Verdict {
         private final WeakReference<RequestContext> context;
         private final boolean isWanted;

@@ -2,13 +2,11 @@ package pidquota;
 
 import java.util.concurrent.atomic.AtomicLong;
 
-import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 
 /**
  * Hears the messages of Kafka's loggers, and passes them to {@link Appends} and {@link Inits}. The class counts errors and
@@ -88,17 +86,6 @@ final class Ears implements LogListener {
                 default:
                     return false;
             }
-        } catch (Throwable e) {
-            failed(e);
-            return false;
-        }
-    }
-
-    @Override
-    public boolean hidesError() {
-        try {
-            return HoldAuthorizer.HELD.equals(MDC.get(HoldAuthorizer.LOG_KEY))
-                && requests.context(ApiKeys.INIT_PRODUCER_ID) != null;
         } catch (Throwable e) {
             failed(e);
             return false;

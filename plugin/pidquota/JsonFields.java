@@ -52,6 +52,18 @@ final class JsonFields {
         return this;
     }
 
+    /** Add an array of strings. */
+    JsonFields addTexts(String name, Iterable<String> values) {
+        char before = '[';
+        name(name);
+        for (String each : values) {
+            quote(each, out.append(before));
+            before = ',';
+        }
+        out.append(before == '[' ? "[]" : "]");
+        return this;
+    }
+
     JsonFields addAll(JsonFields more) {
         if (more.length() > 0) {
             (out.length() == 0 ? out : out.append(',')).append(more.out);

@@ -14,9 +14,11 @@ import javax.security.auth.login.AppConfigurationEntry.LoginModuleControlFlag;
 import javax.security.auth.login.Configuration;
 
 import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.types.Password;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
@@ -91,8 +93,25 @@ final class KafkaLogin {
         Map<String, Object> found = login(AdminClientConfig.configNames());
         found.put(AdminClientConfig.REQUEST_TIMEOUT_MS_CONFIG, "5000");
         found.put(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, "10000");
+        // A client that begins anew by itself does so hundreds of times a second while its broker starts. Kafka 3.7 can't.
+        found.put("metadata.recovery.strategy", "none");
         found.put("enable.metrics.push", "false");
         return overridden(found, clientId, AdminClientConfig.configNames());
+    }
+
+    /** Properties of the consumer that follows the topic of holds. It belongs to no group. */
+    Map<String, Object> consumer(String clientId) {
+        Map<String, Object> found = login(ConsumerConfig.configNames());
+        found.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, "false");
+        found.put(ConsumerConfig.ALLOW_AUTO_CREATE_TOPICS_CONFIG, "false");
+        // A cut log is an error, after which the follower reads the topic anew.
+        found.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "none");
+        found.put(ConsumerConfig.FETCH_MAX_BYTES_CONFIG, Integer.toString(1 << 20));
+        found.put(ConsumerConfig.REQUEST_TIMEOUT_MS_CONFIG, "10000");
+        found.put("enable.metrics.push", "false");
+        found.put(ConsumerConfig.KEY_DESERIALIZER_CLASS_CONFIG, ByteArrayDeserializer.class);
+        found.put(ConsumerConfig.VALUE_DESERIALIZER_CLASS_CONFIG, ByteArrayDeserializer.class);
+        return overridden(found, clientId, ConsumerConfig.configNames());
     }
 
     private Map<String, Object> overridden(Map<String, Object> found, String clientId, Set<String> names) {

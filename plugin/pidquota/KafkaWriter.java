@@ -37,7 +37,6 @@ final class KafkaWriter {
 
     private volatile Settings settings;
     private final Runnable onReady;
-    private final String clientId;
     private final AtomicLong bytesInFlight = new AtomicLong();
     private final Thread thread = new Thread(this::run, CLIENT_ID + "-topics");
 
@@ -60,7 +59,6 @@ final class KafkaWriter {
     KafkaWriter(Settings settings, Runnable onReady) {
         this.settings = settings;
         this.onReady = onReady;
-        clientId = CLIENT_ID + "-" + settings.brokerId;
         thread.setDaemon(true);
     }
 
@@ -223,6 +221,10 @@ final class KafkaWriter {
     }
 
     private void openClients() {
+        if (topics != null && producer != null) {
+            return;
+        }
+        String clientId = OwnTopics.newClientId(CLIENT_ID + "-" + settings.brokerId);
         if (topics == null) {
             KafkaLogin login = new KafkaLogin(settings);
             topics = new Topics(settings, login.admin(clientId), login.user());

@@ -135,14 +135,13 @@ final class Log4j1Hook implements LogHook {
             return next.isEnabledFor(level);
         }
 
-        private boolean hides(Priority level, Object message) {
-            return hears(level) ? listener.logged(source, String.valueOf(message))
-                : source == Source.REQUESTS && level == Level.ERROR && listener.hidesError();
+        private boolean hides(Priority level, Object message, Throwable thrown) {
+            return thrown instanceof Held || hears(level) && listener.logged(source, String.valueOf(message));
         }
 
         @Override
         public void log(String callerClass, Priority level, Object message, Throwable thrown) {
-            if (!hides(level, message)) {
+            if (!hides(level, message, thrown)) {
                 next.log(callerClass, level, message, thrown);
             }
         }

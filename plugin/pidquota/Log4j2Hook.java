@@ -75,12 +75,13 @@ final class Log4j2Hook implements LogHook {
         /** {@code isTraceEnabled()} calls this method with null as the message. */
         @Override
         public Result filter(Logger logger, Level level, Marker marker, Object message, Throwable thrown) {
-            return ask(logger, level, message);
+            return thrown instanceof Held ? Result.DENY : ask(logger, level, message);
         }
 
         @Override
         public Result filter(Logger logger, Level level, Marker marker, Message message, Throwable thrown) {
-            return ask(logger, level, message == null ? null : message.getFormattedMessage());
+            return thrown instanceof Held ? Result.DENY
+                : ask(logger, level, message == null ? null : message.getFormattedMessage());
         }
 
         @Override
@@ -107,10 +108,6 @@ final class Log4j2Hook implements LogHook {
             if (level.isMoreSpecificThan(Level.INFO) && message != null
                 && LogHook.isOwn(Thread.currentThread().getName(), logger.getName())) {
                 return Result.DENY;
-            }
-            if (level == Level.ERROR) {
-                boolean isHidden = logger.getName().equals(Source.REQUESTS.logger) && listener.hidesError();
-                return isHidden ? Result.DENY : Result.NEUTRAL;
             }
             Source source = source(logger, level);
             if (source == null) {

@@ -14,7 +14,7 @@ interface LogHook {
 
     /** Whether the thread is the plugin's, or one of its Kafka clients'. Their problems are logged by {@link ProblemLog}. */
     static boolean isOwn(String thread, String logger) {
-        return thread.contains(KafkaWriter.CLIENT_ID) && !logger.equals(Reporter.class.getName());
+        return thread.contains(KafkaWriter.CLIENT_ID) && !logger.startsWith("pidquota.");
     }
 
     /** Return the hook for this broker's logging library. */

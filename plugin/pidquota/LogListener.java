@@ -5,9 +5,6 @@ interface LogListener {
     /** Whether Kafka must build the source's next message even if the broker's log settings exclude the message. */
     boolean wants(Source source);
 
-    /** Whether to hide an error of {@link Source#REQUESTS} because a hold causes it. Each retry logs such an error. */
-    boolean hidesError();
-
     /**
      * Receive a message of a source at the source's level, even if {@link #wants} was false. Return whether to hide the
      * message from the broker's log.

@@ -84,6 +84,11 @@ final class Plugin implements Runnable {
         wake();
     }
 
+    void report(String type, JsonFields fields) {
+        reports.offer(type, fields);
+        wake();
+    }
+
     /** The login between brokers has changed. */
     void renewClients(Settings changed) {
         writer.renew(changed);
@@ -260,7 +265,8 @@ final class Plugin implements Runnable {
             .add("plugin_version", Plugin.class.getPackage().getImplementationVersion())
             .add("kafka_version", AppInfoParser.getVersion()).add("repeat_ms", settings.repeatMs)
             .add("window_ms", settings.windowMs).add("next_producer_id", metadataLog.nextProducerId())
-            .add("has_authorizer", settings.hasAuthorizer).add("problem", problems.logged());
+            .add("has_authorizer", settings.hasAuthorizer)
+            .add("problem", problems.logged() == null ? HoldTopic.problem() : problems.logged());
         List<Integer> brokers = writer.brokers();
         if (!brokers.isEmpty()) {
             fields.add("cluster_brokers", brokers.size(), brokers::get);

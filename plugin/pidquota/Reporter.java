@@ -54,6 +54,15 @@ public class Reporter implements MetricsReporter {
         }
     }
 
+    /** Write a report if this class is loaded. */
+    static void report(String type, JsonFields fields) {
+        synchronized (Reporter.class) {
+            if (running != null) {
+                running.report(type, fields);
+            }
+        }
+    }
+
     @Override
     public void close() {
         synchronized (Reporter.class) {
@@ -66,6 +75,12 @@ public class Reporter implements MetricsReporter {
                 running = null;
             }
             isUser = false;
+        }
+    }
+
+    static boolean isRunning() {
+        synchronized (Reporter.class) {
+            return running != null;
         }
     }
 

@@ -3,6 +3,8 @@ package pidquota;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 
 import org.apache.kafka.common.config.types.Password;
 import org.slf4j.Logger;
@@ -11,6 +13,8 @@ import org.slf4j.Logger;
 final class Settings {
     static final String PREFIX = "pid.quota.";
     private static final String METADATA_LOG = "__cluster_metadata-0";
+    private static final Set<String> AUTHORIZERS = Set.of("pidquota.HoldAuthorizer", "pidquota.HoldAnyAuthorizer");
+    private static final int MOST_HOLDS = 1000;
 
     final int brokerId;
     final boolean isBroker;
@@ -36,7 +40,7 @@ final class Settings {
         // At a change at run time, Kafka passes the default of broker.id, -1, beside node.id.
         int nodeId = (int) number("node.id", -1, -1);
         brokerId = nodeId >= 0 ? nodeId : (int) number("broker.id", -1, -1);
-        hasAuthorizer = text("authorizer.class.name", "").startsWith("pidquota.");
+        hasAuthorizer = AUTHORIZERS.contains(text("authorizer.class.name", ""));
         Path logs = Path.of(text("log.dirs", text("log.dir", "/tmp/kafka-logs")).split(",")[0].trim());
         metadataLog = Path.of(text("metadata.log.dir", logs.toString()), METADATA_LOG);
         stateFile = logs.resolve("pid-quota.state");
@@ -66,18 +70,40 @@ final class Settings {
         return value == null || value.toString().isBlank() ? otherwise : value.toString().trim();
     }
 
+    /** Most principals that this broker holds at once. */
+    int maxHolds(Logger authorizerLog) {
+        return (int) number(PREFIX + "max.holds", 50, 0, MOST_HOLDS, authorizerLog);
+    }
+
+    /** The principals in a property, separated by semicolons. */
+    Set<String> principals(String name, Logger authorizerLog) {
+        Set<String> found = new TreeSet<>();
+        for (String each : text(name, "").split(";")) {
+            String principal = each.trim();
+            if (principal.matches("[^:]+:.+")) {
+                found.add(principal);
+            } else if (!principal.isEmpty()) {
+                authorizerLog.error("pid-quota: {}: {} is not a principal such as User:alice: ignoring it", name, principal);
+            }
+        }
+        return found;
+    }
+
     private long number(String name, long otherwise, long least) {
+        return number(name, otherwise, least, Integer.MAX_VALUE, log);
+    }
+
+    private long number(String name, long otherwise, long least, long most, Logger to) {
         String value = text(name, Long.toString(otherwise));
         try {
             long number = Long.parseLong(value);
-            if (number >= least && number <= Integer.MAX_VALUE) {
+            if (number >= least && number <= most) {
                 return number;
             }
         } catch (NumberFormatException e) {
             // Reported below.
         }
-        log.error("pid-quota: {}={} is not a whole number from {} to {}: using {}", name, value, least,
-            Integer.MAX_VALUE, otherwise);
+        to.error("pid-quota: {}={} is not a whole number from {} to {}: using {}", name, value, least, most, otherwise);
         return otherwise;
     }
 

@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 
 import org.apache.kafka.clients.admin.Admin;
@@ -29,19 +30,18 @@ import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /**
- * Checks the plugin's two topics, and creates a missing topic. The producer must not meet a missing topic: its request for
+ * Checks the plugin's three topics, and creates a missing topic. The producer must not meet a missing topic: its request for
  * metadata would let Kafka create the topic with the cluster's settings. If Kafka has done so, the topic has no settings
  * of its own, and gets ours.
  */
 final class Topics {
     static final String EVENTS = "produce-events";
     static final String REPORTS = "pid-quota-reports";
+    static final String HOLDS = "pid-quota-holds";
 
-    /** Settings of both topics. The stream compares events with Kafka's time, and compaction would delete events. */
-    private static final Map<String, String> SETTINGS = new TreeMap<>(Map.of(
-        "cleanup.policy", "delete", "message.timestamp.type", "LogAppendTime", "retention.ms", "604800000"));
+    private static final String POLICY = "cleanup.policy";
     /** The settings that nobody may choose otherwise. */
-    private static final Set<String> CHECKED = Set.of("cleanup.policy", "message.timestamp.type");
+    private static final Set<String> CHECKED = Set.of(POLICY, "message.timestamp.type");
     private static final int MOST_TRIES = 50;
     private static final long PAUSE_MS = 100;
 
@@ -87,8 +87,9 @@ final class Topics {
     String check() throws InterruptedException {
         Map<String, Integer> partitions = new LinkedHashMap<>();
         partitions.put(EVENTS, settings.partitions);
-        // One partition keeps the reports of all brokers in order.
+        // One partition keeps records in order.
         partitions.put(REPORTS, 1);
+        partitions.put(HOLDS, 1);
         for (Map.Entry<String, Integer> each : partitions.entrySet()) {
             if (!exists(each.getKey())) {
                 create(each.getKey(), each.getValue());
@@ -98,7 +99,18 @@ final class Topics {
         for (Map.Entry<String, Integer> each : partitions.entrySet()) {
             checkSettings(each.getKey(), each.getValue(), problems);
         }
+        int found = get(admin.describeTopics(List.of(HOLDS)).allTopicNames()).get(HOLDS).partitions().size();
+        if (found > 1) {
+            problems.add("topic " + HOLDS + " has " + found + " partitions, and only partition 0 counts: delete the topic, which "
+                + "releases everybody for a moment");
+        }
         return problems.isEmpty() ? null : String.join("; ", problems);
+    }
+
+    /** Settings of a topic. The stream compares events with Kafka's time, and compaction would delete events. */
+    private static Map<String, String> settingsOf(String topic) {
+        return new TreeMap<>(Map.of(POLICY, topic.equals(HOLDS) ? "compact,delete" : "delete",
+            "message.timestamp.type", "LogAppendTime", "retention.ms", "604800000"));
     }
 
     private boolean exists(String topic) throws InterruptedException {
@@ -117,7 +129,7 @@ final class Topics {
             throw new NotReadyException("topic " + topic + " is missing, and pid.quota.create.topics is false: run "
                 + "`pid-quota topics create`");
         }
-        NewTopic wanted = new NewTopic(topic, Optional.of(partitions), Optional.empty()).configs(SETTINGS);
+        NewTopic wanted = new NewTopic(topic, Optional.of(partitions), Optional.empty()).configs(settingsOf(topic));
         try {
             get(admin.createTopics(List.of(wanted)).all());
         } catch (TopicExistsException e) {
@@ -148,20 +160,26 @@ final class Topics {
             return;
         }
         // If nobody chose a setting, Kafka has created the topic by itself.
-        boolean isByItself = SETTINGS.keySet().stream().noneMatch(name -> isChosen(found.get(name)));
+        Map<String, String> wanted = settingsOf(topic);
+        boolean isByItself = wanted.keySet().stream().noneMatch(name -> isChosen(found.get(name)));
         List<AlterConfigOp> ours = new ArrayList<>();
-        SETTINGS.forEach((name, wanted) -> {
+        wanted.forEach((name, value) -> {
             ConfigEntry entry = found.get(name);
-            boolean isWrong = CHECKED.contains(name) && entry != null && !wanted.equals(entry.value());
+            boolean isWrong = CHECKED.contains(name) && entry != null && !isSame(value, entry.value());
             if (settings.createsTopics && (isByItself || isWrong && !isChosen(entry))) {
-                ours.add(new AlterConfigOp(new ConfigEntry(name, wanted), AlterConfigOp.OpType.SET));
+                ours.add(new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET));
             } else if (isWrong) {
-                problems.add(wrong(topic, name, entry.value(), wanted));
+                problems.add(wrong(topic, name, entry.value(), value));
             }
         });
         if (!ours.isEmpty()) {
             mend(resource, ours, isByItself ? partitions : 0);
         }
+    }
+
+    /** Whether two lists have the same items, in any order. */
+    private static boolean isSame(String wanted, String found) {
+        return found != null && Set.of(wanted.split(",")).equals(new TreeSet<>(List.of(found.trim().split("\\s*,\\s*"))));
     }
 
     private static boolean isChosen(ConfigEntry entry) {
@@ -183,15 +201,20 @@ final class Topics {
 
     private static String wrong(String topic, String name, String found, String wanted) {
         return "topic " + topic + " has " + name + "=" + found + ", not " + wanted + ": run kafka-configs.sh --alter "
-            + "--entity-type topics --entity-name " + topic + " --add-config " + name + "=" + wanted;
+            + "--entity-type topics --entity-name " + topic + " --add-config " + name + "=" + (wanted.contains(",") ? "[" + wanted + "]" : wanted);
     }
 
-    /** Say that a right is missing, with a command that grants all rights that the plugin needs. */
+    /** Say that a right is missing, and how to grant all rights that the plugin needs. */
     String mayNot(String what, String topic) {
-        return "the brokers' own user " + (user.isEmpty() ? "" : user + " ") + "may not " + what + " topic " + topic
-            + ": make it a super user, or run kafka-acls.sh --add --allow-principal 'User:" + (user.isEmpty() ? "…" : user)
+        String problem = "the brokers' own user " + (user.isEmpty() ? "" : user + " ") + "may not " + what + " topic " + topic;
+        if (settings.hasAuthorizer) {
+            // No ACL grants WRITE on the plugin's topics.
+            return problem + ": add 'User:" + (user.isEmpty() ? "…" : user) + "' to super.users of each broker";
+        }
+        return problem + ": make it a super user, or run kafka-acls.sh --add --allow-principal 'User:" + (user.isEmpty() ? "…" : user)
             + "' --operation Describe --operation Write --operation Create --operation DescribeConfigs --operation Alter "
-            + "--operation AlterConfigs --topic " + EVENTS + " --topic " + REPORTS;
+            + "--operation AlterConfigs --topic " + EVENTS + " --topic " + REPORTS
+            + " --topic " + HOLDS;
     }
 
     void close() {

@@ -1,7 +1,7 @@
 -- The latest decision on each principal, and whether it is in force. A throttle ends at throttled_until, with or
 -- without a RELEASE row. `tokens_now` is extrapolated from the newest metrics row, as in quota_headroom, because tokens
--- may have been refilled and spent since the decision. If a row has no burst, its quota is the burst. `settings` is one
--- row with now and window_ms.
+-- may have been refilled and spent since the decision. If a row has no burst, its quota is the burst. `hold` and the
+-- columns after it tell whether brokers enforce it (hold_status). `settings` is one row with now and window_ms.
 SELECT
     decisions.principal,
     decisions.action = 'THROTTLE' AND decisions.throttled_until > now AS throttled_now,
@@ -41,7 +41,15 @@ SELECT
     decisions.client_ids,
     decisions.addresses,
     decisions.sample_pids,
-    decisions.decision_id
+    decisions.decision_id,
+    holding.hold,
+    holding.held_since,
+    holding.hold_ends,
+    holding.hold_reason,
+    holding.confirmed_brokers,
+    holding.live_brokers,
+    holding.held_requests,
+    holding.let_in
 FROM (
     SELECT *,
         -- A RELEASE and the next THROTTLE may have the same time; the THROTTLE is the later one.
@@ -63,6 +71,7 @@ LEFT JOIN (
     ON
         metrics.newest = 1
         AND metrics.principal = decisions.principal
+LEFT JOIN hold_status AS holding ON holding.principal = decisions.principal
 CROSS JOIN settings
 WHERE decisions.newest = 1
 ORDER BY seconds_left DESC, decisions.principal

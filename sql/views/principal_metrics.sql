@@ -14,6 +14,7 @@ SELECT
     quota_source,
     admitted_pids,
     refused_pids,
+    owed_pids,
     late_in_interval AS late_pids,
     active_pids,
     layers,

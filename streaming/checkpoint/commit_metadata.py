@@ -19,7 +19,7 @@ EARLIEST = "earliest"
 """Spark's name for the offset of the oldest record."""
 
 WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
-"""Order in which a batch writes its tables. The table of decisions is first, because the enforcer acts on decisions."""
+"""Order in which a batch writes its tables. The table of decisions is first, because people wait for decisions."""
 
 
 class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):

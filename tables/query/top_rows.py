@@ -7,6 +7,7 @@ from typing import Any
 
 from tables.errors import TableNotFoundError
 from tables.query.churn_clients import diagnosis_of
+from tables.query.principal_hold import HOLD
 from tables.query.sql_query import query
 from tables.store.open import open_store
 from tables.store.values import StreamSettings
@@ -15,7 +16,8 @@ from tables.store.values import StreamSettings
 _PRINCIPALS = """
 SELECT coalesce(latest.principal, throttles.principal) AS principal,
     latest.new_pids_window, latest.quota, latest.burst, latest.tokens, latest.active_pids, latest.phase,
-    latest.saturated, latest.as_of, coalesce(latest.refused, 0) AS refused_pids, throttles.throttled_until
+    latest.saturated, latest.as_of, coalesce(latest.refused, 0) AS refused_pids, throttles.throttled_until,
+    throttles.hold
 FROM (
     SELECT *, row_number() OVER (PARTITION BY principal ORDER BY window_end DESC) AS newest,
         CAST(sum(refused_pids) OVER (PARTITION BY principal) AS BIGINT) AS refused
@@ -35,7 +37,6 @@ _DECISIONS = """
 SELECT decided_at, action, throttled_until, refused_pids, client_ids, addresses, sample_pids, quota
 FROM throttle_decisions WHERE principal = :principal AND decided_at > :since ORDER BY decided_at DESC LIMIT 10
 """
-_LEASES = "SELECT * FROM enforcement WHERE principal = :principal ORDER BY recorded_at DESC LIMIT 5"
 _CLIENTS = "SELECT * FROM principal_churn WHERE principal = :principal ORDER BY new_pids DESC LIMIT 8"
 
 
@@ -48,6 +49,7 @@ class TopRow:
         quota: New producer ids per window; None without a quota.
         burst: New producer ids that a full bucket admits at once.
         throttled_until: End of the throttle in force; None without a throttle.
+        hold: What the view `hold_status` calls it, such as `held`; None without a throttle in force or a hold.
         refused_pids: Producer ids refused in the last window.
         active_pids: Known producer ids.
         phase: `learning` or `enforcing`.
@@ -65,6 +67,7 @@ class TopRow:
     active_pids: int
     phase: str
     saturated: bool
+    hold: str | None = None
     diagnosis: str = ""
 
     def diagnosed(self, diagnoses: Mapping[str, str]) -> "TopRow":
@@ -84,14 +87,14 @@ class Detail:
     Attributes:
         timeline: Metrics of the last day, oldest first.
         decisions: Latest decisions, newest first.
-        leases: Latest leases, newest first.
+        hold: The principal's row of the view `hold_status`; None if nothing holds it.
         clients: The principal's clients, with a diagnosis under `kind`.
     """
 
     principal: str
     timeline: list[dict[str, Any]]
     decisions: list[dict[str, Any]]
-    leases: list[dict[str, Any]]
+    hold: Mapping[str, Any] | None
     clients: list[dict[str, Any]]
 
 
@@ -143,13 +146,13 @@ def read_detail(tables: str, principal: str, now: datetime) -> Detail:
         try:
             return query(tables, text, now, {"principal": principal, **values}).records()
         except TableNotFoundError:
-            # There is no enforcer, or no plugin sees requests for producer ids.
+            # No plugin reports.
             return []
 
     counts = ("client_ids", "addresses")
     decisions = [row | {name: dict(row[name] or {}) for name in counts} for row in rows(_DECISIONS, since=since)]
     clients = [row | {"kind": diagnosis_of(row).kind.value} for row in rows(_CLIENTS)]
-    return Detail(principal, rows(_TIMELINE, since=since), decisions, rows(_LEASES), clients)
+    return Detail(principal, rows(_TIMELINE, since=since), decisions, next(iter(rows(HOLD)), None), clients)
 
 
 def _row(record: dict[str, Any], now: datetime, settings: StreamSettings) -> TopRow:
@@ -169,4 +172,5 @@ def _row(record: dict[str, Any], now: datetime, settings: StreamSettings) -> Top
         record["active_pids"] or 0,
         record["phase"] or "",
         bool(record["saturated"]),
+        record["hold"],
     )

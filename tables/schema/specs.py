@@ -98,6 +98,11 @@ _METRICS = TableSpec(
             _column("quota_source", pa.string(), "Where the quota comes from: user, default or none."),
             _column("admitted_pids", pa.int64(), "Producer ids admitted so far in this interval (cumulative)."),
             _column("refused_pids", pa.int64(), "Distinct producer ids refused so far in this interval (cumulative)."),
+            _column(
+                "owed_pids",
+                pa.int64(),
+                "Refused producer ids that took a token in this interval, and are known from then on (cumulative).",
+            ),
             _column("late_pids", pa.int64(), "Late producer ids since the previous row, not charged. Not cumulative."),
             _column("active_pids", pa.int64(), "Producer ids remembered now."),
             _column("layers", pa.int32(), "Bloom filter layers that have not expired."),
@@ -166,39 +171,36 @@ _QUARANTINE = TableSpec(
     cluster_by=("record_timestamp",),
 )
 
-_ENFORCEMENT = TableSpec(
-    "enforcement_actions",
-    "A step of the enforcer. A lease (what a lever sets for a time) has a row per state, written before and after "
-    "each step. A lease is open until it has a row with the state restored, relinquished or failed.",
+_HOLDS = TableSpec(
+    "holds",
+    "A fact about a hold per row: from a record of the topic pid-quota-holds, from a broker's report, or from the "
+    "stream's plan. The view holds_now tells who is on hold.",
     pa.schema(
         [
-            _column("recorded_at", _TIME, "When the row was written."),
-            _column("sequence", pa.int64(), "Order of the rows of one enforcer."),
+            _column("recorded_at", _TIME, "When the record or the report was appended, or the stream planned."),
             _column(
                 "state",
                 pa.string(),
-                "applying and restoring (intents), in_force, restored, failed, relinquished (somebody else changed the "
-                "value); release (an order to end leases and take no new ones), alert.",
+                "Records: written, removed, released, release_ended. Brokers' reports: in_force, ended, ignored. The "
+                "stream's plan: would_hold (it runs without --enforce), left_out.",
             ),
-            _column("principal", pa.string(), "KafkaPrincipal; null in a release means everybody."),
-            _column("lease_id", pa.string(), "Id of the lease."),
-            _column("lease_revision", pa.int64(), "Counts the changes of the lease: the highest is the newest."),
-            _column("decision_id", pa.string(), "The decision in throttle_decisions that the lease enforces."),
-            _column("entity_user", pa.string(), "Bare user name of the quota's entity."),
-            _column("entity_client_id", pa.string(), "Client id of the entity; null for all clients of the user."),
-            _column("entity_ip", pa.string(), "IP of the entity, for connection_creation_rate."),
-            _column("lever", pa.string(), "hold, connection_creation_rate or request_percentage."),
-            _column("previous_value", pa.float64(), "The client quota before the lease; null if there was none."),
-            _column("new_value", pa.float64(), "The client quota during the lease; null for a hold."),
-            _column("until", _TIME, "When the lease ends. Of a release, until when no new lease starts."),
-            _column("reason", pa.string(), "Why, in words."),
-            _column("enforcer", pa.string(), "Host and process that wrote the row."),
+            _column("principal", pa.string(), "KafkaPrincipal; null in a release of everybody."),
+            _column("decision_id", pa.string(), "The decision in throttle_decisions; null for a hold by hand."),
+            _column("broker_id", pa.int32(), "Broker that reported; null for records and for the plan."),
+            _column("since", _TIME, "When the hold came into force on the broker; null for records and for the plan."),
+            _column("until", _TIME, "When the hold, the release or the plan ends, unless a later row changes it."),
+            _column("writer", pa.string(), "Id of the stream, or the person, that wrote the hold or the release."),
+            _column("reason", pa.string(), "Why there is a hold, why it ended, or why there is none."),
+            _column("init_every_ms", pa.int64(), "Each broker lets in one request for a new id per this time."),
+            _column("held_requests", pa.int64(), "Requests that the broker has refused because of the hold so far."),
+            _column("let_in", pa.int64(), "Requests for a new producer id that the broker has let in so far."),
+            _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),
     time_column="recorded_at",
     keep_days=90,
     least_days=2,
-    cluster_by=("recorded_at", "lease_id"),
+    cluster_by=("recorded_at", "principal"),
 )
 
 _BROKER_STATUS = TableSpec(
@@ -302,5 +304,5 @@ TABLES_VERSION = 1
 
 TABLES: dict[str, TableSpec] = {
     spec.name: spec
-    for spec in (_QUOTAS, _METRICS, _DECISIONS, _QUARANTINE, _ENFORCEMENT, _BROKER_STATUS, _BLOCKS, _INITS, _OCCUPANCY)
+    for spec in (_QUOTAS, _METRICS, _DECISIONS, _QUARANTINE, _HOLDS, _BROKER_STATUS, _BLOCKS, _INITS, _OCCUPANCY)
 }

@@ -74,8 +74,6 @@ class TableStore(ABC):
     """Whether the stream reaches the tables only through Spark."""
     poll_seconds: ClassVar[float] = 1.0
     """Default interval between reads of a followed table."""
-    watch_seconds: ClassVar[float] = 0.2
-    """Default interval between an enforcer's reads of the decisions."""
     look: ClassVar[tuple[str, ...]]
     """Commands that show whether the stream and the plugins run."""
 

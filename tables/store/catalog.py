@@ -53,7 +53,6 @@ class CatalogStore(TableStore):
     needs_session = True
     # Each read is a query, which keeps a warehouse running.
     poll_seconds = 30.0
-    watch_seconds = 10.0
     look = ("databricks jobs list-runs --active-only", "pid-quota doctor")
 
     def __init__(self, tables: str, engine: Engine | None = None) -> None:

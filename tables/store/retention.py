@@ -1,6 +1,6 @@
 """Finds expired rows with SQL that both `deltalake` and Databricks run."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -9,14 +9,6 @@ from tables.errors import TableError
 from tables.schema.ddl import with_literals
 from tables.schema.specs import TABLES, TableSpec
 
-CLOSED = ("restored", "relinquished", "failed")
-"""States of a lease that has ended."""
-
-_LEASES = """
-SELECT lease_id, max(recorded_at) AS newest, max(CASE WHEN state IN ({closed}) THEN 1 ELSE 0 END) AS is_closed
-FROM {table} WHERE lease_id IS NOT NULL GROUP BY lease_id
-HAVING min(recorded_at) < {before}
-"""
 _SEVERAL = """
 SELECT entity_name, max(updated_at) AS newest FROM {table} GROUP BY entity_name HAVING count(*) > 1
 """
@@ -44,15 +36,6 @@ class OldRows:
             "name = 'o''neill'"
         """
         return with_literals(self.condition, self.values, literal)
-
-
-@dataclass(frozen=True)
-class LeaseAge:
-    """The time of a lease's newest row, and whether the lease has ended."""
-
-    lease_id: str
-    newest: datetime
-    closed: bool
 
 
 def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
@@ -104,12 +87,7 @@ class Asker:
         before = keep_from(now, days[spec.name]) if spec.time_column else None
         if before is None:
             return None
-        leases: list[LeaseAge] = []
-        if "lease_id" in spec.schema.names:
-            closed = ", ".join(f"'{state}'" for state in CLOSED)
-            text = _LEASES.format(table=self.table, closed=closed, before=self.literal(before)).strip()
-            leases = [LeaseAge(row["lease_id"], row["newest"], bool(row["is_closed"])) for row in self.ask(text)]
-        return old_rows(spec, before, leases)
+        return old_rows(spec, before)
 
     def count(self, rows: OldRows) -> int:
         """Return how many rows a condition selects."""
@@ -135,22 +113,13 @@ def keep_from(now: datetime, days: int) -> datetime | None:
     return before.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def old_rows(spec: TableSpec, before: datetime, leases: Iterable[LeaseAge] = ()) -> OldRows:
-    """Return the condition for a table's rows before a time. Rows without a time stay.
-
-    `leases` has each lease with a row before that time. If a lease is open or has newer rows, all of its rows stay.
-    """
+def old_rows(spec: TableSpec, before: datetime) -> OldRows:
+    """Return the condition for a table's rows before a time. Rows without a time stay."""
     condition = f"{spec.time_column} < :before"
-    values: dict[str, object] = {"before": before}
-    # An old row stays if it may be in force, because its throttle or lease ends later.
+    # An old row stays if it may be in force, because its throttle or hold ends later.
     for column in {"throttled_until", "until"} & set(spec.schema.names):
         condition += f" AND ({column} IS NULL OR {column} < :before)"
-    kept = [lease.lease_id for lease in leases if not lease.closed or lease.newest >= before]
-    if kept:
-        names = {f"lease{number}": lease_id for number, lease_id in enumerate(kept)}
-        condition += f" AND (lease_id IS NULL OR lease_id NOT IN ({', '.join(f':{name}' for name in names)}))"
-        values |= names
-    return OldRows(condition, values)
+    return OldRows(condition, {"before": before})
 
 
 def replaced_quotas(newest: Mapping[str | None, datetime]) -> OldRows | None:

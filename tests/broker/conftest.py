@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from broker.kafka.holds import HoldBindings
 from broker.local.local_broker import LocalBroker
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import wait_until
-from tests.kits.enforce_kit import end_orders
+from tests.kits.hold_kit import Asker
 
 
 @pytest.fixture
@@ -20,15 +20,15 @@ def tables(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def held_broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    """A broker with `pidquota.HoldAuthorizer`; a test that holds users releases them again."""
-    with LocalBroker(tmp_path_factory.mktemp("held"), jars=jars, holds=True) as running:
+    """A broker with `pidquota.HoldAuthorizer`, which never holds User:never, and at most three others."""
+    limits: dict[str, Any] = {
+        "pid_quota_never": "User:never;User:CN=never,O=x",
+        "pid_quota_max_holds": 3,
+        "pid_quota_writers": "User:alice",
+    }
+    with LocalBroker(tmp_path_factory.mktemp("held"), jars=jars, holds=True, **limits) as running:
+        running.wait_for_plugin()
+        with Asker(running, "alice") as alice:
+            # A broker that has just begun has no producer ids for anybody.
+            wait_until(alice.gets_one, "alice gets a producer id")
         yield running
-
-
-@pytest.fixture
-def holds(held_broker: LocalBroker) -> Iterator[HoldBindings]:
-    """The holds of the broker with the authorizer: none before and none after the test."""
-    end_orders(held_broker)
-    with HoldBindings({"bootstrap_servers": held_broker.admin_servers}) as bindings:
-        yield bindings
-        wait_until(lambda: bindings.all() == [], "no hold is left")

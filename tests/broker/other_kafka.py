@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from broker.local.local_broker import LocalBroker
 from broker.local.server_process import Jvm
@@ -65,8 +66,8 @@ def fetch_kafka(version: str) -> str:
 class OtherKafka(LocalBroker):
     """A broker of another version, with the plugin."""
 
-    def __init__(self, folder: Path, version: str, jars: Path, *, holds: bool = False) -> None:
-        super().__init__(folder, jars=jars, holds=holds)
+    def __init__(self, folder: Path, version: str, jars: Path, *, holds: bool = False, **properties: Any) -> None:
+        super().__init__(folder, jars=jars, holds=holds, **properties)
         self._version = version
 
     def _java(self) -> Jvm:

@@ -2,7 +2,6 @@
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,31 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
 
-from broker.doctor.enforcer_checks import enforcers
-from broker.enforcement.lock import EnforcerLock
-from broker.enforcement.model import Lease, LeaseRecord, Target
-from broker.enforcement.store.lease_topic import LeaseTopic
+from broker.enforcement.hold_topic import HoldTopic
+from broker.enforcement.model import Change
+from broker.errors import HoldNotWrittenError
 from broker.kafka.acls import Acls
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
 from broker.kafka.grants import Grant, Grants
-from broker.kafka.holds import HoldBindings
 from broker.kafka.own_rights import OwnRights
-from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
-from broker.kafka.quotas import ClientQuotas
 from broker.kafka.roles import RIGHTS, Role
 from broker.kafka.topics import admin_client
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
 from tables.store.path_tables import create_missing
+from tests.kits.acl_kit import allow, bound
 from tests.kits.broker_kit import reports_of, wait_for_report, wait_until
 from tests.kits.plugin_kit import NO_PLUGIN, switch
-from wire.holds import HoldBinding
+from wire.holds import Hold, Release
 from wire.plugin_reports import AliveReport, PluginState, StopReport
-from wire.topics import PRODUCE_EVENTS
+from wire.topics import OWN_TOPICS, PRODUCE_EVENTS
 
-ROLES = ("broker", "stream", "enforcer", "operator")
+ROLES = ("broker", "stream", "operator")
 USERS = {name: f"{name}-secret" for name in ("admin", "mallory", *ROLES)}
 GRANTED = [each for name in ROLES for each in (f"--{name}-principal", f"User:{name}")]
 WRONG = "not-hers"
@@ -45,7 +42,9 @@ Command = Callable[..., tuple[int, str, str]]
 def secured(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     folder = tmp_path_factory.mktemp("secured")
     settings: dict[str, Any] = {"metric_reporters": NO_PLUGIN, "allow_everyone_if_no_acl_found": "false"}
-    with LocalBroker(folder, USERS, jars=jars, holds=True, **settings) as running:
+    # The plugin's authorizer lets brokers write its topics, whatever ACLs allow to others.
+    of_brokers = allow("kafka-cluster", "User:broker", ResourceType.BROKER, AclOperation.CLUSTER_ACTION)
+    with LocalBroker(folder, USERS, jars=jars, holds=True, **settings) as running, bound(running, of_brokers):
         yield running
 
 
@@ -88,7 +87,7 @@ def installed(command: Command, secured: LocalBroker) -> Iterator[None]:
     """All topics and rights; none before and none after the test."""
     assert command("admin", "topics", "create", "--deny-by-default", *GRANTED)[0] == 0
     try:
-        wait_until(lambda: lacks(secured, "broker", Role.BROKER) == [], "the broker knows the rights")
+        wait_until(lambda: lacks(secured, "stream", Role.STREAM) == [], "the broker knows the rights")
         yield
     finally:
         assert command("admin", "uninstall", "--apply", "--delete-topics", "--shared-rights", *GRANTED)[0] == 0
@@ -117,7 +116,8 @@ def findings(output: str) -> dict[str, list[tuple[str, str, str]]]:
         ("topics", "describe"),
         ("plugin", "load"),
         ("stream", "--tables", "tables", "--checkpoint", "checkpoint"),
-        ("enforce", "--tables", "tables"),
+        ("release", "User:mallory"),
+        ("hold", "User:mallory"),
         ("occupancy",),
     ],
 )
@@ -141,10 +141,10 @@ def test_a_dry_run_shows_topics_rights_and_kafka_s_own_commands_and_changes_noth
     assert "produce-events: missing" in out
     assert "missing User:broker: CREATE on topic pid-quota-reports" in out
     assert "missing User:operator: READ on all topics" in out
-    line = "--add --allow-principal 'User:enforcer' --operation AlterConfigs --cluster"
+    line = "--add --allow-principal 'User:operator' --operation DescribeConfigs --cluster"
     assert f"kafka-acls.sh --bootstrap-server {secured.bootstrap_servers} {line}" in out
     assert PRODUCE_EVENTS not in admin_client(secured.client_config("admin")).list_topics(timeout=30).topics
-    assert len(lacks(secured, "broker", Role.BROKER)) == len(RIGHTS[Role.BROKER])
+    assert "DESCRIBE on the cluster" in lacks(secured, "operator", Role.OPERATOR)
 
 
 @pytest.mark.parametrize("name", ["User:*", "User:", "User:ANONYMOUS"])
@@ -160,7 +160,7 @@ def test_a_principal_that_is_not_one_user_is_refused_before_anything_is_made(
 def test_each_role_gets_all_its_rights_and_a_second_run_finds_them(
     command: Command, secured: LocalBroker, installed: None
 ) -> None:
-    for role in (Role.BROKER, Role.STREAM, Role.ENFORCER):
+    for role in (Role.BROKER, Role.STREAM):
         wait_until(partial(has_all, secured, role), f"the rights of the {role.value}")
         assert command(role.value, "doctor", "--role", role.value)[0] == 0
     assert len(lacks(secured, "mallory", Role.BROKER)) == len(RIGHTS[Role.BROKER])
@@ -204,39 +204,16 @@ def test_the_doctor_finds_nothing_wrong_on_a_healthy_cluster(
         code, out, error = command("operator", "doctor", "--json")
     found = findings(out)
     assert code == 0, (out, error)
-    subjects = {
-        "brokers",
-        "plugin",
-        "holds",
-        "rights, operator",
-        "topics",
-        "plugins",
-        "clocks",
-        "client quotas",
-        "leases",
-    }
-    assert subjects <= found.keys()
-    assert [each for each in found.values() if each[0][0] == "wrong"] == []
-    # Nobody enforces, which may be meant.
-    assert found["enforcer"][0][0] == "warning"
+    assert {"brokers", "plugin", "holds", "rights, operator", "topics", "plugins", "clocks"} <= found.keys()
+    assert [each for each in found.values() if each[0][0] != "ok"] == []
 
 
-def test_the_doctor_finds_what_is_broken_and_names_the_command_that_mends_it(
-    command: Command, secured: LocalBroker
-) -> None:
-    with ClientQuotas(KafkaConfig(secured.client_config("admin")).kafka_python()) as quotas:
-        entity = QuotaEntity("mallory", "batch")
-        quotas.alter([QuotaChange(entity, REQUEST_PERCENTAGE, 5.0)])
-        wait_until(lambda: quotas.describe(entity) != {}, "somebody's quota")
-        try:
-            code, out, _ = command("admin", "doctor", "--json", "--tables", "no-such-tables")
-        finally:
-            quotas.alter([QuotaChange(entity, REQUEST_PERCENTAGE, None)])
+def test_the_doctor_finds_what_is_broken_and_names_the_command_that_mends_it(command: Command) -> None:
+    code, out, _ = command("admin", "doctor", "--json", "--tables", "no-such-tables")
     found = findings(out)
     assert code == 1
     assert found["topics"][0][::2] == ("wrong", "pid-quota topics create")
     assert found["plugin, broker 1"][0][0] == "wrong"
-    assert "client id batch of User:mallory" in found["client quotas"][0][1]
     assert found["stream"][0][0] == "wrong"
 
     code, out, _ = command("mallory", "doctor", "--json", "--role", "broker")
@@ -246,42 +223,85 @@ def test_the_doctor_finds_what_is_broken_and_names_the_command_that_mends_it(
     assert all(remedy.startswith("pid-quota topics create --broker-principal User:mallory") for _, _, remedy in rights)
 
 
-def test_uninstall_leaves_a_cluster_as_it_was(command: Command, secured: LocalBroker) -> None:
-    client = KafkaConfig(secured.client_config("admin")).kafka_python()
+def hold_on_mallory(broker: LocalBroker, *, writer_epoch: int | None = None) -> None:
+    """Write a hold of ten minutes: by hand, or as a stream does."""
+    until_ms = round(time.time() * 1000) + 600_000
+    with HoldTopic(broker.client_config("admin")) as topic:
+        cluster_id = topic.state.cluster_id
+        hold = Hold(
+            cluster_id=cluster_id, hold_ms=600_000, until_ms=until_ms, writer="carol@host", writer_epoch=writer_epoch
+        )
+        topic.write([Change("User:mallory", hold)])
 
+
+def held(broker: LocalBroker) -> list[str]:
+    with HoldTopic(broker.client_config("admin")) as topic:
+        return [*topic.state.holds]
+
+
+def test_uninstall_leaves_a_cluster_as_it_was(command: Command, secured: LocalBroker) -> None:
     def state() -> tuple[object, ...]:
-        with KafkaAdmin(client) as admin, ClientQuotas(client) as quotas:
+        with KafkaAdmin(KafkaConfig(secured.client_config("admin")).kafka_python()) as admin:
             topics = sorted(admin_client(secured.client_config("admin")).list_topics(timeout=30).topics)
             ours = [name for name in topics if not name.startswith("__")]
-            return ours, sorted(map(str, Acls(admin).for_writers())), quotas.describe_all()
+            return ours, sorted(map(str, Acls(admin).for_writers()))
 
     before = state()
     assert command("admin", "topics", "create", "--deny-by-default", *GRANTED)[0] == 0
-    with HoldBindings(client) as holds, plugin_in(secured):
-        holds.add(HoldBinding("mallory", 2_000_000_000_000, "0" * 32))
-        wait_until(lambda: holds.all() != [], "a hold")
+    with plugin_in(secured):
+        hold_on_mallory(secured)
 
         code, out, _ = command("admin", "uninstall", "--delete-topics", *GRANTED)
         assert code == 0
         assert "by hand: right User:operator: READ on all topics, which may be older" in out
-        assert "would remove hold on user 'mallory'" in out
+        assert "would remove hold on User:mallory" in out
         assert "would remove right User:broker: WRITE on topic produce-events" in out
-        assert "would remove topic pid-quota-enforcer and its records" in out
-        assert "by hand: topic produce-events, which the plugin of broker 1 writes: `pid-quota plugin unload`" in out
+        assert "by hand: topic produce-events, which the plugin of broker 1 makes: `pid-quota plugin unload`" in out
         assert "by hand: run `pid-quota plugin unload` first" in out
         assert "by hand: take pidquota.Reporter out of metric.reporters on broker 1" in out
-        assert holds.all() != []
+        assert "by hand: set authorizer.class.name=" in out
+        assert held(secured) == ["User:mallory"]
 
-    with HoldBindings(client) as holds:
-        assert command("admin", "uninstall", "--apply", "--delete-topics", "--shared-rights", *GRANTED)[0] == 0
+    assert command("admin", "uninstall", "--apply", "--delete-topics", "--shared-rights", *GRANTED)[0] == 0
     wait_until(lambda: state() == before, "the cluster is as before")
+
+
+def test_uninstall_ends_holds_and_none_of_a_stream_that_would_hold_again(
+    command: Command, secured: LocalBroker, installed: None
+) -> None:
+    hold_on_mallory(secured, writer_epoch=1)
+    code, _, error = command("admin", "uninstall", "--apply")
+    assert code == 1
+    assert "stream carol@host holds principals, and would hold them again: start it without --enforce" in error
+    assert held(secured) == ["User:mallory"]
+
+    hold_on_mallory(secured)
+    code, out, _ = command("admin", "uninstall", "--apply")
+    assert code == 0
+    assert "removed hold on User:mallory" in out
+    assert held(secured) == []
+
+
+def test_only_brokers_writers_and_super_users_may_write_holds_whatever_acls_allow(
+    secured: LocalBroker, installed: None
+) -> None:
+    acls = [
+        allow("*", "User:mallory", ResourceType.TOPIC, AclOperation.ALL),
+        allow("pid-quota", "User:mallory", ResourceType.GROUP, AclOperation.READ),
+    ]
+    with bound(secured, *acls), HoldTopic(secured.client_config("mallory")) as topic:
+        release = Release(cluster_id=topic.state.cluster_id, release_ms=1000, by="mallory")
+        with pytest.raises(HoldNotWrittenError, match=r"pid\.quota\.writers of the brokers names this user"):
+            topic.release("User:mallory", release)
 
 
 def test_roles_may_share_a_user(command: Command, secured: LocalBroker) -> None:
     shared = [each for name in ROLES for each in (f"--{name}-principal", "User:mallory")]
     try:
         assert command("admin", "topics", "create", "--deny-by-default", *shared)[0] == 0
-        wait_until(lambda: lacks(secured, "mallory", Role.BROKER) == [], "the rights of the brokers")
+        # An ACL makes nobody a broker.
+        wait_until(lambda: all(each.startswith("WRITE ") for each in lacks(secured, "mallory", Role.BROKER)), "rights")
+        assert len(lacks(secured, "mallory", Role.BROKER)) == len(OWN_TOPICS)
         wait_until(lambda: lacks(secured, "mallory", Role.OPERATOR) == [], "the rights of the operator")
     finally:
         assert command("admin", "uninstall", "--apply", "--delete-topics", "--shared-rights", *shared)[0] == 0
@@ -292,47 +312,16 @@ def test_first_acls_on_topics_in_use_that_leave_out_a_role_are_refused(command: 
         assert command("admin", "topics", "create")[0] == 0
         code, _, error = command("admin", "topics", "create", "--operator-principal", "User:operator")
         assert code == 1
-        assert "lock out the broker, stream, enforcer" in error
+        assert "lock out the broker, stream" in error
         assert len(lacks(secured, "operator", Role.OPERATOR)) == len(RIGHTS[Role.OPERATOR])
     finally:
         assert command("admin", "uninstall", "--apply", "--delete-topics")[0] == 0
 
 
-def test_uninstall_ends_open_leases_once_and_leaves_what_others_set(
-    command: Command, secured: LocalBroker, installed: None
-) -> None:
-    settings, client = secured.client_config("admin"), KafkaConfig(secured.client_config("admin")).kafka_python()
-    ours, changed = QuotaEntity("mallory"), QuotaEntity("mallory", "batch")
-    with ClientQuotas(client) as quotas, LeaseTopic(settings) as topic:
-        topic.append([lease_on(ours, previous=50.0), lease_on(changed)])
-        quotas.alter([QuotaChange(ours, REQUEST_PERCENTAGE, 0.01), QuotaChange(changed, REQUEST_PERCENTAGE, 7.0)])
-        wait_until(lambda: quotas.describe(changed) != {}, "both quotas")
-
-        findings_before = findings(command("admin", "doctor", "--json")[1])
-        assert findings_before["enforcer"][0][0] == "wrong"
-        assert "none runs to end the leases in force: 2" in findings_before["enforcer"][0][1]
-
-        code, out, _ = command("admin", "uninstall", "--apply")
-        assert code == 0
-        assert "removed request_percentage on user 'mallory', back to 50" in out
-        assert "client id 'batch' is 7, which somebody set after pid-quota: it stays" in out.replace(
-            "client-id", "client id"
-        )
-        wait_until(lambda: quotas.describe(ours) == {REQUEST_PERCENTAGE: 50.0}, "the value before")
-        assert quotas.describe(changed) == {REQUEST_PERCENTAGE: 7.0}
-
-        # An operator's own value that equals a lease's is none of a second run's business.
-        quotas.alter([QuotaChange(ours, REQUEST_PERCENTAGE, 0.01)])
-        wait_until(lambda: quotas.describe(ours) == {REQUEST_PERCENTAGE: 0.01}, "the operator's value")
-        assert command("admin", "uninstall", "--apply")[0] == 0
-        assert quotas.describe(ours) == {REQUEST_PERCENTAGE: 0.01}
-        quotas.alter([QuotaChange(ours, REQUEST_PERCENTAGE, None), QuotaChange(changed, REQUEST_PERCENTAGE, None)])
-
-
 def test_uninstall_leaves_the_same_right_of_another_user_and_refuses_to_saw_off_its_own(
     command: Command, secured: LocalBroker, installed: None
 ) -> None:
-    grants = Grants(secured.client_config("admin"), denies_by_default=True, with_holds=True)
+    grants = Grants(secured.client_config("admin"), denies_by_default=True)
     others = grants.create(grants.plan({Role.STREAM: "User:mallory"}))
     wait_until(lambda: lacks(secured, "mallory", Role.STREAM) == [], "mallory may read")
     try:
@@ -344,22 +333,3 @@ def test_uninstall_leaves_the_same_right_of_another_user_and_refuses_to_saw_off_
         assert "would remove that user's own rights" in error
     finally:
         grants.remove([Grant(each.principal, each.right, "exists") for each in others])
-
-
-def test_uninstall_refuses_while_an_enforcer_runs(command: Command, secured: LocalBroker, installed: None) -> None:
-    lock = EnforcerLock(secured.client_config("enforcer"))
-    try:
-        wait_until(lock.is_held, "an enforcer has the lock")
-        code, _, error = command("admin", "uninstall", "--apply", *GRANTED)
-        assert code == 1
-        assert "an enforcer runs on 127.0.0.1, and would throttle again: stop it first" in error
-    finally:
-        lock.close()
-    wait_until(lambda: enforcers(secured.client_config("admin")) == [], "none runs")
-
-
-def lease_on(entity: QuotaEntity, previous: float | None = None) -> LeaseRecord:
-    now_ms = round(time.time() * 1000)
-    target = Target(REQUEST_PERCENTAGE, entity)
-    lease = Lease(uuid.uuid4().hex, "User:mallory", target, now_ms + 600_000, "d", value=0.01, previous=previous)
-    return LeaseRecord(now_ms, lease.to("in_force"), "over quota")

@@ -1,39 +1,41 @@
+"""What a hold does to clients, on one broker."""
+
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AclOperation, AclPermissionType, ResourceType
 
-from broker.kafka.holds import HoldBindings
 from broker.local.local_broker import LocalBroker
 from jvm.jar_sets import kafka_classpath
-from tests.kits.broker_kit import end_offset, new_topic, restart, transactional_producer, wait_until
-from tests.kits.enforce_kit import Steady
+from tests.kits.acl_kit import binding, bound
+from tests.kits.broker_kit import end_offset, new_topic, transactional_producer, wait_for_report, wait_until
 from tests.kits.hold_kit import (
     LOADING,
+    MALLORY,
     Asker,
+    Churn,
+    HoldWriter,
     JavaProducers,
     PythonProducers,
+    Steady,
     Waiting,
-    binding,
-    bound,
-    end_s,
-    hold,
+    held,
+    in_force,
     is_at_end,
-    now_ms,
     send_by_confluent_kafka,
     send_by_kafka_python,
-    unbind,
 )
-from wire.holds import HOLD_AUTHORIZER, MAX_HOLD_MS, HoldBinding
+from tests.kits.hostile_kit import Hostile
+from tests.kits.occupancy_kit import broker_counts
+from wire.plugin_reports import HoldReport
 
-FOREVER = str(2**62)
-
-
-def hold_name(until_ms: int, lease_id: str | None = None) -> str:
-    return HoldBinding("mallory", until_ms, lease_id).name
+ANYTHING = "*"
+CLUSTER = "kafka-cluster"
+CLUSTER_AUTHORIZATION_FAILED = 31
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,12 @@ def mallory(broker: LocalBroker) -> Iterator[Asker]:
         yield asker
 
 
+@pytest.fixture
+def client(broker: LocalBroker) -> Iterator[Hostile]:
+    with Hostile(broker, "mallory") as connection:
+        yield connection
+
+
 def producers(client: str, jars: Path, settings: dict[str, str], topic: str) -> JavaProducers | PythonProducers:
     if client == "java":
         return JavaProducers(kafka_classpath(jars), settings, topic, 3)
@@ -59,20 +67,20 @@ def producers(client: str, jars: Path, settings: dict[str, str], topic: str) -> 
     return PythonProducers(send, settings, topic, 3)
 
 
-@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", pytest.param("java", marks=pytest.mark.slow)])
-def test_new_producers_wait_until_the_hold_ends_by_itself_and_nobody_else_feels_it(
-    broker: LocalBroker, topic: str, jars: Path, client: str
+@pytest.mark.parametrize("library", ["confluent-kafka", "kafka-python", pytest.param("java", marks=pytest.mark.slow)])
+def test_new_producers_wait_until_the_hold_ends_by_itself_and_nobody_else_notices(
+    broker: LocalBroker, topic: str, jars: Path, library: str
 ) -> None:
-    waiting = producers(client, jars, broker.client_config("mallory"), topic)
+    waiting = producers(library, jars, broker.client_config("mallory"), topic)
     known, alice = (
         Steady(broker.client_config("mallory"), topic, "known"),
         Steady(broker.client_config("alice"), topic, "alice"),
     )
     known.send(), alice.send()
     before = end_offset(broker, topic)
-    held = hold(8)
-    until_s = end_s(held)
-    with bound(broker, held):
+    with HoldWriter(broker) as holds:
+        report = holds.wait_for(holds.hold(8))
+        until_s = in_force(report)[MALLORY].ends_ms / 1000
         waiting.start()
         sent = 0
         while time.time() < until_s - 3:
@@ -81,129 +89,140 @@ def test_new_producers_wait_until_the_hold_ends_by_itself_and_nobody_else_feels_
             time.sleep(0.05)
         assert end_offset(broker, topic) == before + sent
         ends = waiting.ends()
-    # Each retry is an error to the broker, which its log settings leave out.
+        over = wait_for_report(
+            broker, HoldReport, lambda each: each.timestamp_ms > report.timestamp_ms and not in_force(each)
+        )
+    # Kafka logs each held request as an error, which the plugin keeps out of the log.
     assert "INIT_PRODUCER_ID" not in broker.server_log.read_text()
     assert all(is_at_end(end, until_s) for end in ends), [end - until_s for end in ends]
     assert known.throttles_s + alice.throttles_s == []
     assert end_offset(broker, topic) == before + sent + 3
+    assert [(each.principal, each.ended, each.held_requests > 0) for each in over.held] == [(MALLORY, "expired", True)]
 
 
-def test_a_hold_that_is_taken_away_lets_them_through_at_once(broker: LocalBroker, topic: str) -> None:
-    held = hold(120)
-    with bound(broker, held):
+def test_a_hold_that_is_removed_lets_them_through_at_once(broker: LocalBroker, topic: str) -> None:
+    with held(broker) as holds:
         waiting = Waiting(send_by_confluent_kafka, broker.client_config("mallory"), topic, "waited")
         time.sleep(1.5)
         assert waiting.ended_at is None
-        unbind(broker, held)
-        assert waiting.end() < end_s(held) - 1
+        report = holds.wait_for(holds.remove())
+        waiting.end()
+    assert [(each.principal, each.ended) for each in report.held] == [(MALLORY, "removed")]
 
 
-def test_a_transactional_id_is_not_held(broker: LocalBroker, topic: str) -> None:
-    with bound(broker, hold(60)):
-        producer = transactional_producer(broker.client_config("mallory"), "mallory-tx")
-        producer.begin_transaction()
-        producer.produce(topic, b"value")
-        producer.commit_transaction(30)
+def test_a_newer_record_shortens_or_extends_a_hold(broker: LocalBroker, mallory: Asker) -> None:
+    with HoldWriter(broker) as holds:
+        first = in_force(holds.wait_for(holds.hold(2)))[MALLORY]
+        extended = in_force(holds.wait_for(holds.hold(500, decision_id="d-2")))[MALLORY]
+        assert (extended.since_ms, extended.decision_id) == (first.since_ms, "d-2")
+        assert extended.ends_ms - first.ends_ms > 400_000
+        time.sleep(2.5)
+        assert mallory.error() == LOADING
+        holds.wait_for(holds.hold(1))
+        wait_until(lambda: mallory.error() == 0, "it has ended long before its first end")
+
+
+def test_known_transactional_ids_notice_nothing_and_new_ones_wait(
+    broker: LocalBroker, topic: str, client: Hostile
+) -> None:
+    known = transactional_producer(broker.client_config("mallory"), "known")
+    client.producer_id("also-known")
+    with held(broker) as holds:
+        transactional_producer(broker.client_config("mallory"), "known")
+        again = transactional_producer(broker.client_config("mallory"), "known")
+        again.begin_transaction()
+        again.produce(topic, b"value")
+        again.commit_transaction(30)
+        assert [client.init("also-known")[0] for _ in range(3)] == [0, 0, 0]
+        assert [client.init("new")[0] for _ in range(3)] == [LOADING] * 3
+        holds.wait_for(holds.remove())
+        assert client.producer_id("new") >= 0
+    del known
 
 
 def test_a_producer_without_idempotence_is_not_held(broker: LocalBroker, topic: str) -> None:
-    with bound(broker, hold(60)):
+    with held(broker):
         producer = Producer({**broker.client_config("mallory"), "enable.idempotence": False})
         producer.produce(topic, b"value")
         assert producer.flush(30) == 0
 
 
-def test_the_earliest_and_the_latest_of_several_holds(broker: LocalBroker, mallory: Asker) -> None:
-    with bound(broker, hold(1), hold(3)):
-        assert mallory.error() == LOADING
-        time.sleep(1.5)
-        assert mallory.error() == LOADING
-        time.sleep(1.6)
+@pytest.mark.parametrize("transactional_id", [None, "paced"])
+def test_one_request_passes_per_time(client: Hostile, broker: LocalBroker, transactional_id: str | None) -> None:
+    with HoldWriter(broker) as holds:
+        start = time.monotonic()
+        holds.wait_for(holds.hold(init_every_ms=1000))
+        passed: list[float] = []
+        while len(passed) < 4:
+            # Each is new to the coordinator.
+            id_ = transactional_id and f"{transactional_id}-{time.monotonic()}"
+            if client.init(id_)[0] == 0:
+                passed.append(time.monotonic() - start)
+            if len(passed) == 2:
+                # neither an extension nor another pace lets more through
+                holds.hold(init_every_ms=1001)
+        # Nothing passes before its time, and nothing accumulates.
+        assert all(at_s >= number for number, at_s in enumerate(passed, 1))
+
+
+def test_a_herd_gets_one_per_time(broker: LocalBroker, topic: str) -> None:
+    with HoldWriter(broker) as holds:
+        (before,) = broker_counts(broker.pid)
+        start = time.monotonic()
+        holds.wait_for(holds.hold(30, init_every_ms=500))
+        with Churn(broker.client_config("mallory"), topic, 20) as herd:
+            time.sleep(5)
+            holds.wait_for(holds.hold(30, init_every_ms=500))
+            time.sleep(5)
+            herd.stop()
+            report = holds.wait_for(holds.remove())
+            seconds = time.monotonic() - start
+        (mallory,) = report.held
+        (after,) = broker_counts(broker.pid)
+    # The broker itself counts what has passed. A producer may have ended before it used its PID.
+    assert mallory.let_in - 1 <= after - before <= mallory.let_in <= seconds / 0.5
+    assert mallory.let_in >= 10
+    assert mallory.held_requests > mallory.let_in
+
+
+def test_a_release_lets_one_or_all_go_until_it_ends_and_holds_count_again(broker: LocalBroker, mallory: Asker) -> None:
+    with held(broker) as holds, Asker(broker, "alice") as alice:
+        holds.wait_for(holds.hold(principal="User:alice"))
+        assert (mallory.error(), alice.error()) == (LOADING, LOADING)
+
+        report = holds.wait_for(holds.release(principal=MALLORY))
+        assert (mallory.error(), alice.error()) == (0, LOADING)
+        assert (report.released, [*in_force(report)]) == ([MALLORY], ["User:alice"])
+        assert [(each.principal, each.ended) for each in report.held if each.ended] == [(MALLORY, "released")]
+
+        # what is written later counts when the release is over
+        report = holds.wait_for(holds.hold(decision_id="later"))
         assert mallory.error() == 0
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        lambda: binding(hold_name(now_ms() + MAX_HOLD_MS + 60_000)),
-        lambda: binding(f"pid-quota-hold:{FOREVER}"),
-        lambda: binding(f"pid-quota-hold:{2**70}"),
-        lambda: binding(hold_name(now_ms() + 60_000) + ":"),
-        lambda: binding(hold_name(now_ms() + 60_000, "Ab12")),
-        lambda: binding(hold_name(now_ms() + MAX_HOLD_MS + 60_000, "ab12")),
-        lambda: binding("pid-quota-hold:"),
-        lambda: binding("pid-quota-hold:soon"),
-        lambda: binding(f"pid-quota-hold:0{now_ms() + 60_000}"),
-        lambda: binding(f"pid-quota-hold:+{now_ms() + 60_000}"),
-        lambda: binding(hold_name(now_ms() + 60_000).translate({ord("1"): "\u0661"})),
-        lambda: binding(hold_name(now_ms() - 1000)),
-        lambda: hold(60, "User:*"),
-        lambda: hold(60, "User:alice"),
-        lambda: hold(60, "Group:mallory"),
-        lambda: hold(60, host="10.0.0.9"),
-        lambda: binding(hold_name(now_ms() + 60_000), permission=AclPermissionType.ALLOW),
-        lambda: binding(hold_name(now_ms() + 60_000), pattern=ResourcePatternType.PREFIXED),
-        lambda: binding(hold_name(now_ms() + 60_000), operation=AclOperation.READ),
-        lambda: binding(hold_name(now_ms() + 60_000), kind=ResourceType.GROUP, operation=AclOperation.READ),
-    ],
-    ids=[
-        "too far ahead",
-        "never",
-        "no int64",
-        "an empty lease",
-        "no lease's id",
-        "a lease's, too far ahead",
-        "no end",
-        "words",
-        "zero before",
-        "sign",
-        "digits of another script",
-        "past",
-        "everybody",
-        "alice",
-        "another type",
-        "another host",
-        "allow",
-        "prefixed",
-        "another operation",
-        "another resource",
-    ],
-)
-def test_a_binding_that_is_not_exactly_a_hold_on_the_user_holds_nobody(
-    broker: LocalBroker, mallory: Asker, odd: Callable[[], AclBinding]
-) -> None:
-    with bound(broker, odd()):
-        assert mallory.error() == 0
-
-
-def test_a_hold_from_her_host_alone(broker: LocalBroker, mallory: Asker) -> None:
-    with bound(broker, hold(60, host="127.0.0.1")):
+        holds.wait_for(holds.end_release(MALLORY))
         assert mallory.error() == LOADING
 
-
-def test_super_users_are_never_held(broker: LocalBroker) -> None:
-    with (
-        bound(broker, hold(60, "User:admin"), hold(60, "User:ANONYMOUS")),
-        Asker(broker, "admin") as admin,
-        Asker(broker, None) as inner,
-    ):
-        assert (admin.error(), inner.error()) == (0, 0)
-
-
-@pytest.mark.parametrize("end", [pytest.param("stop", marks=pytest.mark.slow), "kill"])
-def test_a_broker_that_begins_anew_knows_its_holds(broker: LocalBroker, end: str) -> None:
-    with bound(broker, hold(120)):
-        getattr(broker, end)()
-        restart(broker)
-        with Asker(broker) as mallory, Asker(broker, "alice") as alice:
-            # A broker that has just begun has no producer ids for anybody.
-            wait_until(lambda: alice.error() == 0, "alice gets one")
-            assert mallory.error() == LOADING
-    with Asker(broker) as mallory:
-        wait_until(lambda: mallory.error() == 0, "the hold is gone")
+        report = holds.wait_for(holds.release(2))
+        assert (report.released, in_force(report)) == (["*"], {})
+        assert (mallory.error(), alice.error()) == (0, 0)
+        report = wait_for_report(
+            broker, HoldReport, lambda each: each.timestamp_ms > report.timestamp_ms and len(in_force(each)) == 2
+        )
+        assert (mallory.error(), alice.error()) == (LOADING, LOADING)
+        assert in_force(report)[MALLORY].decision_id == "later"
 
 
-def test_other_acls_mean_what_they_mean_to_the_stock_authorizer(broker: LocalBroker, topic: str) -> None:
+def test_acls_are_asked_first(broker: LocalBroker, client: Hostile) -> None:
+    """Without the right, a user gets the error of the right; the right on a topic alone is enough to be held."""
+    no_cluster = binding(CLUSTER, kind=ResourceType.BROKER, operation=AclOperation.IDEMPOTENT_WRITE)
+    with held(broker), bound(broker, no_cluster):
+        assert client.init()[0] == LOADING
+        with bound(broker, binding(ANYTHING)):
+            assert client.init()[0] == CLUSTER_AUTHORIZATION_FAILED
+        with bound(broker, binding("foreign", kind=ResourceType.TRANSACTIONAL_ID)):
+            assert client.init("foreign")[0] == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_acls_mean_what_they_mean_to_kafkas_authorizer(broker: LocalBroker, topic: str) -> None:
     def write(user: str) -> list[str | None]:
         producer = Producer({**broker.client_config(user), "enable.idempotence": False, "log_level": 0})
         errors: list[str | None] = []
@@ -211,53 +230,18 @@ def test_other_acls_mean_what_they_mean_to_the_stock_authorizer(broker: LocalBro
         assert producer.flush(30) == 0
         return errors
 
-    with bound(broker, binding(topic)):
+    with held(broker), bound(broker, binding(topic)):
         assert (write("mallory"), write("alice")) == (["TOPIC_AUTHORIZATION_FAILED"], ["TOPIC_AUTHORIZATION_FAILED"])
-        allow = binding(topic, "User:alice", permission=AclPermissionType.ALLOW)
-        with bound(broker, allow):
+        with bound(broker, binding(topic, "User:alice", permission=AclPermissionType.ALLOW)):
             assert (write("mallory"), write("alice")) == (["TOPIC_AUTHORIZATION_FAILED"], [None])
 
 
-def test_a_hold_denies_no_right(broker: LocalBroker, topic: str) -> None:
-    allow = binding(topic, permission=AclPermissionType.ALLOW)
-    with bound(broker, allow, hold(60)):
-        Steady({**broker.client_config("alice")}, new_topic(broker, "other"), "alice").send()
-        with Asker(broker) as mallory:
-            assert mallory.error() == LOADING
-
-
-class TestHoldBindings:
-    @pytest.fixture
-    def holds(self, broker: LocalBroker) -> Iterator[HoldBindings]:
-        with HoldBindings({"bootstrap_servers": broker.admin_servers}) as client:
-            yield client
-            client.remove(client.all())
-            wait_until(lambda: client.all() == [], "none is left")
-
-    @pytest.mark.parametrize("lease_id", [None, "0123456789abcdef0123456789abcdef"])
-    def test_a_hold_is_set_moved_and_removed(self, holds: HoldBindings, mallory: Asker, lease_id: str | None) -> None:
-        first, second = (HoldBinding("mallory", now_ms() + each, lease_id) for each in (60_000, 120_000))
-        holds.add(first)
-        wait_until(lambda: holds.all() == [first] and mallory.error() == LOADING, "it is in force")
-        holds.add(second)
-        holds.remove([first])
-        wait_until(lambda: holds.all() == [second], "it has its new end")
-        assert (holds.of_user("mallory"), mallory.error()) == ([second], LOADING)
-        holds.remove([second])
-        wait_until(lambda: holds.all() == [] and mallory.error() == 0, "it is gone")
-
-    def test_setting_and_removing_without_a_pause_leaves_nothing(self, holds: HoldBindings, mallory: Asker) -> None:
-        for number in range(10):
-            hold = HoldBinding("mallory", now_ms() + 60_000, f"{number}")
-            holds.add(hold)
-            holds.remove([hold])
-        time.sleep(0.2)
-        assert (holds.all(), mallory.error()) == ([], 0)
-
-    def test_strange_names_are_held_as_they_are(self, holds: HoldBindings) -> None:
-        strange = HoldBinding('a b\n"ü;*=,', now_ms() + 60_000)
-        holds.add(strange)
-        wait_until(lambda: holds.all() == [strange], "it is set")
-
-    def test_brokers_say_which_authorizer_they_have(self, holds: HoldBindings) -> None:
-        assert holds.authorizers() == {1: HOLD_AUTHORIZER}
+def test_brokers_tell_every_ten_seconds_whom_they_hold(broker: LocalBroker, mallory: Asker) -> None:
+    with held(broker) as holds:
+        first = holds.wait_for(holds.hold())
+        assert mallory.error() == LOADING
+        again = wait_for_report(
+            broker, HoldReport, lambda each: each.timestamp_ms - first.timestamp_ms > 9000 and bool(in_force(each))
+        )
+        assert again.offset == first.offset
+        assert in_force(again)[MALLORY].held_requests == in_force(first)[MALLORY].held_requests + 1

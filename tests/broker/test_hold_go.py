@@ -3,7 +3,7 @@ import pytest
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import end_offset, new_topic
 from tests.kits.go_kit import GoProducers, build_go_clients, find_go
-from tests.kits.hold_kit import bound, end_s, hold, is_at_end
+from tests.kits.hold_kit import HoldWriter, end_s, is_at_end
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,13 +28,15 @@ def test_new_producers_wait_until_the_hold_ends_and_a_known_one_goes_on(
     broker: LocalBroker, program: str, library: str
 ) -> None:
     topic = new_topic(broker, "orders")
-    with GoProducers(program, library, broker.client_config("mallory"), topic, PRODUCERS) as producers:
-        held = hold(8)
-        with bound(broker, held):
-            producers.start()
-            ends = producers.ends()
-        assert all(is_at_end(end, end_s(held)) for end in ends)
-        meanwhile = [each for each in producers.known if each < end_s(held)]
+    with (
+        GoProducers(program, library, broker.client_config("mallory"), topic, PRODUCERS) as producers,
+        HoldWriter(broker) as holds,
+    ):
+        until_s = end_s(holds.wait_for(holds.hold(8)))
+        producers.start()
+        ends = producers.ends()
+        assert all(is_at_end(end, until_s) for end in ends)
+        meanwhile = [each for each in producers.known if each < until_s]
         # 50 ms apart, for most of eight seconds.
         assert len(meanwhile) > 50
         # sarama gives up after five seconds, before it takes a message; the program then tries again.

@@ -10,7 +10,7 @@ from kafka.errors import KafkaError
 from broker.kafka.config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import end_offset, new_topic, wait_until
-from tests.kits.hold_kit import LOADING, Asker, bound, end_s, hold, is_at_end
+from tests.kits.hold_kit import LOADING, Asker, HoldWriter, end_s, held, is_at_end
 from tests.kits.library_kit import (
     NO_PRODUCER_ID,
     LibraryProducer,
@@ -22,7 +22,7 @@ from tests.kits.library_kit import (
 pytestmark = pytest.mark.slow
 needs_node = pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm command: install Node.js and npm")
 GIVEN_UP = "KafkaJSNumberOfRetriesExceeded"
-LONGER_THAN_THE_TEST_S = 900
+LONGER_THAN_THE_TEST_MS = 600_000
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def error_of_init(broker: LocalBroker) -> int:
 def test_kafkajs_gives_up_during_a_hold_whatever_its_retries(
     broker: LocalBroker, kafkajs: list[str], topic: str, mode: str
 ) -> None:
-    with bound(broker, hold(LONGER_THAN_THE_TEST_S)):
+    with held(broker, hold_ms=LONGER_THAN_THE_TEST_MS):
         with LibraryProducer(kafkajs, broker.client_config("mallory"), topic, mode) as producer:
             producer.wait_for_end()
         assert (producer.failures, producer.delivered_at) == ([GIVEN_UP], [])
@@ -65,12 +65,14 @@ def test_kafkajs_gives_up_during_a_hold_whatever_its_retries(
 
 @needs_node
 def test_kafkajs_that_connects_again_waits_and_sends_once(broker: LocalBroker, kafkajs: list[str], topic: str) -> None:
-    # It is taken away once the producer has given up, however long that takes.
-    held = hold(LONGER_THAN_THE_TEST_S)
-    with LibraryProducer(kafkajs, broker.client_config("mallory"), topic, "again") as producer:
-        with bound(broker, held):
-            wait_until(lambda: len(producer.failures) > 0, "it has given up once")
-            assert (error_of_init(broker), producer.delivered_at) == (LOADING, [])
+    with (
+        held(broker, hold_ms=LONGER_THAN_THE_TEST_MS) as holds,
+        LibraryProducer(kafkajs, broker.client_config("mallory"), topic, "again") as producer,
+    ):
+        # The hold is removed once the producer has given up, however long that takes.
+        wait_until(lambda: len(producer.failures) > 0, "it has given up once")
+        assert (error_of_init(broker), producer.delivered_at) == (LOADING, [])
+        holds.remove()
         producer.wait_for_end()
     assert set(producer.failures) == {GIVEN_UP}
     assert len(producer.delivered_at) == end_offset(broker, topic) == 1
@@ -81,7 +83,7 @@ def test_kafkajs_that_connects_again_waits_and_sends_once(broker: LocalBroker, k
 def test_kafkajs_that_could_not_connect_sends_without_a_producer_id(
     broker: LocalBroker, kafkajs: list[str], topic: str
 ) -> None:
-    with bound(broker, hold(LONGER_THAN_THE_TEST_S)):
+    with held(broker, hold_ms=LONGER_THAN_THE_TEST_MS):
         with LibraryProducer(kafkajs, broker.client_config("mallory"), topic, "anyway") as producer:
             producer.wait_for_end()
         assert (producer.failures, len(producer.delivered_at)) == ([GIVEN_UP], 1)
@@ -92,12 +94,13 @@ def test_kafkajs_that_could_not_connect_sends_without_a_producer_id(
 def test_aiokafka_starts_when_the_hold_ends_and_sends_once(
     broker: LocalBroker, aiokafka: list[str], topic: str
 ) -> None:
-    held = hold(15)
-    with bound(broker, held), LibraryProducer(aiokafka, broker.client_config("mallory"), topic) as producer:
-        producer.wait_for_end()
-        assert producer.lines[0] == "started"
-        (delivered_at,) = producer.delivered_at
-        assert is_at_end(delivered_at, end_s(held))
+    with HoldWriter(broker) as holds:
+        until_s = end_s(holds.wait_for(holds.hold(15)))
+        with LibraryProducer(aiokafka, broker.client_config("mallory"), topic) as producer:
+            producer.wait_for_end()
+            assert producer.lines[0] == "started"
+            (delivered_at,) = producer.delivered_at
+            assert is_at_end(delivered_at, until_s)
     assert error_of_init(broker) == 0
     assert end_offset(broker, topic) == 1
     assert NO_PRODUCER_ID not in producer_ids(broker, topic)
@@ -105,14 +108,14 @@ def test_aiokafka_starts_when_the_hold_ends_and_sends_once(
 
 def test_kafka_python_reports_an_expired_message_only_when_the_hold_ends(broker: LocalBroker, topic: str) -> None:
     settings = KafkaConfig(broker.client_config("mallory")).kafka_python()
-    held = hold(15)
-    with bound(broker, held):
+    with HoldWriter(broker) as holds:
+        until_s = end_s(holds.wait_for(holds.hold(15)))
         # It asks for its id as soon as it is there.
         producer = KafkaProducer(**settings, delivery_timeout_ms=2000, request_timeout_ms=1000)
         try:
             with pytest.raises(KafkaError, match="Expiring 1 record"):
                 producer.send(topic, b"waited").get(60)
-            assert is_at_end(time.time(), end_s(held))
+            assert is_at_end(time.time(), until_s)
         finally:
             producer.close()
     assert error_of_init(broker) == 0

@@ -58,7 +58,8 @@ def test_the_broker_logs_nothing_about_requests(broker: LocalBroker) -> None:
 
 def test_a_plugin_that_does_not_report_is_an_error(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars, metric_reporters=NO_PLUGIN) as broker:
-        with pytest.raises(LocalBrokerError, match=r"within 0\.5 s \(no topic pid-quota-reports, produce-events\)"):
+        missing = "no topic pid-quota-holds, pid-quota-reports, produce-events"
+        with pytest.raises(LocalBrokerError, match=rf"within 0\.5 s \({missing}\)"):
             broker.wait_for_plugin(timeout_s=0.5)
         ensure_topics(broker.admin_config())
         with pytest.raises(LocalBrokerError, match=r"no report of broker 1"):

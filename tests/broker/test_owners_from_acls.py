@@ -23,8 +23,8 @@ from broker.local.local_broker import LocalBroker
 from broker.occupancy.acl_owners import AclRules, OwnerReason
 from broker.occupancy.census import OwnersFrom, TakenCensus, take_census
 from lifecycle.occupancy import count_occupancy
+from tests.kits.acl_kit import binding, bound
 from tests.kits.broker_kit import LIMIT_S, new_topic, produce, produce_in_transactions, transactional_producer
-from tests.kits.hold_kit import binding, bound
 from tests.kits.occupancy_kit import QUICKLY, census_of
 from tests.kits.plugin_kit import NO_PLUGIN
 

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclPermissionType, ResourceType
 
 from broker.local.local_broker import LocalBroker
+from tests.kits.acl_kit import binding, bound
 from tests.kits.broker_kit import (
     events_of,
     new_topic,
@@ -23,7 +24,6 @@ from tests.kits.broker_kit import (
     wait_for_report,
     wait_until,
 )
-from tests.kits.hold_kit import binding, bound
 from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.plugin_kit import frame, init_of, ready_topic
 from wire.event_record import MAX_RECORD_BYTES, ProduceEvent, parse_events

@@ -22,7 +22,7 @@ from tests.kits.broker_kit import (
     wait_for_report,
     wait_until,
 )
-from tests.kits.hold_kit import LOADING, Asker, bound, hold
+from tests.kits.hold_kit import LOADING, Asker, HoldWriter
 from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.plugin_kit import ready_topic, set_logger, switch
 from wire.plugin_reports import AliveReport, InitReport, PluginState, StopReport
@@ -185,12 +185,15 @@ def test_a_kafka_without_the_accessor_is_named_and_a_wrong_value_too(jars: Path,
 def test_the_server_log_lacks_what_a_hold_holds_back_until_the_plugin_is_taken_out(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars, holds=True) as broker:
         broker.wait_for_plugin()
-        with bound(broker, hold(60)), Asker(broker) as mallory:
+        holds = HoldWriter(broker)
+        with Asker(broker) as mallory, Asker(broker, "alice") as alice:
+            wait_until(lambda: alice.error() == 0, "alice gets a PID")
+            holds.hold()
             wait_until(lambda: mallory.error() == LOADING, "mallory is held")
-        switch(broker, on=False)
-        last = wait_for_report(broker, StopReport, lambda _: True)
-        with bound(broker, hold(60)), Asker(broker) as mallory:
-            wait_until(lambda: mallory.error() == LOADING, "mallory is held")
+            switch(broker, on=False)
+            last = wait_for_report(broker, StopReport, lambda _: True)
+            # The authorizer needs no Reporter to hold.
+            assert mallory.error() == LOADING
         logged = broker.server_log.read_text()
 
     assert not last.shutdown

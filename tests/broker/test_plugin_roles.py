@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from broker.kafka.tail import TopicReader
 from broker.local.plugin_wait import wait_for_plugins
 from broker.local.server_files import HOST, Ports, server_properties_of, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id
 from jvm.broker_jar import broker_jar
 from jvm.jar_sets import kafka_classpath
-from tests.kits.broker_kit import LIMIT_S
+from tests.kits.broker_kit import LIMIT_S, wait_until
+from wire.plugin_reports import HoldReport, Report, parse_report
+from wire.topics import REPORTS
 
 CONTROLLER, BROKER = 1, 2
 
@@ -20,7 +23,7 @@ def launched(
 ) -> ServerProcess:
     folder.mkdir()
     server = ServerProcess(folder)
-    extra = server_properties_of(properties, holds=False)
+    extra = server_properties_of(properties, holds=True)
     voters = {CONTROLLER: voter.controller}
     write_server_properties(server.properties, ports, {}, extra, node_id=node, controllers=voters)
     jvm = Jvm(kafka_classpath(), f"-Dlog4j2.configurationFile={write_log_settings(folder)}", (broker_jar(),))
@@ -47,6 +50,15 @@ def test_a_controller_writes_nothing_and_a_broker_without_that_role_does(tmp_pat
         admin = {"bootstrap.servers": f"{HOST}:{of_broker.inner}"}
         wait_for_plugins(admin, [BROKER], broker.launched_ms, LIMIT_S)
 
-        assert "pidquota.Reporter)" not in controller.server_log.read_text()
+        reports: list[Report | None] = []
+
+        def follows_holds() -> bool:
+            reports.extend(parse_report(each.value()) for each in records.poll(0.1))
+            return any(isinstance(each, HoldReport) for each in reports)
+
+        with TopicReader(admin, REPORTS) as records:
+            wait_until(follows_holds, "the broker has read the topic of holds")
+        assert {each.broker_id for each in reports if each} == {BROKER}
+        assert "(pidquota." not in controller.server_log.read_text()
         assert not (tmp_path / "controller" / "data" / "pid-quota.state").exists()
         assert (tmp_path / "broker" / "data" / "pid-quota.state").exists()

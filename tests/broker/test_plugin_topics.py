@@ -28,7 +28,7 @@ from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.login_kit import PREFIX, LoginBroker
 from tests.kits.plugin_kit import switch
 from wire.plugin_reports import AliveReport
-from wire.topics import EVENT_PARTITIONS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS
+from wire.topics import EVENT_PARTITIONS, HOLDS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS, topic_settings
 
 OURS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
 UNKIND: dict[str, Any] = {"log_cleanup_policy": "compact", "num_partitions": 3, "auto_create_topics_enable": "true"}
@@ -80,9 +80,9 @@ def produced(broker: LocalBroker, topic: str) -> int:
 def test_topics_have_our_settings_whatever_the_clusters_defaults_are(tmp_path: Path, jars: Path) -> None:
     with LocalBroker(tmp_path, jars=jars, **UNKIND) as broker:
         broker.wait_for_plugin()
-        assert {topic: settings_of(broker, topic) for topic in OWN_TOPICS} == dict.fromkeys(OWN_TOPICS, OURS)
+        assert {topic: settings_of(broker, topic) for topic in OWN_TOPICS} == topic_settings()
         topics = existing_topics(admin_client(broker.admin_config()))
-        assert {name: topics[name] for name in OWN_TOPICS} == {PRODUCE_EVENTS: EVENT_PARTITIONS, REPORTS: 1}
+        assert {name: topics[name] for name in OWN_TOPICS} == {PRODUCE_EVENTS: EVENT_PARTITIONS, REPORTS: 1, HOLDS: 1}
         assert logged(broker) == []
 
 
@@ -201,7 +201,11 @@ def test_a_missing_right_is_one_line_with_the_command_that_grants_all(tmp_path: 
         wait_until(lambda: len(logged(broker)) == 1, "a line")
         (command,) = COMMAND.findall(logged(broker)[0])
         words = shlex.split(command)
-        assert [words[at + 1] for at, word in enumerate(words) if word == "--topic"] == [PRODUCE_EVENTS, REPORTS]
+        assert [words[at + 1] for at, word in enumerate(words) if word == "--topic"] == [
+            PRODUCE_EVENTS,
+            REPORTS,
+            HOLDS,
+        ]
 
         for topic in OWN_TOPICS:
             for operation in (words[at + 1] for at, word in enumerate(words) if word == "--operation"):

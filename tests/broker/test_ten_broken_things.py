@@ -1,4 +1,4 @@
-"""A cluster with eleven things broken at once: the doctor finds each, and names what mends it."""
+"""A cluster with eight things broken at once: the doctor finds each, and names what mends it."""
 
 import json
 import shutil
@@ -11,23 +11,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from broker.enforcement.model import Lease, LeaseRecord, Target
-from broker.enforcement.store.lease_topic import LeaseTopic
-from broker.enforcement.store.tables import ActionTable
-from broker.kafka.config import KafkaConfig
 from broker.kafka.grants import Grant, Grants
-from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
-from broker.kafka.quotas import ClientQuotas
 from broker.kafka.roles import RIGHTS, Role
 from broker.kafka.topic_setup import TopicSetup
 from broker.kafka.topics import admin_client
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
-from tables.store.open import open_store
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import LIMIT_S, wait_until
 from tests.kits.plugin_kit import NO_PLUGIN, state_report
-from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS, REPORTS
+from wire.topics import HOLDS, PRODUCE_EVENTS, REPORTS
 
 USERS = {"admin": "admin-secret", "operator": "operator-secret"}
 MINUTE_MS = 60_000
@@ -45,7 +38,7 @@ def broken(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
 
 
 def take_a_right(broker: LocalBroker) -> None:
-    grants = Grants(broker.admin_config(), denies_by_default=True, with_holds=False)
+    grants = Grants(broker.admin_config(), denies_by_default=True)
     words = f"DESCRIBE_CONFIGS on topic {REPORTS}"
     taken = next(right for right in RIGHTS[Role.OPERATOR] if right.words == words)
     grants.remove([Grant("User:operator", taken, "exists")])
@@ -69,29 +62,12 @@ def report_as_a_plugin_that_can_t_write_and_as_one_whose_clock_is_ahead(broker: 
     assert producer.flush(LIMIT_S) == 0
 
 
-def lease_that_should_have_ended(user: str) -> LeaseRecord:
-    now_ms = round(time.time() * 1000)
-    target = Target(REQUEST_PERCENTAGE, QuotaEntity(user))
-    lease = Lease(user, f"User:{user}", target, now_ms - MINUTE_MS, "d", value=0.01).to("in_force")
-    return LeaseRecord(now_ms - 2 * MINUTE_MS, lease, "over quota")
-
-
-def set_a_quota_of_ones_own(broker: LocalBroker) -> None:
-    entity = QuotaEntity("mallory", "batch")
-    with ClientQuotas(KafkaConfig(broker.admin_config()).kafka_python()) as quotas:
-        quotas.alter([QuotaChange(entity, REQUEST_PERCENTAGE, 5.0)])
-        wait_until(lambda: quotas.describe(entity) != {}, "somebody's quota")
-
-
-def test_each_of_eleven_broken_things_is_found_with_its_remedy(
+def test_each_of_eight_broken_things_is_found_with_its_remedy(
     broken: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     take_a_right(broken)
     report_as_a_plugin_that_can_t_write_and_as_one_whose_clock_is_ahead(broken)
     break_topic(broken)
-    with LeaseTopic(broken.admin_config()) as topic:
-        topic.append([lease_that_should_have_ended("mallory")])
-    set_a_quota_of_ones_own(broken)
     # The stream has never written.
     create_missing(str(tmp_path / "tables"))
     file = tmp_path / "operator.properties"
@@ -111,26 +87,19 @@ def test_each_of_eleven_broken_things_is_found_with_its_remedy(
         "plugin": ("wrong", "pid-quota plugin load --broker-ids 1 (docs/plugin.md)"),
         "holds": (
             "warning",
-            "authorizer.class.name=pidquota.HoldAuthorizer in server.properties of broker 1 (docs/authorizer.md)",
+            "authorizer.class.name=pidquota.HoldAuthorizer in server.properties of broker 1 (docs/enforcement.md)",
         ),
         "rights, operator": ("wrong", "pid-quota topics create --operator-principal User:operator"),
         "topic produce-events": ("wrong", "pid-quota topics create --alter"),
         "topic pid-quota-reports": ("wrong", "DESCRIBE_CONFIGS on it is needed"),
         "plugin, broker 1": ("wrong", "docs/plugin.md"),
         "clock of broker 2": ("wrong", "synchronise both clocks (chronyc makestep)"),
-        "client quotas": ("warning", "docs/enforcement.md: another lever, or no such quota"),
-        "leases": ("wrong", "pid-quota enforce --apply --tables …, or pid-quota enforce --release-all --tables …"),
-        "enforcer": ("wrong", "pid-quota enforce --apply --tables …, or pid-quota enforce --release-all --tables …"),
         "stream": ("wrong", "pid-quota stream (docs/reference.md)"),
     }
 
-    # Given that somebody deletes the topic of the leases, too, and that the tables have one.
-    TopicSetup(broken.admin_config()).delete(ENFORCER_TOPIC)
-    assert found()["leases"] == ("wrong", "pid-quota enforce --release-all --tables …")
+    # Given that somebody deletes the topic of the holds, too.
+    TopicSetup(broken.admin_config()).delete(HOLDS)
     assert found()["topics"] == ("wrong", "pid-quota topics create")
-    with open_store(str(tmp_path / "tables")) as store:
-        ActionTable(store).append([lease_that_should_have_ended("trudy")])
-    assert found()["enforcer"][0] == "wrong"
 
     # Given a table that the stream needs and that is gone.
     shutil.rmtree(tmp_path / "tables" / "producer_id_quotas")

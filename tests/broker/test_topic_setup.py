@@ -14,7 +14,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from broker.enforcement.lock import EnforcerLock
 from broker.errors import BrokerUnreachableError, TopicError
 from broker.kafka import topic_setup
 from broker.kafka.grants import Grant, Grants
@@ -26,9 +25,9 @@ from broker.local.local_broker import LocalBroker
 from jobs.cli import run
 from tests.kits.broker_kit import new_topic, wait_until
 from tests.kits.plugin_kit import NO_PLUGIN
-from wire.topics import ENFORCER_TOPIC, OWN_TOPICS, PRODUCE_EVENTS, REPORTS
+from wire.topics import HOLDS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS
 
-USERS = {"broker": "b", "stream": "s", "enforcer": "e", "mallory": "m"}
+USERS = {"broker": "b", "stream": "s", "mallory": "m"}
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +45,14 @@ def setup(guarded: LocalBroker) -> TopicSetup:
     assert {outcome.name: outcome.partitions for outcome in made.describe(plan_topics())} == {
         PRODUCE_EVENTS: 2,
         REPORTS: 1,
-        ENFORCER_TOPIC: 1,
+        HOLDS: 1,
     }
     return made
 
 
 def grant(broker: LocalBroker, principals: dict[Role, str]) -> list[Grant]:
     """As `topics create` does on a broker that allows what no ACL names."""
-    grants = Grants(broker.admin_config(), denies_by_default=False, with_holds=True)
+    grants = Grants(broker.admin_config(), denies_by_default=False)
     return grants.create(grants.plan(principals))
 
 
@@ -69,7 +68,7 @@ def outcome_of_writing(broker: LocalBroker, user: str, topic: str) -> str | None
 def test_existing_topics_are_reported_and_left_alone(setup: TopicSetup) -> None:
     again = setup.create(plan_topics(partitions=2))
 
-    assert {outcome.name for outcome in again} == {*OWN_TOPICS, ENFORCER_TOPIC}
+    assert {outcome.name for outcome in again} == OWN_TOPICS
     assert {outcome.action for outcome in again} == {"exists"}
 
 
@@ -141,36 +140,6 @@ def test_a_broker_s_user_may_create_the_topics_and_no_others(guarded: LocalBroke
     assert {each.action for each in setup.describe(plan_topics(partitions=2))} == {"exists"}
 
 
-def test_only_the_enforcer_may_use_its_topic(guarded: LocalBroker, setup: TopicSetup) -> None:
-    assert outcome_of_writing(guarded, "mallory", ENFORCER_TOPIC) is None
-
-    grant(guarded, {Role.ENFORCER: "User:enforcer"})
-
-    wait_until(
-        lambda: outcome_of_writing(guarded, "mallory", ENFORCER_TOPIC) == "TOPIC_AUTHORIZATION_FAILED",
-        "mallory refused",
-    )
-    lock = EnforcerLock(guarded.client_config("enforcer"))
-    try:
-        wait_until(lock.is_held, "the enforcer's principal gets the lock")
-    finally:
-        lock.close()
-
-
-def test_the_enforcer_may_read_who_produces_from_where_and_write_nothing_there(
-    guarded: LocalBroker, setup: TopicSetup
-) -> None:
-    grant(guarded, {Role.BROKER: "User:broker", Role.ENFORCER: "User:enforcer"})
-
-    wait_until(
-        lambda: outcome_of_writing(guarded, "enforcer", PRODUCE_EVENTS) == "TOPIC_AUTHORIZATION_FAILED",
-        "the enforcer refused",
-    )
-    assert outcome_of_writing(guarded, "broker", PRODUCE_EVENTS) is None
-    with TopicReader(guarded.client_config("enforcer"), PRODUCE_EVENTS, group=ENFORCER_TOPIC) as events:
-        assert len(list(events.read_to_end())) > 0
-
-
 def test_a_user_without_the_right_is_told_which_one(guarded: LocalBroker, setup: TopicSetup) -> None:
     # This broker lets everybody do what no ACL speaks of.
     to_the_stream = AclBinding(
@@ -186,7 +155,7 @@ def test_a_user_without_the_right_is_told_which_one(guarded: LocalBroker, setup:
     (granted,) = admin.create_acls([to_the_stream]).values()
     granted.result()
 
-    grants = Grants(guarded.client_config("mallory"), denies_by_default=False, with_holds=True)
+    grants = Grants(guarded.client_config("mallory"), denies_by_default=False)
     with pytest.raises(TopicError, match=r"can.t grant .*ALTER on the cluster"):
         grants.create([Grant("User:mallory", RIGHTS[Role.BROKER][0], "missing")])
 

@@ -9,7 +9,7 @@ from broker.kafka.topics import admin_client, create_topics, ensure_topics, requ
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import new_topic, wait_until
 from tests.kits.plugin_kit import NO_PLUGIN
-from wire.topics import EVENT_PARTITIONS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS
+from wire.topics import EVENT_PARTITIONS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS, topic_settings
 
 
 def setting(broker: LocalBroker, topic: str, name: str) -> str:
@@ -29,7 +29,7 @@ def test_the_topics_are_created_once_with_their_settings(jars: Path, tmp_path: P
         assert require_topic(broker.admin_config(), REPORTS) == 1
         for topic in OWN_TOPICS:
             assert setting(broker, topic, "message.timestamp.type") == "LogAppendTime"
-            assert setting(broker, topic, "cleanup.policy") == "delete"
+            assert setting(broker, topic, "cleanup.policy") == topic_settings()[topic]["cleanup.policy"]
             assert setting(broker, topic, "retention.ms") == str(7 * 24 * 3_600_000)
         outcomes = TopicSetup(broker.admin_config()).describe(plan_topics())
         assert {each.name: each.action for each in outcomes if each.name in OWN_TOPICS} == dict.fromkeys(

@@ -40,14 +40,14 @@ def test_it_takes_60_mb_compiled_modules_included(host: Path) -> None:
     assert sum(file.stat().st_size for file in ours) <= MAX_MB * 1_000_000
 
 
-@pytest.mark.parametrize("command", ["broker-jar", "plugin", "topics"])
+@pytest.mark.parametrize("command", ["broker-jar", "plugin", "topics", "release", "hold"])
 def test_commands_about_brokers_run_there(host: Path, command: str) -> None:
     assert f"Usage: pid-quota {command}" in pid_quota(host, command, "--help").stdout
 
 
 @pytest.mark.parametrize(
     ("command", "extra"),
-    [("sql", "tables"), ("enforce", "tables"), ("console", "tables"), ("stream", "local"), ("demo", "local")],
+    [("sql", "tables"), ("console", "tables"), ("stream", "local"), ("demo", "local")],
 )
 def test_a_missing_package_is_named_in_one_line_with_its_remedy(host: Path, command: str, extra: str) -> None:
     ended = pid_quota(host, command, "--help")

@@ -11,14 +11,15 @@ from broker.kafka.config import KafkaConfig
 from broker.kafka.java_properties import read_properties
 from jobs.cli import load_command
 from jvm.broker_jar import JAR_NAME
+from tests.kits.compose_kit import load_compose
 from wire.holds import HOLD_AUTHORIZER
 from wire.plugin_reports import REPORTER_CLASS
 
 ROOT = Path(__file__).parents[2]
-COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+COMPOSE = load_compose()
 SERVICES = COMPOSE["services"]
 OURS = [name for name, service in SERVICES.items() if service["image"] == "pid-quota:demo"]
-ROLES = {"stream", "enforcer", "operator"}
+ROLES = {"stream", "operator"}
 USERS = {"admin", "alice", "mallory", *ROLES}
 CLIENTS = ROOT / "docs/compose/clients"
 
@@ -51,7 +52,7 @@ def test_a_command_of_ours_has_exactly_the_options_of_the_cli(name: str) -> None
 
 
 def test_all_services_of_ours_are_there() -> None:
-    of_roles = {"stream", "enforcer", "doctor", "console"}
+    of_roles = {"stream", "doctor", "console"}
     assert set(OURS) == {"broker-jar", "topics", "tables", "quotas", "clients"} | of_roles
 
 
@@ -110,10 +111,20 @@ def test_a_service_waits_until_another_is_ready_or_done() -> None:
 
 
 def test_a_probe_asks_the_port_that_its_service_serves() -> None:
-    for name in ("stream", "enforcer"):
-        command = SERVICES[name]["command"]
-        port = command[command.index("--metrics-port") + 1]
-        assert f"http://127.0.0.1:{port}/readyz" in SERVICES[name]["healthcheck"]["test"][-1]
+    command = SERVICES["stream"]["command"]
+    port = command[command.index("--metrics-port") + 1]
+    assert f"http://127.0.0.1:{port}/readyz" in SERVICES["stream"]["healthcheck"]["test"][-1]
+
+
+def test_the_stream_enforces_unless_a_variable_says_otherwise() -> None:
+    assert "--enforce" in SERVICES["stream"]["command"]
+    off = load_compose(PID_QUOTA_ENFORCE="--no-enforce")["services"]["stream"]["command"]
+    assert "--no-enforce" in off
+    assert "--enforce" not in off
+
+
+def test_the_stream_s_user_may_write_holds() -> None:
+    assert server_properties()["pid.quota.writers"] == "User:stream"
 
 
 def test_the_users_of_the_clients_are_those_of_the_broker() -> None:

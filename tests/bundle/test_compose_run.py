@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.kits.broker_kit import wait_until
-from tests.kits.compose_kit import ROOT, STAND_INS, Compose, Podman, make_base, missing
+from tests.kits.compose_kit import ROOT, STAND_INS, Compose, Podman, load_compose, make_base, missing
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(missing()), reason=f"no {missing()}: apt-get install podman runc debootstrap, as root"),
 ]
 
-SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+SERVICES = load_compose()["services"]
 NO_IMAGE = {"grafana"}
 ON_DEMAND = {"doctor"}
 FLOW = (
@@ -33,7 +32,6 @@ FLOW = (
     "tables",
     "quotas",
     "stream",
-    "enforcer",
     "console",
     "clients",
     "prometheus",
@@ -85,9 +83,9 @@ def test_each_service_becomes_healthy(compose: Compose, name: str) -> None:
 
 
 def test_mallory_is_throttled_on_the_broker_and_alice_is_not(compose: Compose) -> None:
-    in_force = "SELECT DISTINCT principal, lever FROM enforcement WHERE in_force_now"
-    wait_until(lambda: bool(rows(compose, in_force)), "a decision is carried out")
-    assert rows(compose, in_force) == [{"principal": "User:mallory", "lever": "hold"}]
+    held = "SELECT principal, hold, confirmed_brokers FROM holds_now WHERE confirmed_brokers = 1"
+    wait_until(lambda: bool(rows(compose, held)), "the broker holds mallory")
+    assert rows(compose, held) == [{"principal": "User:mallory", "hold": "held", "confirmed_brokers": 1}]
 
 
 def test_the_console_shows_it_to_who_has_the_token(compose: Compose) -> None:
@@ -101,7 +99,7 @@ def test_prometheus_scrapes_each_process(compose: Compose) -> None:
         found = asked(compose, "http://localhost:9090/api/v1/query?query=up==1")["data"]["result"]
         return {each["metric"]["job"] for each in found}
 
-    wait_until(lambda: up() == {"pid-quota-stream", "pid-quota-enforcer"}, "all are up")
+    wait_until(lambda: up() == {"pid-quota-stream"}, "all are up")
 
 
 def test_the_doctor_finds_nothing_wrong(compose: Compose) -> None:
@@ -109,8 +107,9 @@ def test_the_doctor_finds_nothing_wrong(compose: Compose) -> None:
     compose.done("doctor")
 
 
-def test_a_stopped_enforcer_has_ended_the_hold(compose: Compose) -> None:
-    assert "restored" in compose.stop("enforcer")
+def test_the_user_of_the_stream_may_release_mallory(compose: Compose) -> None:
+    options = ("--bootstrap-server", "kafka:9092", "--kafka-config", "/config/stream.properties")
+    assert "confirmed by broker 1" in compose.exec("stream", "pid-quota", "release", "User:mallory", *options)
 
 
 def test_kafka_and_prometheus_keep_their_data_in_new_containers(compose: Compose) -> None:

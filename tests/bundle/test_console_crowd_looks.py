@@ -16,7 +16,7 @@ pytestmark = [browser_kit.NEEDS_CHROMIUM, pytest.mark.slow]
 
 LOOKS = [((width, 900), dark) for width in (390, 1_000, 1_400) for dark in (False, True)]
 PAGES = (
-    "#/", "#/?hours=168", "#/throttled", "#/headroom", "#/decisions", "#/leases", "#/quotas", "#/occupancy",
+    "#/", "#/?hours=168", "#/throttled", "#/headroom", "#/decisions", "#/holds", "#/quotas", "#/occupancy",
     "#/principal?name=User%3Amallory&hours=6", f"#/principal?name={LONG_NAMES[0].replace('=', '%3D')}",
     "#/principal?name=User%3Amalory", "#/headrom",
 )  # fmt: skip

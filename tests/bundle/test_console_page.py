@@ -18,7 +18,7 @@ PAGES = {
     "throttled": "#/throttled",
     "headroom": "#/headroom",
     "decisions": "#/decisions",
-    "leases": "#/leases",
+    "holds": "#/holds",
     "quotas": "#/quotas",
     "occupancy": "#/occupancy",
     "principal": "#/principal?name=User%3Amallory&hours=6",
@@ -78,7 +78,7 @@ class TestContent:
     def test_the_overview_tells_who_is_throttled(self, page: Browser) -> None:
         text = page.text()
         assert "User:mallory" in text
-        assert page.words(".figures .alarm dd") == ["1"]
+        assert page.words(".figures .alarm dd") == ["1" + "1 held by brokers"]
         assert "Nobody is throttled" not in text
 
     def test_the_throttled_are_shown_with_the_addresses_that_their_producer_ids_came_from(self, page: Browser) -> None:
@@ -92,10 +92,20 @@ class TestContent:
         wait_for(lambda: len(page.words(".chart .uplot")) == 5, "the five charts")
         assert page.words(".chart[aria-label*='quota 20']")
         text = page.text()
-        assert "request_percentage = 0.01" in text
+        assert "since 11:57:00, 2 of 2 brokers" in text
+        assert "3,600 / 3" in text
         assert "Where refused producer ids came from" in text
         assert "10.0.0.8" in text
         assert "restart loop" in text
+
+    def test_holds_tell_who_waits_and_what_happened(self, page: Browser) -> None:
+        page.go("#/holds")
+        wait_for(lambda: "since 11:57:00, 2 of 2 brokers" in page.text(), "mallory's hold")
+        text = page.text()
+        assert "pid.quota.never" in text
+        assert "left out" in text
+        page.go("#/holds?name=User:nobody")
+        wait_for(lambda: "Nobody is on hold." in page.text(), "the page of nobody")
 
     def test_a_name_that_is_markup_is_text_on_every_page(self, page: Browser) -> None:
         for fragment in (*PAGES.values(), f"#/principal?name={SCRIPT}", f"#/headroom?q={SCRIPT}"):
@@ -131,7 +141,7 @@ class TestKeyboard:
         page.driver.execute_script("document.activeElement.blur(); window.getSelection().removeAllRanges()")
         page.driver.execute_script("document.querySelector('.skip').focus()")
         order = [page.focused()]
-        pages = ["Overview", "Throttled", "Headroom", "Decisions", "Leases", "Quotas", "Occupancy"]
+        pages = ["Overview", "Throttled", "Headroom", "Decisions", "Holds", "Quotas", "Occupancy"]
         for _ in range(len(pages) + 2):
             page.press(TAB)
             order.append(page.focused())

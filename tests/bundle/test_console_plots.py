@@ -91,7 +91,7 @@ class TestPlots:
 
 def test_each_page_tells_which_cluster_it_is_of(browser: Browser, tables: str) -> None:
     with serving(tables) as address:
-        for fragment in ("#/", "#/leases"):
+        for fragment in ("#/", "#/holds"):
             browser.fresh(f"{address}/{fragment}")
             assert browser.words("#cluster:not([hidden])") == ["Cluster kafka-1.example.com:9092 +1"]
             assert " · kafka-1.example.com:9092 +1 · pid-quota" in browser.driver.title

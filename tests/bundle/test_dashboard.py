@@ -51,7 +51,7 @@ def put(tables: str, name: str, *rows: dict[str, object]) -> None:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An hour of mallory, throttled and with a lease on her, of alice, and of two brokers, one without the plugin."""
+    """An hour of mallory, throttled and on hold, of alice, and of two brokers, one without the plugin."""
     root = str(tmp_path_factory.mktemp("tables"))
     create_missing(root)
     mallory, alice = {"principal": "User:mallory"}, {"principal": "User:alice"}
@@ -70,14 +70,15 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
         put(
             root,
             "producer_id_metrics",
-            mallory | limit | counts | more | {"tokens": -1.0, "admitted_pids": 21, "refused_pids": 9},
-            alice | limit | counts | more | {"tokens": 15.0, "admitted_pids": 5, "refused_pids": 0},
+            mallory | limit | counts | more | {"tokens": -1.0, "admitted_pids": 21, "refused_pids": 9, "owed_pids": 9},
+            alice | limit | counts | more | {"tokens": 15.0, "admitted_pids": 5, "refused_pids": 0, "owed_pids": 0},
         )
     until = NOON + 5 * MINUTE
     decided = {"decision_id": "d", "action": "THROTTLE", "decided_at": NOON - MINUTE, "throttled_until": until}
     put(root, "throttle_decisions", mallory | limit | decided | {"tokens": -1.0, "refused_pids": 9, "batch_id": 7})
-    lease = {"lease_id": "l", "state": "in_force", "sequence": 1, "recorded_at": NOON - MINUTE, "until": until}
-    put(root, "enforcement_actions", mallory | lease | {"lever": "request_percentage", "new_value": 0.01})
+    hold = {"recorded_at": NOON - MINUTE, "until": until, "writer": "s", "batch_id": 7}
+    confirmed = {"broker_id": 1, "since": NOON - MINUTE, "held_requests": 40, "let_in": 2}
+    put(root, "holds", *(mallory | hold | each for each in ({"state": "written"}, {"state": "in_force"} | confirmed)))
     seen = {"seen_at": NOON, "batch_id": 7}
     put(
         root,
@@ -144,8 +145,8 @@ def test_it_shows_who_is_throttled_how_near_others_are_and_what_was_done(tables:
     assert used == {"User:mallory": 1.5, "User:alice": 1.5}
     assert [row["principal"] for row in answer("offenders")] == ["User:mallory"]
     assert [row["refused_pids"] for row in answer("refused")] == [9, 9]
-    (lease,) = answer("enforcement")
-    assert lease["in_force_now"]
+    (hold,) = answer("holds_now")
+    assert (hold["hold"], hold["confirmed_brokers"], hold["live_brokers"], hold["held_requests"]) == ("held", 1, 1, 40)
     assert {row["broker_id"]: row["watched_now"] for row in answer("brokers")} == {1: True, 2: False}
     (health,) = answer("health")
     assert (health["throttled_now"], health["quarantined_hour"]) == (1, 1)

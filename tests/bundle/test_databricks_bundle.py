@@ -370,6 +370,13 @@ def test_the_stream_can_begin_another_checkpoint_once() -> None:
     assert given["checkpoint"] == usual["checkpoint"] + "-2"
 
 
+def test_the_stream_enforces_if_a_variable_says_so() -> None:
+    assert not values(load_bundle("prod").parameters("stream", "stream"))["enforce"]
+    enforcing = load_bundle("prod", GIVEN | {"enforce": "--enforce"})
+    assert values(enforcing.parameters("stream", "stream"))["enforce"]
+    assert not values(enforcing.parameters("backfill", "backfill"))["enforce"]
+
+
 @pytest.mark.parametrize("name", STREAMS)
 def test_tables_lie_in_a_schema_of_the_bundle(bundle: Bundle, name: str) -> None:
     schemas = {f"{each['catalog_name']}.{each['name']}" for each in bundle.resources("schemas").values()}

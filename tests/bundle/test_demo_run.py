@@ -1,4 +1,4 @@
-"""The demo as users run it: a real broker, real producers, the stream, the enforcer and the console.
+"""The demo as users run it: a real broker, real producers, the stream and the console.
 
 `PID_QUOTA_SCREENSHOTS=docs/img` renews the README's picture, which takes a minute longer.
 """
@@ -109,7 +109,8 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
             def slowed() -> dict[str, Any] | None:
                 page = browser.get("/api/principal", params=asked).json()
                 is_over = any((new or 0) > 20 for new in page["timeline"]["new_pids_window"])
-                return page if is_over and any(lease["in_force_now"] for lease in page["leases"]) else None
+                is_held = bool(page["hold"] and page["hold"]["confirmed_brokers"])
+                return page if is_over and is_held else None
 
             page = until(slowed, reader)
             if WISHED:

@@ -126,16 +126,18 @@ def test_the_brokers_load_the_plugin_and_its_authorizer() -> None:
     assert brokers()["authorization"]["authorizerClass"] == HOLD_AUTHORIZER
 
 
-def test_the_user_operator_leaves_holds_alone() -> None:
-    assert not brokers()["authorization"].get("supportsAdminApi")
+def test_the_user_of_the_stream_may_write_holds_and_is_no_super_user() -> None:
+    (user,) = named("KafkaUser")
+    assert brokers()["config"]["pid.quota.writers"] == f"User:{user}"
+    assert "superUsers" not in brokers()["authorization"]
 
 
 def test_strimzi_passes_each_property_on_and_the_plugin_knows_those_of_its_own() -> None:
-    settings = (ROOT / "plugin/pidquota/Settings.java").read_text(encoding="utf-8")
+    settings = "".join(each.read_text(encoding="utf-8") for each in (ROOT / "plugin/pidquota").glob("*.java"))
     for name in brokers()["config"]:
         assert not name.startswith(OF_STRIMZI), name
         if name.startswith("pid.quota."):
-            assert f'PREFIX + "{name.removeprefix("pid.quota.")}"' in settings
+            assert f'PREFIX + "{name.removeprefix("pid.quota.")}"' in settings, name
 
 
 def test_the_image_of_the_brokers_adds_the_jar_to_the_version_of_kafka() -> None:

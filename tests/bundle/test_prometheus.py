@@ -21,8 +21,7 @@ import pytest
 import yaml
 from prometheus_client.registry import Collector
 
-from broker.enforcement.metrics import EnforcerMetrics
-from broker.enforcement.notices import Notice
+from broker.enforcement.enforcer import Standing
 from jobs.occupancy.printing import occupancy_registry
 from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
@@ -91,12 +90,10 @@ def collectors() -> dict[str, Collector]:
     stream.report(Progress("pid-quota", 3, 1.5, 500, 0, 2, 4096))
     # However long the test takes, this plugin is alive.
     stream.plugins.observe([alive(now_ms() + 3_600_000)])
-    enforcer = EnforcerMetrics(now_ms)
-    enforcer.observe(Notice(now_ms(), "throttled", "why"))
-    enforcer.reconciled([], is_active=True)
+    standing = Standing(held=1, left_out={"why": 1}, is_enforcing=True)
+    stream.holds.standing = lambda: standing
     return {
         "stream": stream,
-        "enforce": enforcer,
         "occupancy": occupancy_registry({1: 30.0}, {1: 12, 2: 7}),
     }
 
@@ -160,7 +157,7 @@ class Prometheus:
 def prometheus(ports: dict[str, int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     running = Prometheus(tmp_path_factory.mktemp("prometheus"), ports)
     try:
-        running.wait_for("count(up == 1) == 3")
+        running.wait_for("count(up == 1) == 2")
         yield running
     finally:
         running.end()
@@ -173,7 +170,7 @@ def test_prometheus_reads_the_metrics_of_each_process(prometheus: Prometheus) ->
     assert evil["metric"]["user"] == '"<script>\\\n'
     (plugin,) = prometheus.wait_for("pid_quota_plugin_events_total")
     assert (plugin["metric"]["broker"], plugin["value"][1]) == ("1", "4")
-    assert prometheus.wait_for('pid_quota_enforcer_actions_total{action="throttled"} == 1')
+    assert prometheus.wait_for("pid_quota_holds_in_force == 1")
 
 
 def test_promtool_finds_nothing_but_the_name_that_the_kip_gives(ports: dict[str, int]) -> None:

@@ -8,9 +8,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from broker.enforcement.model import EnforcementRecord, Lease, LeaseRecord, ReleaseOrder, Target
-from broker.enforcement.store.tables import ActionTable, DecisionTable
-from broker.kafka.quota_entity import QuotaEntity
 from streaming.commit.sinks import DeltaSink
 from tables.quotas.quota_entry import QuotaEntry
 from tables.schema.catalog_views import view_comment
@@ -21,7 +18,6 @@ from tables.schema.views import views
 from tables.store.catalog import CatalogStore
 from tables.store.engines import SparkEngine
 from tables.store.values import Answer, StreamSettings, UpkeepPlan
-from tables.times import to_ms
 
 # Of a minute and a half most goes into making twelve tables by SQL.
 pytestmark = pytest.mark.slow
@@ -145,20 +141,21 @@ def test_a_table_is_kept_up_and_a_repeated_batch_is_still_recognised(spark: Spar
     assert store.facts(spec).rows == 3
 
 
-def test_leases_that_are_open_and_the_newest_quotas_stay(spark: SparkSession, store: CatalogStore) -> None:
+def test_holds_that_have_not_ended_and_the_newest_quotas_stay(spark: SparkSession, store: CatalogStore) -> None:
     old, days = NOW - timedelta(days=200), {name: spec.keep_days for name, spec in TABLES.items()}
-    actions = [("open", "in_force"), ("over", "restored")]
-    for number, (lease_id, state) in enumerate(actions):
-        row = {"lease_id": lease_id, "state": state, "recorded_at": old, "until": old}
-        append(spark, "enforcement_actions", number, row)
+    ends = {"User:held": NOW + timedelta(hours=1), "User:past": old}
+    for number, (principal, until) in enumerate(ends.items()):
+        append(
+            spark, "holds", number, {"principal": principal, "state": "in_force", "recorded_at": old, "until": until}
+        )
     for number in range(2):
         quota = {"entity_type": "user", "entity_name": "o'neill", "producer_ids_rate": 5.0 + number}
         append(spark, QUOTAS, number, quota | {"updated_at": old + timedelta(days=number)})
 
-    for name in ("enforcement_actions", QUOTAS):
+    for name in ("holds", QUOTAS):
         done = store.keep_up(TABLES[name], UpkeepPlan(days, 168), NOW)
         assert (done.deleted_rows, done.after.rows) == (1, 1)
-    assert [row["lease_id"] for row in spark.table(f"{SCHEMA}.enforcement_actions").collect()] == ["open"]
+    assert [row["principal"] for row in spark.table(f"{SCHEMA}.holds").collect()] == ["User:held"]
 
 
 def test_rows_are_merged_and_deleted_by_their_keys_null_too(spark: SparkSession, store: CatalogStore) -> None:
@@ -177,29 +174,3 @@ def test_rows_are_merged_and_deleted_by_their_keys_null_too(spark: SparkSession,
     assert {row["entity_name"]: row["producer_ids_rate"] for row in store.read(QUOTAS)} == {None: 50.0, "o'hara": 7.0}
     store.merge(QUOTAS, keys, [], [{"entity_type": "user", "entity_name": None}])
     assert [row["entity_name"] for row in store.read(QUOTAS)] == ["o'hara"]
-
-
-def test_the_enforcer_writes_and_reads_its_actions_and_finds_what_is_in_force(
-    spark: SparkSession, store: CatalogStore
-) -> None:
-    for name in ("enforcement_actions", "throttle_decisions"):
-        empty(spark, name)
-    now_ms = to_ms(NOW.replace(microsecond=0))
-    target = Target("request_percentage", QuotaEntity("m", "app"))
-    lease = Lease("l", "User:m", target, now_ms + 60_000, "d", set_ms=now_ms, value=0.01)
-    actions: list[EnforcementRecord] = [
-        LeaseRecord(now_ms, lease, "12 PIDs", "host/1"),
-        ReleaseOrder(now_ms, None, now_ms + 1, "by order"),
-    ]
-    log = ActionTable(store)
-    log.append(actions)
-    assert log.read() == actions
-    assert not log.has_changed()
-    decided = {"principal": "User:m", "action": "THROTTLE", "decided_at": NOW, "refused_pids": 3, "decision_id": "d"}
-    held = {"throttled_until": NOW + timedelta(hours=1), "client_ids": {"app": 3}}
-    append(spark, "throttle_decisions", 90, decided | held)
-    past = {"principal": "User:past", "throttled_until": NOW - timedelta(hours=1)}
-    append(spark, "throttle_decisions", 91, decided | past)
-    (found,) = (each for each in DecisionTable(store).newest(now_ms) if each.principal == "User:m")
-    assert found.client_ids == {"app": 3}
-    assert store.follow("throttle_decisions").last_write_ms() > now_ms

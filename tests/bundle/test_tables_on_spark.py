@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -23,7 +24,9 @@ from tests.unit.jobs.table_rows import (
     Row,
     append,
     broker_state,
+    confirmed,
     decision,
+    hold_fact,
     metrics,
     quarantined,
     seconds,
@@ -109,11 +112,29 @@ def blocks() -> list[Row]:
 
 
 def intervals() -> list[Row]:
-    counts = [{"refused_pids": 7 if n % 3 else 0, "new_pids_window": 40 + n, "active_pids": n} for n in range(16)]
+    refused = [{"refused_pids": 7, "owed_pids": 3} if n % 3 else {} for n in range(16)]
+    counts = [each | {"new_pids_window": 40 + n, "active_pids": n} for n, each in enumerate(refused)]
     return [
         metrics(principal, later(450 * (n + 1)), admitted_pids=5, quota=60.0, tokens=-0.5, **each)
         for n, each in enumerate(counts)
         for principal in ("User:m", "User:b")
+    ]
+
+
+def hold_facts() -> list[Row]:
+    """One principal for each answer to the question whether it is held."""
+    at = NOW - seconds(9)
+    held: dict[str, Any] = {"until": NOW + seconds(51), "since": at, "held_requests": 40, "let_in": 2}
+    return [
+        hold_fact("written", at, init_every_ms=3_000),
+        *(confirmed(broker_id, at, **held) for broker_id in (1, 2)),
+        hold_fact("written", at, "User:b"),
+        hold_fact("removed", at + seconds(1), "User:b", until=None),
+        hold_fact("would_hold", at, "User:c"),
+        hold_fact("left_out", at, "User:d", reason="--never"),
+        hold_fact("written", at, "User:e"),
+        hold_fact("released", NOW, None),
+        hold_fact("ended", at, "User:f", broker_id=1, reason="expired", until=at),
     ]
 
 
@@ -129,7 +150,8 @@ def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str
     )
     append(tables, "producer_id_metrics", *intervals())
     append(tables, "quarantined_events", quarantined(NOW))
-    append(tables, "broker_status", broker_state(9, None, seen_at=NOON))
+    append(tables, "broker_status", broker_state(1, NOW), broker_state(9, None, seen_at=NOON))
+    append(tables, "holds", *hold_facts())
     make_views(spark, tables, NOW)
     return tables
 

@@ -10,14 +10,16 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from broker.kafka.topics import admin_client, existing_topics
 from broker.local.local_broker import LocalBroker
 from streaming.errors import CheckpointDamagedError, StreamIdTakenError
 from streaming.failures import as_stream_error
 from streaming.reports import report_query
 from streaming.reports.report_query import FOLDER, start_reports
 from tables.schema.specs import SinkName
-from tests.kits.broker_kit import new_topic
+from tests.kits.broker_kit import make_topic, new_topic, wait_until
 from tests.kits.fault_kit import Stream, send
+from wire.holds import Hold
 from wire.plugin_reports import BlockReport, InitReport
 
 OURS = "our cluster"
@@ -37,14 +39,31 @@ def reports(first: int, end: int) -> list[tuple[str, bytes]]:
     return [("1", msgspec.json.encode(each)) for each in found]
 
 
+def holds(first: int, end: int) -> list[tuple[str, bytes]]:
+    """A hold for each number."""
+    common: dict[str, Any] = {"cluster_id": OURS, "hold_ms": 60_000, "until_ms": 0, "writer": "s"}
+    return [("User:a", msgspec.json.encode(Hold(**common, decision_id=str(each)))) for each in range(first, end)]
+
+
+def send_both(broker: LocalBroker, stream: Stream, first: int, end: int) -> None:
+    send(broker, stream.topic, reports(first, end))
+    send(broker, holds_of(stream.topic), holds(first, end))
+
+
+def holds_of(topic: str) -> str:
+    """The topic of holds of a test whose topic of reports is `topic`."""
+    return f"{topic}-holds"
+
+
 def read(spark: SparkSession, stream: Stream) -> None:
     start_reports(spark, stream.options(), OURS).awaitTermination()
 
 
 def written(stream: Stream) -> list[int]:
-    """The numbers whose reports are in the tables. Both tables have the same."""
+    """The numbers whose reports are in the tables. All tables have the same."""
     blocks = sorted(row["first_producer_id"] // 1000 for row in stream.rows("pid_blocks"))
     assert sorted(row["result_producer_id"] for row in stream.rows("producer_inits")) == blocks
+    assert sorted(int(row["decision_id"]) for row in stream.rows("holds")) == blocks
     return blocks
 
 
@@ -60,10 +79,12 @@ def reading(
 ) -> Stream:
     """A stream whose report query has read ten reports in two batches, from a topic of its own."""
     topic = new_topic(broker, "reports", 2)
+    make_topic(broker, holds_of(topic))
     monkeypatch.setattr(report_query, "REPORTS", topic)
+    monkeypatch.setattr(report_query, "HOLDS", holds_of(topic))
     stream = Stream(tmp_path / "stream", broker.admin_servers, topic, sink=sink).prepared()
     for first in (0, 5):
-        send(broker, topic, reports(first, first + 5))
+        send_both(broker, stream, first, first + 5)
         read(spark, stream)
     return stream
 
@@ -80,9 +101,9 @@ def test_of_two_on_copies_of_a_checkpoint_one_ends_and_the_other_has_every_row(
     spark: SparkSession, broker: LocalBroker, reading: Stream, tmp_path: Path
 ) -> None:
     copy = copied(reading, tmp_path / "copy")
-    send(broker, reading.topic, reports(10, 12))
+    send_both(broker, reading, 10, 12)
     read(spark, reading)
-    send(broker, reading.topic, reports(12, 20))
+    send_both(broker, reading, 12, 20)
 
     with pytest.raises(PySparkException) as raised:
         read(spark, copy)
@@ -99,11 +120,28 @@ def test_a_new_checkpoint_goes_on_where_the_rows_end(
     spark: SparkSession, broker: LocalBroker, reading: Stream, lost: str
 ) -> None:
     shutil.rmtree(reading.checkpoint if lost == "the stream's" else reading.checkpoint / FOLDER)
-    send(broker, reading.topic, reports(10, 15))
+    send_both(broker, reading, 10, 15)
 
     read(spark, reading)
 
     assert written(reading) == list(range(15))
+
+
+def test_a_topic_of_holds_that_is_deleted_and_made_anew_ends_nothing(
+    spark: SparkSession, broker: LocalBroker, reading: Stream
+) -> None:
+    topic = holds_of(reading.topic)
+    admin = admin_client(broker.admin_config())
+    admin.delete_topics([topic])[topic].result()
+    wait_until(lambda: topic not in existing_topics(admin), "the topic is gone")
+    send(broker, reading.topic, reports(10, 12))
+    read(spark, reading)
+    make_topic(broker, topic)
+    send(broker, reading.topic, reports(12, 13))
+    send(broker, topic, holds(10, 13))
+    read(spark, reading)
+
+    assert written(reading) == list(range(13))
 
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/0", "offsets/1", "commits/1", "sources/0/0"])
@@ -113,7 +151,7 @@ def test_the_remedy_in_the_message_about_a_damaged_file_works(
     folder = reading.checkpoint / FOLDER
     file = folder / name
     file.write_bytes(b"\x00v1\n{")
-    send(broker, reading.topic, reports(10, 15))
+    send_both(broker, reading, 10, 15)
 
     with pytest.raises(CheckpointDamagedError) as raised:
         read(spark, reading)

@@ -41,7 +41,7 @@ SPECIAL_EVERY = 40
 
 
 def history(seed: int) -> History:
-    special = {7: _flood, 17: _lagging, 27: _made_up}.get(seed % SPECIAL_EVERY)
+    special = {7: _flood, 17: _lagging, 27: _made_up, 37: _deep_in_debt}.get(seed % SPECIAL_EVERY)
     return special(seed) if special else _Maker(seed).make()
 
 
@@ -75,7 +75,9 @@ def _flood(seed: int) -> History:
 
 def _lagging(seed: int) -> History:
     """One principal on two brokers, of which one is behind, or late: the same few PIDs, in small batches."""
-    random, rules, name, at = Chance(seed), Rules(), "User:a", NOW_MS
+    random, name, at = Chance(seed), "User:a", NOW_MS
+    # With a debt below a token, each refused PID is refused again.
+    rules = Rules(max_throttle_ms=random.choice((None, 60_000, 60_000)))
     batches = [Batch(tuple(Record(0, Event(at, name, pid)) for pid in range(6)), {"": random.choice((1.0, 3.0))})]
     for _ in range(random.randint(10, 25)):
         at += random.choice((0, 0, 0, 0, 0, 0, 0, 10_000))
@@ -89,6 +91,44 @@ def _lagging(seed: int) -> History:
     # By then, what a late event stored is forgotten unless it was renewed.
     batches.append(Batch(tuple(Record(0, Event(at + rules.window_ms, name, pid)) for pid in range(6))))
     return History(rules, tuple(batches), workers=1, salt=random.randrange(2**63))
+
+
+def _deep_in_debt(seed: int) -> History:
+    """One principal far over its quota, which changes, in batches of many sizes: some refused PIDs come back."""
+    random, name, at = Chance(seed), "User:a", NOW_MS + Chance(seed).randrange(HOUR_MS)
+    window = random.choice((3600, 3600, 60, 7)) * 1000
+    shortest = random.choice((60_000, window // 60, 0))
+    longest = random.choice((None, None, window // 4, 3 * window))
+    rules = Rules(
+        window_ms=window,
+        min_throttle_ms=shortest,
+        max_throttle_ms=longest and max(longest, shortest),
+        burst_windows=random.choice((Fraction(1), Fraction(1), Fraction(1, 2))),
+    )
+    tick = max(1, rules.quantum_ms // 90)
+    steps = (0, 0, 0, 0, 0, 0, 1, tick // 3, tick, 3 * tick, 7 * tick)
+    leaps = (rules.quantum_ms, window // 2, window, 2 * window)
+    batches: list[Batch] = []
+    number = 0
+    for _ in range(random.randint(2, 12)):
+        records = []
+        at += random.choice(leaps) if random.random() < 0.15 else 0
+        for _ in range(random.choice((1, 3, 20, 80))):
+            at += random.choice(steps) if random.random() < 0.3 else 0
+            is_new = random.random() < 0.8
+            number += is_new
+            pid = number if is_new else random.randrange(max(0, number - 40), number + 1)
+            behind_ms = random.choice((1, tick, 3 * tick)) if random.random() < 0.05 else 0
+            records.append(Record(0, Event(at - behind_ms, name, pid, learning=random.random() < 0.01)))
+        quotas = _lowered_or_raised(random) if not batches or random.random() < 0.2 else None
+        batches.append(Batch(tuple(records), quotas, plan=random.randrange(1, 99), trouble=random.choice(TROUBLES)))
+    return History(rules, tuple(batches), salt=random.randrange(2**63))
+
+
+def _lowered_or_raised(random: Random) -> dict[str, QuotaEntry]:
+    rate = random.choice((0.5, 2.0, 5.0, 8.0, 20.0, 50.0))
+    entry: QuotaEntry = random.choice((rate, rate, rate, (rate, random.choice((1.0, 10.0, 40.0)))))
+    return {} if random.random() < 0.15 else {"": entry}
 
 
 def _pid(random: Random, number: int, shape: int) -> int:
@@ -110,6 +150,7 @@ class _Maker:
         self.lost_odds = writing.choice((0.0, 0.0, 0.0, 0.1))
         self.bursting = bursting = Chance(seed + 2**41)
         self.burst_odds = bursting.choice((0.0, 0.3, 0.8))
+        self.rules = rules = _with_longest_throttle(rules, Chance(seed + 2**42))
         tick = max(1, rules.quantum_ms // 90)
         self.steps: tuple[int, ...]
         self.leaps: tuple[int, ...]
@@ -257,3 +298,9 @@ def _rules(random: Random) -> Rules:
     if random.random() < 0.15:
         return replace(rules, learn_until_ms=NOW_MS + random.randrange(3 * window))
     return rules
+
+
+def _with_longest_throttle(rules: Rules, random: Random) -> Rules:
+    window = rules.window_ms
+    longest = random.choice((None, None, None, 0, window // 60, window // 4, 2 * window))
+    return rules if longest is None else replace(rules, max_throttle_ms=max(longest, rules.min_throttle_ms))

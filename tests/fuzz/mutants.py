@@ -79,13 +79,72 @@ def a_ledger_is_forgotten_by_the_newest_time_of_any_partition(after: Any) -> Any
 
 
 @MUTANTS.of(LedgerBatch, "_observe")
-def a_refused_pid_is_stored(observe: Any) -> Any:
+def a_refused_pid_beyond_the_debt_is_stored(observe: Any) -> Any:
     def storing(self: LedgerBatch, event: Any, tick: int) -> None:
         observe(self, event, tick)
         if self._seen.find(event.pid_hash) is None:
             self._seen.store(event.pid_hash, self._timeline.quantum(tick))
 
     return storing
+
+
+@MUTANTS.of(Budget, "owe")
+def an_owed_pid_is_not_stored(owe: Any) -> Any:
+    def taking_only(self: Budget) -> bool:
+        owe(self)
+        return False
+
+    return taking_only
+
+
+@MUTANTS.of(Refusals, "add")
+def an_owed_pid_settles_its_tick(add: Any) -> Any:
+    return lambda self, event, tick, *, is_owed: add(self, event, tick, is_owed=False)
+
+
+@MUTANTS.of(TokenBucket, "owe")
+def a_debt_has_no_limit(_: Any) -> Any:
+    def endless(self: TokenBucket, terms: BucketTerms) -> bool:
+        self.units -= terms.units_per_token
+        return True
+
+    return endless
+
+
+@MUTANTS.of(TokenBucket, "owe")
+def a_debt_exceeds_its_limit_by_a_part_of_a_token(owe: Any) -> Any:
+    def generous(self: TokenBucket, terms: BucketTerms) -> Any:
+        larger = replace(terms, debt_units=terms.debt_units + terms.units_per_token)
+        return bool(self.units > -terms.debt_units and owe(self, larger))
+
+    return generous
+
+
+@MUTANTS.of(Episode, "renewal_is_due")
+def a_throttle_that_doubles_is_not_renewed(_: Any) -> Any:
+    def by_time(self: Episode, tick: int, _recovers_ms: int, config: Any, timeline: Timeline) -> bool:
+        return tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 1000)
+
+    return by_time
+
+
+@MUTANTS.of(Episode, "renewal_is_due")
+def a_throttle_doubles_from_the_shortest_one(_: Any) -> Any:
+    def from_the_shortest(self: Episode, tick: int, recovers_ms: int, config: Any, timeline: Timeline) -> bool:
+        if tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 1000):
+            return True
+        return recovers_ms - timeline.tick_start_ms(tick) >= 2 * max(1, int(config.min_throttle_ms))
+
+    return from_the_shortest
+
+
+@MUTANTS.of(Episode, "renewal_is_due")
+def a_throttle_is_renewed_after_half_of_the_shortest_one(due: Any) -> Any:
+    def early(self: Episode, tick: int, recovers_ms: int, config: Any, timeline: Timeline) -> Any:
+        half = timeline.ticks_in(config.min_throttle_seconds * 500)
+        return tick - self.decided_tick >= half or due(self, tick, recovers_ms, config, timeline)
+
+    return early
 
 
 @MUTANTS.of(Budget, "take")
@@ -184,7 +243,7 @@ def a_refusal_refuses_what_is_old_in_its_tick(free_below: Any) -> Any:
 
 @MUTANTS.of(Episode, "renewal_is_due")
 def a_throttle_is_renewed_a_tick_early(due: Any) -> Any:
-    return lambda self, tick, config, timeline: due(self, tick + 1, config, timeline)
+    return lambda self, tick, recovers_ms, config, timeline: due(self, tick + 1, recovers_ms, config, timeline)
 
 
 @MUTANTS.of(Budget, "apply")
@@ -226,10 +285,10 @@ def a_client_id_has_one_address(clients: Any) -> Any:
 
 @MUTANTS.of(Refusals, "add")
 def a_throttle_is_measured_from_its_event(add: Any) -> Any:
-    def shifted(self: Refusals, event: Any, tick: int) -> None:
+    def shifted(self: Refusals, event: Any, tick: int, *, is_owed: bool) -> None:
         recovers_ms, since_ms = self._budget.recovers_ms, event.now_ms - self._timeline.tick_start_ms(tick)
         with patch.object(self._budget, "recovers_ms", lambda at: recovers_ms(at) + since_ms):
-            add(self, event, tick)
+            add(self, event, tick, is_owed=is_owed)
 
     return shifted
 
@@ -296,6 +355,17 @@ def _unclamped(self: TokenBucket, terms: BucketTerms, tick: int, timeline: Timel
     return min(self.units + elapsed_ms * terms.refill_per_ms, max(self.units, terms.burst_units))
 
 
+def _as_deep_as_before(self: TokenBucket, terms: BucketTerms, tick: int, timeline: Timeline) -> int:
+    elapsed_ms = max(0, timeline.tick_start_ms(tick) - timeline.tick_start_ms(self.tick))
+    return min(self.units + elapsed_ms * terms.refill_per_ms, terms.burst_units)
+
+
+def _renewed_at_once(self: Episode, now_ms: int, tick: int, recovers_ms: int, min_throttle_ms: int) -> None:
+    self.renewal += 1
+    self.decided_at_ms, self.decided_tick = max(now_ms, self.decided_at_ms), tick
+    self._hold(recovers_ms, min_throttle_ms)
+
+
 @MUTANTS.of(Operator, "_now_ms")
 def a_changed_quota_reaches_who_is_silent_up_to_a_quantum_ahead_of_events(_: Any) -> Any:
     def ahead(self: Operator, partition: int) -> int:
@@ -315,6 +385,8 @@ def a_changed_quota_reaches_who_is_silent_by_the_events_of_another_partition(now
 
 
 MUTANTS |= {
+    "a_lowered_quota_leaves_the_debt": lambda: patch.object(TokenBucket, "units_at", _as_deep_as_before),
+    "a_renewal_has_the_time_of_the_throttle_before_it": lambda: patch.object(Episode, "renew", _renewed_at_once),
     "pids_are_salted_but_not_mixed": lambda: patch.object(
         group_events, "hash_pids", lambda pids, salt: [pid ^ salt for pid in pids]
     ),

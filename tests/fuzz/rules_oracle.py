@@ -24,6 +24,8 @@ class Rules:
     burst_windows: Fraction = Fraction(1)
     late_grace_ms: int = 300_000
     min_throttle_ms: int = 60_000
+    max_throttle_ms: int | None = None
+    """None for the window, or for the shortest throttle if that is longer."""
     interval_ms: int = 60_000
     learn_until_ms: int = 0
     learn_below: int | None = None
@@ -51,6 +53,11 @@ class Rules:
 
     def ticks_in(self, duration_ms: int | Fraction) -> int:
         return max(1, round(Fraction(duration_ms * TICKS_PER_QUANTUM, self.quantum_ms)))
+
+    def debt(self, rate: Fraction) -> Fraction:
+        """How many tokens refused PIDs may take from an exhausted bucket."""
+        longest = max(self.window_ms, self.min_throttle_ms) if self.max_throttle_ms is None else self.max_throttle_ms
+        return rate * longest / self.window_ms
 
     @property
     def interval_ticks(self) -> int:
@@ -100,6 +107,7 @@ class Row:
     as_of: int
     admitted: int
     refused: int
+    owed: int
     tokens: Fraction | None
     rate: Fraction
     quota: Fraction | None
@@ -184,6 +192,7 @@ class Ledger:
         self.episode: Episode | None = None
         self.ended = 0
         self.admitted = 0
+        self.owed = 0
         self.refused: set[int] = set()
 
     # --- what one event does
@@ -232,12 +241,12 @@ class Ledger:
         rules = self.rules
         if now // rules.interval_ticks > self.interval:
             self.interval = now // rules.interval_ticks
-            self.admitted, self.refused = 0, set()
+            self.admitted, self.owed, self.refused = 0, 0, set()
         if self.quantum(now) > self.quantum(self.clock):
             self.move(now)
         if self.episode is not None and rules.start(now) > self.episode.until:
             until = self.episode.until
-            self.decide("RELEASE", "throttle_ended", until, until, 0, rules.tick(until))
+            self.decide("RELEASE", "throttle_ended", until, until, 0)
             self.episode, self.ended = None, until
 
     def judge(self, event: Event, now: int) -> None:
@@ -255,6 +264,9 @@ class Ledger:
             self.admitted += 1
             self.admitted_in[quantum] = self.admitted_in.get(quantum, 0) + 1
         else:
+            if self.owe_token():
+                self.store(pid, quantum)
+                self.owed += 1
             self.refuse(event, self.moment(event.at_ms, now), now)
 
     def late(self, event: Event, tick: int) -> None:
@@ -274,14 +286,25 @@ class Ledger:
         if self.episode is None:
             # Of a PID's events in a tick, the first may stand for all, so it may be older than the release.
             now_ms = max(now_ms, self.ended + 1)
+            is_due = True
+        else:
+            is_due = self.renewal_is_due(self.episode, now, recovers)
+            # The newest row holds: none is dated as the one before.
+            now_ms = max(now_ms, self.episode.decided_ms + 1)
         until = max(recovers, now_ms + rules.min_throttle_ms)
-        is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(Fraction(rules.min_throttle_ms, 2))
         if self.episode is None:
             self.episode = Episode(now, until, now_ms)
         self.episode.refused.setdefault(pid, (event.client, event.address))
         if is_due:
             self.episode.tick, self.episode.until, self.episode.decided_ms = now, until, now_ms
-            self.decide("THROTTLE", "over_quota", now_ms, until, max(0, recovers - now_ms), rules.tick(now_ms))
+            self.decide("THROTTLE", "over_quota", now_ms, until, max(0, recovers - now_ms))
+
+    def renewal_is_due(self, episode: Episode, now: int, recovers: int) -> bool:
+        """The shortest throttle has passed, or the throttle would last twice as long: both as of whole ticks."""
+        rules = self.rules
+        lasts = max(recovers - rules.start(now), rules.min_throttle_ms)
+        before = max(1, episode.until - rules.start(episode.tick))
+        return now - episode.tick >= rules.ticks_in(rules.min_throttle_ms) or lasts >= 2 * before
 
     # --- what is remembered
 
@@ -330,11 +353,25 @@ class Ledger:
         if self.tokens is None:
             return self.burst()
         elapsed_ms = max(0, self.rules.start(tick) - self.rules.start(self.filled))
-        return min(self.burst(), self.tokens + self.quota.rate * elapsed_ms / self.rules.window_ms)
+        return min(self.burst(), self.content(self.tokens) + self.quota.rate * elapsed_ms / self.rules.window_ms)
+
+    def content(self, tokens: Fraction) -> Fraction:
+        """A quota that was lowered allows a smaller debt; the last admitted PID may owe a part of a token anyhow."""
+        assert self.quota is not None
+        return max(tokens, -max(Fraction(1), self.rules.debt(self.quota.rate)))
 
     def take_token(self, now: int) -> bool:
         self.tokens, self.filled = self.tokens_at(now), max(now, self.filled)
         if self.tokens < 0:
+            return False
+        self.tokens -= 1
+        return True
+
+    def owe_token(self) -> bool:
+        """Of the exhausted bucket, which `take_token` has just filled up to now."""
+        assert self.quota is not None
+        assert self.tokens is not None
+        if self.tokens - 1 < -self.rules.debt(self.quota.rate):
             return False
         self.tokens -= 1
         return True
@@ -358,16 +395,16 @@ class Ledger:
         self.quota = quota
         if not is_raised or self.episode is None:
             return False
-        # The newest row holds: none is dated before the one that it changes.
-        at_ms = max(at_ms, self.episode.decided_ms)
+        # The newest row holds: none is dated as the one that it changes.
+        at_ms = max(at_ms, self.episode.decided_ms + 1)
         until = max(at_ms, self.recovers(now))
         if until >= self.episode.until:
             return False
         self.episode.tick, self.episode.until, self.episode.decided_ms = now, until, at_ms
         if self.quota is not None and self.tokens_at(now) < 0:
-            self.decide("THROTTLE", "quota_changed", at_ms, until, until - at_ms, now)
+            self.decide("THROTTLE", "quota_changed", at_ms, until, until - at_ms)
         else:
-            self.decide("RELEASE", "quota_changed", at_ms, at_ms, 0, now)
+            self.decide("RELEASE", "quota_changed", at_ms, at_ms, 0)
             self.episode, self.ended = None, at_ms
         return True
 
@@ -391,9 +428,9 @@ class Ledger:
 
     # --- what is said
 
-    def decide(self, action: str, reason: str, at_ms: int, until: int, wait: int, tick: int) -> None:
+    def decide(self, action: str, reason: str, at_ms: int, until: int, wait: int) -> None:
         assert self.episode is not None
-        tokens = None if self.quota is None else self.tokens_at(tick)
+        tokens = None if self.quota is None else self.tokens_at(self.rules.tick(at_ms))
         episode, rate = self.episode, self.rate(at_ms)
         self.said.decide(Decision(action, reason, at_ms, until, wait, tokens, rate, *self.in_force()), episode)
 
@@ -404,6 +441,7 @@ class Ledger:
             at_ms,
             self.admitted,
             len(self.refused),
+            self.owed,
             None if self.quota is None else self.tokens_at(tick),
             self.rate(at_ms),
             *self.in_force(),
@@ -440,7 +478,7 @@ class Ledger:
         if self.tokens is not None and self.quota is None:
             ends.append(rules.start(self.filled) + idle_ms)  # whatever quota comes next
         elif self.tokens is not None and self.quota is not None:
-            lacking = max(Fraction(0), self.burst() - self.tokens)
+            lacking = max(Fraction(0), self.burst() - self.content(self.tokens))
             wait = lacking * rules.window_ms / self.quota.rate
             ends.append(rules.start(self.filled) - (-wait.numerator // wait.denominator))
         return rules.tick(max(ends)) + 1

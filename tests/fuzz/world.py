@@ -225,6 +225,7 @@ def deployment(history: History) -> Deployment:
         false_positive_rate=history.false_positive_rate,
         burst_windows=float(rules.burst_windows),
         min_throttle_seconds=rules.min_throttle_ms / 1000,
+        max_throttle_seconds=None if rules.max_throttle_ms is None else rules.max_throttle_ms / 1000,
         late_grace_seconds=rules.late_grace_ms / 1000,
         metrics_interval_seconds=rules.interval_ms / 1000,
         max_uncharged_bytes=history.max_uncharged_bytes or QuotaConfig.max_uncharged_bytes,

@@ -48,10 +48,10 @@ def latency(rate: int, principals: int, sink: str, p50_s: float, p99_s: float) -
     return run(**of_run, p50_s=p50_s, p99_s=p99_s, max_s=p99_s, wait_s=part, batch_s=part, read_s=part)
 
 
-def lever(trigger: str, p50_s: float, p99_s: float) -> list[dict[str, Any]]:
+def hold(trigger: str, p50_s: float, p99_s: float) -> list[dict[str, Any]]:
     whole = {"n": 30, "p50_s": p50_s, "p99_s": p99_s, "max_s": p99_s}
-    decided = {name: value / 2 if isinstance(value, float) else value for name, value in whole.items()}
-    return run(trigger=trigger, found={"over quota -> lever live": whole, "over quota -> decision written": decided})
+    soon = {name: value / 2 if isinstance(value, float) else value for name, value in whole.items()}
+    return run(trigger=trigger, found={"over quota -> hold": whole, "record -> hold": soon})
 
 
 def on_a_broker(rate: float, p99: float, cpu: float) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def every_part() -> dict[str, list[dict[str, Any]]]:
         + latency(20_000, 200, "deltalake", 1.1, 3.5)
         + latency(5000, 2000, "deltalake", 9.0, 9.0)
         + latency(5000, 200, "delta-spark", 8.0, 8.0),
-        "lever": lever("1 second", 0.91, 1.41) + lever("asap", 0.51, 0.61),
+        "hold": hold("1 second", 0.91, 1.41) + hold("asap", 0.51, 0.61),
         "idle": run(
             trigger="1 second",
             rate=200,

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from broker.kafka.tail import TopicReader, bounds, decode_values
-from broker.kafka.topics import await_topic
+from broker.kafka.topics import admin_client, existing_topics
 from broker.local.local_broker import LocalBroker
 from tests.broker.local_cluster import LocalCluster
 from wire.event_record import ProduceEvent, parse_events
@@ -52,7 +52,9 @@ def make_topic(
     config = {name.replace("_", "."): value for name, value in settings.items()}
     (created,) = admin.create_topics([NewTopic(topic, partitions, replicas, config=config)]).values()
     created.result()
-    await_topic(broker.admin_config(), topic)
+    # Brokers learn of it shortly after the controller.
+    asking = admin_client(broker.admin_config())
+    wait_until(lambda: topic in existing_topics(asking), f"topic {topic} is listed")
 
 
 def produce(settings: dict[str, str], topic: str, messages: int = 1, client_id: str | None = None) -> None:

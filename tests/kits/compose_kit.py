@@ -8,12 +8,15 @@ addresses of it.
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from jvm.java import find_java
 from tests.kits.broker_kit import wait_until
@@ -33,6 +36,14 @@ _LIMITS = ("--ulimit", "nofile=1024:16384", "--ulimit", "nproc=4096:4096")
 def missing() -> list[str]:
     """What has to be there before a container can run."""
     return [name for name in TOOLS if shutil.which(name) is None] or (["root"] if os.geteuid() else [])
+
+
+def load_compose(**variables: str) -> dict[str, Any]:
+    """Return compose.yaml with variables as Compose substitutes them: `${NAME:-default}`."""
+    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    text = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: variables.get(found[1]) or found[2], text)
+    loaded: dict[str, Any] = yaml.safe_load(text)
+    return loaded
 
 
 class Podman:

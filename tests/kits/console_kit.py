@@ -24,7 +24,7 @@ from tables.store.open import open_store
 from tables.store.path_tables import create_missing, table_path
 from tables.store.values import StreamSettings
 from tests.kits.kip_kit import init
-from tests.unit.jobs.table_rows import NOON, Row, append, broker_state, decision, lease_step, metrics
+from tests.unit.jobs.table_rows import NOON, Row, append, broker_state, confirmed, decision, hold_fact, metrics
 
 NOW = NOON + timedelta(seconds=20)
 SCRIPT = "User:<script>alert(1)</script>"
@@ -46,7 +46,7 @@ def demo_tables(folder: str | Path, script: str = SCRIPT) -> str:
     append(tables, "producer_id_metrics", *rows, *_mallory_metrics(rng))
     odd = _decision(script, 30, 5, {"<b>bold</b>": 5}, {"<b>there</b>": 5})
     append(tables, "throttle_decisions", *_mallory_decisions(), odd)
-    append(tables, "enforcement_actions", _lease("applying", 1), _lease("in_force", 2))
+    append(tables, "holds", *_holds("User:mallory"), _plan(script))
     append(tables, "producer_id_quotas", _quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0))
     append(tables, "broker_status", _broker(1, 8), _broker(2, 9), _broker(3, 300))
     append(tables, "producer_occupancy", *_occupancy())
@@ -65,7 +65,7 @@ LONG_NAMES = (
 
 
 def crowded_tables(folder: str | Path) -> str:
-    """Write the same cluster with 50 principals, some with long names, which are throttled and have leases."""
+    """Write the same cluster with 50 principals, some with long names, which are throttled and on hold."""
     tables = demo_tables(folder)
     rng = np.random.default_rng(50)
     names = [*LONG_NAMES, *(f"User:service-{number:02}" for number in range(40))]
@@ -75,12 +75,7 @@ def crowded_tables(folder: str | Path) -> str:
         "throttle_decisions",
         *(_decision(each, 9, 12, {f"{each[5:]}-0": 12}, {"10.0.0.9": 12}) for each in LONG_NAMES),
     )
-    leases = [
-        _lease(state, sequence, each)
-        for each in LONG_NAMES
-        for sequence, state in enumerate(("applying", "in_force"), 3)
-    ]
-    append(tables, "enforcement_actions", *leases)
+    append(tables, "holds", *(row for each in LONG_NAMES for row in _holds(each)))
     return tables
 
 
@@ -137,11 +132,17 @@ def _quota(name: str | None, rate: float) -> Row:
     }  # fmt: skip
 
 
-def _lease(state: str, sequence: int, principal: str = "User:mallory") -> Row:
-    entity = principal.removeprefix("User:")
-    values = {"principal": principal, "entity_user": entity, "reason": "over quota", "lease_revision": None}
-    at, until = NOON - timedelta(minutes=3) + timedelta(seconds=sequence), NOON + timedelta(minutes=20)
-    return lease_step(f"lease of {entity}", state, at, sequence=sequence, until=until, **values)
+def _holds(principal: str) -> Iterator[Row]:
+    """Two of three brokers hold a principal: the third does not report."""
+    at, values = NOON - timedelta(minutes=3), {"until": NOON + timedelta(minutes=6), "decision_id": f"{principal}/19"}
+    yield hold_fact("written", at, principal, reason="47 new producer ids refused", init_every_ms=540_000, **values)
+    for broker_id in (1, 2):
+        yield confirmed(broker_id, at, principal, held_requests=1_200 * broker_id, let_in=broker_id, **values)
+
+
+def _plan(principal: str) -> Row:
+    values = {"until": NOON + timedelta(minutes=6), "reason": "pid.quota.never", "decision_id": None}
+    return hold_fact("left_out", NOON - timedelta(minutes=3), principal, **values)
 
 
 def _broker(broker_id: int, seconds_ago: int) -> Row:

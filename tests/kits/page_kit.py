@@ -10,7 +10,7 @@ from broker.local.local_broker import LocalBroker
 from jobs.cli import load_command
 
 README = Path(__file__).parents[2] / "README.md"
-ROLES = [Role.STREAM, Role.ENFORCER, Role.OPERATOR]
+ROLES = [Role.STREAM, Role.OPERATOR]
 USERS = {name: f"{name}-secret" for name in ("admin", "mallory", *(role.value for role in ROLES))}
 _COMMAND = re.compile(r"\s*(?:\$ )?pid-quota ([a-z-]+(?: .*)?)$")
 

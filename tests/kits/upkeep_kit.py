@@ -17,7 +17,7 @@ from tests.unit.jobs.table_rows import Row, metrics
 
 METRICS = "producer_id_metrics"
 DECISIONS = "throttle_decisions"
-ACTIONS = "enforcement_actions"
+HOLDS = "holds"
 QUARANTINE = "quarantined_events"
 QUOTAS = "producer_id_quotas"
 
@@ -56,11 +56,6 @@ def rows_of(tables: str | Path, name: str) -> list[Row]:
 
 def versions(tables: str | Path) -> dict[str, int]:
     return {name: open_table(str(tables), name).version() for name in TABLES}
-
-
-def lease(lease_id: str | None, state: str, recorded_at: datetime, until: datetime | None = None) -> Row:
-    row = dict.fromkeys(TABLES[ACTIONS].schema.names)
-    return row | {"lease_id": lease_id, "state": state, "recorded_at": recorded_at, "until": until or recorded_at}
 
 
 def files_on_disk(tables: str | Path, name: str) -> list[str]:

@@ -57,7 +57,7 @@ def test_a_checkpoint_keeps_its_state_partitions_on_a_host_with_other_cores(
         spark.conf.set(PARTITIONS, 2)
 
     # then it has found all ledgers, none of whose PIDs is new
-    assert len(refused) == 20
+    assert len(set(refused)) == 20
     assert throttled(stream) == refused
     assert sorted(each.name for each in (stream.root / "checkpoint" / "state" / "0").glob("[0-9]*")) == ["0", "1"]
 

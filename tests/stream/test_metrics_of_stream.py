@@ -56,11 +56,11 @@ def test_a_flood_shows_in_the_metrics_of_the_running_stream(watched: Watched) ->
 
     assert watched.value("pid_quota_window_pids", user="mallory") == 50
     assert watched.value("pid_quota_throttles_in_force", user="mallory") == 1
-    # One token below zero, and 20 s of 10 an hour.
-    assert watched.value("kafka_server_producerids_tokens", user="mallory") == pytest.approx(-1 + 20 / 360)
-    assert watched.value("pid_quota_throttle_time_seconds", user="mallory") == pytest.approx(340)
+    # Ten tokens below zero, and 20 s of 10 an hour.
+    assert watched.value("kafka_server_producerids_tokens", user="mallory") == pytest.approx(-10 + 20 / 360)
+    assert watched.value("pid_quota_throttle_time_seconds", user="mallory") == pytest.approx(3580)
     assert watched.value("kafka_server_producerids_tokens", user="alice") == pytest.approx(8 + 20 / 360, abs=0.01)
-    assert watched.value("pid_quota_decisions_total", action="THROTTLE") == 1
+    assert watched.value("pid_quota_decisions_total", action="THROTTLE") == 3
     assert watched.value("pid_quota_quarantined_records_total") == 1
     assert (watched.value("pid_quota_commit_seconds") or 0) > 0
     # The operator read each record once: who looks on costs no second run.

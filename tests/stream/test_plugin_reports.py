@@ -1,5 +1,6 @@
-"""From a plugin in a real broker to the tables of the reports."""
+"""From a plugin in a real broker to the tables of the reports and of the holds."""
 
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from streaming.checkpoint.next_producer_id import load_next_producer_id
 from streaming.pipeline import StreamOptions, start
 from streaming.reports.report_query import start_reports
 from streaming.triggers import AVAILABLE_NOW
+from tables.query.sql_query import query
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import (
     new_topic,
@@ -21,6 +23,7 @@ from tests.kits.broker_kit import (
     transactional_producer,
     wait_until,
 )
+from tests.kits.hold_kit import LOADING, MALLORY, Asker, HoldWriter
 from tests.kits.stream_kit import admitted_by_principal
 from wire.plugin_reports import AliveReport, BlockReport, InitReport
 from wire.topics import PRODUCE_EVENTS
@@ -29,6 +32,20 @@ from wire.topics import PRODUCE_EVENTS
 def rows(options: StreamOptions, table: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = DeltaTable(f"{options.tables}/{table}").to_pyarrow_table().to_pylist()
     return found
+
+
+def options_of(broker: LocalBroker, folder: Path) -> StreamOptions:
+    return StreamOptions(
+        topic=PRODUCE_EVENTS,
+        kafka_options={"kafka.bootstrap.servers": broker.admin_servers},
+        tables=str(folder / "tables"),
+        checkpoint=str(folder / "checkpoint"),
+        trigger=AVAILABLE_NOW,
+    )
+
+
+def cluster_id_of(broker: LocalBroker) -> str:
+    return str(admin_client(broker.admin_config()).metadata().cluster_id)
 
 
 def test_epochs_are_no_producer_ids_from_the_plugin_to_the_tables(
@@ -47,17 +64,10 @@ def test_epochs_are_no_producer_ids_from_the_plugin_to_the_tables(
         wait_until(lambda: any(each.events >= 5 for each in reports_of(broker, AliveReport)), "all events")
         blocks = {block.first_producer_id for block in reports_of(broker, BlockReport)}
 
-        options = StreamOptions(
-            topic=PRODUCE_EVENTS,
-            kafka_options={"kafka.bootstrap.servers": broker.admin_servers},
-            tables=str(tmp_path / "tables"),
-            checkpoint=str(tmp_path / "checkpoint"),
-            trigger=AVAILABLE_NOW,
-        )
+        options = options_of(broker, tmp_path)
         create_missing(options.tables)
-        cluster_id = str(admin_client(broker.admin_config()).metadata().cluster_id)
-        for query in (start(spark, options), start_reports(spark, options, cluster_id)):
-            query.awaitTermination()
+        for running in (start(spark, options), start_reports(spark, options, cluster_id_of(broker))):
+            running.awaitTermination()
 
     assert admitted_by_principal(options.tables) == {"User:alice": 1, "User:mallory": 4}
     inits = [row for row in rows(options, "producer_inits") if row["transactional_id"] == "pay"]
@@ -71,3 +81,35 @@ def test_epochs_are_no_producer_ids_from_the_plugin_to_the_tables(
     assert next_producer_id >= 5
     assert blocks
     assert {row["first_producer_id"] for row in rows(options, "pid_blocks")} == blocks
+
+
+def test_a_hold_is_told_from_its_record_and_its_broker_to_the_views(
+    spark: SparkSession, jars: Path, tmp_path: Path
+) -> None:
+    def holds_now() -> list[dict[str, Any]]:
+        start_reports(spark, options, cluster_id_of(broker)).awaitTermination()
+        return query(options.tables, "TABLE holds_now", datetime.now(timezone.utc)).records()
+
+    with LocalBroker(tmp_path / "kafka", jars=jars, holds=True) as broker, HoldWriter(broker) as writer:
+        options = options_of(broker, tmp_path)
+        create_missing(options.tables)
+        broker.wait_for_plugin()
+        # A plugin says every 10 s that it is alive.
+        wait_until(lambda: bool(reports_of(broker, AliveReport)), "the broker is live")
+        writer.wait_for(writer.hold(300, reason="a test holds it"))
+        with Asker(broker) as asker:
+            assert asker.error() == LOADING
+        (held,) = holds_now()
+        offset = writer.remove()
+        writer.wait_for(offset)
+        assert holds_now() == []
+
+    assert (held["principal"], held["hold"], held["writer"]) == (MALLORY, "held", "a test")
+    assert (held["confirmed_brokers"], held["live_brokers"]) == (1, 1)
+    states = {(row["state"], row["broker_id"], row["reason"]) for row in rows(options, "holds")}
+    assert states == {
+        ("written", None, "a test holds it"),
+        ("in_force", broker.broker_id, None),
+        ("ended", broker.broker_id, "removed"),
+        ("removed", None, None),
+    }

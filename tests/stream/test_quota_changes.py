@@ -4,12 +4,12 @@ import time
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from broker.enforcement.store.tables import DecisionTable
+from broker.enforcement.enforcer import Decisions
+from jobs.stream.enforcing import decision_of
 from tables.query.sql_query import query as query_tables
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, set_quota
-from tables.store.open import open_store
-from tables.times import to_time
+from tables.times import to_ms
 from tests.kits.stream_kit import START_MS, Stream, event
 
 
@@ -82,19 +82,20 @@ def test_a_silent_principal_s_throttle_ends_with_the_next_batch_under_a_raised_o
 
     def row(number: int) -> dict[str, Any]:
         stream.wait_for(lambda: len(stream.rows("throttle_decisions")) >= number, query)
-        decisions = DecisionTable(open_store(stream.tables))
         rows = stream.rows("throttle_decisions")
-        # Then view and enforcer go by it.
+        # Then the view and the enforcing thread go by it.
         (view,) = query_tables(stream.tables, "TABLE current_throttles", datetime.now(timezone.utc)).records()
-        enforced = decisions.newest(now_ms())
         assert view["throttled_until"] == rows[-1]["throttled_until"]
-        assert [to_time(each.throttled_until_ms) for each in enforced] in ([], [view["throttled_until"]])
+        decisions, times = Decisions(), ("decided_at", "throttled_until")
+        in_ms = [each | {name: to_ms(each[name]) for name in times} for each in rows]
+        decisions.see(map(decision_of, in_ms), None, is_committed_now=False)
+        assert decisions.newest["User:mallory"].throttled_until_ms == in_ms[-1]["throttled_until"]
         return rows[-1] | {"throttled_now": view["throttled_now"]}
 
-    # Given a user who is throttled for twenty minutes, and then silent.
+    # Given a user who owes two PIDs, is throttled for forty minutes, and then silent.
     change(stream, "mallory", 3)
     with stream.running() as query:
-        batch("User:mallory", 10)
+        batch("User:mallory", 5)
         first = row(1)
 
         # When the quota is raised, and somebody else sends events.

@@ -200,8 +200,8 @@ def test_each_of_ten_questions_is_answered_in_five_lines_with_a_command() -> Non
 def test_the_page_of_the_plugin_lists_each_property_with_its_default() -> None:
     page = (DOCS / "plugin.md").read_text(encoding="utf-8").split("## Properties\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `pid\.quota\.([\w.]+)` \| (\S*)", page, re.MULTILINE)
-    source = (ROOT / "plugin/pidquota/Settings.java").read_text(encoding="utf-8")
-    assert {name for name, _ in rows} == set(re.findall(r'PREFIX \+ "([\w.]+)"', source))
+    source = "".join(each.read_text(encoding="utf-8") for each in (ROOT / "plugin/pidquota").glob("*.java"))
+    assert {name for name, _ in rows} == set(re.findall(r'PREFIX \+ "([\w.]+\w)"', source))
 
     written = re.findall(r'number\(PREFIX \+ "([\w.]+)", ([\d_]+)L?(?: << (\d+))?,', source)
     defaults = {name: int(number) << int(shift or 0) for name, number, shift in written}

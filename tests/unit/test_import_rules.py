@@ -16,7 +16,7 @@ FOLDERS: dict[str, set[str]] = {
     "lifecycle": set(),
     "state": {"quota"},
     "tables": {"quota", "lifecycle"},
-    "broker": {"wire", "quota", "lifecycle", "tables", "jvm"},
+    "broker": {"wire", "quota", "lifecycle", "jvm"},
     "streaming": {"wire", "quota", "state", "tables"},
     "jobs": {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jvm"},
     "sql": set(),
@@ -29,26 +29,9 @@ ROOMS: dict[str, set[str]] = {
     "tables.quotas": {"quota", "tables", "tables.store"},
     "tables.query": {"quota", "lifecycle", "tables", "tables.store", "tables.quotas"},
     "broker.kafka": {"wire"},
-    "broker.enforcement.values": {"quota", "broker.kafka"},
-    "broker.enforcement.levers": {"wire", "quota", "broker.kafka", "broker.enforcement.values"},
-    "broker.enforcement": {
-        "wire",
-        "quota",
-        "tables",
-        "broker.kafka",
-        "broker.enforcement.values",
-        "broker.enforcement.levers",
-    },
-    "broker.enforcement.store": {
-        "wire",
-        "tables",
-        "tables.store",
-        "broker.kafka",
-        "broker.enforcement.values",
-        "broker.enforcement",
-    },
+    "broker.enforcement": {"wire", "quota", "broker.kafka"},
     "broker.occupancy": {"wire", "lifecycle", "broker.kafka"},
-    "broker.doctor": {"wire", "broker.kafka", "broker.enforcement.values"},
+    "broker.doctor": {"wire", "broker.kafka", "broker.enforcement"},
     "broker.local": {"wire", "jvm", "broker.kafka"},
     "streaming.databricks": {"tables", "tables.store"},
     "streaming.failures": {"streaming.checkpoint"},
@@ -107,7 +90,7 @@ COMMANDS: dict[str, set[str]] = {
     "jobs.services": set(),
     "jobs.cli": {"jobs.output"},
     "jobs.__main__": {"jobs.cli"},
-    "jobs.enforcement": {"jobs.output", "jobs.services"},
+    "jobs.enforcement": {"jobs.output"},
     "jobs.follow": {"jobs.output", "jobs.services"},
     "jobs.lifecycle": {"jobs.output"},
     "jobs.occupancy": {"jobs.output"},
@@ -119,8 +102,6 @@ COMMANDS: dict[str, set[str]] = {
     "jobs.web": {"jobs.output", "jobs.lifecycle"},
     "jobs.demo": {"jobs.cli", "jobs.output", "jobs.services", "jobs.stream", "jobs.web"},
 }
-VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices")}
-"""What levers stand on too: a room of its own, below theirs."""
 SHARED = {
     "jobs",
     "jobs.errors",
@@ -216,8 +197,6 @@ def room(module: str) -> str:
     Files beside the rooms of `tables` are what all of its rooms stand on, and count as one.
     """
     parts = module.split(".")
-    if module in VALUES:
-        return "broker.enforcement.values"
     if len(parts) == 1 or KNOWN[module].name == "__init__.py":
         return module
     if len(parts) > 2:
@@ -318,8 +297,8 @@ def test_the_commands_start_without_spark_and_kafka() -> None:
         assert not set(eager_imports(ROOT / path)) & {*SPARK, "confluent_kafka", "deltalake", "duckdb"}
 
 
-def test_leases_are_told_without_a_client_of_kafka() -> None:
-    code = "import sys, broker.enforcement.model; print({'kafka', 'confluent_kafka'} & {*sys.modules})"
+def test_holds_are_planned_without_a_client_of_kafka() -> None:
+    code = "import sys, broker.enforcement.enforcer; print({'kafka', 'confluent_kafka'} & {*sys.modules})"
     told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert told.stdout == "set()\n"
 
@@ -328,7 +307,7 @@ def test_only_the_base_packages_are_imported_outside_spark() -> None:
     known = {"confluent_kafka", "datasketches", "deltalake", "duckdb", "msgspec", "numpy", "pandas", "pyarrow"}
     known |= {"kafka", "rbloom", "rich", "typer", "pyspark", "yaml", *FOLDERS, *sys.stdlib_module_names}
     known |= {"databricks", "prometheus_client", "sqlglot", "starlette", "tenacity", "textual", "uvicorn"}
-    known |= {"typing_extensions", "urllib3"}
+    known |= {"typing_extensions"}
     for path in MODULES:
         assert imports(path) <= known, name(path)
 

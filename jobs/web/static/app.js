@@ -3,16 +3,16 @@
 import { adoptCharts } from "./charts.js";
 import { breakable, h, reading } from "./dom.js";
 import { clock, visible } from "./format.js";
-import { decisions, leases } from "./history.js";
+import { decisions, holds } from "./history.js";
 import { occupancy } from "./occupancy.js";
 import { principal } from "./principal.js";
 import { quotas } from "./quotas.js";
 import { headroom, nowhere, overview, throttled } from "./views.js";
 
-const PAGES = { overview, throttled, headroom, decisions, leases, quotas, occupancy, principal };
+const PAGES = { overview, throttled, headroom, decisions, holds, quotas, occupancy, principal };
 // What the pages of one answer are read from.
 const READS = {
-  throttled: "throttle_decisions", headroom: "producer_id_metrics", decisions: "throttle_decisions", leases: "enforcement_actions",
+  throttled: "throttle_decisions", headroom: "producer_id_metrics", decisions: "throttle_decisions", holds: "holds",
   quotas: "producer_id_quotas and producer_id_metrics", occupancy: "producer_occupancy", principal: "producer_id_metrics",
 };
 const REFRESH_MS = 10_000;

@@ -1,7 +1,8 @@
-// All decisions, and all leases of the enforcer with each of their steps.
+// All decisions, who is on hold, and all that is known of holds.
 
 import { h, section, spans, table } from "./dom.js";
 import { compact, count, duration, moment, NONE, visible } from "./format.js";
+import { HOLD } from "./holds.js";
 import { none, PRINCIPAL, principalLink } from "./views.js";
 
 const SPANS = [[24, "24 h"], [168, "7 d"], [720, "30 d"], [8760, "1 year"]];
@@ -38,37 +39,42 @@ export async function decisions(get, { hours = "24", name = "" }) {
   };
 }
 
-const entity = (row) => [row.entity_user, row.entity_client_id, row.entity_ip].filter(Boolean).map(visible).join(" / ") || NONE;
-const quota = (row) => (row.lever === "hold" ? row.lever : row.lever ? `${row.lever} = ${row.new_value ?? NONE}` : NONE);
-
-export const LEASE_COLUMNS = (now) => [
-  { head: "Entity", wide: true, by: entity, cell: entity },
-  { head: "Quota", nowrap: true, soft: true, by: quota, cell: quota },
-  { head: "State", nowrap: true, soft: true, by: (row) => row.state, cell: (row) => (row.in_force_now ? h("span", { class: "held" }, "in force") : row.state.replaceAll("_", " ")) },
-  { head: "Until", number: true, soft: true, by: (row) => row.until, cell: (row) => moment(row.until, now) },
+const WRITER = { head: "By", wide: true, by: (row) => row.writer, cell: (row) => visible(row.writer ?? NONE) };
+const COUNTS = [
+  { head: "Held requests", number: true, wide: true, by: (row) => row.held_requests, cell: (row) => count(row.held_requests) },
+  { head: "Let in", number: true, wide: true, by: (row) => row.let_in, cell: (row) => count(row.let_in) },
 ];
 
-export async function leases(get, { hours = "24", name = "" }) {
-  const page = await get("leases", { hours, name });
+export async function holds(get, { hours = "24", name = "" }) {
+  const page = await get("holds", { hours, name });
   const { now } = page;
   return {
     page,
-    title: "Leases",
+    title: "Holds",
     content: [
-      ...title("Leases", page),
-      h("p", { class: "quiet" }, "What the enforcer set on the brokers, for whom and until when."),
-      choices(page, "leases"),
-      section("In force, or ended in this period", table([PRINCIPAL, ...LEASE_COLUMNS(now)], page.leases, { name: "leases", empty: "None." })),
-      section("Each step", table([
-        { head: "At", nowrap: true, soft: true, by: (row) => row.recorded_at, cell: (row) => moment(row.recorded_at, now) },
+      ...title("Holds", page),
+      h("p", { class: "quiet" }, "While a principal is on hold, its requests for new producer ids wait. Producers that have an id notice nothing."),
+      choices(page, "holds"),
+      section("On hold now", table([
         PRINCIPAL,
-        { head: "Step", nowrap: true, by: (row) => row.state, cell: (row) => row.state.replaceAll("_", " ") },
-        { head: "Entity", wide: true, by: entity, cell: entity },
-        { head: "Quota", wide: true, nowrap: true, by: quota, cell: quota },
-        { head: "Before", number: true, wide: true, by: (row) => row.previous_value, cell: (row) => row.previous_value ?? NONE },
-        { head: "Reason", by: (row) => row.reason, cell: (row) => visible(row.reason ?? NONE) },
-        { head: "By", wide: true, by: (row) => row.enforcer, cell: (row) => visible(row.enforcer ?? NONE) },
-      ], page.steps, { name: "steps", empty: "None in this period." })),
+        HOLD(now),
+        { head: "Until", number: true, soft: true, by: (row) => row.until, cell: (row) => moment(row.until, now) },
+        { head: "Released until", number: true, wide: true, by: (row) => row.released_until, cell: (row) => moment(row.released_until, now) },
+        ...COUNTS,
+        { head: "One in per", number: true, wide: true, by: (row) => row.init_every_ms, cell: (row) => (row.init_every_ms ? duration(row.init_every_ms / 1000) : NONE) },
+        { head: "Reason", wide: true, by: (row) => row.reason, cell: (row) => visible(row.reason ?? NONE) },
+        WRITER,
+      ], page.holds, { name: "holds", empty: none(page, "Nobody is on hold.") })),
+      section("What happened", table([
+        { head: "At", nowrap: true, soft: true, by: (row) => row.recorded_at, cell: (row) => moment(row.recorded_at, now) },
+        { ...PRINCIPAL, cell: (row) => (row.principal ? PRINCIPAL.cell(row) : row.state === "ignored" ? NONE : "everybody") },
+        { head: "What", nowrap: true, by: (row) => row.state, cell: (row) => row.state.replaceAll("_", " ") },
+        { head: "Broker", number: true, by: (row) => row.broker_id, cell: (row) => `${row.broker_id ?? NONE}` },
+        { head: "Until", number: true, wide: true, by: (row) => row.until, cell: (row) => moment(row.until, now) },
+        ...COUNTS,
+        { head: "Reason", wide: true, by: (row) => row.reason, cell: (row) => visible(row.reason ?? NONE) },
+        WRITER,
+      ], page.facts, { name: "facts", empty: none(page, "Nothing in this period.") })),
       cut(page),
     ],
   };

@@ -1,9 +1,9 @@
 // One principal's page: its new producer ids against its quota over time, and what was decided about it.
 
 import { chart } from "./charts.js";
-import { breakable, disclosure, figures, h, section, spans, table } from "./dom.js";
+import { breakable, disclosure, facts, figures, h, section, spans, table } from "./dom.js";
 import { bytes, compact, count, duration, moment, NONE, percent, visible } from "./format.js";
-import { LEASE_COLUMNS } from "./history.js";
+import { holdWords } from "./holds.js";
 import { none, principalLink, shownFrom, since } from "./views.js";
 
 const SPANS = [[0.1, "6 min"], [1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 d"], [720, "30 d"]];
@@ -27,7 +27,7 @@ export async function principal(get, { name = "", hours = "24" }) {
         h("div", {},
           section("Clients that were refused", refused(page, "client_ids", "Client id", "None in this period.")),
           section("Where refused producer ids came from", refused(page, "addresses", "Address", "No address is known.")))),
-      section("Client quotas set for it", table(LEASE_COLUMNS(page.now), page.leases, { name: "its leases", empty: "None." }), all("leases")),
+      section("Hold", hold(page), all("holds")),
     ],
   };
 }
@@ -129,6 +129,18 @@ function refused({ decisions: rows }, field, head, empty) {
     { head, cell: ([name]) => visible(name) },
     { head: "Refused in last episode", number: true, cell: ([, pids]) => count(pids) },
   ], found, { empty });
+}
+
+// What brokers do about it. The page of a principal that is not held says so, too.
+function hold({ hold: row, now, ...page }) {
+  if (!row) return h("p", { class: "empty" }, none(page, "It is not on hold."));
+  return facts([
+    ["Hold", row.hold === "held" ? h("span", { class: "held" }, holdWords(row, now)) : holdWords(row, now)],
+    ["Until", moment(row.hold_ends ?? row.released_until, now)],
+    ["Requests for new producer ids held / let in", `${count(row.held_requests)} / ${count(row.let_in)}`],
+    ["Reason", visible(row.hold_reason ?? NONE)],
+    ["Written by", visible(row.writer ?? NONE)],
+  ]);
 }
 
 // What it costs the brokers, as `pid-quota why` tells it.

@@ -4,6 +4,7 @@
 import { chart } from "./charts.js";
 import { breakable, facts, figures, h, meter, reading, section, spans, table } from "./dom.js";
 import { compact, count, duration, moment, NONE, percent, plural, visible } from "./format.js";
+import { HOLD } from "./holds.js";
 
 const SHOWN = 200;
 
@@ -64,7 +65,7 @@ function totals({ totals: sum, per_minute: perMinute, throttled, health: stream,
   return figures([
     ["New PIDs per minute", ...now(compact(perMinute), `last full ${interval > 60 ? "interval" : "minute"}`)],
     [inWindow, ...now(compact(sum.new_pids_window), `${compact(sum.active_pids)} remembered`)],
-    ["Throttled now", ...now(count(throttled.length), null), !fresh.stale && throttled.length > 0],
+    ["Throttled now", ...now(count(throttled.length), throttled.length ? `${count(throttled.filter((row) => row.hold === "held").length)} held by brokers` : null), !fresh.stale && throttled.length > 0],
     ["Above 80 % of quota", ...now(count(sum.near_quota), sum.without_quota ? `${count(sum.without_quota)} without quota` : null)],
     ["Principals", ...now(compact(stream.principals), "seen in 1 h")],
   ]);
@@ -110,9 +111,11 @@ function throttledTable(page, options) {
   return table([
     PRINCIPAL,
     { head: "Ends in", number: true, by: (row) => row.seconds_left, cell: (row) => h("span", { class: "held" }, duration(row.seconds_left)) },
+    HOLD(now),
     { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
-    { head: "Quota", number: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
-    { head: "Tokens", number: true, wide: true, by: (row) => row.tokens_now, cell: (row) => (page.fresh.stale ? NONE : count(row.tokens_now)) },
+    { head: "Quota", number: true, wide: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
+    { head: "Held requests", number: true, wide: true, spare: true, by: (row) => row.held_requests, cell: (row) => count(row.held_requests) },
+    { head: "Tokens", number: true, wide: true, spare: true, by: (row) => row.tokens_now, cell: (row) => (page.fresh.stale ? NONE : count(row.tokens_now)) },
     { head: "Since", number: true, wide: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, now) },
     { head: "Until", number: true, wide: true, spare: true, by: (row) => row.throttled_until, cell: (row) => moment(row.throttled_until, now) },
     { head: "Looks like", wide: true, by: (row) => row.looks_like, cell: (row) => visible(row.looks_like ?? NONE) },

@@ -39,6 +39,7 @@ def metrics(principal: str, window_end: datetime, **values: Any) -> Row:
         "quota_source": "default",
         "admitted_pids": 0,
         "refused_pids": 0,
+        "owed_pids": 0,
         "late_pids": 0,
         "active_pids": 0,
         "layers": 1,
@@ -98,27 +99,31 @@ def broker_state(broker_id: int, reported_at: datetime | None, **values: Any) ->
     return row | values
 
 
-def lease_step(lease_id: str | None, state: str, recorded_at: datetime, **values: Any) -> Row:
+def hold_fact(state: str, recorded_at: datetime, principal: str | None = "User:m", **values: Any) -> Row:
+    """A row of `holds`. It lasts a minute. A row of a broker also has `broker_id` and `since`."""
     row = {
         "recorded_at": recorded_at,
-        "sequence": 1,
         "state": state,
-        "principal": "User:m",
-        "lease_id": lease_id,
-        "lease_revision": 0,
+        "principal": principal,
         "decision_id": "decision",
-        "entity_user": "m",
-        "entity_client_id": None,
-        "entity_ip": None,
-        "lever": "request_percentage",
-        "previous_value": None,
-        "new_value": 0.01,
+        "broker_id": None,
+        "since": None,
         "until": recorded_at + seconds(60),
+        "writer": "stream",
         "reason": None,
-        "enforcer": "host/1",
+        "init_every_ms": None,
+        "held_requests": None,
+        "let_in": None,
+        "batch_id": 0,
     }
     assert set(values) <= set(row)
     return row | values
+
+
+def confirmed(broker_id: int, recorded_at: datetime, principal: str = "User:m", **values: Any) -> Row:
+    """A broker's report that a hold is in force there."""
+    usual = {"since": recorded_at, "held_requests": 0, "let_in": 0}
+    return hold_fact("in_force", recorded_at, principal, broker_id=broker_id, **usual | values)
 
 
 def quarantined(record_timestamp: datetime, **values: Any) -> Row:

@@ -14,21 +14,16 @@ import pytest
 from databricks.sql.client import Connection, Cursor
 from databricks.sql.exc import ServerOperationError
 
-from broker.enforcement.model import EnforcementRecord, Lease, LeaseRecord, ReleaseOrder, Target
-from broker.enforcement.store.tables import ActionTable, DecisionTable, follow_writes
-from broker.kafka.quota_entity import QuotaEntity
 from jobs.cli import run
-from tables.errors import TableError
 from tables.schema.views import views
 from tables.store import engines
 from tables.store.commits import retry_conflicts
 from tables.store.engines import Engine
-from tables.store.open import open_store
 from tables.times import to_ms
 from tests.kits import warehouse_kit
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.warehouse_kit import FakeWarehouse, insert
-from tests.unit.jobs.table_rows import NOON, broker_state, decision, metrics, seconds
+from tests.unit.jobs.table_rows import NOON, broker_state, metrics
 
 TABLES_OF = "prod.pid_quota"
 TABLES_OPTION = ("--tables", TABLES_OF)
@@ -164,55 +159,6 @@ class TestQuotas:
         ]
         self.alter(pid_quota, "--delete-config", "producer_ids_rate")
         assert self.rates(pid_quota) == {"o'hara": 7.0}
-
-
-TARGET = Target("request_percentage", QuotaEntity("m", "app"))
-LEASE = Lease("l", "User:m", TARGET, NOON_MS + 60_000, "d", set_ms=NOON_MS, value=0.01)
-ACTIONS: list[EnforcementRecord] = [
-    LeaseRecord(NOON_MS, LEASE, "12 PIDs", "host/1"),
-    ReleaseOrder(NOON_MS, None, NOON_MS + 1, "by order"),
-]
-
-
-class TestEnforcement:
-    def test_the_newest_decisions_since_the_first_in_force_are_found(
-        self, warehouse: FakeWarehouse, engine: Engine
-    ) -> None:
-        insert(
-            warehouse,
-            "throttle_decisions",
-            decision("User:past", NOON - seconds(60)),
-            decision("User:m", NOON, client_ids=[("app", 3)]),
-            decision("User:r", NOON, action="RELEASE"),
-        )
-        found = {each.principal: each for each in DecisionTable(open_store(TABLES_OF, engine)).newest(NOON_MS)}
-        ends = {name: each.throttled_until_ms - NOON_MS for name, each in found.items()}
-        assert (found["User:m"].client_ids, ends) == ({"app": 3}, {"User:m": 60_000, "User:r": 0})
-
-    def test_looking_for_news_asks_nothing_and_wakes_nobody(self, warehouse: FakeWarehouse, engine: Engine) -> None:
-        assert not DecisionTable(open_store(TABLES_OF, engine)).has_news()
-        assert warehouse.statements == []
-
-    def test_actions_come_back_as_they_were_written_and_those_of_others_are_noticed(self, engine: Engine) -> None:
-        ours, other = (
-            ActionTable(open_store(TABLES_OF, engine)),
-            ActionTable(open_store(TABLES_OF, engine)),
-        )
-        assert ours.has_changed()
-        ours.append(ACTIONS)
-        assert ours.read() == ACTIONS
-        ours.append(ACTIONS[:1])
-        assert not ours.has_changed()
-        other.append(ACTIONS[1:])
-        assert ours.has_changed()
-
-    def test_what_can_not_be_written_is_an_error(self, warehouse: FakeWarehouse, engine: Engine) -> None:
-        engine.execute("DROP TABLE enforcement_actions")
-        with pytest.raises(TableError, match="no quota is changed without it"):
-            ActionTable(open_store(TABLES_OF, engine)).append(ACTIONS)
-
-    def test_the_newest_write_is_the_history_s(self, engine: Engine) -> None:
-        assert follow_writes(open_store(TABLES_OF))() == to_ms(warehouse_kit.LAST_WRITE)
 
 
 def test_in_a_databricks_runtime_its_spark_session_answers(monkeypatch: pytest.MonkeyPatch) -> None:

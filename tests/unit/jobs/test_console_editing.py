@@ -352,7 +352,7 @@ class TestQuotasPage:
         set_quota(tables, QuotaEntry(None, 20.0, NOON, "ops"))
         page = visitor.get("/api/quotas").json()
         (alice,) = page["quotas"]
-        assert (alice["rate"], alice["own_rate"], alice["most_pids"], alice["pids_over"]) == (20.0, None, 30, 40)
+        assert (alice["rate"], alice["own_rate"], alice["most_pids"], alice["pids_over"]) == (20.0, None, 30, 90)
         assert (alice["suggested"], alice["suggested_over"]) == (45.0, 0)
         assert (page["default"]["producer_ids_rate"], page["default_excess"]["windows_over"]) == (20.0, 4)
 

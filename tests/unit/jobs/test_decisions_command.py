@@ -20,7 +20,7 @@ from tables.store.values import Answer, Row
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.following_kit import Following
 from tests.kits.kip_kit import deploys, now
-from tests.unit.jobs.table_rows import append, decision, metrics, seconds
+from tests.unit.jobs.table_rows import append, broker_state, confirmed, decision, hold_fact, metrics, seconds
 
 NAME, COLUMN = "throttle_decisions", "decided_at"
 
@@ -52,6 +52,25 @@ def test_without_following_it_shows_those_since_a_time_and_ends(pid_quota: PidQu
     assert [json.loads(line)["principal"] for line in every.splitlines()] == ["User:old", "User:mallory"]
     assert pid_quota("decisions", "--tables", tables, "--since", "2h", "--principal", "old")[1].count("\n") == 1
     assert pid_quota("decisions", "--tables", tables, "--since", "2h", "--principal", "User:ol")[1] == ""
+
+
+def test_a_throttle_in_force_says_whether_brokers_hold_it(pid_quota: PidQuota, tmp_path: Path) -> None:
+    until = now() + minutes(10)
+    rows = [decision(f"User:{name}", now() - minutes(5), throttled_until=until) for name in ("m", "n")]
+    append(tmp_path, NAME, decision("User:m", now() - minutes(6), throttled_until=until), *rows)
+    append(tmp_path, "broker_status", broker_state(1, now()))
+    append(
+        tmp_path, "holds", confirmed(1, now(), until=until), hold_fact("left_out", now(), "User:n", reason="--never")
+    )
+
+    renewed, first, other = pid_quota("decisions", "--tables", tmp_path, "--since", "1h")[1].splitlines()[::-1]
+    found = [json.loads(line) for line in pid_quota("decisions", "--tables", tmp_path, "--json")[1].splitlines()]
+
+    lines = {line.split("  ")[2]: line for line in (first, renewed)}
+    assert "confirmed by 1 of 1 broker" in lines["User:m"]
+    assert lines["User:n"].endswith("not held: --never")
+    assert "hold" not in other
+    assert sorted(str(row["hold"]) for row in found) == ["None", "held", "left out"]
 
 
 def test_where_nothing_is_to_show_it_says_so_and_whether_the_stream_writes(pid_quota: PidQuota, tmp_path: Path) -> None:

@@ -130,9 +130,9 @@ class TestStory:
         assert "5.0 a second, that comes to 432,000 of them and 132 MB" in cost
         assert "over the quota of 20 an hour, and a hold on the broker left her 0.2 new producer ids a second" in done
 
-    def test_an_enforcer_that_came_too_late_is_reported(self) -> None:
+    def test_a_hold_that_came_too_late_is_reported(self) -> None:
         *_, done = story(replace(TestResult.GOOD, slowing=None), 20)
-        assert "the traffic ended before the enforcer acted" in done
+        assert "the traffic ended before the broker held her" in done
 
     def test_no_two_decisions_look_alike(self, tmp_path: Path) -> None:
         create_missing(str(tmp_path))

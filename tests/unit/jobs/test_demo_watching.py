@@ -13,12 +13,16 @@ from jobs.demo.clients import Clients, Traffic
 from jobs.demo.demo_view import DemoView, PrincipalRow
 from jobs.demo.watching import Slowing, Watching
 from tables.store.path_tables import create_missing
+from tables.times import to_ms
+from tests.kits.hold_topic_kit import MemoryTopic, held
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics
 
 if TYPE_CHECKING:
+    from broker.enforcement.hold_topic import HoldTopic
     from jobs.stream.stream_progress import StreamProgress
 
 READ_EVERY_S = 4.0
+NOON_MS = to_ms(NOON)
 
 
 @dataclass
@@ -61,19 +65,22 @@ class Demo:
         self.tables, self.now_s = tables, 1000.0
         self.screen, self.progress = Screen(), Progress()
         self.users = Users(Traffic(3), Traffic(40, 40))
+        self.topic = MemoryTopic(NOON_MS)
 
     def begin(self) -> Watching:
         view, progress = cast("DemoView", self.screen), cast("StreamProgress", self.progress)
-        return Watching(view, str(self.tables), progress, cast("Clients", self.users))
+        clients, topic = cast("Clients", self.users), cast("HoldTopic", self.topic)
+        return Watching(view, str(self.tables), progress, clients, topic)
 
-    def slow_down(self) -> None:
-        append(self.tables, "enforcement_actions", {"principal": "User:mallory", "state": "in_force"})
+    def hold_mallory(self) -> None:
+        self.topic.obey(held=[held("User:mallory")])
 
 
 @pytest.fixture
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
     demo = Demo(tmp_path)
     monkeypatch.setattr("jobs.demo.watching.time", SimpleNamespace(monotonic=lambda: demo.now_s))
+    monkeypatch.setattr("jobs.demo.watching.steady_ms", lambda: demo.topic.steady_ms)
     return demo
 
 
@@ -144,20 +151,20 @@ class TestTheFirstDecision:
         assert (watching.first_decision_s, watching.throttled()) == (None, frozenset())
 
 
-class TestTheEnforcer:
+class TestTheHold:
     def test_it_is_reported_once_with_what_mallory_had_done(self, demo: Demo) -> None:
         watching = demo.begin()
         watching.look()
         assert watching.slowing is None
         demo.now_s += 20
-        demo.slow_down()
+        demo.hold_mallory()
         watching.look()
         demo.users.mallory.delivered = 50
         demo.now_s += 5
-        demo.slow_down()
+        demo.hold_mallory()
         watching.look()
         assert watching.slowing == Slowing(20.0, 40)
-        assert demo.screen.stages == ["the enforcer holds mallory back: the broker hands her no new producer id"]
+        assert demo.screen.stages == ["mallory is on hold: the broker hands her new producer ids at her quota's pace"]
 
 
 class TestSlowing:

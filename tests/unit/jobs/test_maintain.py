@@ -19,14 +19,13 @@ from tables.store.path_tables import create_missing, open_table
 from tables.store.upkeep import alone, keep_up
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.upkeep_kit import (
-    ACTIONS,
     DECISIONS,
+    HOLDS,
     METRICS,
     QUARANTINE,
     QUOTAS,
     days_ago,
     files_on_disk,
-    lease,
     log_names,
     make_old,
     now,
@@ -35,7 +34,7 @@ from tests.kits.upkeep_kit import (
     versions,
     write_batches,
 )
-from tests.unit.jobs.table_rows import append, decision, metrics
+from tests.unit.jobs.table_rows import append, decision, hold_fact, metrics
 
 DAY = timedelta(days=1)
 STREAM = "pid-quota/s"
@@ -132,27 +131,21 @@ def test_decisions_of_the_last_48_hours_and_those_in_force_stay(pid_quota: PidQu
     assert {row["principal"] for row in rows_of(tmp_path, DECISIONS)} == {"User:young", "User:in-force"}
 
 
-def test_leases_stay_whole_until_they_are_over(pid_quota: PidQuota, tmp_path: Path) -> None:
+def test_facts_about_holds_expire_unless_they_are_in_force(pid_quota: PidQuota, tmp_path: Path) -> None:
     old, young = days_ago(200), days_ago(1)
     append(
         tmp_path,
-        ACTIONS,
-        *[lease("open", state, old) for state in ("applying", "in_force", "restoring")],
-        *[lease("over", state, old) for state in ("applying", "in_force", "restored")],
-        *[lease("failed", state, old) for state in ("applying", "failed")],
-        *[lease("o'late", "in_force", old), lease("o'late", "restored", young)],
-        lease(None, "hold", old, until=now() + DAY),
-        lease(None, "alert", old),
+        HOLDS,
+        hold_fact("written", old, "User:past"),
+        hold_fact("removed", old, "User:past", until=None),
+        hold_fact("released", old, "User:released", until=now() + DAY),
+        hold_fact("ignored", young, "User:young", until=None),
     )
 
-    done = maintained(pid_quota, tmp_path)[ACTIONS]
+    done = maintained(pid_quota, tmp_path)[HOLDS]
 
-    left = [(row["lease_id"], row["state"]) for row in rows_of(tmp_path, ACTIONS)]
-    assert [state for lease_id, state in left if lease_id == "open"] == ["applying", "in_force", "restoring"]
-    assert [state for lease_id, state in left if lease_id == "o'late"] == ["in_force", "restored"]
-    assert [state for lease_id, state in left if lease_id is None] == ["hold"]
-    assert len(left) == 6
-    assert done["deleted_rows"] == 6
+    assert {row["principal"] for row in rows_of(tmp_path, HOLDS)} == {"User:released", "User:young"}
+    assert done["deleted_rows"] == 2
 
 
 def test_of_several_rows_of_a_quota_the_newest_stays_however_old(pid_quota: PidQuota, tmp_path: Path) -> None:

@@ -12,10 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from broker.enforcement.metrics import EnforcerMetrics
-from broker.enforcement.model import Lease, Target
-from broker.enforcement.notices import Notice
-from broker.kafka.quota_entity import QuotaEntity
+from broker.enforcement.enforcer import Standing
 from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from jobs import __version__
@@ -56,6 +53,7 @@ def row(principal: str, as_of_ms: int = NOON_MS, **values: Any) -> tuple[str, di
         "quota_source": "default",
         "admitted_pids": 0,
         "refused_pids": 0,
+        "owed_pids": 0,
         "late_pids": 0,
         "active_pids": 3,
         "layers": 1,
@@ -271,23 +269,28 @@ def test_a_source_without_record_numbers_is_not_behind() -> None:
     assert progress_of({"name": None, "batchId": 0, "sources": [source]}).records_behind == 0
 
 
-def test_an_enforcer_exports_its_leases_and_its_actions(clock: Clock) -> None:
-    enforcer = EnforcerMetrics(clock)
-    target = Target("request_percentage", QuotaEntity(user="m"))
-    lease = Lease("l", "User:m", target, NOON_MS, "d", "in_force", value=0.01)
-    enforcer.observe(Notice(NOON_MS, "throttled", "why"))
-    enforcer.observe(Notice(NOON_MS, "skipped", "why"))
-    enforcer.reconciled([lease], is_active=True)
+def test_holds_are_exported_as_the_enforcing_thread_tells_them(metrics: StreamMetrics) -> None:
+    assert scraped(metrics)["pid_quota_enforcing",] == 0
 
-    clock.ms += 3000
+    metrics.holds.standing = lambda: Standing(
+        held=2,
+        would_hold=3,
+        left_out={"the limit": 4, "a release is in force": 1},
+        confirmations_missing=5,
+        held_requests=60,
+        let_in=7,
+        has_other_writer=True,
+        is_enforcing=True,
+    )
 
-    found = scraped(enforcer)
-    assert found["pid_quota_enforcer_leases", ("state", "in_force")] == 1
-    assert found["pid_quota_enforcer_leases", ("state", "applying")] == 0
-    assert found["pid_quota_enforcer_actions_total", ("action", "skipped")] == 1
-    assert found["pid_quota_enforcer_active",] == 1
-    assert found["pid_quota_enforcer_decision_age_seconds",] == 3
-    assert found["pid_quota_enforcer_turn_age_seconds",] == 3
+    found = scraped(metrics)
+    assert found["pid_quota_enforcing",] == 1
+    assert (found["pid_quota_holds_in_force",], found["pid_quota_would_hold",]) == (2, 3)
+    assert found["pid_quota_hold_left_out", ("reason", "the limit")] == 4
+    assert found["pid_quota_hold_left_out", ("reason", "a release is in force")] == 1
+    assert found["pid_quota_hold_confirmations_missing",] == 5
+    assert (found["pid_quota_held_requests_total",], found["pid_quota_let_in_total",]) == (60, 7)
+    assert found["pid_quota_other_writer",] == 1
 
 
 def outlook(broker_id: int, limit_reached_at: datetime | None) -> BrokerOutlook:
@@ -375,20 +378,6 @@ def test_the_times_of_batches_are_a_histogram_by_query(metrics: StreamMetrics) -
     up_to = {key[1][1]: value for key, value in found.items() if key[0] == f"{name}_bucket"}
     assert (up_to["0.5"], up_to["1.0"], up_to["2.0"], up_to["300.0"], up_to["+Inf"]) == (1, 1, 2, 2, 3)
     assert (found[f"{name}_sum", query], found[f"{name}_count", query]) == (1002.0, 3)
-
-
-def test_an_enforcer_is_ready_with_the_lock_and_its_tables(clock: Clock) -> None:
-    enforcer = EnforcerMetrics(clock)
-    assert enforcer.unready() == "no reconciliation has finished yet"
-
-    enforcer.reconciled([], is_active=False)
-    assert enforcer.unready() == "waits for the lock, which another enforcer holds"
-
-    enforcer.reconciled([], is_active=True)
-    assert enforcer.unready() == ""
-
-    clock.ms += 61_000
-    assert enforcer.unready() == "no reconciliation has finished for 61 s: tables or Kafka do not answer"
 
 
 def test_without_a_port_no_metrics_are_served(metrics: StreamMetrics) -> None:

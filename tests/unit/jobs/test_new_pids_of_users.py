@@ -72,7 +72,8 @@ def row_of(row: MetricsRow) -> Row:
         name: datetime.fromtimestamp(getattr(row, f"{name}_ms") / 1000, timezone.utc)
         for name in ("window_end", "as_of")
     }
-    counts = {name: getattr(row, name) for name in ("new_pids_window", "admitted_pids", "refused_pids", "phase")}
+    names = ("new_pids_window", "admitted_pids", "refused_pids", "owed_pids", "phase")
+    counts = {name: getattr(row, name) for name in names}
     return metrics(row.principal, **at, **counts)
 
 
@@ -118,7 +119,7 @@ def test_a_suggestion_stands_on_the_true_number_of_a_window(tables: str, name: s
     suggestion = found[f"User:{name}"]
     print(f"{name}: true {true}, suggested for {suggestion.most_pids}: {suggestion.allowance}")
 
-    assert suggestion.most_pids == pytest.approx(true, rel=0.1)
+    assert suggestion.most_pids == pytest.approx(true, rel=0.03)
 
 
 @pytest.mark.parametrize("name", USERS)
@@ -130,7 +131,7 @@ def test_a_day_counts_each_producer_once(tables: str, name: str) -> None:
         f"{name}: true {true}, found {row['new_pids']} ({row['refused_pids']} refused, {row['admitted_pids']} admitted)"
     )
 
-    assert row["new_pids"] == pytest.approx(true, rel=0.2)
+    assert row["new_pids"] == pytest.approx(true, rel=0.03)
 
 
 def test_producers_that_retry_after_longer_than_a_window_count_in_each_between_the_two_bounds(tmp_path: Path) -> None:

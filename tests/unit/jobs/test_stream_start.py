@@ -185,6 +185,7 @@ def cluster_with(monkeypatch: pytest.MonkeyPatch, *states: PluginState) -> Clust
     """What a stream finds on a cluster whose plugins report states."""
     found = {number: DatedState(state, NOW_S * 1000) for number, state in enumerate(states)}
     monkeypatch.setattr(cluster, "await_topics", lambda *_: True)
+    monkeypatch.setattr(cluster, "has_topic", lambda *_: True)
     monkeypatch.setattr(cluster, "newest_states", lambda _: found)
     monkeypatch.setattr(cluster, "admin_client", lambda _: Mock(metadata=lambda: Mock(cluster_id="ours")))
     return find_cluster(KAFKA, OPTIONS)

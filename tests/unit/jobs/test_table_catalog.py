@@ -11,9 +11,9 @@ from tables.schema.ddl import catalog_table
 from tables.schema.specs import TABLES
 from tables.schema.views import needed_views, views
 from tests.kits.command_kit import PidQuota, one_error, printed
-from tests.kits.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, days_ago, lease
+from tests.kits.upkeep_kit import DECISIONS, HOLDS, METRICS, QUOTAS, days_ago
 from tests.kits.warehouse_kit import FakeWarehouse, insert
-from tests.unit.jobs.table_rows import decision, metrics
+from tests.unit.jobs.table_rows import decision, hold_fact, metrics
 
 TABLES_OF = "prod.pid_quota"
 
@@ -49,14 +49,13 @@ def test_what_is_in_force_stays_there_too(pid_quota: PidQuota, warehouse: FakeWa
     insert(
         warehouse, DECISIONS, decision("User:in-force", old, throttled_until=days_ago(-1)), decision("User:past", old)
     )
-    insert(warehouse, ACTIONS, lease("open", "in_force", old), lease("over", "restored", old))
-    insert(warehouse, ACTIONS, lease("o'late", "in_force", old), lease("o'late", "restored", days_ago(1)))
+    insert(warehouse, HOLDS, hold_fact("released", old, None, until=days_ago(-1)), hold_fact("written", old))
     quota = {"entity_type": "user", "entity_name": "o'neill", "producer_ids_rate": 5.0}
     insert(warehouse, QUOTAS, quota | {"updated_at": days_ago(900)}, quota | {"updated_at": old})
 
     done = asked(pid_quota, "maintain")
 
-    assert (done[DECISIONS]["rows"], done[ACTIONS]["rows"], done[QUOTAS]["rows"]) == (1, 3, 1)
+    assert (done[DECISIONS]["rows"], done[HOLDS]["rows"], done[QUOTAS]["rows"]) == (1, 1, 1)
 
 
 def test_a_dry_run_reports_and_changes_nothing(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:

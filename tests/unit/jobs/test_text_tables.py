@@ -16,7 +16,7 @@ from tables.store.path_tables import create_missing
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import block_row, init, now
 from tests.kits.terminal_kit import Terminal
-from tests.unit.jobs.table_rows import append, decision, lease_step, metrics
+from tests.unit.jobs.table_rows import append, decision, hold_fact, metrics
 
 LONG = "User:CN=payments-gateway,OU=platform,O=Example Corporation"
 TEXTS = st.text(st.sampled_from("ab ,漢é"), max_size=40).map(str.strip)
@@ -116,7 +116,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     append(folder, "throttle_decisions", decision("User:mallory", now()), decision(LONG, now()))
     append(folder, "producer_inits", *(init(at, 7 + index, principal=LONG) for index, at in enumerate(minutes)))
     append(folder, "pid_blocks", block_row(0, now()), block_row(1000, now(), broker_id=2))
-    append(folder, "enforcement_actions", lease_step("lease", "in_force", now()))
+    append(folder, "holds", hold_fact("written", now(), "User:mallory"))
     return folder
 
 
@@ -133,7 +133,7 @@ COMMANDS = [
     ("sql", "SELECT * FROM throttle_decisions"),
     *(
         ("sql", "--view", view)
-        for view in ("current_throttles", "principal_timeline", "quota_headroom", "broker_coverage")
+        for view in ("current_throttles", "holds_now", "principal_timeline", "quota_headroom", "broker_coverage")
     ),
 ]
 

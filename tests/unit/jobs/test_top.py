@@ -19,7 +19,7 @@ from tables.query.freshness import read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_rows
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.terminal_kit import Terminal
-from tests.unit.jobs.table_rows import NOON, append, broker_state, decision, lease_step, metrics, seconds
+from tests.unit.jobs.table_rows import NOON, append, broker_state, confirmed, decision, hold_fact, metrics, seconds
 
 
 def write(tables: Path, now: datetime = NOON) -> str:
@@ -55,7 +55,14 @@ def write(tables: Path, now: datetime = NOON) -> str:
             addresses=[("10.0.0.8", 7), ("10.0.0.7", 13)],
         ),
     )
-    append(tables, "enforcement_actions", lease_step("l", "in_force", now, principal="User:mallory"))
+    append(tables, "broker_status", broker_state(1, now), broker_state(2, now))
+    hold = {"until": now + seconds(600), "reason": "20 PIDs refused"}
+    append(
+        tables,
+        "holds",
+        hold_fact("written", now - seconds(9), "User:mallory", **hold),
+        confirmed(1, now - seconds(9), "User:mallory", held_requests=40, let_in=2, until=hold["until"]),
+    )
     return str(tables)
 
 
@@ -147,14 +154,22 @@ def test_the_table_fits_80_columns_whatever_is_in_it(tables: str) -> None:
     assert "long" * 50 in text.replace("\n", "")
 
 
-def test_a_principal_s_page_shows_its_timeline_its_clients_and_its_lease(tables: str) -> None:
+def test_a_principal_s_page_shows_its_timeline_its_clients_and_its_hold(tables: str) -> None:
     text = in_80_columns(detail_view(read_detail(tables, "User:mallory", NOON)))
 
     assert "▇▇████ top 500, quota 100" in text
     assert "THROTTLE until 12:10:00, 20 PIDs refused" in text
     assert "client ids: mallory-app (19), others (1)" in text
     assert "addresses: 10.0.0.7 (13), 10.0.0.8 (7)" in text
-    assert "in_force: m request_percentage 0.01, 60 s left" in text
+    assert "on hold since 11:59:51 until 12:10:00, confirmed by 1 of 2 brokers" in text
+    assert "  40 requests for new producer ids held, 2 let in" in text
+
+
+def test_a_principal_s_page_says_why_it_is_not_held(tables: str) -> None:
+    append(tables, "holds", hold_fact("left_out", NOON, "User:etl", reason="--never"))
+
+    assert "not held: --never" in in_80_columns(detail_view(read_detail(tables, "User:etl", NOON)))
+    assert "no hold" in in_80_columns(detail_view(read_detail(tables, "User:alice", NOON)))
 
 
 def test_a_name_can_not_steer_the_terminal(tables: str) -> None:

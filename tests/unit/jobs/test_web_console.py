@@ -99,7 +99,7 @@ class TestReading:
         assert visitor.get("/api/decisions").json()["hours"] == 24
         assert visitor.get("/api/activity", params={"hours": "720"}).status_code == 400
 
-    @pytest.mark.parametrize("page", ["decisions", "leases"])
+    @pytest.mark.parametrize("page", ["decisions", "holds"])
     def test_a_history_can_be_of_one_principal(self, visitor: TestClient, page: str) -> None:
         found = visitor.get(f"/api/{page}", params={"name": "User:a"}).json()
         assert (found["name"], found[page]) == ("User:a", [])

@@ -23,8 +23,9 @@ from tests.unit.jobs.table_rows import (
     Row,
     append,
     broker_state,
+    confirmed,
     decision,
-    lease_step,
+    hold_fact,
     metrics,
     quarantined,
     seconds,
@@ -208,10 +209,9 @@ def test_a_page_that_leaves_rows_out_says_so(data: ConsoleData) -> None:
     append(data.tables, "producer_occupancy", *(occupancy_row(1, f"t{number}", 1, 1) for number in range(201)))
     page = data.occupancy(NOON)
     assert (len(page["rows"]), page["more_rows"]) == (200, 1)
-    steps = [lease_step("l", "in_force", NOON - seconds(number), lease_revision=number) for number in range(1001)]
-    append(data.tables, "enforcement_actions", *steps)
-    page = data.leases(NOON, 24, "")
-    assert (len(page["leases"]), len(page["steps"]), page["complete"]) == (1, 1000, False)
+    append(data.tables, "holds", *(hold_fact("written", NOON - seconds(number)) for number in range(1001)))
+    page = data.holds(NOON, 24, "")
+    assert (len(page["holds"]), len(page["facts"]), page["complete"]) == (1, 1000, False)
 
 
 class TestPrincipal:
@@ -219,10 +219,11 @@ class TestPrincipal:
     def test_any_name_finds_its_own_rows_and_no_others(self, data: ConsoleData, name: str) -> None:
         append(data.tables, "producer_id_metrics", metrics(name, NOON), metrics("User:other", NOON))
         append(data.tables, "throttle_decisions", decision(name, NOON), decision("User:other", NOON))
-        append(data.tables, "enforcement_actions", lease_step("l", "in_force", NOON, principal=name))
+        append(data.tables, "holds", hold_fact("written", NOON, name), hold_fact("written", NOON, "User:other"))
         page = data.principal(NOON, name)
         assert page["principal"] == page["now_row"]["principal"] == name
-        assert len(page["counts"]["at_ms"]) == len(page["decisions"]) == len(page["leases"]) == 1
+        assert len(page["counts"]["at_ms"]) == len(page["decisions"]) == 1
+        assert page["hold"]["principal"] == name
         assert page["decisions"][0]["addresses"] == {"10.0.0.7": 1}
 
     def test_a_name_cannot_reach_other_rows(self, data: ConsoleData) -> None:
@@ -394,7 +395,9 @@ class TestCatalog:
         assert pages[0]["throttled"] == pages[2]["principals"] == []
         assert data.activity(NOON, 24)["intervals"]["at_ms"] == []
         assert data.occupancy(NOON)["rows"] == []
-        assert data.decisions(NOON, 24, "User:o'neill")["decisions"] == data.leases(NOON, 24, "")["steps"] == []
+        assert (
+            data.decisions(NOON, 24, "User:o'neill")["decisions"] == data.holds(NOON, 24, "User:o'neill")["facts"] == []
+        )
         assert quotas(data, NOON)["quotas"] == []
         assert data.freshness(NOON)["look"][0].startswith("databricks jobs")
         assert not any("o'neill" in statement for statement in warehouse.statements)
@@ -418,22 +421,34 @@ class TestHistory:
         assert (names(page["decisions"]), page["complete"]) == (["User:b", "User:a"], True)
         assert len(data.decisions(NOON, 168, "User:a")["decisions"]) == 2
 
-    def test_leases_are_shown_once_and_their_steps_all_the_newest_first(self, data: ConsoleData) -> None:
-        steps = [
-            lease_step("l", state, NOON - seconds(9 - number), lease_revision=number)
-            for number, state in enumerate(("applying", "in_force"))
-        ]
-        append(data.tables, "enforcement_actions", *steps, lease_step(None, "alert", NOON - seconds(5)))
-        page = data.leases(NOON, 24, "")
-        assert [row["state"] for row in page["leases"]] == ["in_force"]
-        assert [row["state"] for row in page["steps"]] == ["alert", "in_force", "applying"]
-        assert data.leases(NOON, 24, "User:other")["steps"] == []
+    def test_who_is_on_hold_is_shown_once_and_all_facts_the_newest_first(self, data: ConsoleData) -> None:
+        append(
+            data.tables,
+            "holds",
+            hold_fact("written", NOON - seconds(9)),
+            confirmed(1, NOON - seconds(8)),
+            hold_fact("released", NOON - seconds(5), None),
+        )
+        page = data.holds(NOON, 24, "")
+        assert [row["hold"] for row in page["holds"]] == ["released"]
+        assert [row["state"] for row in page["facts"]] == ["released", "in_force", "written"]
+        # A release of everybody is of each principal, too.
+        assert [row["state"] for row in data.holds(NOON, 24, "User:other")["facts"]] == ["released"]
+        assert [row["hold"] for row in data.holds(NOON, 24, "User:m")["holds"]] == ["released"]
 
-    def test_a_lease_in_force_is_shown_however_old(self, data: ConsoleData) -> None:
-        old = lease_step("l", "in_force", NOON - 99 * HOUR, until=NOON + HOUR)
-        append(data.tables, "enforcement_actions", old)
-        page = data.leases(NOON, 24, "")
-        assert (len(page["leases"]), page["steps"]) == (1, [])
+    def test_a_release_in_force_counts_however_short_the_span_is(self, data: ConsoleData) -> None:
+        released = hold_fact("released", NOON - 99 * HOUR, None, until=NOON + HOUR)
+        append(data.tables, "holds", released, hold_fact("written", NOON - seconds(9)))
+        page = data.holds(NOON, 24, "")
+        assert [row["hold"] for row in page["holds"]] == ["released"]
+        assert [row["state"] for row in page["facts"]] == ["written"]
+
+    def test_the_overview_shows_what_brokers_do_about_a_throttle(self, data: ConsoleData) -> None:
+        append(data.tables, "throttle_decisions", decision("User:m", NOON - seconds(9)))
+        append(data.tables, "broker_status", broker_state(1, NOON), broker_state(2, NOON))
+        append(data.tables, "holds", hold_fact("written", NOON - seconds(9)), confirmed(1, NOON, held_requests=7))
+        (row,) = data.overview(NOON)["throttled"]
+        assert (row["hold"], row["confirmed_brokers"], row["live_brokers"], row["held_requests"]) == ("held", 1, 2, 7)
 
 
 def test_freshness_has_a_warning_once_nothing_comes(data: ConsoleData) -> None:

@@ -17,7 +17,7 @@ from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.kip_kit import ago, append_kip_tables, deploys, failed_init, init, now
-from tests.unit.jobs.table_rows import Row, append, broker_state, decision, lease_step, metrics, seconds
+from tests.unit.jobs.table_rows import Row, append, broker_state, confirmed, decision, hold_fact, metrics, seconds
 
 ANY = (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.DEPLOY, Churn.SCALE_OUT)
 NOT_PER_MESSAGE = tuple(kind for kind in ANY if kind is not Churn.PER_MESSAGE)
@@ -408,25 +408,25 @@ class TestCommand:
         out = pid_quota("why", "m", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
         assert all(each in out for each in words)
 
-    def test_leases_in_force_are_shown_with_their_reason_and_a_page_for_the_owner(
+    def test_a_hold_is_shown_with_its_reason_and_a_page_for_the_owner(
         self, pid_quota: PidQuota, tmp_path: Path
     ) -> None:
         append_kip_tables(tmp_path, inits=rows_of([5], "User:m"))
-        held = {"lever": "hold", "new_value": None, "reason": "12 PIDs refused; hold: its known PIDs keep working"}
-        soon = datetime.now(timezone.utc) + seconds(600)
+        append(tmp_path, "broker_status", broker_state(1, now()), broker_state(2, now()))
+        until = now() + seconds(600)
         append(
             tmp_path,
-            "enforcement_actions",
-            lease_step("over", "restored", now()),
-            lease_step("held", "in_force", now(), until=soon, **held),
+            "holds",
+            hold_fact("written", now(), until=until, reason="12 PIDs refused"),
+            confirmed(1, now(), until=until, held_requests=40, let_in=2),
         )
         out = pid_quota("why", "m", "--tables", tmp_path)[1]
-        (line,) = [line for line in out.splitlines() if "enforced:" in line]
-        assert "hold on user m, " in line
-        assert line.endswith("left: 12 PIDs refused; hold: its known PIDs keep working")
+        (line,) = [line for line in out.splitlines() if "on hold since" in line]
+        assert "confirmed by 1 of 2 brokers, 40 requests for new producer ids held, 2 let in" in line
+        assert line.endswith(": 12 PIDs refused")
         assert "docs/throttled.md" in out
-        (lease,) = json.loads(pid_quota("why", "m", "--tables", tmp_path, "--json")[1])["enforced"]
-        assert (lease["lever"], lease["entity_user"]) == ("hold", "m")
+        hold = json.loads(pid_quota("why", "m", "--tables", tmp_path, "--json")[1])["hold"]
+        assert (hold["hold"], hold["confirmed_brokers"], hold["writer"]) == ("held", 1, "stream")
 
     def test_control_characters_of_a_client_do_not_reach_the_terminal(
         self, pid_quota: PidQuota, tmp_path: Path

@@ -30,6 +30,32 @@ def test_refilling_in_steps_equals_refilling_at_once(quota: float, steps: list[i
     assert in_steps == at_once
 
 
+@given(
+    quota=st.floats(0.001, 1e6, allow_nan=False),
+    lowered=st.floats(0.001, 1e6, allow_nan=False),
+    longest_s=st.floats(60, 7200),
+    steps=st.lists(st.integers(0, 400), max_size=30),
+)
+def test_a_debt_has_its_limit_and_a_lowered_quota_s_whatever_the_number_of_refills(
+    quota: float, lowered: float, longest_s: float, steps: list[int]
+) -> None:
+    config = QuotaConfig(max_throttle_seconds=longest_s)
+    terms, lower = BucketTerms.of(quota, config), BucketTerms.of(min(quota, lowered), config)
+    at_once, in_steps = TokenBucket(-1, 0), TokenBucket(-1, 0)
+    for bucket in (at_once, in_steps):
+        owed = sum(bucket.owe(terms) for _ in range(200))
+        assert bucket.units >= min(-1, -terms.debt_units)
+        assert owed == 200 or not bucket.owe(terms)
+
+    tick = 0
+    for step in steps:
+        tick += step
+        in_steps.refill(lower, tick, LINE)
+    at_once.refill(lower, tick, LINE)
+
+    assert in_steps.units_at(lower, tick, LINE) == at_once.units >= lower.least_units
+
+
 @given(quota=st.floats(0.01, 1e6, allow_nan=False))
 def test_bucket_is_no_longer_exhausted_after_its_throttle_time(quota: float) -> None:
     terms = BucketTerms.of(quota, CONFIG)

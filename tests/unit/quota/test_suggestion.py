@@ -57,10 +57,11 @@ def test_a_burst_has_room_for_peaks_between_which_it_does_not_refill_and_for_no_
     assert suggested_burst({0: 9, 1: 9}, 10.0) == 10.0, "the rate suffices"
 
 
-def test_what_a_quota_refuses_takes_no_token_and_tokens_come_back_up_to_the_burst() -> None:
+def test_what_a_quota_refuses_takes_tokens_down_to_a_window_s_and_tokens_come_back_up_to_the_burst() -> None:
     quota = Allowance(10.0, 100.0)
 
-    assert excess({0: 150, 3: 40}, quota) == Excess(2, 2, 50 + 10)
+    assert excess({0: 150, 3: 40}, quota) == Excess(2, 2, 50 + 20)
+    assert excess({0: 104, 1: 5, 2: 5}, quota) == Excess(3, 1, 4)
     assert excess({0: 90, 1000: 101}, quota) == Excess(2, 1, 1)
     assert excess({0: 90, 1000: 101}, None) == Excess(2, 0, 0)
 

@@ -5,7 +5,7 @@ import pytest
 from quota.limits import Limit
 from state.events import Deployment, Outcome
 from state.ledger import Ledger
-from tests.kits.ledger_kit import actions, events_at
+from tests.kits.ledger_kit import actions, events_at, refused
 
 SECOND_MS = 1000
 MINUTE_MS = 60 * SECOND_MS
@@ -33,13 +33,21 @@ def admitted_by_second(seconds: int, new_pids_per_second: int) -> list[int]:
     return admitted
 
 
-def test_100_pids_per_hour_lets_101_through_at_once_and_never_more_than_201_in_any_hour() -> None:
+def test_a_flood_on_100_pids_per_hour_gets_101_and_no_more_while_it_lasts() -> None:
     admitted = admitted_by_second(seconds=3 * 3600, new_pids_per_second=3)
 
-    assert sum(admitted[:60]) == 102
-    in_any_hour = [sum(admitted[begin : begin + 3600]) for begin in range(2 * 3600)]
-    assert max(in_any_hour) <= 201
-    assert sum(admitted[-3600:]) == 100
+    # Refused PIDs take the tokens that come back.
+    assert (sum(admitted[:60]), sum(admitted[60:])) == (101, 0)
+
+
+def test_100_pids_per_hour_let_a_burst_of_100_and_then_one_every_36_seconds_through() -> None:
+    ledger = Ledger("User:A", Deployment(salt=11))
+
+    outcomes = [produce(ledger, list(range(100)), 0)]
+    outcomes += [produce(ledger, [10**6 + number], number * 36 * SECOND_MS) for number in range(1, 101)]
+
+    assert sum(map(refused, outcomes)) == 0
+    assert outcomes[-1].metrics[-1].active_pids == 200
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ def silent_under_raised(state: State, times: EventTimes, begin_ms: int) -> list[
 
 def test_a_changed_quota_reaches_a_throttled_principal_that_is_silent_once() -> None:
     state = State()
-    (_, throttle), _ = run(state, frame(list(range(50))))
+    *_, (_, throttle), _ = run(state, frame(list(range(50))))
 
     calls = []
     for number in (1, 2):

@@ -1,5 +1,8 @@
 """The query of the plugins' reports, without Spark."""
 
+import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, call
@@ -11,14 +14,27 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.checkpoint.next_producer_id import load_next_producer_id
+from streaming.commit.pending_rows import PendingRows
 from streaming.errors import SparkCallError, WindowTooShortError
 from streaming.failures import as_stream_error
 from streaming.reports.broker_watch import FRESH_MS, SILENT_MS, BrokerWatch, Dated, require_long_window
+from streaming.reports.hold_rows import DatedReport, Row
 from streaming.reports.report_query import TABLES, TRIGGER_MS, CommitReports, start_reports
-from streaming.reports.report_rows import KnownBlocks, ReportParser
+from streaming.reports.report_rows import KnownBlocks, ReportParser, TopicRecord
 from tables.store.path_tables import create_missing, open_table
 from tests.kits.batch_kit import stream_options
-from wire.plugin_reports import AliveReport, BlockReport, InitReport, PluginReport, PluginState, StopReport
+from wire.holds import Hold, hold_key
+from wire.plugin_reports import (
+    AliveReport,
+    BlockReport,
+    HeldPrincipal,
+    HoldReport,
+    InitReport,
+    PluginReport,
+    PluginState,
+    StopReport,
+)
+from wire.topics import HOLDS, REPORTS
 
 NOW_MS = 1_790_000_000_000
 WINDOW_MS = 3_600_000
@@ -159,21 +175,60 @@ class TestBrokerWatch:
         assert (type(error), str(error)) == (WindowTooShortError, "the window is 60 s")
 
 
+def reported(value: bytes | None, appended_ms: int = 0) -> TopicRecord:
+    return TopicRecord(is_hold=False, key=None, value=value, appended_ms=appended_ms)
+
+
+def a_hold(cluster_id: str = OURS) -> bytes:
+    return msgspec.json.encode(Hold(cluster_id=cluster_id, hold_ms=60_000, until_ms=0, writer="s"))
+
+
+def of_holds(key: bytes | None, value: bytes | None) -> TopicRecord:
+    return TopicRecord(is_hold=True, key=key, value=value, appended_ms=9)
+
+
+def hold_report(at_ms: int = 0, **fields: Any) -> HoldReport:
+    held = HeldPrincipal(principal="User:m", since_ms=NOW_MS, ends_ms=NOW_MS + 60_000, **fields)
+    return HoldReport(**common(1, at_ms), held=[held])
+
+
 class TestReportParser:
     def test_reports_are_sorted_by_kind_and_keep_their_order(self) -> None:
         states, inits, blocks = [state(), state(2)], [init(1), init(2)], [block(0)]
-        reports = (states[0], inits[0], blocks[0], inits[1], states[1])
+        reports = (states[0], inits[0], blocks[0], hold_report(), inits[1], states[1])
 
-        parsed = ReportParser(OURS).parse((msgspec.json.encode(each), 9) for each in reports)
+        parsed = ReportParser(OURS).parse(reported(msgspec.json.encode(each), 9) for each in reports)
 
         assert parsed.states == [Dated(each, 9) for each in states]
         assert (parsed.blocks, parsed.inits) == (blocks, inits)
+        assert parsed.holds == [DatedReport(hold_report(), 9)]
+
+    def test_records_of_holds_are_told_from_reports_by_their_topic(self) -> None:
+        records = [of_holds(b"User:m", a_hold()), of_holds(b"User:m", None), reported(a_hold())]
+
+        parsed = ReportParser(OURS).parse(records)
+
+        assert [(each.record.principal, each.appended_ms) for each in parsed.hold_records] == [("User:m", 9)] * 2
+        assert [each.record.content is None for each in parsed.hold_records] == [False, True]
+
+    def test_holds_of_others_are_ignored_and_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        parser = ReportParser(OURS)
+        for _ in range(3):
+            parsed = parser.parse(
+                [of_holds(b"User:m", a_hold("another")), of_holds(None, b"{}"), of_holds(b"User:m", b"text")]
+            )
+
+        assert parsed.hold_records == []
+        assert messages(caplog) == [
+            f"holds of cluster another in pid-quota-holds are ignored: this stream reads cluster {OURS}",
+            "some records of pid-quota-holds are no holds: they are ignored",
+        ]
 
     def test_other_records_are_ignored_and_each_kind_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
         parser = ReportParser(OURS)
         mirrored = msgspec.json.encode(msgspec.structs.replace(state(), cluster_id="another"))
         for _ in range(3):
-            parsed = parser.parse([(b"text", 0), (None, 0), (mirrored, 0), (b'{"type":"hold"}', 0)])
+            parsed = parser.parse(map(reported, (b"text", None, mirrored, b'{"type":"hold"}')))
 
         assert (parsed.states, parsed.blocks, parsed.inits) == ([], [], [])
         assert [text.partition(" in ")[0] for text in messages(caplog)] == [
@@ -185,7 +240,7 @@ class TestReportParser:
         parser = ReportParser(OURS)
         for number in range(100):
             other = msgspec.structs.replace(state(), cluster_id=f"{number}" * 1000)
-            parser.parse([(msgspec.json.encode(other), 0)])
+            parser.parse([reported(msgspec.json.encode(other))])
 
         assert len(messages(caplog)) == 10
         assert max(map(len, messages(caplog))) < 200
@@ -209,14 +264,26 @@ def commit(tmp_path: Path, tables: str) -> CommitReports:
     return new_commit(tmp_path, tables)
 
 
-def new_commit(checkpoint: Path, tables: str, observer: Mock | None = None) -> CommitReports:
+def new_commit(
+    checkpoint: Path,
+    tables: str,
+    observer: Mock | None = None,
+    notes: PendingRows | None = None,
+    first_new_batch: int = 0,
+) -> CommitReports:
     watch, known = BrokerWatch(WINDOW_MS), KnownBlocks(tables)
-    return CommitReports(tables, "deltalake", "s", str(checkpoint), ReportParser(OURS), watch, known, observer)
+    own = (ReportParser(OURS), watch, known, observer, notes, first_new_batch)
+    return CommitReports(tables, "deltalake", "s", str(checkpoint), *own)
 
 
-def frame(*reports: PluginReport | bytes) -> DataFrame:
+def frame(*reports: PluginReport | bytes, holds: Sequence[tuple[bytes, bytes | None]] = ()) -> DataFrame:
     values = [each if isinstance(each, bytes) else msgspec.json.encode(each) for each in reports]
-    columns = {"value": pa.array(values, pa.binary()), "appended_ms": pa.array([NOW_MS] * len(values), pa.int64())}
+    columns = {
+        "is_hold": pa.array([False] * len(values) + [True] * len(holds), pa.bool_()),
+        "key": pa.array([None] * len(values) + [key for key, _ in holds], pa.binary()),
+        "value": pa.array(values + [value for _, value in holds], pa.binary()),
+        "appended_ms": pa.array([NOW_MS] * (len(values) + len(holds)), pa.int64()),
+    }
     selected = Mock(toArrow=lambda: pa.table(columns))
     return Mock(DataFrame, selectExpr=lambda *_: selected, sparkSession=Mock(SparkSession))
 
@@ -230,7 +297,7 @@ def test_reports_become_rows_of_their_tables(commit: CommitReports, tables: str)
     full = {"client_id": "app", "transactional_id": "pay", "result_producer_id": 70, "result_producer_epoch": 1}
     commit(frame(state(next_producer_id=5000), init(), init(5, **full), block(4000), b"text"), 0)
 
-    (status,), (a_block,), inits = (rows(tables, table) for table in TABLES)
+    (status,), (a_block,), inits, _ = (rows(tables, table) for table in TABLES)
     assert (status["broker_id"], status["next_producer_id"], status["batch_id"]) == (1, 5000, 0)
     assert (a_block["first_producer_id"], a_block["length"], a_block["broker_epoch"]) == (4000, 1000, 7)
     first, second = sorted(inits, key=lambda row: row["answered_at"])
@@ -242,11 +309,11 @@ def test_reports_become_rows_of_their_tables(commit: CommitReports, tables: str)
 def test_a_batch_that_is_run_again_is_written_once(
     tmp_path: Path, commit: CommitReports, tables: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reports = frame(state(), init(), block(4000), block(5000))
+    reports = frame(state(), init(), block(4000), block(5000), hold_report(), holds=[(hold_key("User:m"), a_hold())])
     for each in (commit, commit, new_commit(tmp_path, tables)):
         each(reports, 0)
 
-    assert [len(rows(tables, table)) for table in TABLES] == [1, 2, 1]
+    assert [len(rows(tables, table)) for table in TABLES] == [1, 2, 1, 2]
 
 
 def test_a_block_that_is_reported_again_is_written_once_and_as_it_was_first_reported(
@@ -273,6 +340,65 @@ def test_a_block_whose_append_failed_is_written_by_the_next_attempt(
     assert [row["first_producer_id"] for row in rows(tables, "pid_blocks")] == [4000]
 
 
+def test_a_hold_is_a_row_of_its_record_and_of_each_report_with_news(commit: CommitReports, tables: str) -> None:
+    commit(frame(hold_report(), holds=[(hold_key("User:m"), a_hold())]), 0)
+    commit(frame(hold_report(10_000)), 1)
+    commit(frame(hold_report(20_000, ended="removed"), holds=[(hold_key("User:m"), None)]), 2)
+
+    found = sorted((row["batch_id"], row["state"], row["broker_id"]) for row in rows(tables, "holds"))
+    assert found == [(0, "in_force", 1), (0, "written", None), (2, "ended", 1), (2, "removed", None)]
+
+
+class Notes:
+    """The stream's plan: rows of principals that it would hold."""
+
+    def __init__(self, *principals: str) -> None:
+        self.rows: list[Row] = [
+            {"recorded_at": NOW_MS, "state": "would_hold", "principal": each, "until": NOW_MS + 60_000}
+            for each in principals
+        ]
+
+    def pending(self) -> list[Row]:
+        return list(self.rows)
+
+    def written(self, count: int) -> None:
+        self.rows = self.rows[count:]
+
+
+def test_rows_of_the_plan_are_written_once(tmp_path: Path, commit: CommitReports) -> None:
+    notes = Notes("User:m", "User:n")
+    with_notes = new_commit(tmp_path, commit.tables, notes=notes)
+    with_notes(frame(state()), 0)
+    with_notes(frame(state()), 1)
+
+    assert notes.rows == []
+    assert [(row["principal"], row["state"]) for row in rows(commit.tables, "holds")] == [
+        ("User:m", "would_hold"),
+        ("User:n", "would_hold"),
+    ]
+
+
+def test_rows_of_the_plan_wait_if_the_table_has_the_batch_or_can_not_be_written(
+    tmp_path: Path, commit: CommitReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a stream that ended after its first batch was written, and before Spark knew.
+    commit(frame(state(), hold_report()), 0)
+    notes = Notes("User:m")
+    again = new_commit(tmp_path, commit.tables, notes=notes, first_new_batch=1)
+    again(frame(state(), hold_report()), 0)
+    assert len(notes.rows) == 1
+    with monkeypatch.context() as patched:
+        patched.setattr("streaming.reports.report_query.open_sink", Mock(side_effect=OSError("disk full")))
+        with pytest.raises(OSError, match="disk full"):
+            again(frame(state()), 1)
+    assert len(notes.rows) == 1
+
+    again(frame(state()), 1)
+
+    assert notes.rows == []
+    assert sorted(row["state"] for row in rows(commit.tables, "holds")) == ["in_force", "would_hold"]
+
+
 def test_the_stream_learns_the_next_producer_id_and_a_watch_the_states(tmp_path: Path, commit: CommitReports) -> None:
     observer = Mock()
     new_commit(tmp_path, commit.tables, observer)(frame(state(next_producer_id=5000), init()), 0)
@@ -295,7 +421,7 @@ def test_a_batch_without_reports_writes_nothing(commit: CommitReports, tables: s
     for reports in ((), (b"nothing of ours", b"")):
         commit(frame(*reports), 0)
 
-    assert [rows(tables, table) for table in TABLES] == [[], [], []]
+    assert [rows(tables, table) for table in TABLES] == [[], [], [], []]
 
 
 STEPS = ("format", "options", "option", "load", "coalesce", "queryName", "foreachBatch", "trigger")
@@ -304,18 +430,54 @@ STEPS = ("format", "options", "option", "load", "coalesce", "queryName", "foreac
 @pytest.fixture
 def started(tmp_path: Path, tables: str) -> Mock:
     """Reader, frame and writer of the query in one."""
+    return query_started(tmp_path, tables)
+
+
+def query_started(checkpoint: Path, tables: str, has_holds: bool = True) -> Mock:
     query = Mock(spec_set=[*STEPS, "writeStream", "start"])
     query.configure_mock(writeStream=query, **{f"{step}.return_value": query for step in STEPS})
-    start_reports(Mock(readStream=query), stream_options(str(tmp_path), tables=tables), OURS)
+    options = stream_options(str(checkpoint), tables=tables)
+    start_reports(Mock(readStream=query), options, OURS, has_holds=has_holds)
     return query
 
 
-def test_the_query_reads_one_topic_with_a_checkpoint_of_its_own(started: Mock, tmp_path: Path) -> None:
+def test_the_query_reads_two_topics_with_a_checkpoint_of_its_own(started: Mock, tmp_path: Path) -> None:
     options = dict(each.args for each in started.option.call_args_list)
 
+    pattern = options["subscribePattern"]
+    read = [
+        each for each in ("pid-quota-reports", "pid-quota-holds", "pid-quota-holds2") if re.fullmatch(pattern, each)
+    ]
+    assert read == ["pid-quota-reports", "pid-quota-holds"]
     # Streams that run have this folder: another one would read all reports again.
-    assert (options["subscribe"], options["checkpointLocation"]) == ("pid-quota-reports", f"{tmp_path}/reports")
+    assert options["checkpointLocation"] == f"{tmp_path}/reports"
     assert started.trigger.call_args_list == [call(processingTime=f"{TRIGGER_MS} milliseconds")]
+
+
+@pytest.mark.parametrize(
+    ("has_holds", "commit_ends", "starts"),
+    [
+        (True, {REPORTS: {0: 7}, HOLDS: {0: 3}}, {REPORTS: {"0": 7}, HOLDS: {"0": 3}}),
+        (True, {REPORTS: {0: 7}}, {REPORTS: {"0": 7}, HOLDS: {"0": -2}}),
+        (False, {REPORTS: {0: 7}, HOLDS: {0: 3}}, {REPORTS: {"0": 7}}),
+    ],
+    ids=["both", "the topic of holds is new", "the topic of holds is gone"],
+)
+def test_a_new_checkpoint_starts_where_the_rows_end_with_the_topics_that_exist(
+    tmp_path: Path,
+    commit: CommitReports,
+    monkeypatch: pytest.MonkeyPatch,
+    has_holds: bool,
+    commit_ends: dict[str, dict[int, int]],
+    starts: dict[str, dict[str, int]],
+) -> None:
+    monkeypatch.setattr("streaming.reports.report_query.batch_offsets", lambda *_: commit_ends)
+    commit(frame(state()), 0)
+
+    query = query_started(tmp_path / "another", commit.tables, has_holds=has_holds)
+
+    options = dict(each.args for each in query.option.call_args_list)
+    assert json.loads(options["startingOffsets"]) == starts
 
 
 def test_a_query_that_fails_in_spark_leaves_no_stack_of_java(started: Mock, monkeypatch: pytest.MonkeyPatch) -> None:

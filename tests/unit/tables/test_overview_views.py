@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tables.query.sql_query import query
-from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds
+from tests.unit.jobs.table_rows import NOON, append, decision, metrics, quarantined, seconds
 
 
 def ask(tables: Path, view: str, now: datetime = NOON) -> list[dict[str, Any]]:
@@ -113,38 +113,3 @@ class TestStreamHealth:
         assert (row["refused_hour"], row["late_hour"]) == (2, 3)
         assert (row["throttled_now"], row["decisions_hour"]) == (1, 1)
         assert (row["quarantined_hour"], row["quarantined_total"]) == (1, 2)
-
-
-class TestEnforcement:
-    def test_a_lease_is_what_its_newest_row_says(self, tmp_path: Path) -> None:
-        append(
-            tmp_path,
-            "enforcement_actions",
-            lease_step("held", "applying", NOON - seconds(20), until=NOON + seconds(40)),
-            lease_step("held", "in_force", NOON - seconds(20), until=NOON + seconds(40), lease_revision=1),
-            lease_step("done", "in_force", NOON - seconds(100)),
-            lease_step("done", "restored", NOON - seconds(40), lease_revision=1),
-            lease_step(None, "alert", NOON),
-        )
-
-        leases = ask(tmp_path, "enforcement")
-
-        assert [(row["lease_id"], row["state"], row["in_force_now"], row["seconds_left"]) for row in leases] == [
-            ("held", "in_force", True, 40),
-            ("done", "restored", False, 0),
-        ]
-
-    @pytest.mark.parametrize("revisions", [(0, 1), (None, None)], ids=["a clock set back", "of an earlier version"])
-    def test_a_lease_s_newest_row_is_told_by_its_revision_and_without_one_by_its_time(
-        self, tmp_path: Path, revisions: tuple[int | None, int | None]
-    ) -> None:
-        first, last = revisions
-        ago_s = 10 if first is None else 30
-        append(
-            tmp_path,
-            "enforcement_actions",
-            lease_step("l", "in_force", NOON - seconds(20), until=NOON + seconds(40), lease_revision=first),
-            lease_step("l", "restored", NOON - seconds(ago_s), until=NOON + seconds(40), lease_revision=last),
-        )
-        (row,) = ask(tmp_path, "enforcement")
-        assert (row["state"], row["in_force_now"]) == ("restored", False)

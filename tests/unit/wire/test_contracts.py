@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -10,32 +10,35 @@ import pytest
 import wire
 from streaming.decode.exploded import EVENT_SCHEMA, GROUP_NAMES
 from wire.event_record import MAX_EVENTS, MAX_RECORD_BYTES, EventGroup, EventRecord
-from wire.holds import HOLD_AUTHORIZER, HOLD_PREFIX, MAX_HOLD_MS, HoldBinding, hold_binding
-from wire.plugin_reports import REPORTER_CLASS, BlockReport, InitReport, PluginReport, Report, StopReport
+from wire.holds import (
+    EVERYBODY,
+    HOLD_ANY_AUTHORIZER,
+    HOLD_AUTHORIZER,
+    MAX_HOLD_MS,
+    MAX_RELEASE_MS,
+    Hold,
+    HoldRecord,
+    Release,
+    hold_key,
+    parse_hold_record,
+    release_key,
+)
+from wire.plugin_reports import (
+    REPORTER_CLASS,
+    BlockReport,
+    HeldPrincipal,
+    HoldReport,
+    InitReport,
+    PluginReport,
+    Report,
+    StopReport,
+)
 from wire.topics import OWN_TOPICS
 
 
 def test_what_the_rules_read_is_in_a_record_of_events() -> None:
     assert set(EVENT_SCHEMA.names) <= set(get_type_hints(EventRecord))
     assert set(GROUP_NAMES) <= set(get_type_hints(EventGroup))
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        *("", "0" * 19, "9" * 5000, "١٨٠٠", "²", "-1", "0", "01800", "+1800", " 1800", "1800\n"),
-        *("1800:", ":ab12", "1800:AB", "1800:a-b", "1800:" + "a" * 33, "1800:ab12:c", "1800:ab12\n", "1800::ab12"),
-    ],
-)
-def test_a_name_that_is_not_exactly_a_hold_s_stands_for_none(end: str) -> None:
-    assert hold_binding("mallory", HOLD_PREFIX + end) is None
-
-
-@pytest.mark.parametrize("lease_id", [None, "a", "canary", "0123456789abcdef0123456789abcdef"])
-@pytest.mark.parametrize("end_ms", [1, 1_800_000_000_000, 10**18 - 1])
-def test_a_hold_is_read_as_it_was_written(end_ms: int, lease_id: str | None) -> None:
-    hold = HoldBinding("mallory", end_ms, lease_id)
-    assert hold_binding("mallory", hold.name) == hold
 
 
 SOURCES = Path(wire.__file__).parents[1] / "plugin"
@@ -46,21 +49,77 @@ def source_of(class_name: str) -> str:
     return (SOURCES / f"{class_name.replace('.', '/')}.java").read_text(encoding="utf-8")
 
 
-def test_the_authorizer_on_the_brokers_has_the_same_prefix_and_longest_hold() -> None:
-    source = source_of(HOLD_AUTHORIZER)
-    package, name = HOLD_AUTHORIZER.split(".")
+@pytest.mark.parametrize(
+    ("class_name", "declared"),
+    [
+        (HOLD_AUTHORIZER, "extends StandardAuthorizer"),
+        (HOLD_ANY_AUTHORIZER, "implements Authorizer"),
+        (REPORTER_CLASS, "implements MetricsReporter"),
+    ],
+)
+def test_the_classes_on_the_brokers_have_the_names_that_readers_know(class_name: str, declared: str) -> None:
+    package, name = class_name.split(".")
 
-    assert source.startswith(f"package {package};\n")
-    assert f"public class {name} extends StandardAuthorizer" in source
-    assert f'PREFIX = "{HOLD_PREFIX}";' in source
-    assert f"MAX_MS = {MAX_HOLD_MS:_};" in source
+    assert source_of(class_name).startswith(f"package {package};\n")
+    assert f"public class {name} {declared}" in source_of(class_name)
 
 
-def test_the_reporter_on_the_brokers_has_the_name_that_readers_know() -> None:
-    package, name = REPORTER_CLASS.split(".")
+def test_the_brokers_ignore_what_is_longer_than_the_stream_writes() -> None:
+    source = source_of("pidquota.HoldRecord")
+    release_days = MAX_RELEASE_MS // 86_400_000
 
-    assert source_of(REPORTER_CLASS).startswith(f"package {package};\n")
-    assert f"public class {name} implements MetricsReporter" in source_of(REPORTER_CLASS)
+    assert f"MAX_HOLD_MS = {MAX_HOLD_MS:_};" in source
+    assert f"MAX_RELEASE_MS = {release_days} * 86_400_000L;" in source
+
+
+def test_the_brokers_read_fields_that_the_stream_writes() -> None:
+    read = set(re.findall(r'fields, "(\w+)"', source_of("pidquota.HoldRecord")))
+
+    assert read
+    assert read <= {*Hold.__struct_fields__, *Release.__struct_fields__, Hold.__struct_config__.tag_field}
+
+
+@pytest.mark.parametrize("key", [None, b"", b"release:", b"\xff"])
+def test_a_record_without_a_principal_is_none(key: bytes | None) -> None:
+    assert parse_hold_record(key, None) is None
+
+
+HOLD = Hold(cluster_id="c", hold_ms=MAX_HOLD_MS, until_ms=0, writer="w")
+RELEASE = Release(cluster_id="c", release_ms=MAX_RELEASE_MS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_known"),
+    [
+        ({}, True),
+        ({"new_field": 1}, True),
+        ({"hold_ms": MAX_HOLD_MS + 1}, False),
+        ({"hold_ms": 0}, False),
+        ({"hold_ms": "1"}, False),
+        ({"version": 2}, False),
+        ({"init_every_ms": 0}, False),
+        ({"writer": None}, False),
+    ],
+    ids=str,
+)
+def test_a_hold_that_does_not_fit_is_none(changes: dict[str, Any], is_known: bool) -> None:
+    value = msgspec.json.encode(msgspec.to_builtins(HOLD) | changes)
+    assert (parse_hold_record(b"User:a", value) is not None) is is_known
+
+
+@pytest.mark.parametrize(
+    "principal", ["User:mallory", "User:system:serviceaccount:ns:app", "User:CN=a\\,b,O=c", EVERYBODY]
+)
+def test_a_hold_and_a_release_are_read_as_they_were_written(principal: str) -> None:
+    written = msgspec.json.encode
+    assert parse_hold_record(hold_key(principal), written(HOLD)) == HoldRecord(principal, False, HOLD)
+    assert parse_hold_record(release_key(principal), written(RELEASE)) == HoldRecord(principal, True, RELEASE)
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 10_000])
+def test_garbage_is_none(value: bytes) -> None:
+    for key in (hold_key("User:a"), release_key("User:a")):
+        assert parse_hold_record(key, value) is None
 
 
 def own(report: type[msgspec.Struct]) -> set[str]:
@@ -74,17 +133,21 @@ def own(report: type[msgspec.Struct]) -> set[str]:
         (["Reports"], {"type", *PluginReport.__struct_fields__}),
         (["Plugin", "Ears", "Watch"], own(StopReport) | own(BlockReport)),
         (["Inits"], own(InitReport)),
+        (["Holds"], {*own(HoldReport), *HeldPrincipal.__struct_fields__}),
         (["EventRecords"], {*EventRecord.__struct_fields__, *EventGroup.__struct_fields__}),
     ],
 )
 def test_the_plugin_writes_exactly_the_fields_that_readers_know(sources: list[str], fields: set[str]) -> None:
-    written = [name for each in sources for name in re.findall(r'\.add\("(\w+)"', source_of(f"pidquota.{each}"))]
+    written = [
+        name for each in sources for name in re.findall(r'\.add(?:Texts)?\("(\w+)"', source_of(f"pidquota.{each}"))
+    ]
 
     assert sorted(written) == sorted(fields)
 
 
 def test_the_plugin_offers_the_reports_that_are_defined() -> None:
-    offered = set(re.findall(r'(?:offer|Report)\("(\w+)"', source_of("pidquota.Plugin") + source_of("pidquota.Inits")))
+    sources = "".join(source_of(f"pidquota.{name}") for name in ("Plugin", "Inits", "HoldTopic"))
+    offered = set(re.findall(r'(?:offer|Report|report)\("(\w+)"', sources))
 
     assert offered == {each.__struct_config__.tag for each in get_args(Report)}
 
@@ -95,6 +158,8 @@ def test_the_plugin_packs_as_many_events_into_a_record_as_readers_take() -> None
 
 
 def test_the_plugin_writes_to_the_topics_that_are_defined() -> None:
-    sources = "".join(source_of(f"pidquota.{name}") for name in ("Plugin", "Topics", "Settings", "KafkaWriter"))
+    sources = "".join(
+        source_of(f"pidquota.{name}") for name in ("Plugin", "Topics", "Settings", "KafkaWriter", "OwnTopics")
+    )
 
     assert {topic for topic in OWN_TOPICS if f'"{topic}"' in sources} == OWN_TOPICS

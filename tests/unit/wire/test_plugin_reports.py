@@ -8,6 +8,8 @@ import pytest
 from wire.plugin_reports import (
     AliveReport,
     BlockReport,
+    HeldPrincipal,
+    HoldReport,
     InitReport,
     PluginState,
     StartReport,
@@ -25,7 +27,7 @@ STATE: dict[str, Any] = {
 } | {"window_ms": 3_600_000}
 INIT: dict[str, Any] = {"principal": "User:a", "address": "10.0.0.1", "error": "NONE"}
 BLOCK: dict[str, Any] = {"broker_epoch": 7, "first_producer_id": 4000, "length": 1000}
-REQUIRED = {"start": STATE, "alive": STATE, "stop": STATE, "init": INIT, "block": BLOCK}
+REQUIRED = {"start": STATE, "alive": STATE, "stop": STATE, "init": INIT, "block": BLOCK, "hold": {}}
 
 
 def value(kind: str, **fields: object) -> bytes:
@@ -60,6 +62,17 @@ def test_inits_and_blocks_are_parsed() -> None:
     assert parse_report(value("block")) == BlockReport(**COMMON, **BLOCK)
 
 
+def test_holds_of_a_broker_are_parsed() -> None:
+    mallory: dict[str, Any] = {"principal": "User:m", "since_ms": NOW_MS, "ends_ms": NOW_MS + 1, "held_requests": 3}
+    whole: dict[str, Any] = {"offset": 7, "released": ["*"], "ignored": "User:b: version is 2"}
+
+    assert parse_report(value("hold")) == HoldReport(**COMMON)
+    held = [HeldPrincipal(**mallory), HeldPrincipal(**mallory, ended="expired")]
+    assert parse_report(value("hold", **whole, held=[mallory, mallory | {"ended": "expired"}])) == HoldReport(
+        **COMMON, **whole, held=held
+    )
+
+
 def test_a_field_of_a_newer_plugin_is_ignored() -> None:
     assert parse_report(value("alive", mood="fine")) == AliveReport(**COMMON, **STATE)
 
@@ -69,7 +82,7 @@ def test_a_field_of_a_newer_plugin_is_ignored() -> None:
     [
         *(None, b"", b"null", b"[]", b"{", b"\xff", b"[" * 5000),
         json.dumps(COMMON | STATE).encode(),
-        value("alive", type="hold"),
+        value("alive", type="other"),
         value("alive", type=7),
         value("alive", timestamp_ms=-1),
         value("alive", timestamp_ms=253_402_300_800_000),
@@ -87,6 +100,8 @@ def test_a_field_of_a_newer_plugin_is_ignored() -> None:
         value("init", producer_epoch=2**15),
         value("block", length=0),
         value("block", first_producer_id=-1),
+        value("hold", held=[{"principal": "User:m"}]),
+        value("hold", offset=-2),
     ],
 )
 def test_what_is_no_report_is_none(bad: bytes | None) -> None:

@@ -1,7 +1,6 @@
 """What the doctor says of settings, plugins and clocks, without a broker."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
@@ -10,12 +9,9 @@ import pytest
 from broker.doctor.cluster_checks import (
     BrokerSettings,
     check_authorizer,
-    check_client_quotas,
     check_reporters,
-    check_rights,
     check_topics,
 )
-from broker.doctor.enforcer_checks import LATE_MS, check_enforcer
 from broker.doctor.findings import Finding, Verdict, guarded
 from broker.doctor.plugin_checks import (
     MAX_CLOCK_SKEW_MS,
@@ -24,23 +20,17 @@ from broker.doctor.plugin_checks import (
     check_clocks,
     check_plugins,
 )
-from broker.enforcement.model import Lease, Target
 from broker.errors import RequestNotAllowedError
-from broker.kafka.own_rights import OwnRights
-from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
-from broker.kafka.quotas import ClientQuotas
 from broker.kafka.report_tail import DatedState
-from broker.kafka.roles import HOLDS as HOLDS_RIGHT
-from broker.kafka.roles import Role
 from broker.kafka.topic_setup import Difference, TopicOutcome, TopicPlan, TopicSetup
 from tests.kits.plugin_kit import state_report
 from wire.plugin_reports import AliveReport, PluginState, StartReport, StopReport
 
 JMX = "org.apache.kafka.common.metrics.JmxReporter"
-PLUGIN, HOLDS = f"{JMX},pidquota.Reporter", "pidquota.HoldAuthorizer"
+PLUGIN = f"{JMX},pidquota.Reporter"
+HOLDS, HOLDS_ANY = "pidquota.HoldAuthorizer", "pidquota.HoldAnyAuthorizer"
 STOCK, RANGER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "org.apache.ranger.RangerKafkaAuthorizer"
 NOW_MS = 1_800_000_000_000
-LEASE = Lease("1", "User:m", Target("request_percentage", QuotaEntity("m")), NOW_MS, "d", value=0.01)
 
 
 def brokers(*settings: tuple[str | None, str]) -> BrokerSettings:
@@ -69,20 +59,25 @@ def test_a_broker_without_the_plugin_is_named_and_one_that_hides_its_settings_to
     ("authorizers", "verdict", "remedy"),
     [
         ([HOLDS, HOLDS], "ok", ""),
-        ([HOLDS, STOCK], "wrong", HOLDS),
-        ([STOCK, STOCK], "warning", HOLDS),
-        # On these brokers the plugin's authorizer would deny everything, or drop all policies.
-        (["", ""], "warning", "docs/authorizer.md"),
-        ([RANGER, RANGER], "warning", "docs/authorizer.md"),
+        ([HOLDS_ANY, HOLDS_ANY], "ok", ""),
+        ([HOLDS, STOCK], "wrong", f"authorizer.class.name={HOLDS} in server.properties of broker 2 ("),
+        ([STOCK, STOCK], "warning", f"authorizer.class.name={HOLDS} "),
+        # Without ACLs, the other class would deny everything; another authorizer's policies must stay.
+        (["", ""], "warning", f"authorizer.class.name={HOLDS_ANY} "),
+        ([RANGER, RANGER], "warning", f"authorizer.class.name={HOLDS_ANY} "),
+        ([HOLDS_ANY, RANGER], "wrong", f"authorizer.class.name={HOLDS_ANY} in server.properties of broker 2 ("),
     ],
 )
-def test_holds_are_only_advised_where_the_plugin_can_replace_the_authorizer(
+def test_brokers_that_can_t_hold_are_named_with_the_class_that_fits_their_authorizer(
     authorizers: list[str], verdict: str, remedy: str
 ) -> None:
     (found,) = check_authorizer(brokers(*((PLUGIN, each) for each in authorizers)))
     assert found.verdict.value == verdict
     assert remedy in found.remedy
-    assert (HOLDS in found.remedy) is (remedy == HOLDS)
+
+
+def test_brokers_that_hide_their_settings_are_not_said_to_hold_nobody() -> None:
+    assert [*check_authorizer(brokers((None, STOCK)))] == []
 
 
 def dated(state: PluginState, *, ago_s: float = 0) -> DatedState:
@@ -157,33 +152,6 @@ def test_an_authorizer_on_some_brokers_only_is_wrong() -> None:
     assert len(of_plugins(with_it, alive(2, has_authorizer=True), running=(1, 2))) == 1
 
 
-def test_leases_that_nobody_ends_are_wrong() -> None:
-    assert [verdict for verdict, _ in told(check_enforcer([], [], NOW_MS))] == ["ok", "warning"]
-    assert [verdict for verdict, _ in told(check_enforcer(["h"], [LEASE], NOW_MS))] == ["ok", "ok"]
-    assert [verdict for verdict, _ in told(check_enforcer([], [LEASE], NOW_MS))] == ["ok", "wrong"]
-    assert told(check_enforcer([], [], NOW_MS, has_topic=False))[0][0] == "wrong"
-    late = replace(LEASE, until_ms=NOW_MS - LATE_MS - 1)
-    found = [*check_enforcer(["h"], [late], NOW_MS)]
-    assert [each.verdict.value for each in found] == ["wrong", "ok"]
-    assert "--release-all" in found[0].remedy
-
-
-def test_quotas_that_take_precedence_over_a_lease_are_named_except_those_of_a_lease() -> None:
-    ours, theirs, other = (QuotaEntity("m", client_id) for client_id in ("ours", "theirs", "other"))
-    quotas = Mock(ClientQuotas)
-    quotas.describe_all.return_value = {
-        **{entity: {REQUEST_PERCENTAGE: 5.0} for entity in (ours, theirs, QuotaEntity("m"))},
-        other: {"producer_byte_rate": 5.0},
-    }
-    quotas.users_with_default_clients.return_value = ["n"]
-
-    found = [text.split(" has its own ")[0] for _, text in told(check_client_quotas(quotas, {ours}))]
-    assert found == ["client id theirs of User:m", "each client id of User:n"]
-
-    quotas.users_with_default_clients.return_value = [f"n{number}" for number in range(6)]
-    assert told(check_client_quotas(quotas, {ours}))[-1] == ("warning", "2 more of this kind")
-
-
 def test_topics_that_are_missing_are_named_and_a_remedy_keeps_the_retention_that_somebody_chose() -> None:
     week = Difference("retention.ms", "604800000", "86400000")
     differences = {
@@ -193,14 +161,14 @@ def test_topics_that_are_missing_are_named_and_a_remedy_keeps_the_retention_that
 
     def describe(plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
         (name,) = (plan.name for plan in plans)
-        action = "missing" if name == "pid-quota-enforcer" else "differs"
+        action = "missing" if name == "pid-quota-holds" else "differs"
         return [TopicOutcome(name, action, 1, differences.get(name, []))]
 
     setup = Mock(TopicSetup)
     setup.describe.side_effect = describe
     found = {each.subject: (each.found, each.remedy) for each in check_topics(setup)}
     assert found == {
-        "topics": ("missing, or hidden from this user: pid-quota-enforcer", "pid-quota topics create"),
+        "topics": ("missing, or hidden from this user: pid-quota-holds", "pid-quota topics create"),
         "topic produce-events": (
             "cleanup.policy is compact, not delete",
             "pid-quota topics create --alter --retention-hours 168",
@@ -210,14 +178,6 @@ def test_topics_that_are_missing_are_named_and_a_remedy_keeps_the_retention_that
             "delete the topic while nobody uses it, then pid-quota topics create",
         ),
     }
-
-
-@pytest.mark.parametrize("with_holds", [True, False])
-def test_the_right_to_hold_is_needed_only_where_brokers_hold(with_holds: bool) -> None:
-    own = Mock(OwnRights)
-    own.missing.side_effect = lambda needed: [right for right in needed if right is HOLDS_RIGHT]
-    found = told(check_rights(own, Role.ENFORCER, "User:e", with_holds=with_holds))
-    assert [verdict for verdict, _ in found] == ["wrong" if with_holds else "ok"]
 
 
 def test_a_check_that_the_brokers_refuse_is_a_finding_with_the_remedy() -> None:

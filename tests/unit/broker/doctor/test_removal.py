@@ -1,112 +1,100 @@
-"""What `pid-quota uninstall` leaves to the operator."""
+"""What `pid-quota uninstall` removes, and what it leaves to the operator."""
 
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from broker.doctor.removal import by_hand_steps, quota_steps, topic_steps
-from broker.enforcement.model import CANARY, Lease, Target
-from broker.errors import BrokerUnreachableError
-from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
+from broker.doctor.removal import by_hand_steps, hold_steps, topic_steps
+from broker.enforcement.model import Change
+from broker.errors import RemovalError
 from broker.kafka.topic_setup import TopicOutcome, TopicSetup
-from tests.kits.enforcer_kit import MALLORY, Faults, MemoryBroker, unavailable
-from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS, REPORTS
+from tests.kits.hold_topic_kit import CLUSTER, MemoryTopic
+from wire.holds import Hold
+from wire.topics import HOLDS, PRODUCE_EVENTS, REPORTS
 
-ALICE, BOB, NOBODY = QuotaEntity("alice"), QuotaEntity("bob"), QuotaEntity(CANARY)
-
-
-class Removal:
-    """The steps that remove what leases changed on a broker, and what they said."""
-
-    def __init__(self) -> None:
-        self.broker = MemoryBroker(Faults())
-        self.ended: list[Lease] = []
-        self.left: list[str] = []
-
-    def steps(self, *leases: Lease) -> list[str]:
-        """Carry all steps out."""
-        quotas: Any = self.broker
-        done = []
-        for step in quota_steps(quotas, leases, self.ended.append, self.left.append):
-            step.run()
-            done.append(step.what)
-        return done
+NOON_MS = 1_800_000_000_000
+HOLD_MS = 600_000
 
 
-def lease_of(entity: QuotaEntity, previous: float | None = None, value: float | None = 0.01) -> Lease:
-    target = Target("hold" if value is None else "request_percentage", entity)
-    return Lease(str(entity), "User:x", target, 9, "decision", value=value, previous=previous)
+def held(*, epoch: int | None = None, writer: str = "carol@host") -> Hold:
+    until_ms = NOON_MS + HOLD_MS
+    return Hold(cluster_id=CLUSTER, hold_ms=HOLD_MS, until_ms=until_ms, writer=writer, writer_epoch=epoch)
+
+
+def topic_with(**holds: Hold) -> MemoryTopic:
+    """The topic at noon, a moment after these users were held."""
+    topic = MemoryTopic(NOON_MS)
+    topic.alive()
+    topic.poll()
+    topic.write([Change(f"User:{user}", hold) for user, hold in holds.items()])
+    return topic
+
+
+def steps(topic: MemoryTopic, now_ms: int) -> list[str]:
+    """Carry all steps out."""
+    of_kafka: Any = topic
+    done = []
+    for step in [*hold_steps(of_kafka, now_ms)]:
+        step.run()
+        done.append(step.what)
+    return done
+
+
+def test_holds_in_force_are_ended() -> None:
+    topic = topic_with(mallory=held(), alice=held())
+    assert steps(topic, NOON_MS + 1) == ["hold on User:mallory", "hold on User:alice"]
+    assert topic.state.holds == {}
+    assert steps(topic_with(mallory=held()), NOON_MS + HOLD_MS) == []
+
+
+def test_nothing_is_removed_while_a_stream_would_hold_again() -> None:
+    topic = topic_with(mallory=held(epoch=1, writer="stream-1"), alice=held())
+    with pytest.raises(RemovalError, match=r"stream stream-1 holds principals.*: start it without --enforce"):
+        steps(topic, NOON_MS + 1)
+    assert len(topic.state.holds) == 2
+
+
+def test_holds_of_a_stream_that_no_longer_extends_them_are_ended() -> None:
+    topic = topic_with(mallory=held(epoch=1, writer="stream-1"))
+    assert steps(topic, NOON_MS + HOLD_MS // 2 + 1) == ["hold on User:mallory"]
 
 
 def test_only_brokers_with_a_dynamic_setting_need_the_plugin_unloaded() -> None:
     settings = {
-        number: {"metric.reporters": {"value": "a,pidquota.Class", "config_source": source}}
+        number: {"metric.reporters": {"value": "a, pidquota.Class", "config_source": source}}
         for number, source in ((1, "STATIC_BROKER_CONFIG"), (2, "DYNAMIC_BROKER_CONFIG"), (3, "STATIC_BROKER_CONFIG"))
     }
 
-    assert by_hand_steps(settings, "pidquota.Class", "pidquota.Holds")[:2] == [
+    assert by_hand_steps(settings, "pidquota.Class")[:2] == [
         "run `pid-quota plugin unload` first: the setting of broker 2 is dynamic",
         "take pidquota.Class out of metric.reporters on broker 1, 2, 3",
     ]
 
 
+@pytest.mark.parametrize("name", ["pidquota.HoldAuthorizer", "pidquota.HoldAnyAuthorizer"])
+def test_brokers_with_an_authorizer_of_the_plugin_need_another(name: str) -> None:
+    authorizer = {"authorizer.class.name": {"value": name}}
+    assert by_hand_steps({1: authorizer, 2: {}}, "pidquota.Class")[0] == (
+        "set authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer "
+        "(or the authorizer that was wrapped) on broker 1"
+    )
+
+
 def test_brokers_without_the_plugin_need_nothing_by_hand() -> None:
-    assert by_hand_steps({1: {"metric.reporters": {"value": ""}}}, "pidquota.Class", "pidquota.Holds") == []
-
-
-def test_a_quota_of_a_lease_gets_its_value_before_and_the_lease_is_noted_as_ended() -> None:
-    # given
-    removal, mallory, alice = Removal(), lease_of(MALLORY, previous=50.0), lease_of(ALICE)
-    for entity in (MALLORY, ALICE, NOBODY):
-        removal.broker.set(entity, 0.01)
-
-    # when
-    done = removal.steps(mallory, alice)
-
-    # then
-    assert removal.broker.quotas == {MALLORY: {REQUEST_PERCENTAGE: 50.0}}
-    assert (removal.ended, removal.left) == ([mallory, alice], [])
-    assert done == [
-        "request_percentage on user 'mallory', back to 50",
-        "request_percentage on user 'alice', back to none",
-        "request_percentage on user 'pid-quota-canary'",
-    ]
-
-
-def test_a_quota_stays_if_somebody_set_it_and_a_lease_that_has_ended_or_a_hold_is_passed_over() -> None:
-    removal = Removal()
-    removal.broker.set(MALLORY, 7.0)
-    removal.broker.set(ALICE, 50.0)
-
-    assert removal.steps(lease_of(MALLORY), lease_of(ALICE, previous=50.0), lease_of(BOB, value=None)) == []
-
-    assert removal.left == ["request_percentage on user 'mallory' is 7, which somebody set after pid-quota: it stays"]
-    assert removal.ended == []
-
-
-def test_a_lease_that_kafka_refuses_to_end_is_not_noted_as_ended() -> None:
-    removal = Removal()
-    removal.broker.set(MALLORY, 0.01)
-    removal.broker.errors[MALLORY] = unavailable()
-
-    with pytest.raises(BrokerUnreachableError):
-        removal.steps(lease_of(MALLORY))
-
-    assert removal.ended == []
+    assert by_hand_steps({1: {"metric.reporters": {"value": ""}}}, "pidquota.Class") == []
 
 
 def test_topics_that_a_plugin_would_make_again_stay() -> None:
     setup, left = Mock(TopicSetup), list[str]()
-    names = (PRODUCE_EVENTS, REPORTS, ENFORCER_TOPIC)
+    names = (PRODUCE_EVENTS, REPORTS, HOLDS)
     setup.describe.return_value = [TopicOutcome(name, "exists", 1) for name in names]
 
-    def steps(*writers: int) -> list[str]:
+    def removed(*writers: int) -> list[str]:
         return [step.what for step in topic_steps(setup, left.append, writers)]
 
-    assert steps(2, 1) == [f"topic {ENFORCER_TOPIC} and its records"]
+    assert removed(2, 1) == []
     assert left == [
-        f"topic {name}, which the plugin of broker 1, 2 writes: `pid-quota plugin unload` first"
-        for name in (PRODUCE_EVENTS, REPORTS)
+        f"topic {name}, which the plugin of broker 1, 2 makes: `pid-quota plugin unload` first" for name in names
     ]
-    assert steps() == [f"topic {name} and its records" for name in names]
+    assert removed() == [f"topic {name} and its records" for name in names]

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 from kafka.admin import KafkaAdminClient
-from kafka.errors import NodeNotReadyError, NotControllerError, TopicAuthorizationFailedError
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    NodeNotReadyError,
+    NotControllerError,
+    TopicAuthorizationFailedError,
+)
 
-from broker.errors import BrokerError, BrokerUnreachableError, RequestRefusedError
+from broker.errors import BrokerError, BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
 from broker.kafka import client
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.producers import ProducersAdmin
@@ -71,25 +76,23 @@ def test_answers_of_brokers_before_kafka_2_8_name_ids_otherwise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "error", "connections"),
+    ("failure", "error"),
     [
-        (NodeNotReadyError(), BrokerUnreachableError, 2),
-        (OSError("gone"), BrokerUnreachableError, 2),
-        (NotControllerError(), BrokerUnreachableError, 2),
-        (TopicAuthorizationFailedError(), RequestRefusedError, 1),
+        (NodeNotReadyError(), BrokerUnreachableError),
+        (OSError("gone"), BrokerUnreachableError),
+        (NotControllerError(), BrokerUnreachableError),
+        (TopicAuthorizationFailedError(), RequestRefusedError),
+        (ClusterAuthorizationFailedError(), RequestNotAllowedError),
     ],
     ids=lambda each: getattr(each, "__name__", str(each)),
 )
-@pytest.mark.parametrize("reconnects", [True, False])
-def test_it_connects_anew_after_no_answer_if_it_shall(
-    failure: Exception, error: type[BrokerError], connections: int, reconnects: bool
-) -> None:
-    admin = KafkaAdmin(SETTINGS, reconnects=reconnects)
+def test_each_failure_is_one_of_ours_and_the_client_stays(failure: Exception, error: type[BrokerError]) -> None:
+    admin = KafkaAdmin(SETTINGS)
     failures[:] = [failure]
     with pytest.raises(error):
         admin.brokers()
     admin.brokers()
-    assert Cluster.made == (connections if reconnects else 1)
+    assert Cluster.made == 1
 
 
 def test_a_listener_that_does_not_speak_our_protocol_is_given_up_long_before_a_long_request(

@@ -10,13 +10,11 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclBindingFilter, ClusterMetadata, TopicMetadata
 from confluent_kafka.cimpl import NewTopic
 
-from broker.enforcement.lock import ensure_enforcer_topic
 from broker.errors import TopicError
 from broker.kafka.grants import Grant, Grants, binding_of
 from broker.kafka.roles import RIGHTS, Role
 from broker.kafka.topic_setup import TopicPlan, TopicSetup
 from broker.kafka.topics import Admin, create_topics
-from wire.topics import ENFORCER_TOPIC
 
 NEVER = float("inf")
 TIMEOUT_S = 1.0
@@ -75,7 +73,7 @@ def listing(clock: Clock, listed: Callable[[float], Iterable[str]]) -> Callable[
 
 def showing(clock: Clock, shown: Callable[[float, Grant], bool]) -> Callable[..., Future[object]]:
     """Return `describe_acls` of a cluster that shows grants at a time, and an ACL that is older than the project."""
-    foreign = [binding_of(each.principal, RIGHTS[Role.ENFORCER][0]) for each in (BROKER, STREAM)]
+    foreign = [binding_of(each.principal, RIGHTS[Role.OPERATOR][0]) for each in (BROKER, STREAM)]
 
     def describe_acls(asked: AclBindingFilter, **_: object) -> Future[object]:
         now = [binding_of(each.principal, each.right) for each in (BROKER, STREAM) if shown(clock.now, each)]
@@ -104,17 +102,6 @@ def test_a_created_topic_that_is_never_listed_is_an_error(clock: Clock, admin: M
         TopicSetup({}, TIMEOUT_S).create([TopicPlan("new", {})])
 
     assert TIMEOUT_S <= clock.now < TIMEOUT_S + 0.2
-
-
-def test_the_enforcer_s_topic_is_awaited_on_a_broker_that_learns_of_it_later(clock: Clock, admin: Mock) -> None:
-    listed = {ENFORCER_TOPIC: Mock(TopicMetadata, partitions={0: None}, error=None)}
-    listings: list[dict[str, Mock]] = [{}, listed, {}, {}, listed]
-    admin.metadata.side_effect = lambda _: Mock(ClusterMetadata, topics=listings.pop(0))
-    admin.create_topics.return_value = answers(ENFORCER_TOPIC)
-
-    ensure_enforcer_topic({"bootstrap.servers": "127.0.0.1:9092"})
-
-    assert listings == []
 
 
 @pytest.mark.parametrize("error", [None, KafkaError.UNKNOWN_TOPIC_OR_PART])
@@ -157,7 +144,7 @@ def test_settings_that_brokers_refuse_to_show_do_not_make_a_topic_missing(clock:
 def test_rights_are_awaited_until_brokers_show_all_of_them_or_none(
     clock: Clock, admin: Mock, seen_at: dict[Grant, float]
 ) -> None:
-    grants = Grants({}, denies_by_default=True, with_holds=True, timeout_s=TIMEOUT_S)
+    grants = Grants({}, denies_by_default=True, timeout_s=TIMEOUT_S)
     admin.create_acls.side_effect = admin.delete_acls.side_effect = lambda asked, **_: answers(*asked)
 
     admin.describe_acls.side_effect = showing(clock, lambda now, grant: seen_at[grant] <= now)
@@ -177,7 +164,7 @@ def test_rights_are_awaited_until_brokers_show_all_of_them_or_none(
 def test_a_change_of_rights_that_brokers_never_show_is_an_error(
     clock: Clock, admin: Mock, change: str, action: str, before: str
 ) -> None:
-    grants = Grants({}, denies_by_default=True, with_holds=True, timeout_s=TIMEOUT_S)
+    grants = Grants({}, denies_by_default=True, timeout_s=TIMEOUT_S)
     admin.create_acls.side_effect = admin.delete_acls.side_effect = lambda asked, **_: answers(*asked)
     admin.describe_acls.side_effect = showing(clock, lambda *_: before == "exists")
 

@@ -1,0 +1,157 @@
+"""Reads `pid-quota-holds` and `pid-quota-reports`, and writes holds and releases."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
+
+from broker.closing import Closing
+from broker.enforcement.hold_state import HoldState, Read
+from broker.errors import BrokerUnreachableError, HoldNotWrittenError
+from broker.kafka.errors import name_of, reason_of
+from broker.kafka.tail import TopicReader
+from broker.kafka.topics import admin_client
+from wire.holds import Release, hold_key, release_key
+from wire.topics import HOLDS, REPORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from concurrent.futures import Future
+
+    from confluent_kafka.admin import TopicDescription
+
+    from broker.enforcement.model import Change
+
+PARTITION = 0
+"""Brokers read only this partition of the topic of holds, which has no other unless somebody made it by mistake."""
+WRITE_TIMEOUT_S = 5.0
+LOOK_EVERY_MS = 2_000
+LOOK_BACK_MS = 60_000
+"""Reports of this time before the start tell which brokers are alive."""
+_encode = msgspec.json.encode
+
+
+def steady_ms() -> int:
+    """Return the monotonic clock in ms."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class HoldTopic(Closing):
+    """Follows both topics into a `HoldState`, and writes to `pid-quota-holds`.
+
+    Raises:
+        TopicMissingError: If a topic does not exist.
+        BrokerUnreachableError: If no broker answers.
+    """
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._config = config
+        self._admin = admin_client(config)
+        self.state = HoldState(str(self._admin.metadata().cluster_id))
+        self._topic_id: str | None = None
+        self._asked: Future[TopicDescription] | None = None
+        self._asked_ms = steady_ms()
+        begin_ms = time.time_ns() // 1_000_000
+        self._reports = TopicReader(config, REPORTS, start=begin_ms - LOOK_BACK_MS)
+        try:
+            self._holds = TopicReader(config, HOLDS, only=PARTITION)
+        except Exception:
+            self._reports.close()
+            raise
+        # A producer of its own makes no producer id.
+        self._producer = Producer(
+            {**config, "acks": "all", "enable.idempotence": False, "linger.ms": 0, "log_level": 0}
+            | {"message.timeout.ms": round(WRITE_TIMEOUT_S * 1000)}
+        )
+        self.state.see_reports((_read(each, is_old=True) for each in self._reports.read_to_end()), steady_ms())
+        self.state.see_holds((_read(each, is_old=True) for each in self._holds.read_to_end()), steady_ms())
+
+    def is_stale(self) -> bool:
+        """Return whether the topic of holds is gone or was made anew, so that another `HoldTopic` must be opened.
+
+        A consumer may go on for minutes as if nothing had happened.
+        """
+        if self._asked is None:
+            if steady_ms() - self._asked_ms >= LOOK_EVERY_MS:
+                self._asked_ms = steady_ms()
+                self._asked = self._admin.describe_topics(TopicCollection([HOLDS]))[HOLDS]
+            return False
+        if not self._asked.done():
+            return False
+        asked, self._asked = self._asked, None
+        error = asked.exception()
+        if error is not None:
+            return isinstance(error, KafkaException) and name_of(error) == "UNKNOWN_TOPIC_OR_PART"
+        before, self._topic_id = self._topic_id, str(asked.result().topic_id)
+        return before not in (None, self._topic_id)
+
+    def poll(self, wait_s: float = 0) -> None:
+        """Take new records of both topics. Wait for a report for up to `wait_s`, if there is none."""
+        reports = self._reports.poll(wait_s)
+        self.state.see_reports(map(_read, reports + (self._reports.poll() if reports else [])), steady_ms())
+        self.state.see_holds(map(_read, self._holds.poll()), steady_ms())
+
+    def write(self, changes: Iterable[Change]) -> int:
+        """Write holds and ends of holds, and wait until brokers have them. Return the offset of the last record.
+
+        Raises:
+            HoldNotWrittenError: If a record was not written.
+        """
+        records = [(hold_key(each.principal), _encode(each.hold) if each.hold else None) for each in changes]
+        return self._write(records)
+
+    def release(self, principal: str, release: Release | None) -> int:
+        """Write a release, or its end. Return the record's offset. Raises HoldNotWrittenError."""
+        return self._write([(release_key(principal), _encode(release) if release else None)])
+
+    def _write(self, records: list[tuple[bytes, bytes | None]]) -> int:
+        answers: list[tuple[KafkaError | None, Message]] = []
+        done = threading.Event()
+
+        def answered(error: KafkaError | None, message: Message) -> None:
+            answers.append((error, message))
+            if len(answers) == len(records):
+                done.set()
+
+        for key, value in records:
+            self._producer.produce(HOLDS, value, key, PARTITION, on_delivery=answered)
+        self._producer.flush(2 * WRITE_TIMEOUT_S)
+        failed = [error for error, _ in answers if error is not None]
+        if failed or len(answers) < len(records):
+            reason = reason_of(KafkaException(failed[0])) if failed else f"no answer in {2 * WRITE_TIMEOUT_S:g} s"
+            msg = (
+                f"topic {HOLDS} of {self._config['bootstrap.servers']} can't be written ({reason}): check that it has "
+                "a leader, and that pid.quota.writers of the brokers names this user (docs/enforcement.md)"
+            )
+            raise HoldNotWrittenError(msg)
+        own = sorted((_read(message) for _, message in answers), key=lambda each: each.offset)
+        # Records of others that lie between come first.
+        self._catch_up(own[-1].offset)
+        return own[-1].offset
+
+    def _catch_up(self, offset: int) -> None:
+        give_up_at = time.monotonic() + WRITE_TIMEOUT_S
+        while self.state.offset < offset:
+            self.state.see_holds(map(_read, self._holds.poll(0.05)), steady_ms())
+            if time.monotonic() > give_up_at:
+                msg = f"topic {HOLDS} was written, but not read back in {WRITE_TIMEOUT_S:g} s: check READ on it"
+                raise BrokerUnreachableError(msg)
+
+    def close(self) -> None:
+        """Close all clients."""
+        self._producer.purge()
+        self._reports.close()
+        self._holds.close()
+
+
+def _read(message: Message, *, is_old: bool = False) -> Read:
+    key, value = message.key(), message.value()
+    return Read(message.offset() or 0, message.timestamp()[1], _bytes(key), _bytes(value), is_old)
+
+
+def _bytes(text: str | bytes | None) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text

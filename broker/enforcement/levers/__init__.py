@@ -1,1 +1,0 @@
-"""The levers, one module each."""

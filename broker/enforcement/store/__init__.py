@@ -1,1 +1,0 @@
-"""Reads decisions and stores leases."""

@@ -1,0 +1,110 @@
+"""What a flood gets under `--enforce`: what passes before its hold, and then its quota's pace, no more.
+
+Truth is the producer ids in the topic's own batches.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+from broker.local.local_broker import LocalBroker
+from jobs.demo.processes import Child
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quota
+from tables.store.path_tables import create_missing
+from tests.kits.broker_kit import end_offset, new_topic, wait_until
+from tests.kits.hold_kit import Churn
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
+WINDOW_S = 120
+QUOTA = 60
+CLIENTS = 20
+
+
+class Known:
+    """A producer of the flooding user that has its id from before the flood, with a message each 10 ms."""
+
+    def __init__(self, settings: dict[str, str], topic: str) -> None:
+        self._producer = Producer({**settings, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
+        self._topic, self._is_over = topic, threading.Event()
+        self.sent, self.delivered = 0, list[int]()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "Known":
+        self._send()
+        assert self._producer.flush(60) == 0
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+
+    def _run(self) -> None:
+        while not self._is_over.wait(0.01):
+            self._send()
+
+    def _send(self) -> None:
+        number = self.sent
+
+        def delivered(error: KafkaError | None, _message: object) -> None:
+            assert error is None
+            self.delivered.append(number)
+
+        self._producer.produce(self._topic, str(number), partition=0, on_delivery=delivered)
+        self._producer.poll(0)
+        self.sent += 1
+
+
+@pytest.fixture
+def broker(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
+    with LocalBroker(
+        tmp_path / "broker",
+        jars=jars,
+        holds=True,
+        pid_quota_window_ms=1000 * WINDOW_S,
+        pid_quota_repeat_ms=1000 * WINDOW_S // 20,
+    ) as running:
+        running.wait_for_plugin()
+        yield running
+
+
+def test_a_flood_gets_its_quota_in_each_window_after_the_first(broker: LocalBroker, tmp_path: Path) -> None:
+    # given a stream that enforces a quota, and a producer of the user that is known
+    tables, log = str(tmp_path / "tables"), tmp_path / "stream.log"
+    create_missing(tables)
+    set_quota(tables, QuotaEntry(None, float(QUOTA), datetime.now(timezone.utc), "a test"))
+    options = ["--bootstrap-servers", broker.admin_servers, "--tables", tables, "--checkpoint", str(tmp_path / "state")]
+    more = ["--trigger", "1 second", "--window-seconds", str(WINDOW_S), "--min-throttle-seconds", "5", "--enforce"]
+    flooded, own = new_topic(broker, "flooded"), new_topic(broker, "known")
+    settings = broker.client_config("mallory")
+    with (
+        Child("stream", ["-m", "jobs", "stream", *options, *more], log) as stream,
+        Known(settings, own) as known,
+    ):
+        wait_until(lambda: "quotas in force" in log.read_text(), "the stream runs")
+        # when clients of the user make a producer for each message
+        with Churn(settings, flooded, CLIENTS):
+            wait_until(lambda: "User:mallory is on hold" in log.read_text(), "mallory is held")
+            counts, begin_s = [end_offset(broker, flooded)], time.monotonic()
+            for window in (1, 2):
+                while time.monotonic() - begin_s < window * WINDOW_S:
+                    stream.require_alive()
+                    time.sleep(0.1)
+                counts.append(end_offset(broker, flooded))
+        is_still_held = "no longer on hold" not in log.read_text()
+
+    # then each window after the hold has the quota's pace (each message is of a producer of its own)
+    first, second = counts[1] - counts[0], counts[2] - counts[1]
+    assert is_still_held
+    assert 0 < second <= 1.1 * QUOTA, counts
+    assert first <= 1.2 * QUOTA + CLIENTS, counts
+    # and the known producer loses nothing, in order
+    assert known.delivered == [*range(known.sent)]

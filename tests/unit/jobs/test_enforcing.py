@@ -1,0 +1,311 @@
+"""The driver's thread that carries out decisions, with a topic in memory instead of Kafka."""
+
+import copy
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from typing_extensions import Self
+
+from broker.enforcement.enforcer import Note, Standing
+from broker.enforcement.model import Limits
+from broker.errors import BrokerUnreachableError
+from jobs.stream import enforcing
+from jobs.stream.enforcing import MAX_NOTES, Enforcing, EnforcingThread, HoldNotes, decision_of, line_of
+from quota.limits import Limit, Quotas
+from streaming.commit.sinks import BatchSummary
+from tests.kits.broker_kit import wait_until
+from tests.kits.hold_topic_kit import MemoryTopic
+from tests.kits.plan_kit import MALLORY, MINUTE_MS, NOW_MS, RATE, WINDOW_MS
+
+LIMIT_S = 60
+QUOTAS = Quotas({}, Limit(RATE, "default"))
+
+
+def throttle(**more: Any) -> dict[str, Any]:
+    """Return a row of `throttle_decisions` as a batch has it: a throttle of an hour."""
+    row = {"decision_id": "d", "principal": MALLORY, "action": "THROTTLE", "decided_at": NOW_MS}
+    row |= {"throttled_until": NOW_MS + 60 * MINUTE_MS, "tokens": -100.0, "quota": RATE, "refused_pids": 100}
+    return row | more
+
+
+class TestHoldNotes:
+    def test_only_decisions_that_hold_nobody_make_a_row(self) -> None:
+        notes = HoldNotes()
+        for state in ("held", "would_hold", "left_out", "ended", "alert"):
+            notes.add(Note(NOW_MS, state, MALLORY, "", "d", NOW_MS + 1, 36_000), "stream-1")
+        assert [row["state"] for row in notes.pending()] == ["would_hold", "left_out"]
+        assert notes.pending()[0] == {
+            "recorded_at": NOW_MS,
+            "state": "would_hold",
+            "principal": MALLORY,
+            "decision_id": "d",
+            "until": NOW_MS + 1,
+            "writer": "stream-1",
+            "reason": None,
+            "init_every_ms": 36_000,
+        }
+
+    def test_rows_stay_until_they_are_written(self) -> None:
+        notes = HoldNotes()
+        for number in range(3):
+            notes.add(Note(number, "left_out", MALLORY, "why"), "s")
+        assert notes.pending() == notes.pending()
+        notes.written(2)
+        assert [row["recorded_at"] for row in notes.pending()] == [2]
+
+    def test_rows_are_bounded_if_nobody_writes_them(self) -> None:
+        notes = HoldNotes()
+        for number in range(MAX_NOTES + 1):
+            notes.add(Note(number, "left_out", MALLORY), "s")
+        assert [notes.pending()[at]["recorded_at"] for at in (0, -1)] == [0, MAX_NOTES - 1]
+
+    def test_a_copy_in_another_process_is_empty(self) -> None:
+        notes = HoldNotes()
+        notes.add(Note(NOW_MS, "left_out", MALLORY), "s")
+        assert copy.copy(notes).pending() == []
+
+
+def test_a_row_is_a_decision() -> None:
+    decision = decision_of(throttle(refused_pids=None))
+    assert (decision.principal, decision.throttled_until_ms, decision.is_throttle) == (
+        MALLORY,
+        NOW_MS + 60 * MINUTE_MS,
+        True,
+    )
+    assert (decision.tokens, decision.quota, decision.refused_pids) == (-100.0, RATE, 0)
+    assert not decision_of(throttle(action="RELEASE")).is_throttle
+
+
+@pytest.mark.parametrize(
+    ("state", "line"),
+    [
+        ("held", f"{MALLORY} is on hold: its new producer ids wait"),
+        ("would_hold", f"{MALLORY} would be on hold (--enforce is not set)"),
+        ("ended", f"{MALLORY} is no longer on hold"),
+        ("left_out", f"{MALLORY} is over its quota and not held: why"),
+        ("alert", "why"),
+    ],
+)
+def test_each_note_is_a_line(state: str, line: str) -> None:
+    assert line_of(Note(NOW_MS, state, MALLORY, "why")) == line
+
+
+def test_a_line_says_until_when() -> None:
+    assert " until " in line_of(Note(NOW_MS, "held", MALLORY, until_ms=NOW_MS + 1))
+
+
+class Topic(MemoryTopic):
+    """The topic in memory, in the place of `HoldTopic`. A broker with the authorizer is alive."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    is_gone = False
+
+    def is_stale(self) -> bool:
+        was_gone, self.is_gone = self.is_gone, False
+        return was_gone
+
+    def poll(self, wait_s: float = 0) -> None:
+        self.alive()
+        super().poll(wait_s)
+
+
+class Bench:
+    """A thread, its topic, and what it printed. `failures` are raised, one after the other, when it connects."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.topic = Topic(NOW_MS)
+        self.topic.poll()
+        self.failures: list[Exception] = []
+        self.printed: list[str] = []
+        self.notes = HoldNotes()
+        self.connections = 0
+        self._changed = threading.Condition()
+        monkeypatch.setattr(enforcing, "HoldTopic", self._connect)
+        monkeypatch.setattr(enforcing, "steady_ms", lambda: self.topic.steady_ms)
+        for name in ("EVERY_S", "RETRY_S"):
+            monkeypatch.setattr(enforcing, name, 0.01)
+
+    def thread(self, *, enforce: bool = True) -> EnforcingThread:
+        settings = Enforcing({}, Limits(enforce=enforce), WINDOW_MS)
+        return EnforcingThread(settings, self.notes, self._say)
+
+    def wait_for(self, is_so: Callable[[], bool]) -> None:
+        with self._changed:
+            assert self._changed.wait_for(is_so, LIMIT_S), self.printed
+
+    def _connect(self, config: Mapping[str, str]) -> Topic:
+        assert config == {}
+        if self.failures:
+            raise self.failures.pop(0)
+        with self._changed:
+            self.connections += 1
+            self._changed.notify_all()
+        return self.topic
+
+    def _say(self, text: str, _at: float) -> None:
+        with self._changed:
+            self.printed.append(text)
+            self._changed.notify_all()
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
+
+
+def batch(*rows: dict[str, Any]) -> BatchSummary:
+    return BatchSummary(1, {"throttle_decisions": list(rows)}, 0.1, quotas=QUOTAS)
+
+
+def test_a_committed_decision_is_written_and_told(bench: Bench) -> None:
+    thread = bench.thread()
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        thread.observe(batch(throttle()))
+        bench.wait_for(lambda: len(bench.printed) == 1)
+    finally:
+        thread.close()
+    assert bench.printed[0].startswith(f"{MALLORY} is on hold until ")
+    assert [record.key for record in bench.topic.records] == [MALLORY.encode()]
+    assert (thread.standing().held, thread.standing().is_enforcing) == (1, True)
+
+
+def test_without_enforce_the_outcome_is_told_and_nothing_is_written(bench: Bench) -> None:
+    thread = bench.thread(enforce=False)
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        thread.observe(batch(throttle()))
+        bench.wait_for(lambda: len(bench.printed) == 1)
+    finally:
+        thread.close()
+    assert bench.topic.records == []
+    assert [row["state"] for row in bench.notes.pending()] == ["would_hold"]
+    assert replace(thread.standing(), planned_s=0) == Standing(would_hold=1)
+    assert thread.standing().planned_s > 0
+
+
+def test_decisions_from_before_the_start_count(bench: Bench) -> None:
+    thread = bench.thread()
+    thread.restore([throttle()])
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        bench.wait_for(lambda: len(bench.printed) == 1)
+    finally:
+        thread.close()
+    assert len(bench.topic.records) == 1
+
+
+def test_a_failure_is_told_once_and_the_thread_goes_on(bench: Bench) -> None:
+    # given a topic that can't be read at first
+    gone = BrokerUnreachableError("topic pid-quota-holds can't be read")
+    bench.failures = [gone, gone, gone]
+    thread = bench.thread()
+    thread.observe(batch(throttle()))
+
+    # when
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        bench.wait_for(lambda: len(bench.printed) == 3)
+    finally:
+        thread.close()
+
+    # then
+    trouble, held, well = bench.printed
+    assert trouble == "holds: topic pid-quota-holds can't be read"
+    assert held.startswith(f"{MALLORY} is on hold")
+    assert well == "holds: all is well again"
+
+
+def test_a_decision_that_could_not_be_written_is_written_later(bench: Bench) -> None:
+    bench.topic.is_down = True
+    thread = bench.thread()
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        thread.observe(batch(throttle()))
+        bench.wait_for(lambda: "holds: the topic has no leader" in bench.printed)
+        bench.topic.is_down = False
+        bench.wait_for(lambda: "holds: all is well again" in bench.printed)
+    finally:
+        thread.close()
+    assert bench.printed.count("holds: the topic has no leader") == 1
+    assert len(bench.topic.records) == 1
+
+
+def test_a_topic_that_was_made_anew_is_opened_again(bench: Bench) -> None:
+    thread = bench.thread()
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        bench.wait_for(lambda: bench.connections == 1)
+        bench.topic.is_gone = True
+        bench.wait_for(lambda: bench.connections == 2)
+    finally:
+        thread.close()
+    assert bench.printed == []
+
+
+def test_a_thread_that_never_started_has_nothing_to_end(bench: Bench) -> None:
+    thread = bench.thread()
+    thread.close()
+    assert thread.standing() == Standing()
+
+
+def test_a_fault_that_nobody_foresaw_is_told_once_and_the_thread_goes_on(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.failures = [ZeroDivisionError("a fault"), ZeroDivisionError("a fault")]
+    thread = bench.thread()
+    thread.observe(batch(throttle()))
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        bench.wait_for(lambda: any("is on hold" in line for line in bench.printed))
+    finally:
+        thread.close()
+    assert caplog.messages == ["holds: ZeroDivisionError: a fault"]
+
+
+def test_a_decision_that_was_committed_late_holds_nobody(bench: Bench) -> None:
+    thread = bench.thread()
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        wait_until(lambda: thread.standing().planned_s > 0, "the thread has planned")
+        thread.observe(batch(throttle(decided_at=NOW_MS - 2 * MINUTE_MS)))
+        bench.wait_for(lambda: len(bench.printed) == 1)
+    finally:
+        thread.close()
+    assert bench.printed == [f"{MALLORY} is over its quota and not held: the stream lagged: by 120 s (limit 60 s)"]
+
+
+def test_a_ledger_that_is_saturated_holds_nobody(bench: Bench) -> None:
+    thread = bench.thread()
+    row = {"principal": MALLORY, "saturated": True, "phase": "enforcing"}
+    rows = {"producer_id_metrics": [row], "throttle_decisions": [throttle()]}
+    thread.observe(BatchSummary(1, rows, 0.1, quotas=QUOTAS))
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        bench.wait_for(lambda: len(bench.printed) == 1)
+    finally:
+        thread.close()
+    assert "saturated" in bench.printed[0]
+
+
+def test_quotas_are_read_again_though_no_batch_comes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    # given a hold, and a quota that was removed while nobody produces
+    monkeypatch.setattr(enforcing, "QUOTAS_EVERY_S", 0.0)
+    found = [QUOTAS]
+    thread = bench.thread()
+    thread.start("stream-1", lambda: found[0])
+    try:
+        thread.observe(batch(throttle()))
+        bench.wait_for(lambda: len(bench.printed) == 1)
+        found[0] = Quotas()
+        bench.wait_for(lambda: f"{MALLORY} is no longer on hold" in bench.printed)
+    finally:
+        thread.close()
+    assert bench.topic.records[-1].value is None
