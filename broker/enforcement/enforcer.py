@@ -166,7 +166,6 @@ class Enforcer:
     def _say(self, made: Plan, now_ms: int | None) -> None:
         """Note what is new: a plan that says the same again notes nothing."""
         at_ms = now_ms or 0
-        paces = {each.principal: each.hold.init_every_ms for each in made.changes if each.hold}
         present: dict[str, tuple[str, str, str]] = {}
         for verdict in made.verdicts:
             principal = verdict.decision.principal
@@ -174,7 +173,7 @@ class Enforcer:
             decision_id = "" if verdict.outcome == "held" else verdict.decision.decision_id
             present[principal] = (verdict.outcome, verdict.reason, decision_id)
             if self._noted.get(principal) != present[principal]:
-                self._note(_note_of(verdict, at_ms, paces.get(principal)))
+                self._note(_note_of(verdict, at_ms))
         for principal in self._noted.keys() - present.keys():
             if self._noted[principal][0] == "held":
                 self._note(Note(at_ms, "ended", principal))
@@ -215,7 +214,7 @@ def _next_epoch(state: HoldState, writer: str, start_ms: int) -> int:
     return max(start_ms, 1 + max((each for each in epochs if each < start_ms + MAX_AHEAD_MS), default=0))
 
 
-def _note_of(verdict: PlannedDecision, at_ms: int, pace_ms: int | None) -> Note:
+def _note_of(verdict: PlannedDecision, at_ms: int) -> Note:
     decision = verdict.decision
     return Note(
         at_ms,
@@ -224,5 +223,5 @@ def _note_of(verdict: PlannedDecision, at_ms: int, pace_ms: int | None) -> Note:
         verdict.reason,
         decision.decision_id,
         verdict.ends_ms,
-        pace_ms,
+        verdict.init_every_ms,
     )

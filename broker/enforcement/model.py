@@ -122,6 +122,7 @@ class PlannedDecision:
 
     Attributes:
         ends_ms: when the decision ends under the quota in force.
+        init_every_ms: the pace of the hold; None if the decision is left out.
         reason: why the decision is left out; otherwise empty.
     """
 
@@ -129,6 +130,7 @@ class PlannedDecision:
     outcome: Outcome
     ends_ms: int
     reason: str = ""
+    init_every_ms: int | None = None
 
 
 @dataclass(frozen=True)

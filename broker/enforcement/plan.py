@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from broker.enforcement.model import Change, HeldRecord, NewestDecision, Plan, PlannedDecision, Situation
+from broker.enforcement.model import Change, HeldRecord, NewestDecision, Outcome, Plan, PlannedDecision, Situation
 from quota.principals import NEVER_ENFORCED
 from wire.holds import MAX_HOLD_MS, Hold
 
@@ -59,7 +59,14 @@ def _verdicts(situation: Situation, now_ms: int) -> Iterator[PlannedDecision]:
             yield PlannedDecision(decision, "left_out", ends_ms, reason)
         else:
             left -= 1
-            yield PlannedDecision(decision, "held" if situation.limits.enforce else "would_hold", ends_ms)
+            outcome: Outcome = "held" if situation.limits.enforce else "would_hold"
+            yield PlannedDecision(decision, outcome, ends_ms, init_every_ms=_pace_ms(decision, situation))
+
+
+def _pace_ms(decision: NewestDecision, situation: Situation) -> int | None:
+    """Return the time per request that each broker lets through: the quota's pace, divided by the brokers."""
+    rate = situation.quotas.limit(decision.principal).producer_ids_rate
+    return max(1, round(situation.window_ms * max(1, situation.brokers) / rate)) if rate else None
 
 
 def _in_force(situation: Situation, now_ms: int) -> list[NewestDecision]:
@@ -104,13 +111,11 @@ def _holds(verdicts: Iterable[PlannedDecision], situation: Situation, now_ms: in
 
 
 def _hold(verdict: PlannedDecision, situation: Situation, now_ms: int) -> Hold:
-    rate = situation.quotas.limit(verdict.decision.principal).producer_ids_rate
-    pace_ms = situation.window_ms * max(1, situation.brokers) / rate if rate else None
     return Hold(
         cluster_id=situation.cluster_id,
         hold_ms=min(MAX_HOLD_MS, verdict.ends_ms - now_ms),
         until_ms=verdict.ends_ms,
-        init_every_ms=None if pace_ms is None else max(1, round(pace_ms)),
+        init_every_ms=verdict.init_every_ms,
         decision_id=verdict.decision.decision_id,
         reason="over its quota of new producer ids",
         writer=situation.writer,

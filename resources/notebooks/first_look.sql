@@ -61,11 +61,11 @@ LIMIT 5
 -- MAGIC %md
 -- MAGIC | principal | new_pids | refused_pids | percent | active_pids |
 -- MAGIC | --- | --- | --- | --- | --- |
--- MAGIC | User:checkout | 1432 | 0 | 46.5 | 292 |
--- MAGIC | User:billing | 573 | 0 | 18.6 | 116 |
--- MAGIC | User:search | 404 | 0 | 13.1 | 83 |
--- MAGIC | User:mallory | 309 | 229 | 10.0 | 336 |
--- MAGIC | User:orders-etl | 256 | 0 | 8.3 | 58 |
+-- MAGIC | User:checkout | 1432 | 0 | 46.0 | 292 |
+-- MAGIC | User:billing | 573 | 0 | 18.4 | 116 |
+-- MAGIC | User:search | 404 | 0 | 13.0 | 83 |
+-- MAGIC | User:mallory | 342 | 229 | 11.0 | 336 |
+-- MAGIC | User:orders-etl | 256 | 0 | 8.2 | 58 |
 -- MAGIC
 -- MAGIC The most active is not the one at fault: checkout stays below its quota all day.
 

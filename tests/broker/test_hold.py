@@ -245,3 +245,9 @@ def test_brokers_tell_every_ten_seconds_whom_they_hold(broker: LocalBroker, mall
         )
         assert again.offset == first.offset
         assert in_force(again)[MALLORY].held_requests == in_force(first)[MALLORY].held_requests + 1
+
+
+def test_time_in_which_nobody_asks_lets_no_more_through(held_broker: LocalBroker) -> None:
+    with held(held_broker, init_every_ms=2000), Hostile(held_broker, "mallory") as client:
+        time.sleep(6.5)
+        assert [client.init()[0] for _ in range(3)] == [0, LOADING, LOADING]

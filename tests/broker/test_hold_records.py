@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import wait_for_report, wait_until
-from tests.kits.hold_kit import LOADING, MALLORY, Asker, HoldWriter, in_force, now_ms
+from tests.kits.hold_kit import LOADING, MALLORY, Asker, HoldWriter, held, in_force, now_ms
 from wire.holds import MAX_HOLD_MS, MAX_RELEASE_MS
 from wire.plugin_reports import HoldReport
 from wire.topics import HOLDS
@@ -191,3 +191,16 @@ def test_a_topic_that_is_deleted_and_made_anew_holds_nobody(
         writer.hold()
         wait_until(lambda: mallory.error() == LOADING, "holds count again")
     broker.wait_for_plugin()
+
+
+def test_a_newer_release_shortens_an_older_one(held_broker: LocalBroker) -> None:
+    with held(held_broker) as holds, Asker(held_broker) as mallory:
+        holds.release(3600)
+        holds.wait_for(holds.release(1))
+        wait_until(lambda: mallory.error() == LOADING, "she is held again")
+
+
+def test_a_long_text_is_cut(held_broker: LocalBroker) -> None:
+    with HoldWriter(held_broker) as holds:
+        found = in_force(holds.wait_for(holds.hold(decision_id=20_000 * "d", writer=20_000 * "w")))[MALLORY]
+    assert max(len(found.decision_id), len(found.writer)) < 2000

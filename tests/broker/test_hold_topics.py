@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AclOperation, ResourceType
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from broker.enforcement import by_hand
@@ -191,3 +192,17 @@ def test_of_a_topic_with_several_partitions_only_the_first_counts_and_the_plugin
         # and what the clients of a starting broker log stays out of its log
         lines = broker.server_log.read_text().splitlines()
         assert not [line for line in lines if "clientId=pid-quota-plugin" in line]
+
+
+def test_a_writer_gets_no_other_right_and_each_topic_its_own_answer(tmp_path: Path, jars: Path) -> None:
+    with strict_broker(tmp_path, jars) as broker:
+        broker.wait_for_plugin()
+        mine = {new_topic(broker, f"mine-{number}") for number in range(6)}
+        for number in range(6):
+            new_topic(broker, f"other-{number}")
+        alice = AdminClient({**broker.client_config("alice"), "log_level": 0})
+        with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+            alice.delete_topics([HOLDS])[HOLDS].result()
+        rights = [allow(name, "User:alice", ResourceType.TOPIC, AclOperation.DESCRIBE) for name in mine]
+        with bound(broker, *rights):
+            assert set(alice.list_topics(timeout=30).topics) == {*mine, HOLDS, REPORTS}

@@ -12,6 +12,7 @@ from broker.errors import HoldNotWrittenError
 from wire.holds import hold_key, release_key
 
 CLUSTER = "cluster-1"
+_STATE = {"run": "r", "plugin_version": "1", "kafka_version": "4", "repeat_ms": 30_000, "window_ms": 3_600_000}
 
 
 @dataclass
@@ -64,8 +65,11 @@ class MemoryTopic:
 
     def alive(self, broker_id: int = 1, *, has_authorizer: bool = True, cluster_id: str = CLUSTER) -> None:
         """Report that a broker's plugin is alive."""
-        state = {"run": "r", "plugin_version": "1", "kafka_version": "4", "repeat_ms": 30_000, "window_ms": 3_600_000}
-        self._report("alive", broker_id, cluster_id, state | {"has_authorizer": has_authorizer})
+        self._report("alive", broker_id, cluster_id, _STATE | {"has_authorizer": has_authorizer})
+
+    def stop(self, broker_id: int) -> None:
+        """Report that a broker's plugin ends."""
+        self._report("stop", broker_id, CLUSTER, _STATE)
 
     def obey(self, broker_id: int = 1, held: Sequence[dict[str, Any]] = (), ignored: str | None = None) -> None:
         """Report that a broker obeys all records."""

@@ -16,9 +16,10 @@ from jobs.stream import enforcing
 from jobs.stream.enforcing import MAX_NOTES, Enforcing, EnforcingThread, HoldNotes, decision_of, line_of
 from quota.limits import Limit, Quotas
 from streaming.commit.sinks import BatchSummary
+from tables.errors import TablesError
 from tests.kits.broker_kit import wait_until
 from tests.kits.hold_topic_kit import MemoryTopic
-from tests.kits.plan_kit import MALLORY, MINUTE_MS, NOW_MS, RATE, WINDOW_MS
+from tests.kits.plan_kit import ALICE, MALLORY, MINUTE_MS, NOW_MS, RATE, WINDOW_MS
 
 LIMIT_S = 60
 QUOTAS = Quotas({}, Limit(RATE, "default"))
@@ -93,7 +94,7 @@ def test_each_note_is_a_line(state: str, line: str) -> None:
     assert line_of(Note(NOW_MS, state, MALLORY, "why")) == line
 
 
-def test_a_line_says_until_when() -> None:
+def test_a_linesays_until_when() -> None:
     assert " until " in line_of(Note(NOW_MS, "held", MALLORY, until_ms=NOW_MS + 1))
 
 
@@ -134,7 +135,7 @@ class Bench:
 
     def thread(self, *, enforce: bool = True) -> EnforcingThread:
         settings = Enforcing({}, Limits(enforce=enforce), WINDOW_MS)
-        return EnforcingThread(settings, self.notes, self._say)
+        return EnforcingThread(settings, self.notes, self.say)
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
         with self._changed:
@@ -149,7 +150,7 @@ class Bench:
             self._changed.notify_all()
         return self.topic
 
-    def _say(self, text: str, _at: float) -> None:
+    def say(self, text: str, _at: float) -> None:
         with self._changed:
             self.printed.append(text)
             self._changed.notify_all()
@@ -309,3 +310,108 @@ def test_quotas_are_read_again_though_no_batch_comes(bench: Bench, monkeypatch: 
     finally:
         thread.close()
     assert bench.topic.records[-1].value is None
+
+
+def metrics(principal: str = MALLORY, *, saturated: bool = False, phase: str = "enforcing") -> dict[str, Any]:
+    return {"principal": principal, "saturated": saturated, "phase": phase}
+
+
+def test_all_batches_that_were_committed_since_the_last_plan_count(bench: Bench) -> None:
+    thread = bench.thread()
+    thread.observe(batch(throttle()))
+    thread.observe(batch(throttle(principal=ALICE)))
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        bench.wait_for(lambda: len(bench.printed) == 2)
+    finally:
+        thread.close()
+    assert {each.key for each in bench.topic.records} == {MALLORY.encode(), ALICE.encode()}
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [(metrics(saturated=True), "its ledger is saturated"), (metrics(phase="learning"), "the stream learns")],
+    ids=["saturated", "learning"],
+)
+def test_a_ledger_that_is_unsteady_holds_nobody(bench: Bench, row: dict[str, Any], reason: str) -> None:
+    thread = bench.thread()
+    rows = {"producer_id_metrics": [row], "throttle_decisions": [throttle()]}
+    thread.observe(BatchSummary(1, rows, 0.1, quotas=QUOTAS))
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        bench.wait_for(lambda: len(bench.printed) == 1)
+    finally:
+        thread.close()
+    assert reason in bench.printed[0]
+    assert bench.topic.records == []
+
+
+def test_each_batch_brings_its_quotas(bench: Bench) -> None:
+    thread = bench.thread()
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        thread.observe(batch(throttle()))
+        bench.wait_for(lambda: len(bench.printed) == 1)
+        thread.observe(BatchSummary(2, {}, 0.1, quotas=Quotas()))
+        bench.wait_for(lambda: len(bench.printed) == 2)
+    finally:
+        thread.close()
+    assert bench.printed[1] == f"{MALLORY} is no longer on hold"
+
+
+def test_a_restart_reads_the_quotas_before_its_first_plan(bench: Bench) -> None:
+    """Without quotas, the plan would end all holds."""
+    first = bench.thread()
+    first.restore([throttle()])
+    first.start("stream-1", lambda: QUOTAS)
+    bench.wait_for(lambda: len(bench.printed) == 1)
+    first.close()
+    second = bench.thread()
+    second.restore([throttle()])
+    second.start("stream-1", lambda: QUOTAS)
+    try:
+        bench.wait_for(lambda: len(bench.printed) == 2)
+    finally:
+        second.close()
+    assert all(each.value is not None for each in bench.topic.records)
+
+
+@pytest.mark.parametrize(
+    "error", [TablesError("the table can't be read"), RuntimeError("Spark's own error")], ids=["known", "unknown"]
+)
+def test_quotas_that_can_t_be_read_do_not_end_the_thread(bench: Bench, error: Exception) -> None:
+    errors = [error]
+
+    def read() -> Quotas:
+        if errors:
+            raise errors.pop()
+        return QUOTAS
+
+    thread = bench.thread()
+    thread.restore([throttle()])
+    thread.start("stream-1", read)
+    try:
+        bench.wait_for(lambda: any("is on hold" in line for line in bench.printed))
+    finally:
+        thread.close()
+
+
+def test_the_limits_and_the_window_reach_the_plan(bench: Bench) -> None:
+    limits = Limits(enforce=True, never=frozenset({ALICE}))
+    thread = EnforcingThread(Enforcing({}, limits, 2 * WINDOW_MS), bench.notes, bench.say)
+    thread.observe(batch(throttle(), throttle(principal=ALICE)))
+    thread.start("stream-1", lambda: QUOTAS)
+    try:
+        bench.wait_for(lambda: len(bench.printed) == 2)
+    finally:
+        thread.close()
+    assert bench.topic.state.holds.keys() == {MALLORY}
+    assert bench.topic.state.holds[MALLORY].hold.init_every_ms == 72_000
+
+
+def test_a_second_start_changes_nothing(bench: Bench) -> None:
+    """The stream's queries start again after a step of the clock."""
+    thread = bench.thread()
+    for _ in range(2):
+        thread.start("stream-1", lambda: QUOTAS)
+    thread.close()

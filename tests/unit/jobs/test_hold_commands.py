@@ -8,9 +8,11 @@ import typer
 
 from broker.enforcement import by_hand
 from broker.enforcement.by_hand import Obeyed
+from broker.enforcement.model import Limits
 from broker.errors import HoldNotWrittenError, NotHeldError
 from jobs.enforcement.command import milliseconds
 from jobs.options import one_user
+from jobs.stream import running
 from tests.kits.command_kit import PidQuota, one_error, printed
 from wire.holds import EVERYBODY, MAX_HOLD_MS, MAX_RELEASE_MS
 
@@ -135,3 +137,18 @@ def test_a_stream_that_ends_by_itself_does_not_enforce(pid_quota: PidQuota, tmp_
     code, _, error = stream(pid_quota, tmp_path, "--enforce", "--trigger", "available-now")
     assert code == 2
     assert "--enforce holds while the stream runs" in error
+
+
+def test_the_stream_never_holds_its_own_user_nor_those_of_never(
+    pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Limits] = []
+    monkeypatch.setattr(running, "run_stream", lambda kafka, options, launch: found.append(launch.limits))
+    settings = tmp_path / "client.properties"
+    settings.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=stream\nsasl.password=x\n"
+    )
+    more = ("--enforce", "--never", "User:etl", "--max-held", "3", "--kafka-config", settings)
+    code, _, error = stream(pid_quota, tmp_path, *map(str, more))
+    assert code == 0, error
+    assert found == [Limits(enforce=True, never=frozenset({"User:etl", "User:stream"}), max_held=3)]

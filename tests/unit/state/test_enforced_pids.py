@@ -60,7 +60,7 @@ class Loop:
 
     def runs(self, wanted: float) -> list[int]:
         """Return how many PIDs entered in each hour."""
-        chance, hold, now = random.Random(1), self.hold, 0.0  # noqa: S311
+        chance, hold, now = random.Random(1), self.hold, 0.0
         arrival = chance.expovariate(wanted / HOUR_S)
         while (now := min(each for each in self._moments(arrival) if each > now)) < self.hours * HOUR_S:
             if hold.is_over(now):

@@ -209,3 +209,24 @@ class TestReports:
         assert states(first) == ["in_force", "ignored"]
         watch.written()
         assert watch.rows([], reports) == []
+
+
+def test_a_report_that_a_newer_one_overtook_ends_nothing() -> None:
+    watch = HoldWatch()
+    rows_of(watch, report(held(), after_ms=10_000))
+    assert rows_of(watch, report(after_ms=5_000)) == []
+
+
+def test_the_clock_of_one_broker_overtakes_no_other() -> None:
+    rows = rows_of(HoldWatch(), report(held(), after_ms=5_000), report(held(), broker_id=2, ahead_ms=-1_000))
+    assert [row["broker_id"] for row in rows] == [1, 2]
+
+
+def test_each_broker_tells_what_it_ignores() -> None:
+    rows = rows_of(HoldWatch(), report(ignored="x"), report(ignored="x", broker_id=2))
+    assert [row["broker_id"] for row in rows] == [1, 2]
+
+
+def test_what_was_let_in_is_news_too() -> None:
+    rows = rows_of(HoldWatch(), report(held()), report(held(let_in=1), after_ms=COUNTS_MS))
+    assert states(rows) == ["in_force", "in_force"]

@@ -1,7 +1,9 @@
 """Holds and releases by hand, on a topic in memory that brokers obey, or do not."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -155,3 +157,29 @@ def test_what_brokers_say_of_another_record_is_not_quoted(monkeypatch: pytest.Mo
     with pytest.raises(HoldNotWrittenError) as raised:
         by_hand.hold({}, MALLORY, HOUR_MS, "carol@host")
     assert "User:other" not in str(raised.value)
+
+
+class OneHolds(Brokers):
+    """Brokers that all read the topic, and of which only the first one holds."""
+
+    def obey(self, broker_id: int = 1, held: Sequence[dict[str, Any]] = (), ignored: str | None = None) -> None:
+        super().obey(broker_id, held if broker_id == 1 else (), ignored)
+
+
+class Keeps(Brokers):
+    """Brokers that read a release, and go on holding."""
+
+    def _held(self) -> list[str]:
+        return [*self.state.holds]
+
+
+def test_a_hold_is_obeyed_only_if_all_brokers_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, OneHolds(NOW_MS))
+    with pytest.raises(HoldNotWrittenError, match="brokers have limits of their own"):
+        by_hand.hold({}, MALLORY, MINUTE_MS, "carol@host")
+
+
+def test_a_release_is_obeyed_only_if_no_broker_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Keeps(NOW_MS), MALLORY)
+    with pytest.raises(HoldNotWrittenError):
+        by_hand.release({}, MALLORY, MINUTE_MS, "carol@host")

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from broker.enforcement.brokers_time import TRUST_AGAIN_MS, BrokersTime
 from broker.enforcement.enforcer import KEEP_MS, Decisions, Enforcer, Note
+from broker.enforcement.hold_state import HoldState, Read
 from broker.enforcement.model import Change, Limits, NewestDecision
 from broker.errors import HoldNotWrittenError
 from quota.limits import Limit, Quotas
-from tests.kits.hold_topic_kit import MemoryTopic, held
+from tests.kits.hold_topic_kit import CLUSTER, MemoryTopic, held
 from tests.kits.plan_kit import ALICE, MALLORY, MINUTE_MS, NOW_MS, RATE, WINDOW_MS, decision, hold, released
-from wire.holds import EVERYBODY
+from wire.holds import EVERYBODY, Release, hold_key, release_key
 
 QUOTAS = Quotas({}, Limit(RATE, "default"))
 SECOND_MS = 1_000
@@ -300,3 +302,83 @@ def test_an_epoch_far_ahead_stops_the_stream_only_while_its_record_is_in_force(b
     second = Bench(topic=MemoryTopic(bench.topic.appended_ms, records=bench.topic.records), start_ms=6)
     second.see(decision(), is_committed_now=False)
     assert sum(second.step() for _ in range(4)) == 1
+
+
+def test_a_record_from_before_the_start_counts_from_its_own_time() -> None:
+    state = HoldState(CLUSTER)
+    state.time.observe(NOW_MS, 0)
+    state.see_holds([Read(0, NOW_MS - 9 * MINUTE_MS, hold_key(MALLORY), msgspec.json.encode(hold()), is_old=True)], 0)
+    assert state.holds[MALLORY].ends_ms == NOW_MS + MINUTE_MS
+
+
+def test_the_end_of_a_release_leaves_the_hold() -> None:
+    state = HoldState(CLUSTER)
+    free = msgspec.json.encode(Release(cluster_id=CLUSTER, release_ms=MINUTE_MS))
+    values = [
+        (hold_key(MALLORY), msgspec.json.encode(hold())),
+        (release_key(MALLORY), free),
+        (release_key(MALLORY), None),
+    ]
+    state.see_holds([Read(number, NOW_MS, *each) for number, each in enumerate(values)], 0)
+    assert state.holds.keys() == {MALLORY}
+    assert state.releases == {}
+
+
+def test_a_broker_that_stopped_does_not_count(bench: Bench) -> None:
+    bench.topic.alive(2)
+    bench.topic.stop(2)
+    bench.see(decision())
+    bench.step()
+    assert bench.topic.state.live(bench.topic.steady_ms).keys() == {1}
+
+
+def test_a_broker_has_some_seconds_to_confirm() -> None:
+    bench = Bench(topic=MemoryTopic(NOW_MS, steady_ms=MINUTE_MS))
+    bench.see(decision())
+    assert [bench.step(), bench.step()] == [1, 0]
+    assert bench.enforcer.standing.confirmations_missing == 0
+
+
+def test_counts_of_brokers_that_are_gone_do_not_count(bench: Bench) -> None:
+    bench.topic.obey(2, [held(MALLORY, held_requests=7, let_in=2)])
+    bench.step()
+    assert bench.enforcer.standing.held_requests == 7
+    bench.step(31 * SECOND_MS)
+    assert bench.enforcer.standing.held_requests == 0
+
+
+def test_the_end_of_a_throttle_that_held_nobody_is_not_told() -> None:
+    bench = Bench(Limits(enforce=True, never=frozenset({MALLORY})))
+    bench.see(decision())
+    bench.step()
+    bench.see(replace(released(), decided_at_ms=NOW_MS + 1))
+    bench.step()
+    assert bench.told() == [("left_out", MALLORY)]
+
+
+def test_a_ledger_that_is_steady_again_counts_again(bench: Bench) -> None:
+    bench.see(decision())
+    bench.decisions.see_ledger(MALLORY, is_saturated=True, is_learning=False)
+    assert bench.step() == 0
+    bench.decisions.see_ledger(MALLORY, is_saturated=False, is_learning=False)
+    assert bench.step() == 1
+
+
+def test_a_hold_that_could_not_be_written_is_not_told(bench: Bench) -> None:
+    bench.see(decision())
+    bench.topic.is_down = True
+    with pytest.raises(HoldNotWrittenError):
+        bench.step()
+    assert bench.told() == []
+
+
+def test_a_decision_that_comes_again_is_not_later_than_it_was(bench: Bench) -> None:
+    """A batch that is committed again after a failure brings the same rows."""
+    bench.topic.is_down = True
+    bench.step(0)
+    bench.see(decision())
+    with pytest.raises(HoldNotWrittenError):
+        bench.step(2 * MINUTE_MS)
+    bench.see(decision())
+    bench.topic.is_down = False
+    assert bench.step() == 1
