@@ -42,7 +42,7 @@ def release(config: Mapping[str, str], principal: str, release_ms: int, by: str)
         return _await_obeyed(topic, principal, offset, lambda state: not _still_held(state, principal))
 
 
-def hold(config: Mapping[str, str], principal: str, hold_ms: int, by: str, pace_ms: int | None = None) -> Obeyed:
+def hold(config: Mapping[str, str], principal: str, hold_ms: int, by: str) -> Obeyed:
     """Hold a principal for at most `MAX_HOLD_MS`, and wait until brokers obey.
 
     Raises:
@@ -55,7 +55,6 @@ def hold(config: Mapping[str, str], principal: str, hold_ms: int, by: str, pace_
             cluster_id=topic.state.cluster_id,
             hold_ms=min(hold_ms, MAX_HOLD_MS),
             until_ms=time.time_ns() // 1_000_000 + hold_ms,
-            init_every_ms=pace_ms,
             reason="by hand",
             writer=by,
         )

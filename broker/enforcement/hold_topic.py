@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -110,12 +109,9 @@ class HoldTopic(Closing):
 
     def _write(self, records: list[tuple[bytes, bytes | None]]) -> int:
         answers: list[tuple[KafkaError | None, Message]] = []
-        done = threading.Event()
 
         def answered(error: KafkaError | None, message: Message) -> None:
             answers.append((error, message))
-            if len(answers) == len(records):
-                done.set()
 
         for key, value in records:
             self._producer.produce(HOLDS, value, key, PARTITION, on_delivery=answered)
@@ -128,10 +124,9 @@ class HoldTopic(Closing):
                 "a leader, and that pid.quota.writers of the brokers names this user (docs/enforcement.md)"
             )
             raise HoldNotWrittenError(msg)
-        own = sorted((_read(message) for _, message in answers), key=lambda each: each.offset)
-        # Records of others that lie between come first.
-        self._catch_up(own[-1].offset)
-        return own[-1].offset
+        last = max(message.offset() or 0 for _, message in answers)
+        self._catch_up(last)
+        return last
 
     def _catch_up(self, offset: int) -> None:
         give_up_at = time.monotonic() + WRITE_TIMEOUT_S

@@ -2,7 +2,8 @@
 
 import copy
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -94,7 +95,7 @@ def test_each_note_is_a_line(state: str, line: str) -> None:
     assert line_of(Note(NOW_MS, state, MALLORY, "why")) == line
 
 
-def test_a_linesays_until_when() -> None:
+def test_a_line_says_until_when() -> None:
     assert " until " in line_of(Note(NOW_MS, "held", MALLORY, until_ms=NOW_MS + 1))
 
 
@@ -156,6 +157,16 @@ class Bench:
             self._changed.notify_all()
 
 
+@contextmanager
+def started(thread: EnforcingThread, read_quotas: Callable[[], Quotas] = lambda: QUOTAS) -> Iterator[None]:
+    """Run the thread while the block runs."""
+    thread.start("stream-1", read_quotas)
+    try:
+        yield
+    finally:
+        thread.close()
+
+
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(monkeypatch)
@@ -167,12 +178,9 @@ def batch(*rows: dict[str, Any]) -> BatchSummary:
 
 def test_a_committed_decision_is_written_and_told(bench: Bench) -> None:
     thread = bench.thread()
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         thread.observe(batch(throttle()))
         bench.wait_for(lambda: len(bench.printed) == 1)
-    finally:
-        thread.close()
     assert bench.printed[0].startswith(f"{MALLORY} is on hold until ")
     assert [record.key for record in bench.topic.records] == [MALLORY.encode()]
     assert (thread.standing().held, thread.standing().is_enforcing) == (1, True)
@@ -180,12 +188,9 @@ def test_a_committed_decision_is_written_and_told(bench: Bench) -> None:
 
 def test_without_enforce_the_outcome_is_told_and_nothing_is_written(bench: Bench) -> None:
     thread = bench.thread(enforce=False)
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         thread.observe(batch(throttle()))
         bench.wait_for(lambda: len(bench.printed) == 1)
-    finally:
-        thread.close()
     assert bench.topic.records == []
     assert [row["state"] for row in bench.notes.pending()] == ["would_hold"]
     assert replace(thread.standing(), planned_s=0) == Standing(would_hold=1)
@@ -195,11 +200,8 @@ def test_without_enforce_the_outcome_is_told_and_nothing_is_written(bench: Bench
 def test_decisions_from_before_the_start_count(bench: Bench) -> None:
     thread = bench.thread()
     thread.restore([throttle()])
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         bench.wait_for(lambda: len(bench.printed) == 1)
-    finally:
-        thread.close()
     assert len(bench.topic.records) == 1
 
 
@@ -211,11 +213,8 @@ def test_a_failure_is_told_once_and_the_thread_goes_on(bench: Bench) -> None:
     thread.observe(batch(throttle()))
 
     # when
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         bench.wait_for(lambda: len(bench.printed) == 3)
-    finally:
-        thread.close()
 
     # then
     trouble, held, well = bench.printed
@@ -227,27 +226,21 @@ def test_a_failure_is_told_once_and_the_thread_goes_on(bench: Bench) -> None:
 def test_a_decision_that_could_not_be_written_is_written_later(bench: Bench) -> None:
     bench.topic.is_down = True
     thread = bench.thread()
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         thread.observe(batch(throttle()))
         bench.wait_for(lambda: "holds: the topic has no leader" in bench.printed)
         bench.topic.is_down = False
         bench.wait_for(lambda: "holds: all is well again" in bench.printed)
-    finally:
-        thread.close()
     assert bench.printed.count("holds: the topic has no leader") == 1
     assert len(bench.topic.records) == 1
 
 
 def test_a_topic_that_was_made_anew_is_opened_again(bench: Bench) -> None:
     thread = bench.thread()
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         bench.wait_for(lambda: bench.connections == 1)
         bench.topic.is_gone = True
         bench.wait_for(lambda: bench.connections == 2)
-    finally:
-        thread.close()
     assert bench.printed == []
 
 
@@ -263,37 +256,18 @@ def test_a_fault_that_nobody_foresaw_is_told_once_and_the_thread_goes_on(
     bench.failures = [ZeroDivisionError("a fault"), ZeroDivisionError("a fault")]
     thread = bench.thread()
     thread.observe(batch(throttle()))
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         bench.wait_for(lambda: any("is on hold" in line for line in bench.printed))
-    finally:
-        thread.close()
     assert caplog.messages == ["holds: ZeroDivisionError: a fault"]
 
 
 def test_a_decision_that_was_committed_late_holds_nobody(bench: Bench) -> None:
     thread = bench.thread()
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         wait_until(lambda: thread.standing().planned_s > 0, "the thread has planned")
         thread.observe(batch(throttle(decided_at=NOW_MS - 2 * MINUTE_MS)))
         bench.wait_for(lambda: len(bench.printed) == 1)
-    finally:
-        thread.close()
     assert bench.printed == [f"{MALLORY} is over its quota and not held: the stream lagged: by 120 s (limit 60 s)"]
-
-
-def test_a_ledger_that_is_saturated_holds_nobody(bench: Bench) -> None:
-    thread = bench.thread()
-    row = {"principal": MALLORY, "saturated": True, "phase": "enforcing"}
-    rows = {"producer_id_metrics": [row], "throttle_decisions": [throttle()]}
-    thread.observe(BatchSummary(1, rows, 0.1, quotas=QUOTAS))
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
-        bench.wait_for(lambda: len(bench.printed) == 1)
-    finally:
-        thread.close()
-    assert "saturated" in bench.printed[0]
 
 
 def test_quotas_are_read_again_though_no_batch_comes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,14 +275,11 @@ def test_quotas_are_read_again_though_no_batch_comes(bench: Bench, monkeypatch: 
     monkeypatch.setattr(enforcing, "QUOTAS_EVERY_S", 0.0)
     found = [QUOTAS]
     thread = bench.thread()
-    thread.start("stream-1", lambda: found[0])
-    try:
+    with started(thread, lambda: found[0]):
         thread.observe(batch(throttle()))
         bench.wait_for(lambda: len(bench.printed) == 1)
         found[0] = Quotas()
         bench.wait_for(lambda: f"{MALLORY} is no longer on hold" in bench.printed)
-    finally:
-        thread.close()
     assert bench.topic.records[-1].value is None
 
 
@@ -320,11 +291,8 @@ def test_all_batches_that_were_committed_since_the_last_plan_count(bench: Bench)
     thread = bench.thread()
     thread.observe(batch(throttle()))
     thread.observe(batch(throttle(principal=ALICE)))
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         bench.wait_for(lambda: len(bench.printed) == 2)
-    finally:
-        thread.close()
     assert {each.key for each in bench.topic.records} == {MALLORY.encode(), ALICE.encode()}
 
 
@@ -337,25 +305,19 @@ def test_a_ledger_that_is_unsteady_holds_nobody(bench: Bench, row: dict[str, Any
     thread = bench.thread()
     rows = {"producer_id_metrics": [row], "throttle_decisions": [throttle()]}
     thread.observe(BatchSummary(1, rows, 0.1, quotas=QUOTAS))
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         bench.wait_for(lambda: len(bench.printed) == 1)
-    finally:
-        thread.close()
     assert reason in bench.printed[0]
     assert bench.topic.records == []
 
 
 def test_each_batch_brings_its_quotas(bench: Bench) -> None:
     thread = bench.thread()
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         thread.observe(batch(throttle()))
         bench.wait_for(lambda: len(bench.printed) == 1)
         thread.observe(BatchSummary(2, {}, 0.1, quotas=Quotas()))
         bench.wait_for(lambda: len(bench.printed) == 2)
-    finally:
-        thread.close()
     assert bench.printed[1] == f"{MALLORY} is no longer on hold"
 
 
@@ -368,11 +330,8 @@ def test_a_restart_reads_the_quotas_before_its_first_plan(bench: Bench) -> None:
     first.close()
     second = bench.thread()
     second.restore([throttle()])
-    second.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(second):
         bench.wait_for(lambda: len(bench.printed) == 2)
-    finally:
-        second.close()
     assert all(each.value is not None for each in bench.topic.records)
 
 
@@ -389,22 +348,16 @@ def test_quotas_that_can_t_be_read_do_not_end_the_thread(bench: Bench, error: Ex
 
     thread = bench.thread()
     thread.restore([throttle()])
-    thread.start("stream-1", read)
-    try:
+    with started(thread, read):
         bench.wait_for(lambda: any("is on hold" in line for line in bench.printed))
-    finally:
-        thread.close()
 
 
 def test_the_limits_and_the_window_reach_the_plan(bench: Bench) -> None:
     limits = Limits(enforce=True, never=frozenset({ALICE}))
     thread = EnforcingThread(Enforcing({}, limits, 2 * WINDOW_MS), bench.notes, bench.say)
     thread.observe(batch(throttle(), throttle(principal=ALICE)))
-    thread.start("stream-1", lambda: QUOTAS)
-    try:
+    with started(thread):
         bench.wait_for(lambda: len(bench.printed) == 2)
-    finally:
-        thread.close()
     assert bench.topic.state.holds.keys() == {MALLORY}
     assert bench.topic.state.holds[MALLORY].hold.init_every_ms == 72_000
 
