@@ -105,13 +105,14 @@ final class Log4j2Hook implements LogHook {
         }
 
         private Result ask(Logger logger, Level level, Object message) {
-            if (level.isMoreSpecificThan(Level.INFO) && message != null
-                && LogHook.isOwn(Thread.currentThread().getName(), logger.getName())) {
-                return Result.DENY;
+            // Kafka asks for TRACE and DEBUG many times per request, so the most frequent answers come first.
+            if (level == Level.DEBUG) {
+                return Result.NEUTRAL;
             }
             Source source = source(logger, level);
             if (source == null) {
-                return Result.NEUTRAL;
+                return message != null && level.isMoreSpecificThan(Level.INFO)
+                    && LogHook.isOwn(Thread.currentThread().getName(), logger.getName()) ? Result.DENY : Result.NEUTRAL;
             }
             if (message == null) {
                 return listener.wants(source) ? Result.ACCEPT : Result.NEUTRAL;

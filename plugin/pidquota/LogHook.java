@@ -21,10 +21,10 @@ interface LogHook {
     static LogHook of(LogListener listener) {
         String factory = LoggerFactory.getILoggerFactory().getClass().getName();
         if (factory.startsWith("org.apache.logging.slf4j.")) {
-            return new Log4j2Hook(listener);
+            return new Log4j2Hook(new NotInlined(listener));
         }
         if (factory.startsWith("org.slf4j.") && (factory.endsWith("Reload4jLoggerFactory") || factory.endsWith("Log4jLoggerFactory"))) {
-            return new Log4j1Hook(listener);
+            return new Log4j1Hook(new NotInlined(listener));
         }
         throw new IllegalStateException("its logging library (" + factory + ") is neither log4j 2 nor reload4j");
     }
