@@ -32,30 +32,25 @@ define install
 	@touch $(2)
 endef
 
-$(VENV)/.local: requirements/local.txt pyproject.toml
-	$(call install,requirements/local.txt,$@)
+$(VENV)/.spark: requirements/spark.txt pyproject.toml
+	$(call install,requirements/spark.txt,$@)
 
 $(VENV)/.dev: requirements/dev.txt pyproject.toml
 	$(call install,requirements/dev.txt,$@)
-	@touch $(VENV)/.local
+	@touch $(VENV)/.spark
 
-$(JARS)/.complete: jvm/ivy.xml | $(VENV)/.local
+$(JARS)/.complete: jvm/ivy.xml | $(VENV)/.spark
 	$(BIN)/python -m jvm $(JARS)
-
-# Without it the demo starts more slowly, so its failure is none of ours.
-$(JARS)/.classes: $(JARS)/.complete
-	-$(BIN)/python -m jobs.demo.spark_archive
-	@touch $@
 
 jars: $(JARS)/.complete ## Fetch the JVM parts once (Kafka broker, Spark's Kafka source, Delta)
 
 # A change of jvm/ivy.xml fetches other jars than are pinned, which is refused: this pins them.
-pin-jars: $(VENV)/.local ## After a change of jvm/ivy.xml: fetch, and pin what came (compare it with the publishers')
+pin-jars: $(VENV)/.spark ## After a change of jvm/ivy.xml: fetch, and pin what came (compare it with the publishers')
 	-$(BIN)/python -m jvm $(JARS)
 	cd $(JARS) && sha256sum spark/*.jar kafka/*.jar compiler/*.jar > $(CURDIR)/jvm/jars.sha256
 	$(BIN)/python -m jvm $(JARS)
 
-demo: $(VENV)/.local $(JARS)/.complete $(JARS)/.classes ## Real broker, real producers, live quota: 90 s of traffic
+demo: $(VENV)/.spark $(JARS)/.complete ## Real broker, real producers, live quota: 90 s of traffic
 	$(BIN)/pid-quota demo $(if $(SECONDS_OF_TRAFFIC),--seconds $(SECONDS_OF_TRAFFIC))
 
 test: $(VENV)/.dev $(JARS)/.complete ## The whole suite but the slow tests
@@ -89,7 +84,7 @@ fmt: $(VENV)/.dev ## Format the code
 # Only a peer needs protobuf.
 $(VENV)/.bench: requirements/bench.txt pyproject.toml
 	$(call install,requirements/bench.txt,$@)
-	@touch $(VENV)/.local
+	@touch $(VENV)/.spark
 
 bench: $(VENV)/.bench $(JARS)/.complete ## Measure what is felt within 8 minutes: dist/bench
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/report.py
@@ -97,22 +92,22 @@ bench: $(VENV)/.bench $(JARS)/.complete ## Measure what is felt within 8 minutes
 bench-full: $(VENV)/.bench $(JARS)/.complete ## Measure everything within 75 minutes: bench/results, docs/performance.md
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/report.py --full
 
-bench-guard: $(VENV)/.local $(JARS)/.complete ## Fail if the job has become slower than committed
+bench-guard: $(VENV)/.spark $(JARS)/.complete ## Fail if the job has become slower than committed
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/guard.py
 
 broker-jar: $(JARS)/.complete ## Build dist/pid-quota-broker.jar, which brokers load (docs/plugin.md)
 	$(BIN)/python -m jvm.broker_jar dist/pid-quota-broker.jar $(JARS)
 
-wheel: $(VENV)/.local broker-jar ## Build the wheel into dist/
+wheel: $(VENV)/.spark broker-jar ## Build the wheel into dist/
 	cp dist/pid-quota-broker.jar jvm/
 	$(BIN)/python -m hatchling build -t wheel
 	$(BIN)/python -m tables.schema.views > dist/views.sql
 
 # No index address is written: the lock files name versions and hashes only.
-LOCK = uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header pyproject.toml --extra local
+LOCK = uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header pyproject.toml --extra spark
 lock: ## Renew requirements/*.txt and the App's constraints (needs uv)
 	$(LOCK) --extra databricks --group dev -o requirements/dev.txt
-	$(LOCK) --group build -c requirements/dev.txt -o requirements/local.txt
+	$(LOCK) --group build -c requirements/dev.txt -o requirements/spark.txt
 	$(LOCK) --group bench --group build -c requirements/dev.txt -o requirements/bench.txt
 	uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate pyproject.toml --extra databricks \
 		-c requirements/dev.txt -o resources/console/constraints.txt

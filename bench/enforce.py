@@ -26,10 +26,10 @@ from pathlib import Path
 from confluent_kafka import KafkaError, Producer
 
 from bench.kit import percentiles
+from bench.processes import running_stream
 from broker.enforcement.hold_topic import HoldTopic, steady_ms
 from broker.local.local_broker import LocalBroker
 from jobs.demo.broker import create_orders, demo_broker
-from jobs.demo.processes import Child
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing
@@ -65,10 +65,10 @@ def stream(broker: LocalBroker, folder: Path, trigger: str) -> Iterator[None]:
     set_quota(tables, QuotaEntry(None, float(QUOTA), datetime.now(timezone.utc), "bench"))
     options = ["--bootstrap-servers", broker.admin_servers, "--tables", tables, "--checkpoint", str(folder / "state")]
     more = ["--trigger", trigger, "--enforce", "--max-held", "1000", "--master", "local[1]"]
-    with Child("stream", ["-m", "jobs", "stream", *options, *more], log) as child:
+    with running_stream(["-m", "jobs", "stream", *options, *more], log) as require_alive:
         give_up_at = time.monotonic() + LIMIT_S
         while "quotas in force" not in log.read_text():
-            child.require_alive()
+            require_alive()
             if time.monotonic() > give_up_at:
                 raise TimeoutError(log.read_text())
             time.sleep(PAUSE_S)

@@ -15,10 +15,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench.noise import Meter, command
-from bench.processes import Place, Traffic, finished_batches
+from bench.processes import Place, Traffic, finished_batches, running_stream
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from jobs.demo.processes import Child
 from wire.topics import PRODUCE_EVENTS
 
 PIDS_EACH = 5
@@ -45,15 +44,15 @@ def measured(place: Place, asked: argparse.Namespace) -> dict[str, float]:
     """Run the stream under a small load; return its CPU time, memory and batches."""
     ensure_topics(place.broker.admin_config())
     with (
-        Child(STREAM, place.arguments("job", asked.trigger), place.log) as stream,
+        running_stream(place.arguments("job", asked.trigger), place.log) as require_alive,
         Traffic(place, asked.principals, PIDS_EACH, asked.rate),
     ):
         time.sleep(asked.warm_up)
-        stream.require_alive()
+        require_alive()
         before = newest_batch(place)
         with Meter({STREAM: DRIVER}) as meter:
             time.sleep(asked.seconds)
-        stream.require_alive()
+        require_alive()
         batches = newest_batch(place) - before
         processes = [pid for (pid, _), process in meter.seen.items() if process.group == STREAM]
         return {

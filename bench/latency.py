@@ -22,10 +22,9 @@ from pyarrow import dataset
 
 from bench import kit
 from bench.loads import values_of
-from bench.processes import Place, Traffic, behind
+from bench.processes import Place, Traffic, behind, running_stream
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
 from tables.store.path_tables import table_path
 from wire.topics import PRODUCE_EVENTS
@@ -58,11 +57,11 @@ def measured(place: Place, asked: argparse.Namespace) -> dict[str, object]:
     config = place.broker.admin_config()
     ensure_topics(config)
     progress = StreamProgress(place.checkpoint, config, PRODUCE_EVENTS)
-    with Child("stream", place.arguments("job", asked.trigger, "--sink", asked.sink), place.log) as stream:
+    with running_stream(place.arguments("job", asked.trigger, "--sink", asked.sink), place.log) as require_alive:
         found = []
         with Traffic(place, asked.principals, PIDS_EACH, asked.rate):
             for number in range(WARM_UPS + asked.trials):
-                stream.require_alive()
+                require_alive()
                 found.append(provoke(place, f"User:over-{number}"))
             unread = behind(progress)
     counted = found[WARM_UPS:]

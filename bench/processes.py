@@ -1,9 +1,11 @@
 """Arguments, traffic and finished batches of streams that run as child processes, as in production."""
 
 import json
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +17,12 @@ from bench.loads import BenchError, round_records
 from bench.rounds import Run
 from broker.local.local_broker import LocalBroker
 from jobs.stream.stream_progress import StreamProgress
+from jvm.process import end, start_watched
 
 ROUND_S = 0.05
 """Length of a plugin's round. A plugin writes a principal's events of a round as one record."""
 FLUSH_S = 60
+STOP_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,23 @@ class Place:
         if variant == "job":
             return ["-m", "jobs.stream", *common]
         return ["-m", "bench.peer_stream", "--variant", variant, *common]
+
+
+@contextmanager
+def running_stream(arguments: Sequence[str], log: Path) -> Iterator[Callable[[], None]]:
+    """Run a stream with Python's arguments during the `with` block. Yield a function that fails if it has ended."""
+    process = start_watched([sys.executable, *arguments], log)
+
+    def require_alive() -> None:
+        if process.poll() is not None:
+            said = log.read_text(encoding="utf-8", errors="replace").strip()[-400:]
+            msg = f"the stream ended with exit code {process.poll()}: {said}. Its log: {log}"
+            raise BenchError(msg)
+
+    try:
+        yield require_alive
+    finally:
+        end(process, STOP_S)
 
 
 @dataclass(frozen=True)

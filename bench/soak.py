@@ -30,10 +30,9 @@ from deltalake.exceptions import DeltaError
 from bench.kit import folder_bytes
 from bench.loads import FLOOD, round_records
 from bench.noise import grouped, process_stats
-from bench.processes import ROUND_S, Place, behind, finished_batches
+from bench.processes import ROUND_S, Place, behind, finished_batches, running_stream
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
 from jvm.process import run_to_end
 from streaming.batch.batch_ends import tracked_principals_before
@@ -73,11 +72,15 @@ def soak(folder: Path, broker: LocalBroker, options: argparse.Namespace) -> list
     ensure_topics(broker.admin_config())
     progress = StreamProgress(place.checkpoint, broker.admin_config(), PRODUCE_EVENTS)
     samples: list[dict[str, float]] = []
-    stream = Child("stream", place.arguments("job", options.trigger, "--window-seconds", "360"), place.log)
-    with stream, running(load, broker, options.rate), running(maintain, tables, options.maintain_every):
+    stream = running_stream(place.arguments("job", options.trigger, "--window-seconds", "360"), place.log)
+    with (
+        stream as require_alive,
+        running(load, broker, options.rate),
+        running(maintain, tables, options.maintain_every),
+    ):
         begin = time.monotonic()
         while (elapsed_s := time.monotonic() - begin) < options.minutes * 60:
-            stream.require_alive()
+            require_alive()
             look = len(samples) % SAMPLES_PER_HEAP == 0
             sample = {
                 "seconds": elapsed_s,

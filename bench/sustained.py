@@ -22,9 +22,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.loads import PARTITIONS, BenchError
-from bench.processes import Batch, Place, Traffic, finished_batches
+from bench.processes import Batch, Place, Traffic, finished_batches, running_stream
 from broker.local.local_broker import LocalBroker
-from jobs.demo.processes import Child
 
 PIDS_EACH = 5
 START_S = 600.0
@@ -84,10 +83,10 @@ def sustained(place: Place, name: str, asked: argparse.Namespace) -> dict[str, A
     """Find the highest rate of one variant, and confirm it."""
     trigger = f"{round(asked.trigger_seconds * 1000)} milliseconds"
     with (
-        Child(name, place.arguments(name, trigger), place.log) as stream,
+        running_stream(place.arguments(name, trigger), place.log) as require_alive,
         Traffic(place, asked.principals, PIDS_EACH, asked.first_rate / 10) as traffic,
     ):
-        watched = Watched(place, stream, traffic, asked.trigger_seconds)
+        watched = Watched(place, require_alive, traffic, asked.trigger_seconds)
         watched.wait_for_start()
         found = highest(
             lambda rate: watched.keeps_up(rate, asked.trial_seconds), asked.first_rate, asked.highest_rate, asked.steps
@@ -106,8 +105,8 @@ def sustained(place: Place, name: str, asked: argparse.Namespace) -> dict[str, A
 class Watched:
     """A stream under traffic."""
 
-    def __init__(self, place: Place, stream: Child, traffic: Traffic, trigger_s: float) -> None:
-        self._place, self._stream, self._traffic, self._trigger_s = place, stream, traffic, trigger_s
+    def __init__(self, place: Place, require_alive: Callable[[], None], traffic: Traffic, trigger_s: float) -> None:
+        self._place, self._require_alive, self._traffic, self._trigger_s = place, require_alive, traffic, trigger_s
         self.trials: list[dict[str, object]] = []
 
     def wait_for_start(self) -> None:
@@ -121,7 +120,7 @@ class Watched:
         trial = Trial(self._trigger_s, settled_s=time.time() + SETTLE_S)
         while (elapsed_s := time.monotonic() - begin) < seconds and not trial.is_hopeless(elapsed_s):
             time.sleep(SAMPLE_S)
-            self._stream.require_alive()
+            self._require_alive()
             batches = self._batches()
             trial.add(self._behind(batches) / rate, batches)
         reached = (self._traffic.written - written) / elapsed_s
@@ -146,7 +145,7 @@ class Watched:
     def _wait(self, holds: Callable[[], bool], limit_s: float) -> None:
         give_up_at = time.monotonic() + limit_s
         while not holds():
-            self._stream.require_alive()
+            self._require_alive()
             if time.monotonic() > give_up_at:
                 log = self._place.log.read_text(encoding="utf-8", errors="replace").strip()[-400:]
                 msg = f"the stream did not start or catch up within {limit_s:.0f} s; the end of its log: {log}"

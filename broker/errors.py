@@ -37,7 +37,7 @@ class RequestRefusedError(ClusterRequestError):
 
 
 class RequestNotAllowedError(ClusterRequestError):
-    """Raised when this user lacks a right, which an operator may grant."""
+    """Raised when this user lacks a right, which an administrator may grant."""
 
 
 class KafkaConfigError(BrokerError):
@@ -61,4 +61,4 @@ class NotHeldError(BrokerError):
 
 
 class RemovalError(BrokerError):
-    """Raised when `pid-quota uninstall` can't remove something."""
+    """Raised when topics can't be deleted because somebody still uses them."""

@@ -19,18 +19,14 @@ from jobs import __version__
 from jobs.errors import JobError
 
 _COMMANDS = {
+    "run": ("run.command", "run", "Run pid-quota: the stream, the console and the upkeep of the tables."),
     "stream": ("stream.command", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
     "broker-jar": ("setup.broker_jar", "write_broker_jar", "Write the jar of the plugin, which brokers load."),
     "plugin": ("setup.plugin", "plugin", "Load the plugin into running brokers, or unload it."),
     "release": ("enforcement.command", "release", "End the hold of a user, or all holds, on the brokers."),
     "hold": ("enforcement.command", "hold", "Let a user's new producer ids wait for a few minutes."),
-    "topics": ("setup.command", "topics", "Set up the topics and who may use them."),
+    "topics": ("setup.command", "topics", "Create, describe or delete the topics, and grant a user to read them."),
     "doctor": ("setup.doctor", "doctor", "Check the deployment, and show how to fix problems."),
-    "uninstall": (
-        "setup.uninstall",
-        "uninstall",
-        "End all holds, and remove pid-quota's rights and topics from the cluster.",
-    ),
     "quotas": ("quotas.command", "quotas", "Set, delete and describe quotas."),
     "suggest-quotas": ("quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),
     "top": ("top.command", "top", "Watch the principals live in a terminal; needs no JVM."),

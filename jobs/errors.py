@@ -3,3 +3,7 @@
 
 class JobError(Exception):
     """Raised when a command can't do its work."""
+
+
+class WrongSettingError(JobError):
+    """Raised when a command can't work with its settings, however often it is started."""

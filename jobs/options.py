@@ -9,12 +9,22 @@ SERVERS = ("--bootstrap-servers", "--bootstrap-server")
 """Names of the option with the brokers' addresses. Kafka's tools use the second name."""
 LOOPBACK = "127.0.0.1"
 
-BootstrapServers = Annotated[str, typer.Option(*SERVERS, help="Brokers, as host:port,host:port.")]
+BootstrapServers = Annotated[
+    str,
+    typer.Option(*SERVERS, envvar="PID_QUOTA_BOOTSTRAP_SERVER", help="Brokers, as host:port,host:port."),
+]
 KafkaConfigFile = Annotated[
     Path | None,
     typer.Option(
         *("--kafka-config", "--command-config"),
+        envvar="PID_QUOTA_KAFKA_CONFIG",
         help="Client settings: name=value lines with librdkafka's names, or a Java properties file.",
+    ),
+]
+KafkaPasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="PID_QUOTA_KAFKA_PASSWORD_FILE", help="File whose first line is sasl.password, instead of the settings'."
     ),
 ]
 _TABLES = typer.Option(

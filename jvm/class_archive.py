@@ -16,7 +16,7 @@ from jvm.java import java_version
 _FOLDER = "~/.cache/pid-quota/class-archives"
 _OTHERS = 0o077
 _KEPT = 6
-"""Number of archives to keep. An archive takes 50 MB, or 150 MB for the demo's Spark."""
+"""Number of archives to keep. An archive takes 50 MB."""
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ def _ivy_jar() -> Path:
     if not jars:
         wheel = f"pid_quota-{metadata.version('pid-quota')}-py3-none-any.whl"
         found = f"at {folders[0]} lacks its jars" if folders else "is not installed"
-        msg = f"pyspark, whose Ivy fetches the jars, {found}: pip install '{wheel}[local]'"
+        msg = f"pyspark, whose Ivy fetches the jars, {found}: pip install '{wheel}[spark]'"
         raise PysparkMissingError(msg)
     return jars[-1]
 

@@ -9,6 +9,10 @@ class CheckpointError(StreamingError):
     """Raised when a checkpoint folder can't be used, or its settings differ from the stream's."""
 
 
+class CheckpointInUseError(CheckpointError):
+    """Raised when another stream runs on the checkpoint folder."""
+
+
 class CheckpointDamagedError(CheckpointError):
     """Raised when a file of the checkpoint folder is truncated or corrupt."""
 

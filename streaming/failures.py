@@ -50,7 +50,7 @@ _NO_ANSWER = re.compile(r"An error occurred while calling [\w.]+|Answer from Jav
 """py4j's messages when the JVM did not answer."""
 _IN_USE = re.compile(
     r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|ConcurrentModificationException: Multiple stream"
-    r"|CheckpointError: another stream runs on checkpoint"
+    r"|CheckpointInUseError: another stream runs on checkpoint"
 )
 _OWN = re.compile(r"^streaming\.errors\.(StreamIdTakenError|WindowTooShortError): (.+)$", re.MULTILINE)
 """Errors whose messages need no other words."""

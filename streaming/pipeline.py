@@ -42,8 +42,14 @@ CONSUMER_SETTINGS = {
     "kafka.fetch.max.wait.ms": "20",
 }
 """Settings of the Kafka consumer. `StreamOptions.kafka_options` override them."""
-KAFKA_TIMEOUTS = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000"}
-"""Timeouts of requests. Spark tries three times, so the stream fails after a minute without an answer."""
+KAFKA_SOURCE = {
+    # The user needs a right on its groups, and other users of Spark use the default prefix.
+    "groupIdPrefix": "pid-quota",
+    # Spark tries three times, so the stream fails after a minute without an answer.
+    "kafka.request.timeout.ms": "20000",
+    "kafka.default.api.timeout.ms": "20000",
+}
+"""Options of both queries' Kafka sources."""
 
 BUCKET_COLUMN = "bucket"
 
@@ -147,7 +153,7 @@ def loss_detector(options: StreamOptions, starting_offsets: str) -> LossDetector
 
 def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: str = EARLIEST) -> DataFrame:
     """Read the topic into columns `value`, `partition`, `offset` and `record_ms` (the record's Kafka timestamp)."""
-    source = spark.readStream.format("kafka").options(**KAFKA_TIMEOUTS | CONSUMER_SETTINGS | options.kafka_options)
+    source = spark.readStream.format("kafka").options(**KAFKA_SOURCE | CONSUMER_SETTINGS | options.kafka_options)
     records = (
         source.option("subscribe", options.topic)
         .option("startingOffsets", starting_offsets)

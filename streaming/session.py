@@ -3,21 +3,23 @@
 import atexit
 import logging
 import os
+import pwd
 import re
 import shutil
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from socketserver import BaseServer
 from typing import Any
 
-from pyspark import accumulators
+from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from streaming.errors import SessionError
@@ -36,6 +38,8 @@ _COMPILER = (
 _JAVA_OPTIONS = f"{_COLLECTOR} {_COMPILER}"
 _MALLOC_ARENAS = "2"
 """Maximum number of glibc's memory arenas. The JVM's hundreds of threads would fill the default of eight per core."""
+_NAME = "pid-quota"
+"""Name of the application, and of a user without a name."""
 DEFAULT_MASTER = "local[*]"
 """One task at a time for each processor that the process may use."""
 _MIN_PARTITIONS, _MAX_PARTITIONS = 2, 8
@@ -106,22 +110,25 @@ def stream_session(
     Raises:
         SessionError: If the runtime's session rejects a setting.
     """
-    builder = SparkSession.builder.appName("pid-quota")
+    builder = SparkSession.builder.appName(_NAME)
     if jars:
         # Workers must run the same Python with the same packages as the driver.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("MALLOC_ARENA_MAX", _MALLOC_ARENAS)
-        builder = builder.master(master)
-        of_master = one_process_settings(jars) if _is_one_process(master) else {"spark.jars": ",".join(jars)}
-        for name, value in (LOCAL_SETTINGS | STREAM_SETTINGS | of_master).items():
-            builder = builder.config(name, value)
-        quiet = [] if debug else [f'"{_log_settings()}"']
-        builder = builder.config("spark.driver.defaultJavaOptions", " ".join((_JAVA_OPTIONS, *java_options, *quiet)))
+        settings = LOCAL_SETTINGS | STREAM_SETTINGS | {"spark.master": master}
+        settings |= one_process_settings(jars) if _is_one_process(master) else {"spark.jars": ",".join(jars)}
+        # Without a folder of its own, Java uses /tmp, whatever TMPDIR says.
+        own = [f'"-Djava.io.tmpdir={tempfile.gettempdir()}"', *([] if debug else [f'"{_log_settings()}"'])]
+        settings["spark.driver.defaultJavaOptions"] = " ".join((_JAVA_OPTIONS, *java_options, *own))
         if not debug:
             silence_the_jvms_end()
         if py_files:
-            builder = builder.config("spark.submit.pyFiles", ",".join(map(_importable, py_files.split(","))))
+            settings["spark.submit.pyFiles"] = ",".join(map(_importable, py_files.split(",")))
         with uninterrupted():
+            if not _has_name():
+                _begin_without_name(settings)
+            for name, value in settings.items():
+                builder = builder.config(name, value)
             session = builder.getOrCreate()
         session.conf.set(_PARTITIONS, _partitions(master, lambda: _cores(session)))
         return session
@@ -137,6 +144,27 @@ def stream_session(
             msg = f"this Spark session does not accept {name}={value} ({reason}): the stream needs a classic cluster"
             raise SessionError(msg) from error
     return session
+
+
+def _has_name() -> bool:
+    """Return whether this user has a name, as Hadoop needs. A container's user may be a mere number."""
+    try:
+        return bool(pwd.getpwuid(os.getuid()).pw_name)
+    except KeyError:
+        return False
+
+
+def _begin_without_name(settings: Mapping[str, str]) -> None:
+    """Start Spark for a user without a name. Hadoop's own login would fail, so make one before Spark asks for it."""
+    options = f'{settings["spark.driver.defaultJavaOptions"]} "-Duser.home={tempfile.gettempdir()}"'
+    conf = SparkConf().setAll([*settings.items(), ("spark.driver.defaultJavaOptions", options)])
+    conf.setAppName(_NAME)
+    # The function has no types.
+    launch: Callable[[SparkConf], Any] = launch_gateway
+    gateway: Any = launch(conf)
+    users = gateway.jvm.org.apache.hadoop.security.UserGroupInformation
+    users.setLoginUser(users.createRemoteUser(_NAME))
+    SparkContext(conf=conf, gateway=gateway)
 
 
 @contextmanager

@@ -50,6 +50,16 @@ def interval(trigger: str) -> str:
     return "0 seconds" if trigger == ASAP else trigger
 
 
+def is_interval(trigger: str) -> bool:
+    """Return whether a trigger runs batch after batch.
+
+    Examples:
+        >>> [is_interval(each) for each in ("5 seconds", "asap", "available-now", "5 parsecs", "seconds")]
+        [True, True, False, False, False]
+    """
+    return trigger == ASAP or _seconds(trigger) > 0
+
+
 def _seconds(trigger: str) -> float:
     """Return the length of an interval in seconds. Return 0 if `trigger` is not a number and a unit."""
     found = re.fullmatch(r"\s*(?:interval\s+)?(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", trigger.lower())

@@ -33,7 +33,7 @@ os.environ.setdefault(QUICK_JVM, "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-WAITING = ("tests/attack/", "tests/broker/")
+WAITING = ("tests/attack/", "tests/broker/", "tests/run/")
 ON_SPARK = (
     "tests/fault/",
     "tests/stream/",

@@ -3,8 +3,12 @@
 The topic has one partition and is compacted. The key of a **hold** is the principal. A record without a value ends the
 hold. The key of a **release** is `release:` and a principal, or `release:*` for all principals: until it runs out, its
 principals are not held, whatever holds say.
+
+A **writer** is a stream that may write holds. It says once a minute that it is alive, by a record whose headers hold
+what it says. Brokers compare its version with their plugin's.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -24,6 +28,8 @@ EVERYBODY = "*"
 """Principal of a release of all principals."""
 
 _RELEASE = "release:"
+_WRITER = "writer:"
+_EPOCH, _SINCE, _GONE, _VERSION = "epoch", "since", "gone", "version"
 _Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
 
@@ -66,6 +72,27 @@ class HoldRecord:
     content: Hold | Release | None
 
 
+@dataclass(frozen=True)
+class WriterRecord:
+    """A stream that may write holds says that it is alive.
+
+    Attributes:
+        epoch: grows with each start of the stream.
+        since: offset of the first record of the time in which it was alive without a gap; None for this record.
+        is_gone: whether it says that it ends.
+        version: version of pid-quota; empty if the record does not tell.
+    """
+
+    writer: str
+    epoch: int
+    since: int | None = None
+    is_gone: bool = False
+    version: str = ""
+
+
+Headers = Iterable[tuple[str, str | bytes | None]]
+
+
 class _Versioned(msgspec.Struct):
     version: Literal[1]
     """msgspec takes a tag that is missing for the right one."""
@@ -91,6 +118,61 @@ def release_key(principal: str) -> bytes:
     return (_RELEASE + principal).encode()
 
 
+def writer_key(writer: str) -> bytes:
+    """Return the key of a writer's record."""
+    return (_WRITER + writer).encode()
+
+
+def writer_headers(record: WriterRecord) -> list[tuple[str, str | bytes | None]]:
+    """Return the headers of a writer's record.
+
+    Examples:
+        >>> writer_headers(WriterRecord("s", 5, 17, version="1.0"))
+        [('epoch', b'5'), ('since', b'17'), ('version', b'1.0')]
+    """
+    since: list[tuple[str, str | bytes | None]] = [] if record.since is None else [(_SINCE, str(record.since).encode())]
+    gone = [(_GONE, b"1")] if record.is_gone else []
+    version = [(_VERSION, record.version.encode())] if record.version else []
+    return [(_EPOCH, str(record.epoch).encode()), *since, *gone, *version]
+
+
+def is_of_writer(key: bytes | None) -> bool:
+    """Return whether a record with this key is a writer's record, and so neither a hold nor a release."""
+    return (key or b"").startswith(_WRITER.encode())
+
+
+def parse_writer_record(key: bytes | None, headers: Headers) -> WriterRecord | None:
+    """Return a writer's record, or None if the record is none.
+
+    Examples:
+        >>> parse_writer_record(writer_key("s"), [("epoch", b"5")])
+        WriterRecord(writer='s', epoch=5, since=None, is_gone=False, version='')
+        >>> parse_writer_record(writer_key("s"), []) is None
+        True
+    """
+    if not is_of_writer(key):
+        return None
+    found = dict(headers)
+    try:
+        writer = (key or b"").decode().removeprefix(_WRITER)
+        epoch, since = (_number(found.get(name)) for name in (_EPOCH, _SINCE))
+        version = found.get(_VERSION) or b""
+        version = version if isinstance(version, str) else version.decode()
+    except (ValueError, UnicodeDecodeError):
+        return None
+    return None if epoch is None or not writer else WriterRecord(writer, epoch, since, _GONE in found, version)
+
+
+def _number(value: str | bytes | None) -> int | None:
+    """Return a whole number that is not negative. Raises ValueError for anything else."""
+    if value is None:
+        return None
+    if not value.isdigit() or len(value) > 18:
+        msg = "no number"
+        raise ValueError(msg)
+    return int(value)
+
+
 def parse_hold_record(key: bytes | None, value: bytes | None) -> HoldRecord | None:
     """Return a record of the topic, or None if it is neither a hold nor a release of a known version.
 
@@ -100,6 +182,8 @@ def parse_hold_record(key: bytes | None, value: bytes | None) -> HoldRecord | No
         >>> parse_hold_record(b"release:User:a", None)
         HoldRecord(principal='User:a', is_release=True, content=None)
     """
+    if is_of_writer(key):
+        return None
     try:
         text = (key or b"").decode()
         is_release = text.startswith(_RELEASE)

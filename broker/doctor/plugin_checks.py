@@ -4,15 +4,22 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib import metadata
 
 from broker.doctor.findings import Finding, ok, warning, wrong
+from broker.errors import RemovalError
 from broker.kafka.report_tail import DatedState
-from wire.holds import HOLD_AUTHORIZER
-from wire.plugin_reports import AliveReport, PluginState, StopReport
+from wire.holds import HOLD_ANY_AUTHORIZER, HOLD_AUTHORIZER
+from wire.plugin_reports import REPORTER_CLASS, AliveReport, PluginState, StopReport
 
 MAX_SILENCE_MS = 60_000
 """A plugin that reports every 10 s has then missed six reports."""
 MAX_CLOCK_SKEW_MS = 5_000
 MAX_WAITING_PIDS = 1_000
 """At 1,000 new PIDs per second, about 50 PIDs wait at any time."""
+
+UNDO = (
+    f"take {REPORTER_CLASS} out of metric.reporters, and {HOLD_AUTHORIZER} or {HOLD_ANY_AUTHORIZER} out of "
+    "authorizer.class.name, in server.properties of each broker, and restart it"
+)
+"""How to take the plugin out of brokers."""
 
 _PAGE = "docs/plugin.md"
 
@@ -37,6 +44,15 @@ def check_plugins(brokers: Collection[int], states: Mapping[int, DatedState], no
         yield ok("plugins", f"brokers that are watched: {len(watched)}")
 
 
+def require_no_plugin(states: Mapping[int, DatedState], now_ms: int) -> None:
+    """Raise RemovalError if a plugin runs, which would make its topics again."""
+    running = [number for number, each in states.items() if not _silence(each, now_ms)]
+    if running:
+        named = ", ".join(map(str, sorted(running)))
+        msg = f"the plugin of broker {named} runs, and would make its topics again: {UNDO}"
+        raise RemovalError(msg)
+
+
 def _silence(dated: DatedState | None, now_ms: int) -> str:
     """Return why a plugin does not watch its broker, or an empty text."""
     if dated is None:
@@ -59,18 +75,29 @@ def _of_counters(subject: str, state: PluginState) -> Iterator[Finding]:
 
 
 def _of_version(subject: str, state: PluginState) -> Iterator[Finding]:
-    ours = metadata.version("pid-quota")
-    if state.plugin_version != ours:
-        text = f"its plugin is of version {state.plugin_version}, and this is {ours}"
-        yield warning(subject, text, f"`pid-quota broker-jar` writes the jar of this version ({_PAGE})")
+    ours, theirs = metadata.version("pid-quota"), state.plugin_version
+    if theirs != ours:
+        text = f"its plugin is of version {theirs}, and pid-quota here of {ours}"
+        remedy = (
+            f"pid-quota broker-jar FOLDER, and restart broker {state.broker_id}; or install pid-quota {theirs} here"
+        )
+        yield warning(subject, text, remedy)
 
 
 def _of_authorizers(states: Collection[PluginState]) -> Iterator[Finding]:
-    without = [each.broker_id for each in states if not each.has_authorizer]
-    if without and len(without) < len(states):
-        named = ", ".join(map(str, without))
-        text = f"{HOLD_AUTHORIZER} runs on some brokers, but not on {named}: no user can be held"
-        yield wrong("holds", text, "docs/enforcement.md")
+    """Check that all brokers have the plugin's authorizer, without which there are no holds."""
+    without = ", ".join(str(each.broker_id) for each in states if not each.has_authorizer)
+    remedy = (
+        f"authorizer.class.name={HOLD_AUTHORIZER} in server.properties of broker {without}; {HOLD_ANY_AUTHORIZER} "
+        "where another authorizer than Kafka's runs, or none (docs/enforcement.md)"
+    )
+    if without and any(each.has_authorizer for each in states):
+        text = f"broker {without} can't hold: new producer ids of a held user pass there"
+        yield wrong("authorizer", text, remedy)
+    elif without:
+        yield warning("authorizer", "no broker can hold, so quotas are only reported", remedy)
+    elif states:
+        yield ok("authorizer", f"brokers that can hold: {len(states)}")
 
 
 def check_clocks(states: Iterable[DatedState]) -> Iterator[Finding]:

@@ -5,9 +5,18 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from broker.enforcement.hold_state import HoldState, has_authorizer
-from broker.enforcement.model import Change, Limits, NewestDecision, Plan, PlannedDecision, Situation
+from broker.enforcement.model import (
+    ANNOUNCE_MS,
+    Change,
+    Limits,
+    NewestDecision,
+    Plan,
+    PlannedDecision,
+    Situation,
+)
 from broker.enforcement.plan import plan
 from quota.limits import Quotas
+from wire.holds import WriterRecord
 
 KEEP_MS = 86_400_000
 MAX_AHEAD_MS = 366 * 86_400_000
@@ -25,6 +34,9 @@ class HoldPort(Protocol):
 
     def write(self, changes: Iterable[Change]) -> int:
         """Write records. Raises HoldNotWrittenError."""
+
+    def announce(self, record: WriterRecord) -> int:
+        """Write that a stream is alive. Raises HoldNotWrittenError."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +137,8 @@ class Enforcer:
         self._noted: dict[str, tuple[str, str, str]] = {}
         self._written_ms: dict[str, int] = {}
         self._others: set[str] = set()
+        self._yields_to = ""
+        self._announced_ms: int | None = None
         self.standing = Standing()
 
     def step(self, topic: HoldPort, decisions: Decisions, quotas: Quotas, steady_ms: int) -> Plan:
@@ -136,6 +150,8 @@ class Enforcer:
         """
         topic.poll()
         self._epoch = self._epoch or _next_epoch(topic.state, self._writer, self._start_ms)
+        if self._limits.enforce:
+            self._announce(topic, steady_ms)
         situation = self._situation(topic.state, decisions, quotas, steady_ms)
         made = plan(situation)
         if made.changes:
@@ -144,6 +160,27 @@ class Enforcer:
         self._say(made, situation.now_ms)
         self._measure(topic.state, made, steady_ms)
         return made
+
+    def leave(self, topic: HoldPort) -> None:
+        """Say that this stream ends, so that another may take its holds at once.
+
+        Raises:
+            HoldNotWrittenError: If brokers did not take the record.
+        """
+        known = topic.state.writers.get(self._writer)
+        if self._announced_ms is not None and known is not None and known.epoch == self._epoch:
+            topic.announce(WriterRecord(self._writer, self._epoch, known.since, is_gone=True))
+
+    def _announce(self, topic: HoldPort, steady_ms: int) -> None:
+        """Say once a minute that this stream is alive. Once it has read that, it knows whether it was the first."""
+        now_ms = topic.state.time.now_ms(steady_ms)
+        known = topic.state.writers.get(self._writer)
+        if now_ms is None or (known is not None and known.is_live(now_ms) and known.epoch > self._epoch):
+            # Another process of this stream has taken over.
+            return
+        if known is None or self._announced_ms is None or steady_ms - self._announced_ms >= ANNOUNCE_MS:
+            topic.announce(topic.state.announcement(self._writer, self._epoch, now_ms))
+            self._announced_ms = steady_ms
 
     def _situation(self, state: HoldState, decisions: Decisions, quotas: Quotas, steady_ms: int) -> Situation:
         live = state.live(steady_ms)
@@ -161,6 +198,7 @@ class Enforcer:
             brokers=len(live),
             has_authorizer=any(has_authorizer(each) for each in live.values()),
             unsteady=dict(decisions.unsteady),
+            writers=dict(state.writers),
         )
 
     def _say(self, made: Plan, now_ms: int | None) -> None:
@@ -178,10 +216,13 @@ class Enforcer:
             if self._noted[principal][0] == "held":
                 self._note(Note(at_ms, "ended", principal))
         self._noted = present
-        for other in {*made.other_writers} - self._others:
-            text = f"another live stream ({other}) writes holds: end one of the two"
-            self._note(Note(at_ms, "alert", "", text))
-        self._others = {*made.other_writers}
+        if made.yields_to != self._yields_to:
+            self._note(Note(at_ms, "alert", "", _turn_of(self._yields_to, made.yields_to)))
+        elif not made.yields_to:
+            for other in {*made.other_writers} - self._others:
+                text = f"another live stream ({other}) writes holds: end one of the two"
+                self._note(Note(at_ms, "alert", "", text))
+        self._others, self._yields_to = {*made.other_writers}, made.yields_to
 
     def _measure(self, state: HoldState, made: Plan, steady_ms: int) -> None:
         live = state.live(steady_ms)
@@ -207,9 +248,17 @@ class Enforcer:
         )
 
 
+def _turn_of(before: str, first: str) -> str:
+    if not first:
+        return f"stream {before} has ended: this one takes the holds"
+    return f"another stream ({first}) was first on this cluster: this one takes no holds while that one is alive"
+
+
 def _next_epoch(state: HoldState, writer: str, start_ms: int) -> int:
     """Return the epoch of a start. It grows with each start, even if the clock of a host goes back."""
-    epochs = (each.hold.writer_epoch or 0 for each in state.holds.values() if each.hold.writer == writer)
+    epochs = [each.hold.writer_epoch or 0 for each in state.holds.values() if each.hold.writer == writer]
+    if writer in state.writers:
+        epochs.append(state.writers[writer].epoch)
     # An epoch far ahead is somebody's mistake. To go beyond it would end where brokers accept no greater number.
     return max(start_ms, 1 + max((each for each in epochs if each < start_ms + MAX_AHEAD_MS), default=0))
 

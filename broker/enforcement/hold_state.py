@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib import metadata
 
 from broker.enforcement.brokers_time import BrokersTime
-from broker.enforcement.model import HeldRecord, ReleaseRecord
-from wire.holds import Hold, Release, parse_hold_record
+from broker.enforcement.model import HeldRecord, ReleaseRecord, Writer
+from wire.holds import Headers, Hold, Release, WriterRecord, parse_hold_record, parse_writer_record
 from wire.plugin_reports import HeldPrincipal, HoldReport, PluginState, StopReport, is_overtaken, parse_report
 
 ALIVE_MS = 30_000
@@ -21,6 +22,7 @@ class Read:
     key: bytes | None
     value: bytes | None
     is_old: bool = False
+    headers: Headers = ()
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class HoldState:
         self.time = BrokersTime()
         self.holds: dict[str, HeldRecord] = {}
         self.releases: dict[str, ReleaseRecord] = {}
+        self.writers: dict[str, Writer] = {}
         self.brokers: dict[int, BrokerState] = {}
         self.offset = -1
         """Offset of the last record of `pid-quota-holds`."""
@@ -62,6 +65,10 @@ class HoldState:
             self._see(record, begin_ms)
 
     def _see(self, record: Read, begin_ms: int) -> None:
+        writer = parse_writer_record(record.key, record.headers)
+        if writer is not None:
+            since = record.offset if writer.since is None else writer.since
+            self.writers[writer.writer] = Writer(writer.epoch, since, begin_ms, writer.is_gone)
         found = parse_hold_record(record.key, record.value)
         if found is None or (found.content is not None and found.content.cluster_id != self.cluster_id):
             return
@@ -77,7 +84,15 @@ class HoldState:
         """Forget holds and releases, because the topic is gone or was made anew."""
         self.holds.clear()
         self.releases.clear()
+        self.writers.clear()
         self.offset = -1
+
+    def announcement(self, writer: str, epoch: int, now_ms: int) -> WriterRecord:
+        """Return what a stream has to say of itself: it goes on, or it begins after others that are alive."""
+        known = self.writers.get(writer)
+        goes_on = known is not None and known.is_live(now_ms)
+        since = known.since if known is not None and goes_on else None
+        return WriterRecord(writer, epoch, since, version=metadata.version("pid-quota"))
 
     def see_reports(self, records: Iterable[Read], steady_ms: int) -> None:
         """Take records of `pid-quota-reports`, in order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
@@ -14,7 +14,7 @@ from broker.errors import BrokerUnreachableError, HoldNotWrittenError
 from broker.kafka.errors import name_of, reason_of
 from broker.kafka.tail import TopicReader
 from broker.kafka.topics import admin_client
-from wire.holds import Release, hold_key, release_key
+from wire.holds import Release, WriterRecord, hold_key, release_key, writer_headers, writer_key
 from wire.topics import HOLDS, REPORTS
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import TopicDescription
 
     from broker.enforcement.model import Change
+    from wire.holds import Headers
 
 PARTITION = 0
 """Brokers read only this partition of the topic of holds, which has no other unless somebody made it by mistake."""
@@ -107,14 +108,20 @@ class HoldTopic(Closing):
         """Write a release, or its end. Return the record's offset. Raises HoldNotWrittenError."""
         return self._write([(release_key(principal), _encode(release) if release else None)])
 
-    def _write(self, records: list[tuple[bytes, bytes | None]]) -> int:
+    def announce(self, record: WriterRecord) -> int:
+        """Write that a stream is alive. Return the record's offset. Raises HoldNotWrittenError."""
+        return self._write([(writer_key(record.writer), None)], writer_headers(record))
+
+    def _write(
+        self, records: list[tuple[bytes, bytes | None]], headers: list[tuple[str, str | bytes | None]] | None = None
+    ) -> int:
         answers: list[tuple[KafkaError | None, Message]] = []
 
         def answered(error: KafkaError | None, message: Message) -> None:
             answers.append((error, message))
 
         for key, value in records:
-            self._producer.produce(HOLDS, value, key, PARTITION, on_delivery=answered)
+            self._producer.produce(HOLDS, value, key, PARTITION, on_delivery=answered, headers=headers or [])
         self._producer.flush(2 * WRITE_TIMEOUT_S)
         failed = [error for error, _ in answers if error is not None]
         if failed or len(answers) < len(records):
@@ -145,7 +152,14 @@ class HoldTopic(Closing):
 
 def _read(message: Message, *, is_old: bool = False) -> Read:
     key, value = message.key(), message.value()
-    return Read(message.offset() or 0, message.timestamp()[1], _bytes(key), _bytes(value), is_old)
+    headers = _pairs(message.headers())
+    return Read(message.offset() or 0, message.timestamp()[1], _bytes(key), _bytes(value), is_old, headers)
+
+
+def _pairs(headers: Any) -> Headers:
+    """Return a record's headers. The library gives pairs, but has another type for them."""
+    found: list[tuple[str, str | bytes | None]] = headers or []
+    return found
 
 
 def _bytes(text: str | bytes | None) -> bytes | None:

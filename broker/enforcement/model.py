@@ -7,6 +7,11 @@ from typing import Literal
 from quota.limits import Quotas
 from wire.holds import EVERYBODY, Hold, Release
 
+ANNOUNCE_MS = 60_000
+"""A stream that may write holds says this often that it is alive."""
+WRITER_MS = 150_000
+"""A stream that said nothing for this long is dead."""
+
 
 @dataclass(frozen=True)
 class NewestDecision:
@@ -48,6 +53,26 @@ class HeldRecord:
 
 
 @dataclass(frozen=True)
+class Writer:
+    """What the newest record of a stream that may write holds says.
+
+    Attributes:
+        since: offset of the first record of the time in which the stream was alive without a gap.
+        heard_ms: when the newest record came.
+        is_gone: whether the stream has said that it ends.
+    """
+
+    epoch: int
+    since: int
+    heard_ms: int
+    is_gone: bool = False
+
+    def is_live(self, now_ms: int) -> bool:
+        """Whether the stream is alive: it says so once a minute."""
+        return not self.is_gone and now_ms - self.heard_ms <= WRITER_MS
+
+
+@dataclass(frozen=True)
 class ReleaseRecord:
     """The newest release in the topic for a principal or for everybody, and when it runs out."""
 
@@ -83,6 +108,7 @@ class Situation:
         brokers: number of live brokers.
         has_authorizer: whether a live broker has the plugin's authorizer.
         writer, writer_epoch: this stream, in the records that it writes.
+        writers: what streams say of themselves, by id.
     """
 
     now_ms: int | None
@@ -98,6 +124,7 @@ class Situation:
     brokers: int = 1
     has_authorizer: bool = True
     unsteady: Mapping[str, str] = field(default_factory=dict)
+    writers: Mapping[str, Writer] = field(default_factory=dict)
 
     def is_released(self, principal: str) -> bool:
         """Whether a release of the principal, or of everybody, is in force."""
@@ -139,8 +166,10 @@ class Plan:
 
     Attributes:
         other_writers: ids of other live streams that write holds.
+        yields_to: the live stream that was first on the cluster, if this one was not: this one writes nothing.
     """
 
     changes: tuple[Change, ...] = ()
     verdicts: tuple[PlannedDecision, ...] = ()
     other_writers: tuple[str, ...] = ()
+    yields_to: str = ""

@@ -1,8 +1,17 @@
 """Decides who is on hold. The plan is a pure function of the situation, and a second plan changes nothing."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from broker.enforcement.model import Change, HeldRecord, NewestDecision, Outcome, Plan, PlannedDecision, Situation
+from broker.enforcement.model import (
+    Change,
+    HeldRecord,
+    NewestDecision,
+    Outcome,
+    Plan,
+    PlannedDecision,
+    Situation,
+    Writer,
+)
 from quota.principals import NEVER_ENFORCED
 from wire.holds import MAX_HOLD_MS, Hold
 
@@ -17,10 +26,16 @@ def plan(situation: Situation) -> Plan:
     if situation.now_ms is None:
         reason = "the brokers' time is unknown, or it went back"
         return Plan(verdicts=tuple(_unplanned(situation, reason)), other_writers=())
-    others = sorted({each.hold.writer for each in situation.holds.values() if _is_of_other_stream(each, situation)})
+    live = _live_writers(situation, situation.now_ms)
+    holding = {each.hold.writer for each in situation.holds.values() if _is_of_other_stream(each, situation)}
+    others = sorted(holding | live.keys() - {situation.writer})
     if _is_superseded(situation):
         reason = "another process of this stream has taken over"
         return Plan(verdicts=tuple(_unplanned(situation, reason)), other_writers=(situation.writer,))
+    first = min(live, key=lambda each: _place(each, live[each]), default=situation.writer)
+    if situation.limits.enforce and first != situation.writer:
+        reason = f"another stream was first on this cluster: {first}"
+        return Plan((), tuple(_unplanned(situation, reason)), tuple(others), first)
     verdicts = tuple(_verdicts(situation, situation.now_ms))
     wanted = {each.decision.principal: each for each in verdicts if each.outcome == "held"}
     changes = [
@@ -157,13 +172,33 @@ def _own(principal: str, situation: Situation, now_ms: int) -> HeldRecord | None
 
 
 def _is_of_other_stream(known: HeldRecord, situation: Situation) -> bool:
-    """Return whether another stream wrote a hold, and may be alive: it would have extended the hold by now."""
+    """Return whether another stream wrote a hold, and may be alive: it would have extended the hold by now.
+
+    A stream that is known as a writer is dead, or yields to this one.
+    """
     if known.is_by_hand or known.hold.writer == situation.writer or situation.now_ms is None:
+        return False
+    if situation.limits.enforce and known.hold.writer in situation.writers:
         return False
     return known.ends_ms > situation.now_ms and known.is_fresh(situation.now_ms)
 
 
+def _live_writers(situation: Situation, now_ms: int) -> Mapping[str, Writer]:
+    """Return the live streams that may write holds. This one is alive."""
+    return {
+        each: writer for each, writer in situation.writers.items() if each == situation.writer or writer.is_live(now_ms)
+    }
+
+
+def _place(name: str, writer: Writer) -> tuple[int, str]:
+    """Return a key by which the first stream is the least, for all streams alike: the topic has one order."""
+    return writer.since, name
+
+
 def _is_superseded(situation: Situation) -> bool:
+    own = situation.writers.get(situation.writer)
+    if own and situation.now_ms and own.is_live(situation.now_ms) and own.epoch > situation.writer_epoch:
+        return True
     in_force = (
         each for each in situation.holds.values() if situation.now_ms is not None and each.ends_ms > situation.now_ms
     )

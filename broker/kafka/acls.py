@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeAclsRequest
 
 from broker.errors import ClusterRequestError
 from broker.kafka.client import KafkaAdmin, with_retries
-from wire.holds import HOLD_AUTHORIZER
+from wire.holds import HOLD_ANY_AUTHORIZER, HOLD_AUTHORIZER
 
 ANY_HOST = "*"
 EVERYONE = "User:*"
@@ -103,6 +103,15 @@ def allows_without_acl(settings: Mapping[str, Mapping[str, Any]]) -> bool | None
     if setting is None:
         return False if settings.get(AUTHORIZER, {}).get("value") in _AUTHORIZERS else None
     return None if setting["value"] is None else str(setting["value"]).strip().lower() == "true"
+
+
+def lets_brokers_write(settings: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether the plugin may surely write its topics on a broker after the first ACL on them.
+
+    The plugin's authorizers let it, and brokers that deny access without an ACL have let it before.
+    """
+    is_ours = settings.get(AUTHORIZER, {}).get("value") in (HOLD_AUTHORIZER, HOLD_ANY_AUTHORIZER)
+    return is_ours or allows_without_acl(settings) is False
 
 
 def _acl(resource: AclResource, found: Any, entry: Any) -> Acl:

@@ -55,9 +55,16 @@ class KafkaConfig:
     settings: dict[str, str] = field(repr=False)
 
     @classmethod
-    def load(cls, bootstrap_servers: str, file: Path | None = None) -> "KafkaConfig":
-        """Read a file of settings."""
-        return cls.parse(bootstrap_servers, [] if file is None else _lines(file), str(file))
+    def load(cls, bootstrap_servers: str, file: Path | None = None, password_file: Path | None = None) -> "KafkaConfig":
+        """Read a file of settings. The first line of `password_file` takes the place of `sasl.password`."""
+        found = cls.parse(bootstrap_servers, [] if file is None else _lines(file), str(file))
+        if password_file is None:
+            return found
+        first, *_ = _lines(password_file) or [""]
+        if not first.strip():
+            msg = f"Kafka password file {password_file} begins with an empty line: the first line is the password"
+            raise KafkaConfigError(msg)
+        return cls(found.settings | {"sasl.password": first.strip()})
 
     @classmethod
     def parse(cls, bootstrap_servers: str, lines: Iterable[str], origin: str) -> "KafkaConfig":

@@ -1,4 +1,4 @@
-"""Grants the rights of roles by ACLs, and revokes them."""
+"""Grants the rights of `pid-quota run` by ACLs, and revokes them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,21 +16,18 @@ from confluent_kafka.admin import (
 
 from broker.errors import TopicError
 from broker.kafka.errors import name_of, reason_of
-from broker.kafka.roles import RIGHTS, KafkaRight, Role
+from broker.kafka.roles import KafkaRight, run_rights
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, seen_by_brokers
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_OPTIONS = {ResourceType.BROKER: "--cluster", ResourceType.TOPIC: "--topic", ResourceType.GROUP: "--group"}
+_OPTIONS = {ResourceType.TOPIC: "--topic", ResourceType.GROUP: "--group"}
 
 
 @dataclass(frozen=True)
 class Grant:
-    """A right of a principal.
-
-    `action` is `exists`, `missing`, `granted`, `removed`, or `skipped` if the ACL would lock other users out.
-    """
+    """A right of a principal. `action` is `exists`, `missing`, `granted` or `removed`."""
 
     principal: str
     right: KafkaRight
@@ -41,64 +38,41 @@ class Grant:
         """The grant in words."""
         return f"{self.principal}: {self.right.words}"
 
-    def command(self, servers: str, tool_option: str = "--add") -> str:
-        """Return the command of `kafka-acls.sh` that grants the right or, with `--remove`, revokes it.
-
-        The command lacks the login (`--command-config FILE`).
-        """
-        words = ["kafka-acls.sh", "--bootstrap-server", servers, tool_option]
-        words += ["--force"] if tool_option == "--remove" else []
-        words += ["--allow-principal", f"'{self.principal}'", "--operation", _tool_name(self.right.operation)]
-        words.append(_OPTIONS[self.right.kind])
-        if self.right.kind is not ResourceType.BROKER:
-            words.append(f"'{self.right.name}'")
+    def command(self, servers: str) -> str:
+        """Return the command of `kafka-acls.sh` that grants the right, without the login (`--command-config FILE`)."""
+        words = ["kafka-acls.sh", "--bootstrap-server", servers, "--add", "--allow-principal", f"'{self.principal}'"]
+        words += ["--operation", self.right.operation.name.capitalize(), _OPTIONS[self.right.kind]]
+        words.append(f"'{self.right.name}'")
         if self.right.kind is ResourceType.GROUP:
             words += ["--resource-pattern-type", "prefixed"]
         return " ".join(words)
 
 
 class Grants:
-    """The ACLs that pid-quota needs on a cluster.
+    """The ACLs on our topics and groups. `config` is of a user with DESCRIBE and ALTER on the cluster."""
 
-    Args:
-        config: confluent-kafka settings of a user with DESCRIBE and ALTER on the cluster.
-        denies_by_default: Whether brokers deny what no ACL allows. If not, rights on shared resources are skipped:
-            every user has these rights, and an ACL would lock other users out.
-    """
-
-    def __init__(
-        self,
-        config: Mapping[str, str],
-        *,
-        denies_by_default: bool,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-    ) -> None:
+    def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self._timeout_s, self._admin = timeout_s, admin_client(config)
-        self._denies_by_default = denies_by_default
 
-    def plan(self, principals: Mapping[Role, str]) -> list[Grant]:
-        """Return the rights of each role's principal, with the action `exists`, `missing` or `skipped`."""
-        found = {principal: self._bindings_of(principal) for principal in set(principals.values())}
-        plan: dict[AclBinding, Grant] = {}
-        for role, principal in principals.items():
-            for right in RIGHTS[role]:
-                # Several roles may have the same user, and need the same right for different reasons.
-                acl = binding_of(principal, right)
-                plan.setdefault(acl, Grant(principal, right, self._action(acl, right, found[principal])))
-        return list(plan.values())
+    def plan(self, principal: str) -> list[Grant]:
+        """Return the rights that a principal needs, with the action `exists` or `missing`."""
+        found = self._bindings_of(principal)
+        return [
+            Grant(principal, right, "exists" if binding_of(principal, right) in found else "missing")
+            for right in run_rights()
+        ]
 
-    def has_any(self, right: KafkaRight) -> bool:
-        """Whether any ACL matches the resource of a right."""
+    def first_on_topics(self, plan: Sequence[Grant]) -> list[str]:
+        """Return the topics on which no ACL is yet, and that would get their first ones."""
+        missing = {
+            each.right.name for each in plan if each.action == "missing" and each.right.kind is ResourceType.TOPIC
+        }
+        return sorted(name for name in missing if not self._has_any(name))
+
+    def _has_any(self, topic: str) -> bool:
         anybody: Any = None
-        asked = AclBindingFilter(
-            right.kind,
-            right.name,
-            ResourcePatternType.MATCH,
-            anybody,
-            anybody,
-            AclOperation.ANY,
-            AclPermissionType.ANY,
-        )
+        kind, pattern = ResourceType.TOPIC, ResourcePatternType.MATCH
+        asked = AclBindingFilter(kind, topic, pattern, anybody, anybody, AclOperation.ANY, AclPermissionType.ANY)
         return bool(_result(self._admin.describe_acls(asked, request_timeout=self._timeout_s), "can't read ACLs"))
 
     def create(self, plan: Sequence[Grant]) -> list[Grant]:
@@ -139,11 +113,6 @@ class Grants:
             )
             raise TopicError(msg)
 
-    def _action(self, wanted: AclBinding, right: KafkaRight, found: Sequence[AclBinding]) -> str:
-        if wanted in found:
-            return "exists"
-        return "skipped" if right.is_shared and not self._denies_by_default else "missing"
-
     def _bindings_of(self, principal: str) -> list[AclBinding]:
         any_name: Any = None
         kind, pattern, operation = ResourceType.ANY, ResourcePatternType.ANY, AclOperation.ANY
@@ -177,18 +146,8 @@ def _result(asked: "Future[Any]", failure: str) -> Any:
         return asked.result()
     except KafkaException as error:
         if name_of(error) == "SECURITY_DISABLED":
-            needed = "set authorizer.class.name on the brokers, or leave out the principals"
+            needed = "the brokers run no authorizer, so no user needs a right"
         else:
             needed = "DESCRIBE and ALTER on the cluster are needed"
         msg = f"{failure} ({reason_of(error)}): {needed}"
         raise TopicError(msg) from error
-
-
-def _tool_name(operation: AclOperation) -> str:
-    """Return Kafka's name of an operation.
-
-    Examples:
-        >>> _tool_name(AclOperation.DESCRIBE_CONFIGS)
-        'DescribeConfigs'
-    """
-    return "".join(word.capitalize() for word in operation.name.split("_"))

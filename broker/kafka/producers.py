@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.errors import for_code
+from kafka.errors import TopicAuthorizationFailedError, for_code
 from kafka.protocol.admin import DescribeProducersRequest
 
 from broker.errors import BrokerError
@@ -100,9 +100,14 @@ def ask_producers(
 
 def _partitions(answer: Any) -> list[PartitionProducers]:
     return [
-        PartitionProducers(topic.name, about.partition_index, problem=for_code(about.error_code).__name__)
+        PartitionProducers(topic.name, about.partition_index, problem=_problem(about.error_code))
         if about.error_code
         else PartitionProducers(topic.name, about.partition_index, about.active_producers)
         for topic in answer.topics
         for about in topic.partitions
     ]
+
+
+def _problem(code: int) -> str:
+    error = for_code(code)
+    return error.__name__ + (": READ on it is needed" if error is TopicAuthorizationFailedError else "")

@@ -11,6 +11,7 @@ from broker.errors import BrokerUnreachableError, ClusterRequestError, TopicMiss
 from broker.kafka.acls import Acls
 from broker.kafka.client import with_retries
 from broker.kafka.config import KafkaConfig
+from broker.kafka.own_rights import sees_every_topic
 from broker.kafka.producers import ProducersAdmin
 from broker.kafka.tail import TopicReader, decode_values
 from broker.kafka.topics import admin_client
@@ -30,7 +31,7 @@ from wire.topics import PRODUCE_EVENTS, REPORTS
 
 _NOT_ALIVE = "the cluster does not count it among its living brokers"
 TAIL_MS = 120_000
-"""How far back to read `produce-events`. Plugins write each PID in use once per repeat interval, 10 s by default."""
+"""How far back to read `produce-events`. Plugins write each PID in use once per repeat interval, 30 s by default."""
 
 
 class OwnersFrom(str, Enum):
@@ -50,6 +51,7 @@ class TakenCensus:
         owners_from: What names the owners.
         down: The brokers that should hold replicas but did not answer, with reasons.
         unowned: Number of producer ids for which ACLs name no owner, by reason.
+        is_partial: Whether brokers hide topics from this user.
     """
 
     census: Census
@@ -59,6 +61,7 @@ class TakenCensus:
     owners_from: OwnersFrom
     down: Mapping[int, str] = field(default_factory=dict)
     unowned: Mapping[OwnerReason, int] = field(default_factory=dict)
+    is_partial: bool = False
 
     @property
     def brokers(self) -> list[int]:
@@ -113,7 +116,8 @@ def take_census(
     holders = {broker_id for each in partitions for broker_id in each.replicas}
     down = {each: silent.get(each, _NOT_ALIVE) for each in sorted(holders.difference(brokers))}
     return TakenCensus(
-        census, tuple(expirations), tuple(swept.unanswered), swept.requests, found.source, down, found.unowned
+        *(census, tuple(expirations), tuple(swept.unanswered), swept.requests, found.source, down, found.unowned),
+        is_partial=not sees_every_topic(kafka.client()),
     )
 
 

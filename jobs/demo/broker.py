@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -12,10 +13,10 @@ from jobs.demo.clients import ORDERS
 _ORDERS_PARTITIONS = 3
 
 
-def demo_broker(folder: Path, users: Mapping[str, str] = DEFAULT_USERS) -> LocalBroker:
+def demo_broker(folder: Path, users: Mapping[str, str] = DEFAULT_USERS, **server_properties: Any) -> LocalBroker:
     """Return a broker that supports holds, and whose plugin makes one partition of events."""
     # Spark runs a task per partition and batch, and one partition is enough.
-    return LocalBroker(folder, users=users, holds=True, pid_quota_partitions=1)
+    return LocalBroker(folder, users=users, holds=True, pid_quota_partitions=1, **server_properties)
 
 
 def create_orders(settings: Mapping[str, str]) -> None:

@@ -23,7 +23,7 @@ ORDERS = "orders"
 
 _ALICE_PRODUCERS = 3
 _ALICE_PAUSE_S = 0.1
-_MALLORY_PRODUCERS = 3
+_MALLORY_PRODUCERS = 10
 _MALLORY_PAUSE_S = 0.05
 _LOOK_S = 0.2
 _FLUSH_S = 10.0
@@ -93,7 +93,7 @@ def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, tra
 
 
 def run_careless(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
-    """Create a producer for every message: the bug that quotas guard against. Three producers run at a time."""
+    """Create a producer for every message: the bug that quotas guard against. Ten producers run at a time."""
     while not stop.wait(_MALLORY_PAUSE_S):
         producers = [_producer(config, "mallory-batch", traffic) for _ in range(_MALLORY_PRODUCERS)]
         for producer in producers:

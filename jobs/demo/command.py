@@ -1,11 +1,7 @@
-"""`pid-quota demo`: runs a broker, producers and the stream on this machine.
-
-Spark takes longest to start, so Spark's process starts before most imports.
-"""
+"""`pid-quota demo`: runs a broker, producers and `pid-quota run` on this machine."""
 
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import threading
@@ -18,83 +14,78 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child, prepare_folder
+from jobs.demo.demo_folder import prepare_folder
+from jobs.demo.interrupts import Interrupts
 from jobs.demo.story import DECISIONS, decisions_table, next_commands, story
 from jobs.errors import JobError
 from jobs.options import JsonOption
 from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.services.stopping import until_interrupted
+from jobs.stream.command import require_spark
 from jvm.jar_sets import ensure_jars
 from jvm.java import QUICK_JVM
 
 if TYPE_CHECKING:
-    from jobs.demo.demo_console import DemoConsole
     from jobs.demo.demo_run import Result
     from jobs.demo.demo_view import DemoView
 
+_OF_OTHERS = ("PID_QUOTA_KAFKA_", "PID_QUOTA_CONSOLE_")
+"""Variables of another installation begin so. The demo's parts must not see them."""
+
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=5, help="Seconds of traffic once Spark runs.")] = 90,
-    tables: Annotated[
-        Path, typer.Option(help="Folder of the tables. The folder of an earlier demo is replaced.")
+    seconds: Annotated[float, typer.Option(min=5, help="Seconds of traffic.")] = 90,
+    data: Annotated[
+        Path, typer.Option(help="Folder of tables and checkpoint. The folder of an earlier demo is replaced.")
     ] = Path("demo-data"),
     keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of the broker and all logs.")] = False,
     stay: Annotated[
         bool | None,
         typer.Option(
-            "--stay/--no-stay", help="Keep the console up at the end, until Ctrl-C.", show_default="on a terminal: stay"
+            "--stay/--no-stay", help="Keep all but the traffic up until Ctrl-C.", show_default="on a terminal: stay"
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run all of pid-quota on this machine: mallory, who creates a producer per message, is throttled; alice is not.
+    """Run pid-quota and a broker on this machine: mallory, who creates a producer per message, is held; alice is not.
 
     The first lines show the console's address. Open this address in a browser to watch the demo.
     """
     begin = time.monotonic()
-    # SIGTERM has to stop the child processes, as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupts = Interrupts()
     os.environ.setdefault(QUICK_JVM, "1")
+    for name in [each for each in os.environ if each.startswith(_OF_OTHERS)]:
+        del os.environ[name]
     console = Console(stderr=True, highlight=False) if as_json else output()
+    require_spark()
     ensure_jars(console=console)
-    prepare_folder(tables)
+    prepare_folder(data)
     # Without `./`, a name with a dot would be read as catalog.schema.
-    tables_text = str(tables) if tables.is_absolute() else f"./{tables}"
-    folder = Path(tempfile.mkdtemp(prefix="pid-quota-demo-"))
+    tables = f"{'' if data.is_absolute() else './'}{data / 'tables'}"
+    logs = Path(tempfile.mkdtemp(prefix="pid-quota-demo-"))
     useless = False
     try:
-        places = [tables_text, str(folder / CHECKPOINT), str(folder / ADDRESS_FILE)]
-        with Child("stream", ["-m", "jobs.demo.early_stream", *places], folder / "stream.log") as stream:
-            console.print(
-                f"[{time.monotonic() - begin:5.1f} s] starting Spark, which takes about 10 s, and Apache Kafka",
-                markup=False,
-                soft_wrap=True,
-            )
-            from jobs.demo.demo_console import DemoConsole
-            from jobs.demo.demo_run import run
-            from jobs.demo.demo_view import DemoView
+        taken = f"[{time.monotonic() - begin:5.1f} s]"
+        console.print(f"{taken} starting Apache Kafka and `pid-quota run`, which takes up to a minute", markup=False)
+        from jobs.demo.demo_run import installed, make_traffic
+        from jobs.demo.demo_view import DemoView
 
-            with DemoView(console, begin=begin) as view, DemoConsole(tables_text) as page:
-
-                def open_console() -> None:
-                    page.open()
-                    view.stage(f"watch it in a browser: {page.address}")
-                    view.stage(f"mallory's page:        {page.page_of('User:mallory')}")
-
-                result = run(view, folder, tables_text, seconds, stream=stream, open_console=open_console)
-                if as_json:
-                    _print_json(result, tables_text)
-                else:
-                    _report(view, result, tables_text)
-                useless = result.as_expected
-                if result.as_expected and (stay or (stay is None and console.is_terminal and sys.stdin.isatty())):
-                    linger(view, page)
+        with DemoView(console, begin=begin) as view, installed(view, data.absolute(), logs, interrupts) as installation:
+            result = make_traffic(view, installation, seconds)
+            useless = result.as_expected
+            if as_json:
+                _print_json(result, tables)
+            else:
+                _report(view, result, tables)
+            if result.as_expected and (stay or (stay is None and console.is_terminal and sys.stdin.isatty())):
+                linger(view, installation.console)
+            view.stage("stopping everything")
     finally:
         if useless and not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(logs, ignore_errors=True)
         else:
-            console.print(printable(f"all logs are in {folder}"))
+            console.print(printable(f"all logs are in {logs}"))
     if not result.as_expected:
         throttled = ", ".join(sorted(result.throttled)) or "nobody"
         msg = (
@@ -112,14 +103,12 @@ def _print_json(result: "Result", tables: str) -> None:
 
 
 def _report(view: "DemoView", result: "Result", tables: str) -> None:
-    from jobs.demo.demo_run import DEFAULT_QUOTA, DRAIN_S
+    from jobs.demo.demo_run import DEFAULT_QUOTA
     from jobs.demo.demo_view import principals_table
     from tables.query.sql_query import query
 
     view.show(principals_table(result.principals, "Principals"))
     view.show(decisions_table(query(tables, DECISIONS, datetime.now(timezone.utc))))
-    if not result.drained:
-        view.print_line(f"The stream had not caught up {DRAIN_S:g} s after the traffic: the numbers are not final.")
     for sentence in story(result, DEFAULT_QUOTA):
         view.print_line(sentence)
     view.print_line("")
@@ -128,10 +117,10 @@ def _report(view: "DemoView", result: "Result", tables: str) -> None:
         view.print_line(f"  {command}")
 
 
-def linger(view: "DemoView", page: "DemoConsole") -> None:
-    """Keep the console up until Ctrl-C or SIGTERM."""
+def linger(view: "DemoView", console: str) -> None:
+    """Keep everything up until Ctrl-C or SIGTERM."""
     with until_interrupted():
-        view.stage(f"the console stays at {page.address}: Ctrl-C ends it")
+        view.stage(f"the console stays at {console}: Ctrl-C ends it")
         threading.Event().wait()
 
 

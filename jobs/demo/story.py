@@ -31,7 +31,7 @@ def story(result: "Result", quota: float) -> Iterator[str]:
         f"What it cost: a broker remembers each producer for a day; at mallory's first pace, {pace:.1f} a second, that "
         f"comes to {round(entries, -3):,.0f} of them and {entries * BYTES_PER_ENTRY / 1e6:,.0f} MB of its memory."
     )
-    over = f"mallory went over the quota of {quota:g} an hour"
+    over = f"mallory went over the quota of {quota:g} a minute"
     if slowing is None:
         yield f"What was done: {over}, and the traffic ended before the broker held her; alice was left alone."
     else:

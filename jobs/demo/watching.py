@@ -8,12 +8,12 @@ from pathlib import Path
 from broker.enforcement.hold_topic import HoldTopic, steady_ms
 from jobs.demo.clients import Clients
 from jobs.demo.demo_view import DemoView, read_principals
-from jobs.stream.stream_progress import StreamProgress
 from tables.query.sql_query import query
 
 _READ_EVERY_S = 4.0
 _THROTTLED = "SELECT DISTINCT principal FROM throttle_decisions WHERE action = 'THROTTLE'"
-_MALLORY = "User:mallory"
+MALLORY = "User:mallory"
+"""The demo's user that creates a producer per message."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,10 @@ class Watching:
         slowing: The traffic before the broker held mallory.
     """
 
-    def __init__(
-        self, view: DemoView, tables: str, progress: StreamProgress, clients: Clients, holds: HoldTopic
-    ) -> None:
-        self._holds = holds
-        self._view, self._tables, self._progress, self._clients = view, tables, progress, clients
+    def __init__(self, view: DemoView, tables: str, clients: Clients, holds: HoldTopic) -> None:
+        self._view, self._tables, self._clients, self._holds = view, tables, clients, holds
         self._begin = time.monotonic()
-        self._stream_begin: float | None = None
-        self._next_read = self._begin
+        self._next_read = self._begin + _READ_EVERY_S
         self._versions: dict[str, int] = {}
         self.first_decision_s: float | None = None
         self.slowing: Slowing | None = None
@@ -57,17 +53,6 @@ class Watching:
         """Seconds since the traffic began."""
         return time.monotonic() - self._begin
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the stream has committed a batch."""
-        if self._stream_begin is None and self._progress.committed() is not None:
-            self._stream_begin = time.monotonic()
-        return self._stream_begin is not None
-
-    def has_run_for(self, seconds: float) -> bool:
-        """Return whether the stream committed its first batch at least `seconds` ago."""
-        return self.has_begun and time.monotonic() - (self._stream_begin or 0.0) >= seconds
-
     def look(self) -> None:
         """Report the first decision and the first hold on mallory, and show the principals."""
         if self.first_decision_s is None and self._has_new("throttle_decisions") and self.throttled():
@@ -75,14 +60,10 @@ class Watching:
             self._view.stage(f"first decision, {self.seconds:.1f} s after the first message: mallory is over her quota")
         if self.slowing is None:
             self._holds.poll()
-            if self._holds.state.confirming(_MALLORY, steady_ms()):
+            if self._holds.state.confirming(MALLORY, steady_ms()):
                 self.slowing = Slowing(self.seconds, self._clients.mallory.delivered)
                 self._view.stage("mallory is on hold: the broker hands her new producer ids at her quota's pace")
-        if not self.has_begun:
-            mallory, alice = self._clients.mallory.producers, self._clients.alice.producers
-            made = f"mallory has made {mallory} producers, alice {alice}"
-            self._view.update([], f"Spark is starting, so nothing is counted yet: {made}")
-        elif time.monotonic() >= self._next_read:
+        if time.monotonic() >= self._next_read:
             self._next_read = time.monotonic() + _READ_EVERY_S
             self._view.update(read_principals(self._tables, _now()), f"{self.seconds:.0f} s of traffic")
 

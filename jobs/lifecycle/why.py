@@ -87,10 +87,14 @@ def why(
 def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int, int]:
     """Ask the brokers for the time of each producer id's last batch, in ms since the epoch."""
     from broker.kafka.config import KafkaConfig
+    from broker.kafka.own_rights import sees_every_topic
     from broker.occupancy.sweep import last_batches
 
+    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     with progress_bar("asking the brokers") as report:
-        found, unanswered = last_batches(KafkaConfig.load(bootstrap_servers, kafka_config), report)
+        found, unanswered = last_batches(kafka, report)
+    if not sees_every_topic(kafka.client()):
+        typer.echo("no answer for topics that brokers hide from this user: READ on all topics is needed", err=True)
     if unanswered:
         first = unanswered[0]
         where = f"{first.topic}-{first.partition}: {first.reason}"

@@ -11,7 +11,7 @@ from broker.kafka.producers import REQUESTS_PER_SECOND
 from broker.occupancy.census import take_census
 from broker.occupancy.census_report import make_report
 from jobs.occupancy.printing import print_report, report_dict, write_metrics_file
-from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, OptionalTables
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, KafkaPasswordFile, OptionalTables
 from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
 from jobs.output.terminal import output
@@ -52,6 +52,7 @@ def occupancy(
         int, typer.Option(min=1, help="Heap bytes of an entry: 306 for producers with one batch, 446 with five.")
     ] = BYTES_PER_ENTRY,
     kafka_config: KafkaConfigFile = None,
+    kafka_password_file: KafkaPasswordFile = None,
     metrics_file: Annotated[
         Path | None, typer.Option(help="File to write metrics to, for node_exporter's textfile collector.")
     ] = None,
@@ -65,7 +66,7 @@ def occupancy(
             f"a producer that retries for so long, and store its retry twice. Give {longest_ms} or more"
         )
         raise typer.BadParameter(msg)
-    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    kafka = KafkaConfig.load(bootstrap_servers, kafka_config, kafka_password_file)
     now = datetime.now(timezone.utc)
     with progress_bar("asking the brokers") as progress:
         taken = take_census(kafka, to_ms(now), requests_per_second, progress, bytes_per_entry)

@@ -63,6 +63,7 @@ def report_dict(report: CensusReport) -> dict[str, Any]:
         "owners_from": report.taken.owners_from.value,
         "unowned": {reason.value: count for reason, count in report.taken.unowned.items()},
         "unanswered": [asdict(each) for each in report.taken.unanswered],
+        "is_partial": report.taken.is_partial,
         "down": [{"broker_id": each, "reason": reason} for each, reason in report.taken.down.items()],
         "brokers": [each | each["forecasts"][0] | {"forecasts": each["forecasts"]} for each in brokers],
         "bytes_per_entry": census.bytes_per_entry,
@@ -127,6 +128,8 @@ def _by_topic(report: CensusReport, top: int) -> Iterator[TextTable | str]:
         yield f"NO ANSWER: broker {each.broker_id}, {each.topic}-{each.partition}: {each.reason}"
     if len(missing) > _MORE_UNANSWERED:
         yield f"NO ANSWER: {plural(len(missing) - _MORE_UNANSWERED, 'more replica')}, see --json"
+    if report.taken.is_partial:
+        yield "NO ANSWER: topics that brokers hide from this user: READ on all topics is needed"
     yield ""
 
 

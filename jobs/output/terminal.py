@@ -1,6 +1,5 @@
 """Terminal output of all commands: consoles, printable text, and one-line errors."""
 
-import importlib.util
 import os
 import sys
 import traceback
@@ -12,15 +11,38 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from broker.errors import BrokerError
-from jobs.errors import JobError
-from jvm.errors import JvmError
-from quota.errors import QuotaError
+from broker.errors import BrokerError, KafkaConfigError, LoginRefusedError, RequestNotAllowedError
+from jobs.errors import JobError, WrongSettingError
+from jvm.errors import JarsError, JavaError, JvmError
+from quota.errors import InvalidConfigError, QuotaError
 from state.errors import StateError
-from streaming.errors import StreamingError
-from tables.errors import TablesError, install_command
+from streaming.errors import (
+    CheckpointError,
+    CheckpointInUseError,
+    SessionError,
+    SparkMissingError,
+    StreamingError,
+    WindowTooShortError,
+)
+from tables.errors import TablesError, TableVersionError, install_command
 
 OUR_ERRORS = (BrokerError, JobError, JvmError, QuotaError, StateError, StreamingError, TablesError)
+
+SETTING_ERRORS = (
+    CheckpointError,
+    InvalidConfigError,
+    JarsError,
+    JavaError,
+    KafkaConfigError,
+    LoginRefusedError,
+    RequestNotAllowedError,
+    SessionError,
+    SparkMissingError,
+    TableVersionError,
+    WindowTooShortError,
+    WrongSettingError,
+)
+"""Errors that last until somebody changes a setting, a right or an installation."""
 
 _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
 """click's base error, which typer does not export."""
@@ -28,26 +50,14 @@ _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
 _WIDTH_OF_A_PIPE = 10_000
 """Width of piped output."""
 
+WRONG_SETTING = 2
+"""Exit code of a wrong option, as of click, and of `SETTING_ERRORS`: another start does not help."""
+
 INTERRUPTED = 130
 """Exit code that shells report after Ctrl-C."""
 
-OF_TABLES = frozenset(
-    {
-        "datasketches",
-        "deltalake",
-        "duckdb",
-        "numpy",
-        "pandas",
-        "pyarrow",
-        "rbloom",
-        "starlette",
-        "textual",
-        "uvicorn",
-    }
-)
-"""Modules that the `tables` extra of `pyproject.toml` installs."""
-
-_ON_SPARK = {"stream", "demo"}
+OF_SPARK = frozenset({"delta", "pandas", "pyspark"})
+"""Modules that the `spark` extra of `pyproject.toml` installs."""
 
 _debug = {"wanted": False}
 
@@ -89,7 +99,7 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
         message = error.format_message().rstrip(".")
         return _fail(error, f"{message}{'' if message.endswith('?') else '.'} See --help", error.exit_code)
     except OUR_ERRORS as error:
-        return _fail(error, str(error), 1)
+        return _fail(error, str(error), exit_code_of(error))
     except BrokenPipeError:
         # The reader closed the pipe, as in `pid-quota sql … | head`. Discard what the interpreter flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -97,17 +107,29 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:  # any other error is printed as one line, too
-        if needs := missing_extra(error, arguments):
-            return _fail(error, needs, 1)
+        if needs := missing_extra(error):
+            return _fail(error, needs, WRONG_SETTING)
         if type(error).__name__ == "KafkaException" and error.args[0].name() == "_INVALID_ARG":
             # Compare by name, because an import of Kafka's client takes long.
-            return _fail(error, f"Kafka's client rejects its settings ({error.args[0].str()}): check --kafka-config", 1)
+            message = f"Kafka's client rejects its settings ({error.args[0].str()}): check --kafka-config"
+            return _fail(error, message, WRONG_SETTING)
         return _fail(error, f"{type(error).__name__}: {error}. This is a bug: repeat with --debug and report it", 1)
     if code == INTERRUPTED:
         _clear_interrupt()
         # Newer versions of typer return an exit code for Ctrl-C. Older versions raise an exception.
         print("error: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else 0
+
+
+def exit_code_of(error: Exception) -> int:
+    """Return the exit code of one of our errors.
+
+    Examples:
+        >>> exit_code_of(LoginRefusedError()), exit_code_of(CheckpointInUseError()), exit_code_of(BrokerError())
+        (2, 1, 1)
+    """
+    is_setting = isinstance(error, SETTING_ERRORS) and not isinstance(error, CheckpointInUseError)
+    return WRONG_SETTING if is_setting else 1
 
 
 def _clear_interrupt() -> None:
@@ -135,11 +157,9 @@ def one_line(message: str) -> str:
     return printable(" ".join(message.split())).plain
 
 
-def missing_extra(error: BaseException, arguments: Sequence[str]) -> str:
-    """If `error` means that a library of the `tables` extra is missing, return what to install; else an empty text."""
+def missing_extra(error: BaseException) -> str:
+    """If `error` means that a library of the `spark` extra is missing, return what to install; else an empty text."""
     module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    if module not in OF_TABLES:
+    if module not in OF_SPARK:
         return ""
-    wants_spark = bool(_ON_SPARK & set(arguments)) and importlib.util.find_spec("pyspark") is None
-    extra = "local" if wants_spark else "tables"
-    return f"this command needs {module}, which is not installed: {install_command(extra)}"
+    return f"this command needs {module}, which is not installed: {install_command('spark')}"

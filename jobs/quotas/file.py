@@ -32,20 +32,20 @@ def read_quotas(file: Path) -> dict[str | None, Allowance]:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"--import {file} can't be read ({error}). Give a readable file in UTF-8"
+        msg = f"quotas file {file} can't be read ({error}). Give a readable file in UTF-8"
         raise JobError(msg) from error
     if file.suffix not in _SUFFIXES:
-        msg = f"--import {file} has no known file type. Name it .csv, .yaml or .json"
+        msg = f"quotas file {file} has no known file type. Name it .csv, .yaml or .json"
         raise JobError(msg)
     quotas: dict[str | None, Allowance] = {}
     for place, entry in (_parse_csv if file.suffix == ".csv" else _parse_yaml)(file, text):
         entity_name, allowance = _quota(file, place, entry)
         if entity_name in quotas:
-            msg = f"--import {file}, {place}: {entity_name or 'the default'} appears twice. Keep one of them"
+            msg = f"quotas file {file}, {place}: {entity_name or 'the default'} appears twice. Keep one of them"
             raise JobError(msg)
         quotas[entity_name] = allowance
     if not quotas:
-        msg = f"--import {file} holds no quota. Give each as {_NAME} and {RATE}"
+        msg = f"quotas file {file} holds no quota. Give each as {_NAME} and {RATE}"
         raise JobError(msg)
     return quotas
 
@@ -83,7 +83,7 @@ def _parse_csv(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""))
     named = set(reader.fieldnames or ())
     if not {_NAME, RATE} <= named <= {_NAME, RATE, BURST, *_ALSO}:
-        msg = f"--import {file} has the columns {reader.fieldnames}. The first line has to be {_NAME},{RATE},{BURST}"
+        msg = f"quotas file {file} has the columns {reader.fieldnames}. The first line has to be {_NAME},{RATE},{BURST}"
         raise JobError(msg)
     return [(f"line {reader.line_num}", row) for row in reader]
 
@@ -105,13 +105,15 @@ class _OnceEach(yaml.SafeLoader):
 def _parse_yaml(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     try:
         loader = _OnceEach(text)
-        loader.name = f"--import {file}"
+        loader.name = f"quotas file {file}"
         content = loader.get_single_data()
     except yaml.YAMLError as error:
-        msg = f"--import {file} is not valid YAML: {' '.join(str(error).split())}. Compare `quotas --describe --json`"
+        msg = (
+            f"quotas file {file} is not valid YAML: {' '.join(str(error).split())}. Compare `quotas --describe --json`"
+        )
         raise JobError(msg) from error
     if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
-        msg = f"--import {file} is not a list of entries. Write '- {{{_NAME}: user1, {RATE}: 50}}' per line"
+        msg = f"quotas file {file} is not a list of entries. Write '- {{{_NAME}: user1, {RATE}: 50}}' per line"
         raise JobError(msg)
     return [(f"entry {number}", entry) for number, entry in enumerate(content, start=1)]
 
@@ -130,7 +132,7 @@ def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, A
             return None if name in _DEFAULT_NAMES else name, Allowance.of(numbers)
         except (ValueError, InvalidQuotaError) as error:
             wrong = error
-    msg = f"--import {file}, {place}: {wrong}. Nothing was set; correct it and import the file again"
+    msg = f"quotas file {file}, {place}: {wrong}. Nothing was set; correct it"
     raise JobError(msg) from (wrong if isinstance(wrong, Exception) else None)
 
 

@@ -1,42 +1,54 @@
 """Serves Prometheus metrics and health probes over HTTP while a command runs."""
 
 import platform
+import socket
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import (
-    CollectorRegistry,
-    Info,
-    PlatformCollector,
-    ProcessCollector,
-    make_wsgi_app,
-    start_http_server,
-)
+import typer
+from prometheus_client import CollectorRegistry, Info, PlatformCollector, ProcessCollector, make_wsgi_app
 from prometheus_client.registry import Collector
+from typing_extensions import override
 
 from jobs import __version__
 from jobs.errors import JobError
 from jobs.options import LOOPBACK
+from jobs.services.listening import METRICS_FD, handed_down, listening
 
-_Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """A WSGI application."""
+_IDLE_S = 30.0
+"""A connection without a request is closed after this time."""
+
+
+def no_reason() -> str:
+    """Return no reason why a part is not well."""
+    return ""
 
 
 @contextmanager
 def serving(
-    collector: Collector, port: int | None, host: str = LOOPBACK, unready: Callable[[], str] = lambda: ""
+    collector: Collector,
+    port: int | None,
+    host: str = LOOPBACK,
+    unready: Callable[[], str] = no_reason,
+    unwell: Callable[[], str] = no_reason,
 ) -> Iterator[int]:
     """Serve a collector's metrics and the process's CPU and memory until the `with` block ends.
 
-    `/healthz` answers 200 while the process runs. `/readyz` answers 503 if `unready` returns a reason, else 200. The
-    server's threads call `collector` and `unready`. Port 0 selects a free port.
+    `/healthz` answers 503 if `unwell` returns a reason, and `/readyz` if `unready` does; else 200. The server's threads
+    call `collector`, `unready` and `unwell`. Port 0 selects a free port.
 
     Yields:
-        The port, or 0 if `port` is None, in which case nothing is served.
+        The port, or 0 if `port` is None and no socket was handed down, in which case nothing is served.
     """
-    if port is None:
+    listener = handed_down(METRICS_FD)
+    if listener is None and port is None:
         yield 0
         return
     registry = CollectorRegistry()
@@ -45,13 +57,31 @@ def serving(
     build = Info("pid_quota_build", "Version of pid-quota, and the Python it runs on.", registry=registry)
     build.info({"version": __version__, "python": platform.python_version()})
     registry.register(collector)
+    is_own = listener is None
+    with served(listener or metrics_listener(host, port or 0), make_wsgi_app(registry), unready, unwell) as bound:
+        if is_own:
+            print(f"metrics at http://{host}:{bound}/metrics", file=sys.stderr, flush=True)
+        yield bound
+
+
+def metrics_listener(host: str, port: int) -> socket.socket:
+    """Return a socket to serve metrics on. Raises JobError."""
     try:
-        server, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        msg = f"metrics can't be served at {host}:{port} ({error.strerror}): choose another --metrics-port"
+        return listening(host, port)
+    except typer.BadParameter as error:
+        reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
+        msg = f"metrics can't be served at {host}:{port} ({reason}): choose another --metrics-port"
         raise JobError(msg) from error
-    server.set_app(_with_probes(make_wsgi_app(registry), unready))
-    print(f"metrics at http://{host}:{server.server_port}/metrics", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def served(
+    listener: socket.socket, metrics: Application, unready: Callable[[], str], unwell: Callable[[], str]
+) -> Iterator[int]:
+    """Serve metrics and probes on a listening socket until the `with` block ends. Yields the port."""
+    server = _Server(listener, _with_probes(metrics, {"/healthz": unwell, "/readyz": unready}))
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
     try:
         yield server.server_port
     finally:
@@ -60,12 +90,36 @@ def serving(
         thread.join()
 
 
-def _with_probes(metrics: _Application, unready: Callable[[], str]) -> _Application:
+def _with_probes(metrics: Application, reasons: dict[str, Callable[[], str]]) -> Application:
     def answer(request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        if request["PATH_INFO"] not in ("/healthz", "/readyz"):
+        reason = reasons.get(request["PATH_INFO"])
+        if reason is None:
             return metrics(request, start)
-        why = unready() if request["PATH_INFO"] == "/readyz" else ""
+        why = reason()
         start("503 Service Unavailable" if why else "200 OK", [("Content-Type", "text/plain; charset=utf-8")])
         return [f"{why or 'ok'}\n".encode()]
 
     return answer
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _IDLE_S
+
+    @override
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A server on a socket that listens already."""
+
+    daemon_threads = True
+
+    def __init__(self, listener: socket.socket, application: Application) -> None:
+        self.address_family = listener.family
+        super().__init__(listener.getsockname()[:2], _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self.server_name, self.server_port = listener.getsockname()[:2]
+        self.setup_environ()
+        self.set_app(application)

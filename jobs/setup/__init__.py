@@ -1,1 +1,1 @@
-"""`pid-quota topics`, `broker-jar`, `doctor` and `uninstall`."""
+"""`pid-quota topics`, `plugin`, `broker-jar` and `doctor`."""

@@ -1,38 +1,35 @@
 """The command `pid-quota topics`."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from broker.errors import TopicError
-from broker.kafka.acls import Acls
+from broker.doctor.hold_checks import holds_in_force
+from broker.doctor.plugin_checks import UNDO, require_no_plugin
+from broker.enforcement.hold_topic import HoldTopic, steady_ms
+from broker.enforcement.model import Change
+from broker.errors import TopicError, TopicMissingError
+from broker.kafka.acls import lets_brokers_write
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
-from broker.kafka.grants import Grant, Grants
-from broker.kafka.roles import Role
+from broker.kafka.grants import Grants
+from broker.kafka.report_tail import newest_states
 from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, TopicOutcome, TopicSetup, plan_topics
-from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from broker.kafka.topics import admin_client, existing_topics
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, one_user
 from jobs.output.human import plural
 from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
-from jobs.setup.principals import (
-    BrokerPrincipal,
-    OperatorPrincipal,
-    StreamPrincipal,
-    principals,
-)
-from wire.topics import EVENT_PARTITIONS
+from wire.topics import EVENT_PARTITIONS, OWN_TOPICS
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
 
 _RetentionOption = Annotated[int, typer.Option(min=1, help="Retention of the topics that are not compacted.")]
-_SKIPPED = (
-    "skipped: the brokers do not show allow.everyone.if.no.acl.found. If it is true, "
-    "everybody has these rights where no ACL matches, and a first ACL would take them from all other users. "
-    "If it is false, add --deny-by-default"
-)
 
 
 @topics.command()
@@ -45,45 +42,15 @@ def create(
     ] = -1,
     retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
     alter: Annotated[bool, typer.Option("--alter", help="Correct settings that differ.")] = False,
-    broker_principal: BrokerPrincipal = None,
-    stream_principal: StreamPrincipal = None,
-    operator_principal: OperatorPrincipal = None,
-    deny_by_default: Annotated[
-        bool,
-        typer.Option(
-            "--deny-by-default", help="Declare that brokers deny access that no ACL allows, if they do not show it."
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only show missing topics and rights, and Kafka's own commands that add them."),
-    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Create missing topics of pid-quota, and grant each role its rights. Existing topics change only with --alter.
+    """Create missing topics. Existing topics change only with --alter.
 
-    The plugin creates its topics, too, unless brokers have pid.quota.create.topics=false.
+    The plugin does this itself, unless brokers have pid.quota.create.topics=false.
     """
-    who = principals(broker_principal, stream_principal, operator_principal)
-    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
-    setup = TopicSetup(kafka.client())
+    setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
     plans = plan_topics(partitions, retention_hours)
-    grants = granting(kafka, deny_by_default=deny_by_default) if who else None
-    # Read the ACLs before creating topics. If this user may not read ACLs, the command ends here.
-    plan = grants.plan(who) if grants else []
-    if grants and not deny_by_default:
-        require_all_named(grants, plan, who, setup.describe(plans))
-    if dry_run:
-        _show(setup.describe(plans), as_json)
-    else:
-        _show(setup.create(plans, replication_factor=replication_factor, alter=alter), as_json)
-        plan = grants.create(plan) if grants else []
-    show_grants(plan, as_json)
-    if dry_run and not as_json:
-        for each in plan:
-            if each.action == "missing":
-                login = f" --command-config {kafka_config}" if kafka_config else ""
-                output().print(printable(each.command(bootstrap_servers) + login), soft_wrap=True)
+    _show(setup.create(plans, replication_factor=replication_factor, alter=alter), as_json)
 
 
 @topics.command()
@@ -98,41 +65,104 @@ def describe(
     _show(setup.describe(plan_topics(retention_hours=retention_hours)), as_json)
 
 
-def require_all_named(
-    grants: Grants, plan: Sequence[Grant], who: Mapping[Role, str], topics_found: Sequence[TopicOutcome]
+@topics.command()
+def grant(
+    bootstrap_servers: BootstrapServers,
+    principal: Annotated[str, typer.Option(help="User of `pid-quota run`, such as User:pid-quota.")],
+    kafka_config: KafkaConfigFile = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print Kafka's own commands.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Raise `TopicError` if `plan` gives an existing topic its first ACLs and `who` lacks a role.
+    """Let a user read the topics of pid-quota, by ACLs on them and on groups pid-quota*.
 
-    If brokers allow access without ACLs, a topic's first ACLs lock out all other principals.
+    A user that pid.quota.writers of the brokers names needs no ACL.
     """
-    absent = [role.value for role in Role if role not in who]
-    in_use = {outcome.name for outcome in topics_found if outcome.action != "missing"}
-    first = [each for each in plan if each.action == "missing" and each.right.name in in_use]
-    if absent and any(not grants.has_any(each.right) for each in first):
+    whom = one_user(principal)
+    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    grants = Grants(kafka.client())
+    plan = grants.plan(whom)
+    if not dry_run:
+        _require_safe(kafka, grants.first_on_topics(plan))
+        plan = grants.create(plan)
+    login = f" --command-config {kafka_config}" if kafka_config else ""
+    for each in plan:
+        command = each.command(bootstrap_servers) + login if dry_run and each.action == "missing" else ""
+        if as_json:
+            found = {"principal": whom, "right": each.right.words, "action": each.action}
+            print_json(found | ({"command": command} if command else {}))
+        else:
+            output().print(printable(command or f"{each.action} {each.words}"), soft_wrap=True)
+
+
+@topics.command()
+def delete(
+    bootstrap_servers: BootstrapServers,
+    kafka_config: KafkaConfigFile = None,
+    principal: Annotated[str | None, typer.Option(help="Also take back the rights of this user.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """End all holds, delete the topics of pid-quota and their records, and take back a user's rights on them.
+
+    Take the plugin out of the brokers first. Tables and checkpoint stay.
+    """
+    whom = None if principal is None else one_user(principal)
+    settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
+    with suppress(TopicMissingError):
+        require_no_plugin(newest_states(settings), _now_ms())
+    with ExitStack() as stack:
+        for what, remove in [*_holds(stack, settings), *_topics(settings), *_rights(settings, whom)]:
+            if not dry_run:
+                remove()
+            action = "would remove" if dry_run else "removed"
+            if as_json:
+                print_json({"action": action, "what": what})
+            else:
+                output().print(printable(f"{action} {what}"), soft_wrap=True)
+    if not as_json:
+        output().print(printable(f"If you have not yet: {UNDO}"), soft_wrap=True)
+
+
+def _require_safe(kafka: KafkaConfig, first: Sequence[str]) -> None:
+    """Raise TopicError if the first ACLs on these topics might take WRITE from the brokers' own user."""
+    if not first:
+        return
+    with KafkaAdmin(kafka.kafka_python()) as admin:
+        unsafe = [number for number in admin.brokers() if not lets_brokers_write(admin.broker_settings(number))]
+    if unsafe:
         msg = (
-            f"these would be the first ACLs on topics in use, and lock out the {', '.join(absent)}: name the "
-            "principals of all roles in one command (for the brokers, any super user fits if they are one), or add "
-            "--deny-by-default if brokers deny access that no ACL allows"
+            f"broker {', '.join(map(str, unsafe))} does not run pidquota.HoldAuthorizer, or hides it, so first ACLs "
+            f"on {', '.join(first)} might keep the plugin from writing: set authorizer.class.name. If brokers deny "
+            "what no ACL allows, run the commands that --dry-run prints"
         )
         raise TopicError(msg)
 
 
-def granting(kafka: KafkaConfig, *, deny_by_default: bool) -> Grants:
-    """Return the `Grants` of a cluster, which depend on the brokers' authorizers."""
-    with KafkaAdmin(kafka.kafka_python()) as admin:
-        denies_by_default = deny_by_default or Acls(admin).allows_without_acl() is False
-    return Grants(kafka.client(), denies_by_default=denies_by_default)
+_Steps = Iterator[tuple[str, Callable[[], object]]]
 
 
-def show_grants(plan: Sequence[Grant], as_json: bool) -> None:
-    """Print each right and its outcome."""
-    for each in plan:
-        if as_json:
-            print_json({"principal": each.principal, "right": each.right.words, "action": each.action})
-        else:
-            output().print(printable(f"{each.action} {each.words}"))
-    if not as_json and any(each.action == "skipped" for each in plan):
-        output().print(printable(_SKIPPED))
+def _holds(stack: ExitStack, settings: Mapping[str, str]) -> _Steps:
+    try:
+        topic = stack.enter_context(HoldTopic(settings))
+    except TopicMissingError:
+        return
+    now_ms = topic.state.time.now_ms(steady_ms()) or _now_ms()
+    for each in holds_in_force(topic.state, now_ms):
+        yield f"hold on {each.principal}", partial(topic.write, [Change(each.principal, None)])
+
+
+def _topics(settings: Mapping[str, str]) -> _Steps:
+    setup = TopicSetup(settings)
+    for name in sorted(OWN_TOPICS & existing_topics(admin_client(settings)).keys()):
+        yield f"topic {name} and its records", partial(setup.delete, name)
+
+
+def _rights(settings: Mapping[str, str], principal: str | None) -> _Steps:
+    if principal is not None:
+        grants = Grants(settings)
+        for each in grants.plan(principal):
+            if each.action == "exists":
+                yield f"right {each.words}", partial(grants.remove, [each])
 
 
 def _show(outcomes: Sequence[TopicOutcome], as_json: bool) -> None:
@@ -144,3 +174,7 @@ def _show(outcomes: Sequence[TopicOutcome], as_json: bool) -> None:
         output().print(
             printable(f"{outcome.name}: {outcome.action}, {plural(outcome.partitions, 'partition')} {wrong}".rstrip())
         )
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)

@@ -1,29 +1,21 @@
 """The command `pid-quota doctor`."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
-from typing import Annotated, Any, Literal
 
 import typer
 
-from broker.doctor.cluster_checks import (
-    check_authorizer,
-    check_reporters,
-    check_rights,
-    check_topics,
-    settings_of_brokers,
-)
+from broker.doctor.cluster_checks import check_rights, check_topics
 from broker.doctor.findings import Finding, Verdict, guarded, ok, warning, wrong
+from broker.doctor.hold_checks import check_holds
 from broker.doctor.plugin_checks import check_clocks, check_plugins
+from broker.enforcement.hold_topic import HoldTopic, steady_ms
 from broker.errors import TopicMissingError
-from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
-from broker.kafka.own_rights import OwnRights
 from broker.kafka.report_tail import DatedState, newest_states
-from broker.kafka.roles import Role
 from broker.kafka.topic_setup import TopicSetup
 from broker.kafka.topics import running_brokers
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, OptionalTables
@@ -51,25 +43,21 @@ _STREAM_WARNINGS = {
         "pid-quota sql 'SELECT * FROM quarantined_events ORDER BY record_timestamp DESC LIMIT 9'",
     ),
 }
-RoleChoice = Literal["broker", "stream", "operator", "all"]
 
 
 def doctor(
     bootstrap_servers: BootstrapServers,
     kafka_config: KafkaConfigFile = None,
     tables: OptionalTables = None,
-    role: Annotated[RoleChoice, typer.Option(help="Role whose rights the user of --kafka-config needs.")] = "operator",
     as_json: JsonOption = False,
 ) -> None:
-    """Check brokers, plugins, rights, topics and stream without changes; exit code 1 if something is wrong."""
+    """Check plugins, topics, rights, clocks, holds and stream without changes; exit code 1 if something is wrong."""
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
-    roles = [*Role] if role == "all" else [Role(role)]
     findings = []
-    with ExitStack() as stack:
-        for finding in _findings(stack, kafka, tables, roles):
-            findings.append(finding)
-            if as_json:
-                print_json(asdict(finding))
+    for finding in _findings(kafka.client(), tables):
+        findings.append(finding)
+        if as_json:
+            print_json(asdict(finding))
     failed = sum(each.verdict is Verdict.WRONG for each in findings)
     if not as_json:
         _show(findings, failed)
@@ -77,35 +65,16 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _findings(stack: ExitStack, kafka: KafkaConfig, tables: str | None, roles: Sequence[Role]) -> Iterator[Finding]:
-    settings = kafka.client()
+def _findings(settings: dict[str, str], tables: str | None) -> Iterator[Finding]:
     # If no broker answers, or brokers reject the login, no other check is possible. The error ends the command.
     brokers = running_brokers(settings)
     yield ok("brokers", f"{plural(len(brokers), 'broker')}: {', '.join(map(str, brokers))}")
-    if Role.OPERATOR not in roles:
-        # Other roles have no right to the data of the next checks.
-        yield from guarded("rights", lambda: _of_rights(settings, roles))
-        return
-    found: dict[int, Mapping[str, Mapping[str, Any]]] = {}
-    admin = stack.enter_context(KafkaAdmin(kafka.kafka_python()))
-
-    def look_at_settings() -> Iterator[Finding]:
-        found.update(settings_of_brokers(admin))
-        yield from check_reporters(found)
-        yield from check_authorizer(found)
-
-    yield from guarded("plugin", look_at_settings)
-    yield from guarded("rights", lambda: _of_rights(settings, roles))
+    yield from guarded("rights", lambda: check_rights(settings))
     yield from guarded("topics", lambda: check_topics(TopicSetup(settings)))
-    yield from guarded("plugin reports", lambda: _of_plugins(settings, brokers))
+    yield from guarded("plugins", lambda: _of_plugins(settings, brokers))
+    yield from guarded("holds", lambda: _of_holds(settings, brokers))
     if tables is not None:
         yield from _of_tables(tables)
-
-
-def _of_rights(settings: Mapping[str, str], roles: Sequence[Role]) -> Iterator[Finding]:
-    own, user = OwnRights(settings), settings.get("sasl.username")
-    for role in roles:
-        yield from check_rights(own, role, f"User:{user}" if user else None)
 
 
 def _of_plugins(settings: dict[str, str], brokers: Sequence[int]) -> Iterator[Finding]:
@@ -115,6 +84,12 @@ def _of_plugins(settings: dict[str, str], brokers: Sequence[int]) -> Iterator[Fi
         states = newest_states(settings)
     yield from check_plugins(brokers, states, _now_ms())
     yield from check_clocks(states.values())
+
+
+def _of_holds(settings: dict[str, str], brokers: Sequence[int]) -> Iterator[Finding]:
+    with suppress(TopicMissingError), HoldTopic(settings) as topic:
+        now_ms = topic.state.time.now_ms(steady_ms())
+        yield from check_holds(topic.state, brokers, _now_ms() if now_ms is None else now_ms)
 
 
 def _of_tables(tables: str) -> Iterator[Finding]:
@@ -130,7 +105,7 @@ def _of_tables(tables: str) -> Iterator[Finding]:
         yield wrong("stream", what or str(error), remedy if what else "")
         return
     if fresh.is_stale:
-        yield wrong("stream", fresh.warning(), "pid-quota stream (docs/reference.md)")
+        yield wrong("stream", fresh.warning(), "pid-quota run (docs/reference.md)")
     elif (health["silent_seconds"] or 0) > fresh.stale_after_s:
         text = f"its newest metrics are {health['silent_seconds']:.0f} s old: the stream lags, or nobody produces"
         yield warning("stream", text, "pid-quota top")

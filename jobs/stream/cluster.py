@@ -10,6 +10,8 @@ from broker.errors import TopicMissingError
 from broker.kafka.offsets import oldest_record
 from broker.kafka.report_tail import newest_states
 from broker.kafka.topics import admin_client, require_topic
+from jobs import __version__
+from jobs.output.versions import version_line
 from jobs.stream.narration import print_line
 from streaming.reports.broker_watch import require_long_window
 from wire.topics import HOLDS, REPORTS
@@ -51,6 +53,9 @@ def find_cluster(kafka: KafkaConfig, options: StreamOptions) -> Cluster:
     """
     has_reports = await_topics(kafka.client(), options.topic)
     states = newest_states(kafka.client()) if has_reports else {}
+    versions = {broker: each.state.plugin_version for broker, each in sorted(states.items())}
+    if others := version_line(versions, __version__):
+        print_line(others, time.time())
     require_long_window((each.state for each in states.values()), options.config.window_ms)
     known = (each.state.next_producer_id for each in states.values())
     next_producer_id = max((each for each in known if each is not None), default=None)

@@ -14,6 +14,7 @@ from jobs.options import (
     LOOPBACK,
     BootstrapServers,
     KafkaConfigFile,
+    KafkaPasswordFile,
     MetricsHost,
     MetricsPort,
     TablesOption,
@@ -45,6 +46,7 @@ def stream(
         ),
     ] = "5 seconds",
     kafka_config: KafkaConfigFile = None,
+    kafka_password_file: KafkaPasswordFile = None,
     kafka_secret: Annotated[
         str | None,
         typer.Option(metavar="SCOPE/KEY", help="Client settings from a Databricks secret, instead of --kafka-config."),
@@ -152,7 +154,7 @@ def stream(
     if enforce and trigger == AVAILABLE_NOW:
         msg = f"--enforce holds while the stream runs, and --trigger {AVAILABLE_NOW} ends it: leave out one of them"
         raise typer.BadParameter(msg)
-    kafka = kafka_settings(bootstrap_servers, kafka_config, kafka_secret)
+    kafka = kafka_settings(bootstrap_servers, kafka_config, kafka_secret, kafka_password_file)
     own_user = kafka.client().get("sasl.username")
     limits = Limits(
         enforce=enforce,
@@ -187,10 +189,12 @@ def stream(
         run_stream(kafka, options, launch)
 
 
-def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None) -> KafkaConfig:
-    """Return the Kafka client's settings from a file or a Databricks secret."""
+def kafka_settings(
+    bootstrap_servers: str, file: Path | None, secret: str | None, password_file: Path | None = None
+) -> KafkaConfig:
+    """Return the Kafka client's settings from files or a Databricks secret."""
     if secret is None:
-        return KafkaConfig.load(bootstrap_servers, file)
+        return KafkaConfig.load(bootstrap_servers, file, password_file)
     if file is not None:
         msg = f"--kafka-config {file} and --kafka-secret {secret} both set the same value: give one of them"
         raise typer.BadParameter(msg)
@@ -200,7 +204,7 @@ def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None
 def require_spark() -> None:
     """Raise an error if Spark or Java is missing."""
     if importlib.util.find_spec("pyspark") is None:
-        msg = f"the stream needs Spark, which is not installed: {install_command('local')}"
+        msg = f"the stream needs Spark, which is not installed: {install_command('spark')}"
         raise SparkMissingError(msg)
     if not in_databricks():
         # Check for Java, because Spark would fail with a stack trace.

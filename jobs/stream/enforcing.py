@@ -148,6 +148,8 @@ class EnforcingThread:
                         self._step(topic, self._enforcer)
                         self._tell_trouble("")
                         self._rest(EVERY_S)
+                    if self._is_stopped and self._enforcer is not None:
+                        self._enforcer.leave(topic)
             except (BrokerError, TablesError) as error:
                 self._tell_trouble(str(error))
                 self._rest(RETRY_S)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from broker.enforcement.model import Limits
 from broker.kafka.offsets import events_per_record
 from broker.kafka.own_rights import require_rights
-from broker.kafka.roles import Role, rights_of
+from broker.kafka.roles import run_rights
 from jobs.options import LOOPBACK
 from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
@@ -39,7 +39,6 @@ from streaming.triggers import AVAILABLE_NOW
 from tables.store.engines import SparkEngine
 from tables.store.open import open_store
 from tables.store.values import StreamSettings
-from wire.topics import PRODUCE_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -75,7 +74,6 @@ class Launch:
     metrics_host: str = LOOPBACK
     metrics_top: int = 100
     limits: Limits = field(default_factory=Limits)
-    java_options: tuple[str, ...] = ()
 
 
 def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> None:
@@ -83,7 +81,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     store = open_store(options.tables)
     if not store.needs_session:
         prepare_tables(store, options, new_tables=launch.new_tables)
-    require_rights(kafka.client(), Role.STREAM, rights_of(Role.STREAM, {PRODUCE_EVENTS: options.topic}))
+    require_rights(kafka.client(), run_rights(options.topic))
     cluster = find_cluster(kafka, options)
     learn_until_ms = learning_end(kafka, options)
     options = replace(
@@ -106,7 +104,10 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     options = replace(
         options, observer=Observer(observe), plugin_observer=Observer(metrics.plugins.observe), hold_notes=notes
     )
-    with serving(metrics, launch.metrics_port, launch.metrics_host, metrics.unready), closing(enforcing):
+    with (
+        serving(metrics, launch.metrics_port, launch.metrics_host, metrics.unready, watch.pulse.unwell),
+        closing(enforcing),
+    ):
         _run(options, launch, cluster, watch, enforcing)
 
 
@@ -129,7 +130,7 @@ def open_session(tables: str, launch: Launch) -> SparkSession:
         launch.master,
         launch.py_files,
         debug=debug_wanted(),
-        java_options=(*quick_options(), *launch.java_options),
+        java_options=quick_options(),
     )
 
 

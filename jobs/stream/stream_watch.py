@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from jobs.stream.stream_metrics import STREAM_QUERY
+from jobs.stream.stream_pulse import Pulse, work_of
 from streaming.failures import jvm_may_be_gone
 from streaming.listener import ProgressListener, ProgressPoll
 from tables.store.values import RowFilter
@@ -36,6 +38,7 @@ class Watch:
 
     metrics: StreamMetrics
     narrator: Narrator
+    pulse: Pulse = field(default_factory=Pulse)
 
     def observe(self, batch: BatchSummary) -> None:
         """Pass on a committed batch."""
@@ -44,6 +47,8 @@ class Watch:
 
     def report(self, progress: Progress) -> None:
         """Pass on Spark's progress of a query."""
+        if progress.query == STREAM_QUERY:
+            self.pulse.progressed()
         self.metrics.report(progress)
         self.narrator.report(progress)
 
@@ -75,12 +80,18 @@ def reported(spark: SparkSession, watch: Watch) -> Iterator[Callable[[Iterable[S
         A function to call every few seconds with the running queries.
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
-        yield ProgressPoll(watch.report, watch.idle)
+        poll = ProgressPoll(watch.report, watch.idle)
+
+        def ask(queries: Iterable[StreamingQuery]) -> None:
+            poll(queries)
+            watch.pulse.beat()
+
+        yield ask
         return
     listener = ProgressListener(watch.report, watch.idle)
     spark.streams.addListener(listener)
     try:
-        yield lambda _queries: None
+        yield lambda queries: watch.pulse.beat(work_of(spark, queries))
     finally:
         with jvm_may_be_gone():
             spark.streams.removeListener(listener)

@@ -21,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from jobs.options import StaleSeconds, TablesOption, one_secret
 from jobs.output.terminal import OUR_ERRORS, one_line
+from jobs.services.listening import CONSOLE_FD, handed_down, ip_of, is_loopback, listening
 from jobs.web.answers import QUERIES, Answers
 from jobs.web.editing import Editing
 from jobs.web.editors import Editors, editor_line
@@ -33,8 +34,6 @@ from jobs.web.security import (
     Access,
     ForwardedUser,
     Guard,
-    ip_of,
-    is_loopback,
     own_names,
     refusal,
     require_app,
@@ -121,7 +120,7 @@ def console(
         msg = "--editors does not go with --databricks-app, which only reads: edit with `pid-quota quotas`"
         raise typer.BadParameter(msg)
     who_edits = None if editors is None else Editors.load(editors)
-    with listening(host, port) as listener:
+    with handed_down(CONSOLE_FD) or listening(host, port) as listener:
         bound = listener.getsockname()[1]
         if databricks_app:
             typer.echo(f"pid-quota console: a Databricks App on port {bound}, reads {tables}")
@@ -132,7 +131,7 @@ def console(
         # Import these libraries before the first request, because the import takes a second or two.
         for library in ("deltalake", "duckdb", "pyarrow"):
             import_module(library)
-        shown = f" with the token of {VARIABLE}" if token else "" if made is None else f"?token={made}"
+        shown = f" with the token of {token_file or VARIABLE}" if token else "" if made is None else f"?token={made}"
         typer.echo(f"pid-quota console: {_address(host, bound)}{shown}  (Ctrl-C ends it)")
         _serve(application(data, access, editors=who_edits), listener)
 
@@ -180,22 +179,6 @@ async def _error_answer(_request: Request, error: Exception) -> Response:
     # Our messages consist of an error and a remedy.
     problem, _, remedy = one_line(message).partition(". ")
     return refusal(status, problem, remedy or "See `pid-quota console --help`.")
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """Return a listening socket, on which connections queue until the console serves them."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        # Listen before the address is printed, so that no early connection is refused.
-        listener.listen()
-    except OSError as error:
-        listener.close()
-        msg = f"can't listen on {host} port {port}: {error.strerror}. Choose others with --host and --port"
-        raise typer.BadParameter(msg) from error
-    return listener
 
 
 def _address(host: str, port: int) -> str:

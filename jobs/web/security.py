@@ -1,7 +1,6 @@
 """Access to the web console: token or Databricks sign-in, host names, and security headers."""
 
 import hmac
-import ipaddress
 import json
 import os
 import socket
@@ -15,6 +14,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jobs.services.listening import ip_of
 
 MIN_TOKEN_LENGTH = 16
 APP_FRESH_S, APP_REFRESH_S = 30.0, 60.0
@@ -120,20 +121,6 @@ def require_app() -> None:
             f"{_APP_NAME} is not set here: leave it out, and visitors show a token"
         )
         raise typer.BadParameter(msg)
-
-
-def ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the IP address `host`; None if `host` is a name."""
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
-    address = ip_of(host)
-    return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def is_own_page(headers: Headers) -> bool:

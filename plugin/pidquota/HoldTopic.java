@@ -18,6 +18,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.header.Header;
 import org.slf4j.Logger;
 
 /**
@@ -34,6 +35,10 @@ final class HoldTopic {
     private static final long PATIENCE_NS = 30 * SECOND_NS;
     /** The authorizer may be loaded alone. */
     private static final long REPORTER_NS = 20 * SECOND_NS;
+    /** A stream that may write holds says once a minute that it is alive, and in which version. */
+    private static final String WRITER = "writer:";
+    private static final String VERSION = "version";
+    private static final long WRITER_ALIVE_NS = 150 * SECOND_NS;
     private static final long FIRST_PAUSE_MS = 250;
     private static final long LONGEST_PAUSE_MS = 5000;
     private static final Duration LONGEST_CALL = Duration.ofSeconds(10);
@@ -54,6 +59,8 @@ final class HoldTopic {
     private KafkaFuture<TopicDescription> asked;
     private long askedNs = System.nanoTime() - SECOND_NS;
     private String topicProblem;
+    private String writerVersion;
+    private long writerNs;
     /** Id of the topic that the thread reads; null if there is none. */
     private Uuid topicId;
     /** Offset after the last record that was there when the thread began to read the topic. */
@@ -100,7 +107,7 @@ final class HoldTopic {
                 lookAtTopic();
                 read();
                 publish();
-                say(topicProblem);
+                say(topicProblem != null ? topicProblem : versionProblem());
                 pauseMs = FIRST_PAUSE_MS;
             } catch (Throwable e) {
                 pauseMs = failed(e, pauseMs);
@@ -245,6 +252,15 @@ final class HoldTopic {
     }
 
     private void obey(ConsumerRecord<byte[], byte[]> each, long nowNs, long nowMs) {
+        if (HoldRecord.keyText(each.key()).startsWith(WRITER)) {
+            Header version = each.headers().lastHeader(VERSION);
+            long ageNs = TimeUnit.MILLISECONDS.toNanos(Math.max(0, nowMs - each.timestamp()));
+            if (version != null && version.value() != null && ageNs < WRITER_ALIVE_NS) {
+                writerVersion = Text.cut(HoldRecord.keyText(version.value()), Text.MAX_ID);
+                writerNs = nowNs - ageNs;
+            }
+            return;
+        }
         try {
             HoldRecord record = new HoldRecord(each.key(), each.value(), clusterId);
             boolean isOld = each.offset() < oldEnd;
@@ -253,6 +269,14 @@ final class HoldTopic {
         } catch (RuntimeException | StackOverflowError e) {
             holds.ignore(Text.cut(HoldRecord.keyText(each.key()), Text.MAX_ID) + ": " + e.getMessage());
         }
+    }
+
+    /** That pid-quota itself has another version than this plugin; null if it has not, or if it does not run. */
+    private String versionProblem() {
+        String own = HoldTopic.class.getPackage().getImplementationVersion();
+        boolean isAlive = writerVersion != null && System.nanoTime() - writerNs < WRITER_ALIVE_NS;
+        return !isAlive || writerVersion.equals(own) ? null : "this plugin is version " + own + ", and `pid-quota run` is "
+            + writerVersion + ": copy the jar of `pid-quota broker-jar` to this broker, and restart it";
     }
 
     /** Put in force what was read, and report it. */

@@ -16,8 +16,8 @@ import org.apache.kafka.server.authorizer.AuthorizableRequestContext;
 import org.apache.kafka.server.authorizer.AuthorizationResult;
 
 /**
- * Who may use the plugin's topics. Brokers may do everything with them. Writers may write to {@link Topics#HOLDS}, and
- * read what brokers report of it. Nobody else may write.
+ * Who may use the plugin's topics. Brokers may do everything with them. Writers may read them, and write to
+ * {@link Topics#HOLDS}. Nobody else may write. So {@code pid-quota run} needs no ACL if its user is a writer.
  *
  * <p>A broker is a super user, the user of this process's own clients, or, if ACLs say so, whoever may do what followers
  * of partitions do (CLUSTER_ACTION).
@@ -68,9 +68,10 @@ final class OwnTopics {
             || resource.name().equals(Topics.REPORTS) || resource.name().equals(Topics.HOLDS)) || isGroup(resource);
     }
 
-    /** Whether a resource is the group that clients must name to read the topics. Nobody joins it. */
+    /** Whether a resource is a group that our clients name to read the topics. */
     private static boolean isGroup(ResourcePattern resource) {
-        return resource.resourceType() == ResourceType.GROUP && resource.name().equals(GROUP);
+        return resource.resourceType() == ResourceType.GROUP
+            && (resource.name().equals(GROUP) || resource.name().startsWith(GROUP + "-"));
     }
 
     /** Decide an action on an own topic; null leaves it to the ACLs. */
@@ -78,11 +79,9 @@ final class OwnTopics {
         if (!isOne(action.resourcePattern())) {
             return null;
         }
-        String name = action.resourcePattern().name();
         AclOperation operation = action.operation();
-        // A writer waits for the brokers' reports, which confirm what was written.
-        boolean isOfWriters = OF_READERS.contains(operation) && !name.equals(Topics.EVENTS)
-            || operation == AclOperation.WRITE && name.equals(Topics.HOLDS);
+        boolean isOfWriters = OF_READERS.contains(operation)
+            || operation == AclOperation.WRITE && action.resourcePattern().name().equals(Topics.HOLDS);
         if (isBroker || isOfWriters && writers.contains(principal)) {
             return AuthorizationResult.ALLOWED;
         }

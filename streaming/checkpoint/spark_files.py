@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from streaming.checkpoint.own_files import await_file
-from streaming.errors import CheckpointDamagedError, CheckpointError
+from streaming.errors import CheckpointDamagedError, CheckpointError, CheckpointInUseError
 
 LOCK_FILE = "pid-quota.lock"
 START_ANEW = "restore it from a backup, or start with an empty folder as --checkpoint and --new-checkpoint"
@@ -65,7 +65,7 @@ def lock_checkpoint(checkpoint: str) -> Iterator[None]:
     If the file system has no locks, Spark detects the second stream only when it runs a batch.
 
     Raises:
-        CheckpointError: If another process on this machine holds the lock.
+        CheckpointInUseError: If another process on this machine holds the lock.
     """
     with ExitStack() as stack:
         try:
@@ -82,9 +82,9 @@ def lock_checkpoint(checkpoint: str) -> Iterator[None]:
         yield
 
 
-def in_use(checkpoint: str) -> CheckpointError:
+def in_use(checkpoint: str) -> CheckpointInUseError:
     """Return the error for a checkpoint that another stream uses."""
-    return CheckpointError(
+    return CheckpointInUseError(
         f"another stream runs on checkpoint {checkpoint}: stop that one first, or give this one its own "
         f"--checkpoint and --tables"
     )

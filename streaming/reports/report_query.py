@@ -21,7 +21,7 @@ from streaming.checkpoint.spark_files import as_spark_json, batch_offsets, newes
 from streaming.commit.pending_rows import PendingRows
 from streaming.failures import with_short_errors
 from streaming.operator.rows import table_rows
-from streaming.pipeline import KAFKA_TIMEOUTS, StreamOptions, open_sink
+from streaming.pipeline import KAFKA_SOURCE, StreamOptions, open_sink
 from streaming.reports.broker_watch import BrokerWatch
 from streaming.reports.hold_rows import HoldWatch, Row
 from streaming.reports.report_rows import KnownBlocks, Parsed, ReportParser, TopicRecord, block_row, init_row
@@ -58,7 +58,7 @@ def start_reports(
     """
     checkpoint = f"{options.checkpoint}/{FOLDER}"
     starts, first_new_batch = _beginning(spark, options.tables, checkpoint, has_holds=has_holds)
-    source = spark.readStream.format("kafka").options(**KAFKA_TIMEOUTS | options.kafka_options)
+    source = spark.readStream.format("kafka").options(**KAFKA_SOURCE | options.kafka_options)
     records = (
         # By a list of topics, the query would fail while a topic is missing.
         source.option("subscribePattern", "|".join(map(re.escape, (REPORTS, HOLDS))))

@@ -12,7 +12,7 @@ from streaming.reports.hold_rows import DatedRecord, DatedReport
 from tables.store.engines import SparkEngine
 from tables.store.open import open_store
 from tables.store.values import RowFilter
-from wire.holds import parse_hold_record
+from wire.holds import is_of_writer, parse_hold_record
 from wire.plugin_reports import BlockReport, HoldReport, InitReport, PluginState, parse_report
 from wire.topics import HOLDS, REPORTS
 
@@ -83,6 +83,8 @@ class ReportParser:
             parsed.inits.append(report)
 
     def _parse_hold(self, record: TopicRecord, parsed: Parsed) -> None:
+        if is_of_writer(record.key):
+            return
         hold = parse_hold_record(record.key, record.value)
         if hold is None:
             self._log_once("holds", "some records of %s are no holds: they are ignored", HOLDS)

@@ -14,7 +14,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from jobs.web.command import application, listening, server
+from jobs.services.listening import listening
+from jobs.web.command import application, server
 from jobs.web.connections import Room
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access

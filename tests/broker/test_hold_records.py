@@ -1,17 +1,19 @@
 """Which records of the topic of holds a broker obeys."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from broker.enforcement.hold_topic import HoldTopic
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import wait_for_report, wait_until
 from tests.kits.hold_kit import LOADING, MALLORY, Asker, HoldWriter, held, in_force, now_ms
-from wire.holds import MAX_HOLD_MS, MAX_RELEASE_MS
-from wire.plugin_reports import HoldReport
+from wire.holds import MAX_HOLD_MS, MAX_RELEASE_MS, WriterRecord
+from wire.plugin_reports import HoldReport, PluginState
 from wire.topics import HOLDS
 
 DAY_S = 86_400.0
@@ -204,3 +206,18 @@ def test_a_long_text_is_cut(held_broker: LocalBroker) -> None:
     with HoldWriter(held_broker) as holds:
         found = in_force(holds.wait_for(holds.hold(decision_id=20_000 * "d", writer=20_000 * "w")))[MALLORY]
     assert max(len(found.decision_id), len(found.writer)) < 2000
+
+
+@pytest.mark.slow
+def test_a_plugin_says_that_a_living_stream_has_another_version(broker: LocalBroker) -> None:
+    # given a stream of another version that says that it is alive
+    record = WriterRecord("a-test", 1, version="9.9")
+    with HoldTopic(broker.admin_config()) as topic:
+        topic.announce(record)
+        # then the plugin reports both versions and what to do, but only once this has lasted
+        told = wait_for_report(broker, PluginState, lambda each: "`pid-quota run` is 9.9" in (each.problem or ""))
+        assert f"this plugin is version {told.plugin_version}" in str(told.problem)
+        # and no longer once the stream has this plugin's version
+        topic.announce(replace(record, version=told.plugin_version))
+        later_ms = told.timestamp_ms
+        wait_for_report(broker, PluginState, lambda each: each.problem is None and each.timestamp_ms > later_ms)

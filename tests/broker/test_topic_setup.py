@@ -1,33 +1,23 @@
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from broker.errors import BrokerUnreachableError, TopicError
 from broker.kafka import topic_setup
-from broker.kafka.grants import Grant, Grants
-from broker.kafka.roles import RIGHTS, Role
-from broker.kafka.tail import TopicReader
+from broker.kafka.grants import Grants
 from broker.kafka.topic_setup import Difference, TopicPlan, TopicSetup, plan_topics
-from broker.kafka.topics import admin_client, ensure_topics, existing_topics
+from broker.kafka.topics import admin_client, existing_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
+from tests.kits.acl_kit import allow, bound
 from tests.kits.broker_kit import new_topic, wait_until
 from tests.kits.plugin_kit import NO_PLUGIN
 from wire.topics import HOLDS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS
 
-USERS = {"broker": "b", "stream": "s", "mallory": "m"}
+USERS = {"mallory": "m"}
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +38,6 @@ def setup(guarded: LocalBroker) -> TopicSetup:
         HOLDS: 1,
     }
     return made
-
-
-def grant(broker: LocalBroker, principals: dict[Role, str]) -> list[Grant]:
-    """As `topics create` does on a broker that allows what no ACL names."""
-    grants = Grants(broker.admin_config(), denies_by_default=False)
-    return grants.create(grants.plan(principals))
-
-
-def outcome_of_writing(broker: LocalBroker, user: str, topic: str) -> str | None:
-    errors: list[KafkaError | None] = []
-    producer = Producer({**broker.client_config(user), "log_level": 0, "message.timeout.ms": 20_000})
-    producer.produce(topic, b"x", b"key", partition=0, on_delivery=lambda error, _: errors.append(error))
-    producer.flush(60)
-    (error,) = errors
-    return None if error is None else error.name()
 
 
 def test_existing_topics_are_reported_and_left_alone(setup: TopicSetup) -> None:
@@ -110,54 +85,28 @@ def test_a_topic_that_is_gone_counts_as_deleted(setup: TopicSetup) -> None:
     setup.delete("nobody-has-made-this")
 
 
-def test_only_the_brokers_may_write(guarded: LocalBroker, setup: TopicSetup) -> None:
-    assert outcome_of_writing(guarded, "mallory", PRODUCE_EVENTS) is None
+def test_first_acls_that_might_keep_the_plugin_from_writing_are_refused(
+    guarded: LocalBroker, setup: TopicSetup, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["topics", "grant", "--bootstrap-server", guarded.admin_servers, "--principal", "User:mallory"]
+    grants = Grants(guarded.admin_config())
+    assert run(arguments) == 1
+    assert "broker 1 does not run pidquota.HoldAuthorizer" in capsys.readouterr().err
+    assert {each.action for each in grants.plan("User:mallory")} == {"missing"}
 
-    grant(guarded, {Role.BROKER: "User:broker", Role.STREAM: "User:stream"})
-
-    for topic in (PRODUCE_EVENTS, REPORTS):
-        for user in ("mallory", "stream"):
-            wait_until(
-                partial(is_refused, guarded, user, topic),
-                f"{user} refused",
-            )
-        assert outcome_of_writing(guarded, "broker", topic) is None
-        with TopicReader(guarded.client_config("stream"), topic) as records:
-            assert len(list(records.read_to_end())) > 0
-
-
-def is_refused(broker: LocalBroker, user: str, topic: str) -> bool:
-    return outcome_of_writing(broker, user, topic) == "TOPIC_AUTHORIZATION_FAILED"
+    # Further ACLs shut nobody out.
+    with bound(guarded, allow("*", "User:kafka", ResourceType.TOPIC, AclOperation.ALL)):
+        assert run(arguments) == 0
+        grants.remove(grants.plan("User:mallory"))
 
 
-def test_a_broker_s_user_may_create_the_topics_and_no_others(guarded: LocalBroker, setup: TopicSetup) -> None:
-    grant(guarded, {Role.BROKER: "User:broker", Role.STREAM: "User:stream"})
-    for topic in (PRODUCE_EVENTS, REPORTS):
-        setup.delete(topic)
-
-    ensure_topics(guarded.client_config("broker"), partitions=2)
-
-    assert {each.action for each in setup.describe(plan_topics(partitions=2))} == {"exists"}
-
-
-def test_a_user_without_the_right_is_told_which_one(guarded: LocalBroker, setup: TopicSetup) -> None:
+def test_a_user_without_the_right_to_grant_is_told_which_one(guarded: LocalBroker) -> None:
     # This broker lets everybody do what no ACL speaks of.
-    to_the_stream = AclBinding(
-        ResourceType.BROKER,
-        "kafka-cluster",
-        ResourcePatternType.LITERAL,
-        "User:stream",
-        "*",
-        AclOperation.ALTER,
-        AclPermissionType.ALLOW,
-    )
-    admin = AdminClient({**guarded.admin_config()})
-    (granted,) = admin.create_acls([to_the_stream]).values()
-    granted.result()
-
-    grants = Grants(guarded.client_config("mallory"), denies_by_default=False)
-    with pytest.raises(TopicError, match=r"can.t grant .*ALTER on the cluster"):
-        grants.create([Grant("User:mallory", RIGHTS[Role.BROKER][0], "missing")])
+    grants = Grants(guarded.client_config("mallory"))
+    with bound(guarded, allow("kafka-cluster", "User:stream", ResourceType.BROKER, AclOperation.ALTER)):
+        plan = grants.plan("User:mallory")
+        with pytest.raises(TopicError, match=r"can.t grant .*DESCRIBE and ALTER on the cluster"):
+            grants.create(plan)
 
 
 def test_the_command_says_what_it_did(

@@ -12,7 +12,8 @@ from tests.kits.wheel_kit import build_wheel
 
 pytestmark = pytest.mark.slow
 
-MAX_MB = 60
+MAX_MB = 560
+"""Most of it is Arrow, Delta and DuckDB; Spark would add as much again."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def pid_quota(host: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=host, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_it_takes_60_mb_compiled_modules_included(host: Path) -> None:
+def test_it_takes_little_more_than_its_tables_need(host: Path) -> None:
     (packages,) = (host.parent / "lib").glob("python*/site-packages")
     of_the_environment = ("pip", "setuptools", "_distutils_hack", "pkg_resources")
     files = [file for file in packages.rglob("*") if file.is_file()]
@@ -40,20 +41,23 @@ def test_it_takes_60_mb_compiled_modules_included(host: Path) -> None:
     assert sum(file.stat().st_size for file in ours) <= MAX_MB * 1_000_000
 
 
-@pytest.mark.parametrize("command", ["broker-jar", "plugin", "topics", "release", "hold"])
-def test_commands_about_brokers_run_there(host: Path, command: str) -> None:
+@pytest.mark.parametrize("command", ["broker-jar", "topics", "release", "sql", "why", "console", "doctor"])
+def test_commands_run_there(host: Path, command: str) -> None:
     assert f"Usage: pid-quota {command}" in pid_quota(host, command, "--help").stdout
 
 
-@pytest.mark.parametrize(
-    ("command", "extra"),
-    [("sql", "tables"), ("console", "tables"), ("stream", "local"), ("demo", "local")],
-)
-def test_a_missing_package_is_named_in_one_line_with_its_remedy(host: Path, command: str, extra: str) -> None:
-    ended = pid_quota(host, command, "--help")
-    assert ended.returncode == 1
-    remedy = rf"pip install 'pid_quota-[\d.]+-py3-none-any.whl\[{extra}\]'"
-    assert re.fullmatch(rf"error: this command needs \w+, which is not installed: {remedy}\n", ended.stderr)
+def test_a_query_on_tables_runs_there(host: Path) -> None:
+    assert pid_quota(host, "tables", "create", "--tables", "./t").returncode == 0
+    assert pid_quota(host, "sql", "--tables", "./t", "SELECT 41 + 1 AS answer", "--csv").stdout == "answer\n42\n"
+
+
+@pytest.mark.parametrize("command", ["run", "stream"])
+def test_a_missing_spark_is_named_in_one_line_with_its_remedy(host: Path, command: str) -> None:
+    place = ["--data", "./data"] if command == "run" else ["--tables", "./t", "--checkpoint", "./checkpoint"]
+    ended = pid_quota(host, command, "--bootstrap-server", "127.0.0.1:9", *place)
+    assert ended.returncode == 2
+    remedy = r"Spark, which is not installed: pip install 'pid_quota-[^\n]*\[spark\]'\n$"
+    assert re.search(rf"error: [^\n]*{remedy}", ended.stderr)
 
 
 def test_it_makes_the_topics_of_a_cluster(host: Path, broker: LocalBroker) -> None:

@@ -10,7 +10,9 @@ import yaml
 from broker.kafka.config import KafkaConfig
 from broker.kafka.java_properties import read_properties
 from jobs.cli import load_command
+from jobs.quotas.file import read_quotas
 from jvm.broker_jar import JAR_NAME
+from quota.allowance import Allowance
 from tests.kits.compose_kit import load_compose
 from wire.holds import HOLD_AUTHORIZER
 from wire.plugin_reports import REPORTER_CLASS
@@ -19,9 +21,8 @@ ROOT = Path(__file__).parents[2]
 COMPOSE = load_compose()
 SERVICES = COMPOSE["services"]
 OURS = [name for name, service in SERVICES.items() if service["image"] == "pid-quota:demo"]
-ROLES = {"stream", "operator"}
-USERS = {"admin", "alice", "mallory", *ROLES}
-CLIENTS = ROOT / "docs/compose/clients"
+USERS = {"alice", "mallory", "pid-quota"}
+FILES = ROOT / "docs/compose"
 
 
 def sources(service: dict[str, Any]) -> list[str]:
@@ -29,7 +30,7 @@ def sources(service: dict[str, Any]) -> list[str]:
 
 
 def dockerfile_lines(word: str) -> list[list[str]]:
-    lines = (ROOT / "docs/compose/Dockerfile").read_text(encoding="utf-8").splitlines()
+    lines = (FILES / "Dockerfile").read_text(encoding="utf-8").splitlines()
     return [line.split()[1:] for line in lines if line.startswith(f"{word} ")]
 
 
@@ -40,20 +41,28 @@ def test_every_file_and_volume_that_a_service_mounts_exists(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_command_of_ours_has_exactly_the_options_of_the_cli(name: str) -> None:
+def test_the_cli_has_the_options_and_variables_of_a_service(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # given the service's variables, with files that exist
+    file = tmp_path / "file"
+    file.write_text("any", encoding="utf-8")
+    variables = SERVICES[name].get("environment", {})
+    for each, value in variables.items():
+        monkeypatch.setenv(each, str(file) if value.startswith("/config/") else value)
     called, *arguments = SERVICES[name]["command"]
-    needs_tables = called in ("stream", "quotas", "tables") and "--tables" not in arguments
-    arguments += ["--tables", "/data/tables"] if needs_tables else []
+    # when the CLI reads its command
     command = load_command(called)
-    if called in ("tables", "topics"):
-        command = command.commands[arguments.pop(0)]
-
     assert command.make_context(called, arguments).params
+    # then each variable is of an option, or for the other commands in this container
+    assert variables.keys() - {each.envvar for each in command.params} <= {
+        "PID_QUOTA_TABLES",
+        "PID_QUOTA_CONSOLE_TOKEN",
+    }
 
 
 def test_all_services_of_ours_are_there() -> None:
-    of_roles = {"stream", "doctor", "console"}
-    assert set(OURS) == {"broker-jar", "topics", "tables", "quotas", "clients"} | of_roles
+    assert set(OURS) == {"broker-jar", "pid-quota", "clients"}
 
 
 def test_images_are_pinned() -> None:
@@ -72,28 +81,24 @@ def test_files_that_the_image_copies_exist() -> None:
 
 def test_no_port_is_published_but_to_this_machine() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
-    assert published == {"console": ["127.0.0.1:8080:8080"], "grafana": ["127.0.0.1:3000:3000"]}
+    assert published == {"pid-quota": ["127.0.0.1:8080:8080"], "grafana": ["127.0.0.1:3000:3000"]}
     assert not any(service.get("network_mode") for service in SERVICES.values())
 
 
-def test_prometheus_asks_where_services_serve_metrics() -> None:
-    config = yaml.safe_load((ROOT / "docs/compose/prometheus.yml").read_text(encoding="utf-8"))
+def test_prometheus_and_the_probe_ask_the_port_of_run() -> None:
+    config = yaml.safe_load((FILES / "prometheus.yml").read_text(encoding="utf-8"))
     asked = {target for job in config["scrape_configs"] for each in job["static_configs"] for target in each["targets"]}
-    commands = {name: SERVICES[name]["command"] for name in OURS}
-    served = {
-        f"{name}:{command[command.index('--metrics-port') + 1]}"
-        for name, command in commands.items()
-        if "--metrics-port" in command
-    }
-    assert asked == served
+    (port,) = [each.default for each in load_command("run").params if each.name == "metrics_port"]
+    assert asked == {f"pid-quota:{port}"}
+    assert f"http://127.0.0.1:{port}/readyz" in SERVICES["pid-quota"]["healthcheck"]["test"][-1]
 
 
 def test_only_the_demo_s_passwords_are_in_the_files() -> None:
-    for file in (*CLIENTS.iterdir(), ROOT / "docs/compose/kafka/server.properties"):
+    for file in (*FILES.glob("*.properties"), FILES / "kafka/server.properties"):
         text = file.read_text(encoding="utf-8")
-        assert set(re.findall(r"(?:password|user_\w+)=\"?([^\"\s]+)", text)) <= {f"{user}-secret" for user in USERS}, (
-            file
-        )
+        assert set(re.findall(r"(?:password|user_[\w-]+)=\"?([^\"\s]+)", text)) <= {
+            f"{user}-secret" for user in USERS
+        }, file
 
 
 def test_a_dependency_is_a_service() -> None:
@@ -110,55 +115,51 @@ def test_a_service_waits_until_another_is_ready_or_done() -> None:
                 assert how["condition"] == "service_completed_successfully", (name, other)
 
 
-def test_a_probe_asks_the_port_that_its_service_serves() -> None:
-    command = SERVICES["stream"]["command"]
-    port = command[command.index("--metrics-port") + 1]
-    assert f"http://127.0.0.1:{port}/readyz" in SERVICES["stream"]["healthcheck"]["test"][-1]
+def test_run_enforces_unless_a_variable_says_otherwise() -> None:
+    assert SERVICES["pid-quota"]["environment"]["PID_QUOTA_ENFORCE"] == "true"
+    off = load_compose(PID_QUOTA_ENFORCE="false")["services"]["pid-quota"]["environment"]
+    assert off["PID_QUOTA_ENFORCE"] == "false"
 
 
-def test_the_stream_enforces_unless_a_variable_says_otherwise() -> None:
-    assert "--enforce" in SERVICES["stream"]["command"]
-    off = load_compose(PID_QUOTA_ENFORCE="--no-enforce")["services"]["stream"]["command"]
-    assert "--no-enforce" in off
-    assert "--enforce" not in off
+def test_the_user_of_run_may_write_holds() -> None:
+    assert server_properties()["pid.quota.writers"] == "User:pid-quota"
 
 
-def test_the_stream_s_user_may_write_holds() -> None:
-    assert server_properties()["pid.quota.writers"] == "User:stream"
+def test_the_quotas_can_be_read() -> None:
+    assert read_quotas(FILES / "quotas.yaml") == {
+        None: Allowance.of({"producer_ids_rate": 20, "producer_ids_burst": None})
+    }
 
 
 def test_the_users_of_the_clients_are_those_of_the_broker() -> None:
     users = dict(
-        re.findall(r'user_(\w+)="([^"]+)"', server_properties()["listener.name.clients.plain.sasl.jaas.config"])
+        re.findall(r'user_([\w-]+)="([^"]+)"', server_properties()["listener.name.clients.plain.sasl.jaas.config"])
     )
     assert users == {user: password_of(user) for user in USERS}
-    assert {file.stem for file in CLIENTS.iterdir()} == USERS
+    assert {file.stem for file in FILES.glob("*.properties")} == USERS
 
 
 def password_of(user: str) -> str:
-    settings = KafkaConfig.load("kafka:9092", CLIENTS / f"{user}.properties").client()
+    settings = KafkaConfig.load("kafka:9092", FILES / f"{user}.properties").client()
     assert settings["sasl.username"] == user
     return settings["sasl.password"]
 
 
-def test_each_role_has_a_user_and_sees_no_other_s_password() -> None:
-    files = {name: [each for each in sources(service) if "clients/" in each] for name, service in SERVICES.items()}
-    seen = {name: {Path(each).stem for each in found} for name, found in files.items() if found}
-    of_roles = {role: {role} for role in ROLES - {"operator"}} | {"doctor": {"operator"}}
-    assert seen == of_roles | {"topics": {"admin"}, "orders": {"admin"}, "clients": {"alice", "mallory"}}
+def test_no_service_sees_another_s_password() -> None:
+    files = {
+        name: {Path(each).stem for each in sources(service) if each.endswith(".properties")} & USERS
+        for name, service in SERVICES.items()
+    }
+    assert {name: found for name, found in files.items() if found} == {
+        "pid-quota": {"pid-quota"},
+        "clients": {"alice", "mallory"},
+    }
 
 
-def test_rights_are_granted_as_readme_grants_them() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (line,) = re.findall(r"^ *pid-quota (topics create .*)$", readme, re.MULTILINE)
-    assert SERVICES["topics"]["command"] == line.replace(" admin.properties", " /config/admin.properties").split()
-
-
-def test_the_broker_denies_what_no_acl_allows_but_to_itself_and_the_admin() -> None:
+def test_only_the_broker_itself_is_a_super_user() -> None:
     server = server_properties()
     assert server["authorizer.class.name"] == HOLD_AUTHORIZER
-    assert "allow.everyone.if.no.acl.found" not in server
-    assert server["super.users"] == "User:admin;User:ANONYMOUS"
+    assert server["super.users"] == "User:ANONYMOUS"
     # Whoever needs no password reaches the broker from inside its container only.
     without_password = re.findall(r"(\w+):PLAINTEXT", server["listener.security.protocol.map"])
     listeners = dict(each.split("://") for each in server["listeners"].split(","))
@@ -172,7 +173,7 @@ def test_what_kafka_and_prometheus_store_is_in_volumes() -> None:
 
 
 def server_properties() -> dict[str, str]:
-    lines = (ROOT / "docs/compose/kafka/server.properties").read_text(encoding="utf-8").splitlines()
+    lines = (FILES / "kafka/server.properties").read_text(encoding="utf-8").splitlines()
     return dict(read_properties(lines))
 
 

@@ -1,4 +1,4 @@
-"""The demo as users run it: a real broker, real producers, the stream and the console.
+"""The demo as users run it: a real broker, real producers, and `pid-quota run` with its console.
 
 `PID_QUOTA_SCREENSHOTS=docs/img` renews the README's picture, which takes a minute longer.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from jobs.demo.processes import MARKER
+from jobs.demo.demo_folder import MARKER
 from tests.kits import browser_kit
 from tests.kits.console_kit import Found
 from tests.kits.process_kit import left_of
@@ -64,7 +64,7 @@ def require_story(text: str) -> None:
         "Type next:",
         "User:alice",
         "User:mallory",
-        "starting Spark",
+        "`pid-quota run` starts",
     ):
         assert said in text
     then = re.search(r"mallory's first pace, (\S+) a second", text)
@@ -80,7 +80,7 @@ def require_story(text: str) -> None:
 def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    demo = command("demo", "--seconds", 110 if WISHED else 50, "--tables", "demo-data")
+    demo = command("demo", "--seconds", 110 if WISHED else 50, "--data", "demo-data")
     environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
     # The console names the folder: a short name in the pictures.
     with subprocess.Popen(
@@ -94,11 +94,13 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
     ) as running:
         assert running.stdout
         assert running.stderr
-        lines = [running.stdout.readline(), running.stdout.readline()]
+        lines = [running.stdout.readline()]
+        while lines[-1] and "watch it in a browser" not in lines[-1]:
+            lines.append(running.stdout.readline())
         reader = threading.Thread(target=lines.extend, args=[running.stdout])
         reader.start()
-        # The second line is the address, which answers from then on.
-        found = re.search(r"http://127\.0\.0\.1:\d+/", lines[1])
+        # The address answers from now on.
+        found = re.search(r"http://127\.0\.0\.1:\d+/", lines[-1])
         assert found, lines
         address = found[0]
         with httpx2.Client(base_url=address, timeout=60) as browser:
@@ -106,13 +108,14 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
             asked = {"name": "User:mallory", "hours": "0.1"}
             assert browser.get("/api/principal", params=asked).json()["now_row"] is None
 
-            def slowed() -> dict[str, Any] | None:
+            def told() -> dict[str, Any] | None:
                 page = browser.get("/api/principal", params=asked).json()
                 is_over = any((new or 0) > 20 for new in page["timeline"]["new_pids_window"])
                 is_held = bool(page["hold"] and page["hold"]["confirmed_brokers"])
-                return page if is_over and is_held else None
+                is_known = any(row["text"].startswith("likely producer per message") for row in page["churn"])
+                return page if is_over and is_held and is_known else None
 
-            page = until(slowed, reader)
+            page = until(told, reader)
             if WISHED:
                 until(lambda: re.search(r"\] (9|1\d)\d s of traffic", lines[-1]), reader)
                 take_picture(address, tmp_path / "profile", WISHED)
@@ -134,7 +137,7 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
     assert not list((tmp_path / "tmp").glob("pid-quota-demo-*"))
 
     query = "SELECT principal, action, refused_pids, throttle_time_ms FROM throttle_decisions"
-    sql = command("sql", "--json", "--tables", tmp_path / "demo-data", query)
+    sql = command("sql", "--json", "--tables", tmp_path / "demo-data" / "tables", query)
     decisions = json.loads(subprocess.run(sql, capture_output=True, text=True, check=True).stdout)
     assert {row["principal"] for row in decisions} == {"User:mallory"}
     assert decisions[0]["action"] == "THROTTLE"
@@ -143,13 +146,13 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
 
 
 @pytest.mark.parametrize(
-    ("said", "after_s"), [("starting Spark", 0), ("starting Spark", 1), ("starting Spark", 3), ("Kafka answers", 0)]
+    ("said", "after_s"), [("starting", 0), ("starting", 1), ("starting", 3), ("run` starts", 0), ("run` starts", 5)]
 )
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_half_way_it_leaves_no_process(
     environment: dict[str, str], tmp_path: Path, number: signal.Signals, said: str, after_s: float
 ) -> None:
-    demo = command("demo", "--tables", tmp_path / "demo-data")
+    demo = command("demo", "--data", tmp_path / "demo-data")
     with subprocess.Popen(
         demo, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
@@ -168,7 +171,7 @@ def test_stopped_half_way_it_leaves_no_process(
 
 def test_a_child_that_fails_stops_the_demo_with_its_words(environment: dict[str, str], tmp_path: Path) -> None:
     # The stream is the one that needs the jars of Spark; the broker gets along without them.
-    demo = command("demo", "--tables", tmp_path / "demo-data")
+    demo = command("demo", "--data", tmp_path / "demo-data")
     environment["PYSPARK_SUBMIT_ARGS"] = "--no-such-option pyspark-shell"
     done = subprocess.run(demo, env=environment, capture_output=True, text=True, timeout=120, check=False)
 

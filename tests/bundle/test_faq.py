@@ -21,7 +21,7 @@ WOULD_CHANGE, SOMETHING_IS_WRONG = 3, 1
 
 @pytest.fixture
 def cluster(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
-    settings: dict[str, Any] = {"allow_everyone_if_no_acl_found": "false", "pid_quota_writers": "User:operator"}
+    settings: dict[str, Any] = {"allow_everyone_if_no_acl_found": "false", "pid_quota_writers": "User:pid-quota"}
     with LocalBroker(tmp_path / "kafka", USERS, jars=jars, holds=True, **settings) as broker:
         broker.wait_for_plugin()
         yield broker
@@ -36,12 +36,15 @@ def test_each_command_runs_as_it_is_written(
 ) -> None:
     monkeypatch.setenv("PID_QUOTA_JARS", str(jars.resolve()))
     monkeypatch.chdir(tmp_path)
-    write_settings(tmp_path)
-    setup = next(commands_in(README.read_text(encoding="utf-8")))
-    assert run(here(setup, cluster, tmp_path)) == 0
-    hold = ["hold", "User:mallory", "--bootstrap-server", "kafka:9092", "--kafka-config", "operator.properties"]
-    assert run(here(hold, cluster, tmp_path)) == 0
-    demo_tables(tmp_path / "pid-quota")
+    tables = tmp_path / "pid-quota" / "tables"
+    monkeypatch.setenv("PID_QUOTA_TABLES", str(tables))
+    monkeypatch.setenv("PID_QUOTA_BOOTSTRAP_SERVER", cluster.bootstrap_servers)
+    settings = write_settings(tmp_path)
+    monkeypatch.setenv("PID_QUOTA_KAFKA_CONFIG", str(settings))
+    of_admin = settings.read_text(encoding="utf-8").replace("pid-quota", "admin")
+    (tmp_path / "admin.properties").write_text(of_admin, encoding="utf-8")
+    assert run(["hold", "User:mallory"]) == 0
+    demo_tables(tables)
     produce(cluster.client_config("admin"), new_topic(cluster, "orders"), messages=3)
     for words in commands_in(FAQ.read_text(encoding="utf-8")):
         arguments = here(words, cluster, tmp_path)

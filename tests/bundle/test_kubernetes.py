@@ -1,12 +1,15 @@
 """The manifests of docs/kubernetes: checked against the published schemas and for dangling names, without a cluster."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs.cli import load_command
+from jobs.quotas.file import read_quotas
 from jvm.broker_jar import JAR_NAME
+from quota.allowance import Allowance
 from tests.kits.kubernetes_kit import MANIFESTS, ROOT, errors_in, load_schemas, objects
 from wire.holds import HOLD_AUTHORIZER
 from wire.plugin_reports import REPORTER_CLASS
@@ -14,8 +17,6 @@ from wire.plugin_reports import REPORTER_CLASS
 FOLDER = ROOT / "docs" / "kubernetes"
 OBJECTS = list(objects())
 SCHEMAS = load_schemas()
-MADE_BY_HAND = {"pid-quota-kafka", "pid-quota-console"}
-MADE_BY_STRIMZI = {"my-cluster-cluster-ca-cert"}
 OF_STRIMZI = (
     *("listeners", "advertised.", "broker.", "listener.", "host.name", "port", "inter.broker.listener.name", "sasl."),
     *(
@@ -43,8 +44,6 @@ def pods() -> Iterator[tuple[str, dict[str, Any]]]:
     """Return the spec of each pod that the manifests create, with the name of its owner."""
     for name, content in named("Deployment").items():
         yield name, content["spec"]["template"]["spec"]
-    for name, content in named("CronJob").items():
-        yield name, content["spec"]["jobTemplate"]["spec"]["template"]["spec"]
 
 
 @pytest.mark.parametrize(("kind", "content"), OBJECTS, ids=[f"{k} {c['metadata']['name']}" for k, c in OBJECTS])
@@ -64,48 +63,67 @@ def test_a_schema_refuses_what_is_wrong() -> None:
     assert errors_in({"apiVersion": pool["apiVersion"], "kind": pool["kind"]}, schema) == [".spec: missing"]
 
 
-def commands() -> dict[str, list[str]]:
-    found = {
-        name: container["args"]
-        for name, spec in pods()
-        for container in spec["containers"]
-        if container["image"].startswith("pid-quota:")
-    }
-    (stream,) = named("SparkApplication").values()
-    return found | {"pid-quota-stream": ["stream", *stream["spec"]["arguments"]]}
+def run_container() -> dict[str, Any]:
+    (container,) = [container for _, spec in pods() for container in spec["containers"]]
+    return dict(container)
 
 
-@pytest.mark.parametrize("name", commands())
-def test_each_command_is_one_of_the_cli(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PID_QUOTA_TABLES", "/data/tables")
-    called, *arguments = commands()[name]
+def test_the_pod_runs_pid_quota_with_variables_that_the_cli_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # given the container's variables, with files that exist
+    called, *arguments = run_container()["args"]
+    variables = {each["name"]: each["value"] for each in run_container()["env"]}
+    file = tmp_path / "file"
+    file.write_text("any", encoding="utf-8")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(file) if value.startswith("/run-config/") else value)
+    # when the CLI reads them
     command = load_command(called)
-    if arguments and arguments[0] in getattr(command, "commands", {}):
-        command = command.commands[arguments.pop(0)]
-    assert command.make_context(name, arguments).params
+    context = command.make_context(called, arguments)
+    # then each is of an option of this command, or the place of the tables for the others
+    known = {each.envvar for each in command.params}
+    assert set(variables) - known == {"PID_QUOTA_TABLES"}
+    assert context.params["enforce"] is False
 
 
-def test_probes_and_ports_are_those_that_metrics_are_served_on() -> None:
-    for name, spec in pods():
-        for container in spec["containers"]:
-            arguments = container.get("args", [])
-            if "--metrics-port" not in arguments:
-                continue
-            port = int(arguments[arguments.index("--metrics-port") + 1])
-            assert [each["containerPort"] for each in container["ports"]] == [port], name
-            assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
-            assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+def test_probes_and_ports_are_those_of_run() -> None:
+    container = run_container()
+    defaults = {each.name: each.default for each in load_command("run").params}
+    assert {each["name"]: each["containerPort"] for each in container["ports"]} == {
+        "http": defaults["console_port"],
+        "metrics": defaults["metrics_port"],
+    }
+    probes = {kind: container[kind]["httpGet"] for kind in ("livenessProbe", "readinessProbe")}
+    assert probes == {
+        "livenessProbe": {"path": "/healthz", "port": "metrics"},
+        "readinessProbe": {"path": "/readyz", "port": "metrics"},
+    }
 
 
-def test_mounts_of_a_pod_come_from_the_manifests_from_strimzi_or_from_the_page() -> None:
-    (stream,) = named("SparkApplication").values()
-    volumes = [volume for _, spec in pods() for volume in spec["volumes"]] + stream["spec"]["volumes"]
-    wanted = {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
-    assert wanted - MADE_BY_STRIMZI == MADE_BY_HAND
+def test_what_a_pod_mounts_is_in_the_manifests_or_made_by_strimzi() -> None:
+    volumes = [volume for _, spec in pods() for volume in spec["volumes"]]
+    secrets = {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
+    assert secrets == {*named("Secret"), *named("KafkaUser"), "my-cluster-cluster-ca-cert"}
     claims = {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
     assert claims == named("PersistentVolumeClaim").keys()
-    page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert all(f" {name} " in page for name in MADE_BY_HAND)
+    (secret,) = named("Secret").values()
+    files = {
+        each["value"].removeprefix("/run-config/") for each in run_container()["env"] if "run-config" in each["value"]
+    }
+    assert files == secret["stringData"].keys()
+
+
+def test_the_quotas_of_the_secret_can_be_read(tmp_path: Path) -> None:
+    (secret,) = named("Secret").values()
+    file = tmp_path / "quotas.yaml"
+    file.write_text(secret["stringData"]["quotas.yaml"], encoding="utf-8")
+    assert read_quotas(file) == {None: Allowance.of({"producer_ids_rate": 200, "producer_ids_burst": None})}
+
+
+def test_a_token_must_be_chosen() -> None:
+    (secret,) = named("Secret").values()
+    assert secret["stringData"]["console-token"] == ""
 
 
 def test_no_container_has_privileges() -> None:
@@ -126,7 +144,7 @@ def test_the_brokers_load_the_plugin_and_its_authorizer() -> None:
     assert brokers()["authorization"]["authorizerClass"] == HOLD_AUTHORIZER
 
 
-def test_the_user_of_the_stream_may_write_holds_and_is_no_super_user() -> None:
+def test_the_user_of_run_may_write_holds_and_is_no_super_user() -> None:
     (user,) = named("KafkaUser")
     assert brokers()["config"]["pid.quota.writers"] == f"User:{user}"
     assert "superUsers" not in brokers()["authorization"]

@@ -15,7 +15,8 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -23,6 +24,7 @@ from prometheus_client.registry import Collector
 
 from broker.enforcement.enforcer import Standing
 from jobs.occupancy.printing import occupancy_registry
+from jobs.run.own_metrics import RunMetrics, Supervised
 from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
@@ -80,6 +82,13 @@ def alive(timestamp_ms: int) -> AliveReport:
     return AliveReport(timestamp_ms, 1, "c", **more)
 
 
+def supervised() -> Supervised:
+    """Two parts and a task, as `pid-quota run` has them."""
+    parts = [SimpleNamespace(name=name, is_up=True, restarts=0) for name in ("stream", "console")]
+    tasks = [SimpleNamespace(name="maintain", done_at_s=1.0, failures=0)]
+    return cast("Supervised", SimpleNamespace(parts=parts, tasks=tasks, dropped_lines=0))
+
+
 def collectors() -> dict[str, Collector]:
     """Of each process, with something to tell in every family."""
     stream = StreamMetrics(QuotaConfig())
@@ -93,6 +102,7 @@ def collectors() -> dict[str, Collector]:
     standing = Standing(held=1, left_out={"why": 1}, is_enforcing=True)
     stream.holds.standing = lambda: standing
     return {
+        "run": RunMetrics(supervised()),
         "stream": stream,
         "occupancy": occupancy_registry({1: 30.0}, {1: 12, 2: 7}),
     }
@@ -157,7 +167,7 @@ class Prometheus:
 def prometheus(ports: dict[str, int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     running = Prometheus(tmp_path_factory.mktemp("prometheus"), ports)
     try:
-        running.wait_for("count(up == 1) == 2")
+        running.wait_for("count(up == 1) == 3")
         yield running
     finally:
         running.end()

@@ -1,7 +1,6 @@
-"""The units of docs/systemd: systemd checks the units, and the CLI checks their commands."""
+"""The unit of docs/systemd: systemd checks it, and the CLI checks its command."""
 
 import re
-import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,20 +10,20 @@ import pytest
 from jobs.cli import load_command
 
 UNITS = Path(__file__).parents[2] / "docs" / "systemd"
-SERVICES = sorted(UNITS.glob("*.service"))
+UNIT = UNITS / "pid-quota.service"
 MAX_EXPOSED = 20
 """Tenths of systemd's scale, on which 100 is a service without any protection."""
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The units in a folder as systemd has them, with a program that exists."""
+    """The unit in a folder as systemd has it, with a program that exists."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed (Debian: apt-get install systemd)")
     folder = tmp_path_factory.mktemp("system")
     shutil.copytree(UNITS, folder, dirs_exist_ok=True)
-    for unit in folder.glob("*.service"):
-        unit.write_text(unit.read_text().replace("/opt/pid-quota/bin/pid-quota", shutil.which("true") or ""))
+    unit = folder / UNIT.name
+    unit.write_text(unit.read_text().replace("/opt/pid-quota/bin/pid-quota", shutil.which("true") or ""))
     return folder
 
 
@@ -34,44 +33,41 @@ def analyze(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_systemd_finds_nothing_to_say_of_the_units(installed: Path) -> None:
-    units = [str(unit) for unit in installed.iterdir() if unit.suffix in (".service", ".timer")]
-    checked = analyze(installed, "verify", "--man=no", *units)
+def test_systemd_finds_nothing_to_say_of_the_unit(installed: Path) -> None:
+    checked = analyze(installed, "verify", "--man=no", str(installed / UNIT.name))
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
 def test_systemd_finds_a_setting_that_does_not_exist(installed: Path, tmp_path: Path) -> None:
-    text = (installed / "pid-quota-stream.service").read_text().replace("RestartSec=", "RestartPause=")
-    (tmp_path / "pid-quota-stream.service").write_text(text)
-    assert "RestartPause" in analyze(tmp_path, "verify", "--man=no", str(tmp_path / "pid-quota-stream.service")).stderr
+    text = (installed / "pid-quota.service").read_text().replace("RestartSec=", "RestartPause=")
+    (tmp_path / "pid-quota.service").write_text(text)
+    assert "RestartPause" in analyze(tmp_path, "verify", "--man=no", str(tmp_path / "pid-quota.service")).stderr
 
 
-@pytest.mark.parametrize("service", SERVICES, ids=lambda each: each.stem)
-def test_each_service_is_in_the_sandbox(installed: Path, service: Path) -> None:
-    unit = str(installed / service.name)
+def test_the_service_is_in_the_sandbox(installed: Path) -> None:
+    unit = str(installed / UNIT.name)
     checked = analyze(installed, "security", "--offline=true", f"--threshold={MAX_EXPOSED}", unit)
     assert checked.returncode == 0, checked.stdout
 
 
-@pytest.mark.parametrize("service", SERVICES, ids=lambda each: each.stem)
-def test_each_command_is_one_of_the_cli(service: Path) -> None:
-    settings = dict(line.split("=", 1) for line in (UNITS / "pid-quota.env").read_text().splitlines() if "=" in line)
-    settings["CREDENTIALS_DIRECTORY"] = "/run/credentials/of.service"
-    (line,) = re.findall(r"^ExecStart=/opt/pid-quota/bin/pid-quota (.*)$", service.read_text(), re.MULTILINE)
-    called, *arguments = shlex.split(re.sub(r"\$\{?(\w+)\}?", lambda name: settings[name[1]], line))
-
+def test_the_command_is_run_with_variables_that_it_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # given the variables of the unit and of its file
+    text = UNIT.read_text(encoding="utf-8")
+    inline = " ".join(re.findall(r"^Environment=(.*)$", text, re.MULTILINE)).split()
+    of_file = [line for line in (UNITS / "pid-quota.env").read_text(encoding="utf-8").splitlines() if "=" in line]
+    variables = dict(each.lstrip("# ").split("=", 1) for each in [*inline, *of_file])
+    file = tmp_path / "file"
+    file.write_text("any", encoding="utf-8")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(file) if value.startswith(("%d/", "/etc/")) else value)
+    # when the CLI reads them
+    (called,) = re.findall(r"^ExecStart=/opt/pid-quota/bin/pid-quota (.*)$", text, re.MULTILINE)
     command = load_command(called)
-
-    assert command.make_context(called, arguments).params
-
-
-def test_metrics_are_served_where_compose_s_prometheus_asks() -> None:
-    ports = {
-        service.stem: port for service in SERVICES for port in re.findall(r"--metrics-port (\d+)", service.read_text())
-    }
-    assert ports == {"pid-quota-stream": "9404"}
+    assert command.make_context(called, []).params
+    # then each is of an option, or the place of the jars
+    assert variables.keys() - {each.envvar for each in command.params} == {"PID_QUOTA_JARS"}
 
 
 def test_the_page_names_every_unit() -> None:
     page = (UNITS / "README.md").read_text(encoding="utf-8")
-    assert all(f"({unit.name})" in page for unit in UNITS.iterdir() if unit.suffix in (".service", ".timer", ".env"))
+    assert all(f"({unit.name})" in page for unit in UNITS.iterdir() if unit.suffix in (".service", ".env"))

@@ -11,8 +11,10 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+import typer
 
-from jobs.output.terminal import OF_TABLES
+from jobs.cli import application
+from jobs.output.terminal import OF_SPARK
 from jvm.broker_jar import JAR_NAME, build_broker_jar
 from tables.store.path_tables import create_missing
 from tests.kits.wheel_kit import ROOT, build_wheel, venv_with_dependencies
@@ -70,7 +72,7 @@ def test_the_base_package_requires_neither_spark_nor_delta(wheel: Path) -> None:
     requirements = metadata(wheel).get_all("Requires-Dist", [])
     spark = [line for line in requirements if line.startswith(("pyspark", "delta-spark", "delta_spark"))]
     assert sorted(line.partition("=")[0] for line in spark) == ["delta-spark", "pyspark"]
-    assert all("extra == 'local'" in line.replace('"', "'") for line in spark)
+    assert all("extra == 'spark'" in line.replace('"', "'") for line in spark)
 
 
 def required(wheel: Path, extra: str = "") -> set[str]:
@@ -80,19 +82,16 @@ def required(wheel: Path, extra: str = "") -> set[str]:
     return {re.split(r"[^\w-]", line)[0] for line in wanted}
 
 
-def test_the_base_package_requires_nothing_that_only_tables_need(wheel: Path) -> None:
-    assert not required(wheel) & OF_TABLES
+def test_there_are_two_extras_one_of_spark_and_one_of_databricks(wheel: Path) -> None:
+    assert set(metadata(wheel).get_all("Provides-Extra", [])) == {"spark", "databricks"}
+    assert required(wheel, "spark") == {"delta-spark", "pandas", "pyspark"}
 
 
-def test_a_command_names_the_extra_of_each_module_that_may_be_missing(wheel: Path) -> None:
-    assert required(wheel, "tables") == OF_TABLES
-
-
-@pytest.mark.parametrize("module", ["jobs.setup.command", "jobs.setup.plugin", "jobs.setup.broker_jar"])
-def test_a_command_about_brokers_imports_nothing_that_only_tables_need(module: str, tmp_path: Path) -> None:
-    imports = f"import sys, jobs.output.terminal, {module}"
-    code = f"{imports}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
-    assert not set(run(sys.executable, "-c", code, cwd=ROOT).split()) & OF_TABLES
+def test_commands_start_without_what_only_spark_needs() -> None:
+    commands = sorted(typer.main.get_group(application()).commands.keys() - {"run", "stream", "demo"})
+    code = "import sys; from jobs.cli import load_command; [load_command(each) for each in sys.argv[1:]]; "
+    code += "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    assert not set(run(sys.executable, "-c", code, *commands, cwd=ROOT).split()) & OF_SPARK
 
 
 def test_data_files_are_in_the_wheel(names: set[str]) -> None:
@@ -121,7 +120,7 @@ def test_make_puts_the_jar_beside_its_source_before_it_builds_the_wheel() -> Non
 
 def test_make_builds_the_wheel_without_the_developers_packages(tmp_path: Path) -> None:
     recipe = run("make", "--dry-run", "wheel", f"VENV={tmp_path}", f"JARS={tmp_path}", cwd=ROOT)
-    assert set(re.findall(r"requirements/\w+\.txt", recipe)) == {"requirements/local.txt"}
+    assert set(re.findall(r"requirements/\w+\.txt", recipe)) == {"requirements/spark.txt"}
 
 
 def test_a_host_without_java_writes_the_jar_for_brokers(fresh: Path, jar: Path, tmp_path: Path) -> None:

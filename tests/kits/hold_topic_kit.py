@@ -9,7 +9,7 @@ import msgspec
 from broker.enforcement.hold_state import HoldState, Read
 from broker.enforcement.model import Change
 from broker.errors import HoldNotWrittenError
-from wire.holds import hold_key, release_key
+from wire.holds import WriterRecord, hold_key, is_of_writer, release_key, writer_headers, writer_key
 
 CLUSTER = "cluster-1"
 _STATE = {"run": "r", "plugin_version": "1", "kafka_version": "4", "repeat_ms": 30_000, "window_ms": 3_600_000}
@@ -54,9 +54,23 @@ class MemoryTopic:
         self.poll()
         return len(self.records) - 1
 
+    def announce(self, record: WriterRecord) -> int:
+        """Write that a stream is alive, unless the topic is down."""
+        if self.is_down:
+            msg = "the topic has no leader"
+            raise HoldNotWrittenError(msg)
+        headers = tuple(writer_headers(record))
+        self.records.append(Read(len(self.records), self.appended_ms, writer_key(record.writer), None, False, headers))
+        self.poll()
+        return len(self.records) - 1
+
     def append(self, key: bytes, value: bytes | None) -> None:
         """Append a record of any program."""
         self.records.append(Read(len(self.records), self.appended_ms, key, value))
+
+    def of_holds(self) -> list[Read]:
+        """Return the records of holds and releases, without those of writers."""
+        return [each for each in self.records if not is_of_writer(each.key)]
 
     def release(self, principal: str, release_ms: int, cluster_id: str = CLUSTER) -> None:
         """Release a principal."""

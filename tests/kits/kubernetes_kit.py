@@ -1,7 +1,7 @@
 """Validates manifests against published schemas, cut to the fields in use.
 
-To renew `kubernetes_schemas.json` after a change of the manifests, with the CRDs of Strimzi and of the Spark operator,
-and the folder `kubernetes-json-schema/vX.Y.Z-local` of the package `kubernetes-validate`:
+To renew `kubernetes_schemas.json` after a change of the manifests, with the CRDs of Strimzi, and the folder
+`kubernetes-json-schema/vX.Y.Z-local` of the package `kubernetes-validate`:
 
     python -m tests.kits.kubernetes_kit FOLDER CRD.yaml...
 
@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = sorted((ROOT / "docs" / "kubernetes").glob("*.yaml"))
 SCHEMAS = Path(__file__).parents[1] / "bundle" / "kubernetes_schemas.json"
 NOTICE = (
-    "Cut from the CRDs of Strimzi (github.com/strimzi/strimzi-kafka-operator) and of the Spark operator "
-    "(github.com/kubeflow/spark-operator), and from Kubernetes' OpenAPI (github.com/kubernetes/kubernetes), to the "
-    "fields that docs/kubernetes uses; descriptions left out. Their authors' work, under the Apache License 2.0."
+    "Cut from the CRDs of Strimzi (github.com/strimzi/strimzi-kafka-operator), and from Kubernetes' OpenAPI "
+    "(github.com/kubernetes/kubernetes), to the fields that docs/kubernetes uses; descriptions left out. Their "
+    "authors' work, under the Apache License 2.0."
 )
 _ANYTHING = "x-kubernetes-preserve-unknown-fields"
 _KEPT = ("type", "enum", "required", "pattern", "minimum", "maximum", "x-kubernetes-int-or-string", _ANYTHING)
@@ -140,7 +140,7 @@ def _renew(folder: Path, crds: list[Path]) -> None:
         for each in found:
             errors = errors_in(each, schemas[kind], kind)
             assert not errors, errors
-    versions = {"kubernetes": folder.name, "strimzi": "1.2.0", "spark-operator": "v2.5.2"}
+    versions = {"kubernetes": folder.name, "strimzi": "1.2.0"}
     lines = ",\n".join(f"{json.dumps(kind)}: {json.dumps(schema)}" for kind, schema in schemas.items())
     head = f'{{"notice": {json.dumps(NOTICE)},\n"versions": {json.dumps(versions)},\n"schemas": {{\n'
     SCHEMAS.write_text(f"{head}{lines}\n}}}}\n", encoding="utf-8")

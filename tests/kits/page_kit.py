@@ -2,16 +2,14 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from broker.kafka.roles import Role
 from broker.local.local_broker import LocalBroker
 from jobs.cli import load_command
 
 README = Path(__file__).parents[2] / "README.md"
-ROLES = [Role.STREAM, Role.OPERATOR]
-USERS = {name: f"{name}-secret" for name in ("admin", "mallory", *(role.value for role in ROLES))}
+USERS = {name: f"{name}-secret" for name in ("admin", "mallory", "pid-quota")}
 _COMMAND = re.compile(r"\s*(?:\$ )?pid-quota ([a-z-]+(?: .*)?)$")
 
 
@@ -34,15 +32,16 @@ def parse(words: list[str]) -> None:
     command.make_context(words[0], rest)
 
 
-def write_settings(folder: Path, users: Mapping[str, str] = USERS) -> None:
-    """Write each user's settings file, in the form of README's step 2."""
+def write_settings(folder: Path) -> Path:
+    """Write the settings file of README's step 2, for a cluster without certificates; return its path."""
     text = README.read_text(encoding="utf-8")
-    begin = text.index("\n", text.index("   # stream.properties"))
-    form = text[begin : text.index("   ```", begin)].replace("SASL_SSL", "SASL_PLAINTEXT")
-    form = form.replace("SCRAM-SHA-512", "PLAIN")
-    for user, password in users.items():
-        lines = form.replace("=stream", f"={user}").replace("=…", f"={password}").splitlines()
-        (folder / f"{user}.properties").write_text("".join(f"{line.strip()}\n" for line in lines))
+    form = text[text.index("<<END\n") + len("<<END\n") : text.index("\nEND\n")]
+    lines = [line for line in form.splitlines() if not line.startswith("ssl.")]
+    changes = {"SASL_SSL": "SASL_PLAINTEXT", "SCRAM-SHA-512": "PLAIN", "…": USERS["pid-quota"]}
+    settings = re.sub("|".join(changes), lambda found: changes[found[0]], "\n".join(lines))
+    file = folder / "kafka.properties"
+    file.write_text(f"{settings}\n", encoding="utf-8")
+    return file
 
 
 def here(words: list[str], cluster: LocalBroker, folder: Path) -> list[str]:

@@ -3,6 +3,7 @@
 Truth is the producer ids in the topic's own batches.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,12 +14,12 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from broker.local.local_broker import LocalBroker
-from jobs.demo.processes import Child
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import end_offset, new_topic, wait_until
 from tests.kits.hold_kit import Churn
+from tests.kits.process_kit import in_group
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -86,7 +87,7 @@ def test_a_flood_gets_its_quota_in_each_window_after_the_first(broker: LocalBrok
     flooded, own = new_topic(broker, "flooded"), new_topic(broker, "known")
     settings = broker.client_config("mallory")
     with (
-        Child("stream", ["-m", "jobs", "stream", *options, *more], log) as stream,
+        in_group([sys.executable, "-m", "jobs", "stream", *options, *more], log) as stream,
         Known(settings, own) as known,
     ):
         wait_until(lambda: "quotas in force" in log.read_text(), "the stream runs")
@@ -96,7 +97,7 @@ def test_a_flood_gets_its_quota_in_each_window_after_the_first(broker: LocalBrok
             counts, begin_s = [end_offset(broker, flooded)], time.monotonic()
             for window in (1, 2):
                 while time.monotonic() - begin_s < window * WINDOW_S:
-                    stream.require_alive()
+                    assert stream.poll() is None, log.read_text()
                     time.sleep(0.1)
                 counts.append(end_offset(broker, flooded))
         is_still_held = "no longer on hold" not in log.read_text()

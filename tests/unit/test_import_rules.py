@@ -99,8 +99,9 @@ COMMANDS: dict[str, set[str]] = {
     "jobs.tables": {"jobs.output"},
     "jobs.top": {"jobs.output"},
     "jobs.quotas": {"jobs.output", "jobs.stream"},
-    "jobs.web": {"jobs.output", "jobs.lifecycle"},
-    "jobs.demo": {"jobs.cli", "jobs.output", "jobs.services", "jobs.stream", "jobs.web"},
+    "jobs.run": {"jobs.cli", "jobs.output", "jobs.services"},
+    "jobs.web": {"jobs.output", "jobs.lifecycle", "jobs.services"},
+    "jobs.demo": {"jobs.output", "jobs.run", "jobs.services", "jobs.stream"},
 }
 SHARED = {
     "jobs",
@@ -136,9 +137,10 @@ PURE = {
     "rbloom",
 }
 OF_EACH_SPARK = {
-    "pyspark": {"SparkContext", "TaskContext", "accumulators"},
+    "pyspark": {"SparkConf", "SparkContext", "TaskContext", "accumulators"},
     "pyspark.daemon": {"manager"},
     "pyspark.errors": {"PySparkException"},
+    "pyspark.java_gateway": {"launch_gateway"},
     "pyspark.sql": {"DataFrame", "SparkSession", "functions"},
     "pyspark.sql.functions": {"expr"},
     "pyspark.sql.streaming.listener": {"JStreamingQueryListener", "StreamingQueryListener"},

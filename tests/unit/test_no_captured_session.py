@@ -34,8 +34,12 @@ NOT_IN_CONNECT = {
     "toJSON",
     "SparkContext",
 }
-ASKED_BESIDE_A_JVM = {"streaming/listener.py": ["pyspark.SparkContext"]}
-"""In a property that only a session with a JVM asks for."""
+ASKED_BESIDE_A_JVM = {
+    "streaming/listener.py": ["pyspark.SparkContext"],
+    "streaming/session.py": ["pyspark.SparkContext", "pyspark.java_gateway", "pyspark.java_gateway.launch_gateway"],
+    "jobs/stream/stream_pulse.py": ["sparkContext"],
+}
+"""Only for a session with a JVM."""
 NOT_IMPORTED = ("py4j", "pyspark.rdd", "pyspark.context", "pyspark.conf", "pyspark.java_gateway")
 TAKE_FUNCTIONS = {"foreachBatch", "foreach", "mapInArrow", "mapInPandas", "applyInPandas", "applyInPandasWithState"}
 OF_A_SESSION = {"SparkSession", "DataFrame", "StreamingQuery", "DataStreamReader"}

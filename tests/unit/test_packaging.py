@@ -47,9 +47,7 @@ def test_no_hint_installs_from_an_index_where_our_name_may_be_another_s() -> Non
     assert not [file for file in (*PAGES, *SOURCES) if from_an_index.search(file.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize(
-    "module", ["jvm", "jvm.broker_jar", "jobs", "jobs.stream", "jobs.demo.spark_archive", "tables.schema.views"]
-)
+@pytest.mark.parametrize("module", ["jvm", "jvm.broker_jar", "jobs", "jobs.stream", "tables.schema.views"])
 def test_help_of_a_module_is_help_and_does_nothing(module: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", module, "--help"]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)

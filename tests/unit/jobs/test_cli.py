@@ -137,7 +137,7 @@ def test_a_password_in_a_settings_file_is_never_shown(tmp_path: Path) -> None:
 
     done = program("--debug", "doctor", *server)
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "hunter2" not in done.stdout + done.stderr
 
 
@@ -151,7 +151,7 @@ def test_no_java_is_one_line_for_the_stream(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert "install a JDK 17 or newer" in one_error(pid_quota(*stream_arguments(tmp_path)))
+    assert "install a JDK 17 or newer" in one_error(pid_quota(*stream_arguments(tmp_path)), 2)
 
 
 def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota: PidQuota, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota
 def test_a_setting_out_of_range_is_one_line_for_the_stream(
     pid_quota: PidQuota, tmp_path: Path, option: str, value: str, message: str
 ) -> None:
-    assert message in one_error(pid_quota(*stream_arguments(tmp_path), option, value))
+    assert message in one_error(pid_quota(*stream_arguments(tmp_path), option, value), 2)
 
 
 def test_no_pyspark_is_one_line_for_the_stream(
@@ -180,4 +180,4 @@ def test_no_pyspark_is_one_line_for_the_stream(
 ) -> None:
     find_spec = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyspark" else find_spec(name))
-    assert "whl[local]" in one_error(pid_quota(*stream_arguments(tmp_path)))
+    assert "whl[spark]" in one_error(pid_quota(*stream_arguments(tmp_path)), 2)

@@ -6,27 +6,45 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
-import httpx2
 import pytest
 from rich.console import Console
 
 from jobs.demo.clients import Clients, Traffic
 from jobs.demo.command import linger
-from jobs.demo.demo_console import DemoConsole
+from jobs.demo.demo_folder import MARKER, prepare_folder
 from jobs.demo.demo_run import Result
 from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
-from jobs.demo.processes import MARKER, Child, prepare_folder
+from jobs.demo.interrupts import Interrupts
+from jobs.demo.own_run import OwnRun, console_port, own_run
 from jobs.demo.story import DECISIONS, decisions_table, story
 from jobs.demo.watching import Slowing
 from jobs.errors import JobError
+from jobs.options import LOOPBACK
+from jobs.run.errors import FolderTakenError, PartFailedError
+from jobs.run.folder import own_folder
+from jobs.run.log import RunLog
+from jobs.run.settings import RunSettings
+from jobs.run.supervision import Addresses
+from jobs.services.listening import listening
+from jobs.services.metrics_server import no_reason, served
 from jobs.stream.stream_progress import StreamProgress
 from tables.query.sql_query import query
 from tables.store.path_tables import create_missing
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics
+
+Begun = Callable[[Addresses], None]
+Supervise = Callable[[RunSettings, RunLog, threading.Event, Begun], object]
+OfRun = AbstractContextManager[OwnRun]
+
+
+def settings(data: Path) -> RunSettings:
+    return RunSettings(bootstrap_server="127.0.0.1:9", data=data)
 
 
 class TestFolder:
@@ -42,7 +60,7 @@ class TestFolder:
 
     def test_a_folder_of_somebody_else_stays_as_it_is(self, tmp_path: Path) -> None:
         (tmp_path / "thesis").touch()
-        with pytest.raises(JobError, match="--tables"):
+        with pytest.raises(JobError, match="--data"):
             prepare_folder(tmp_path)
         assert [file.name for file in tmp_path.iterdir()] == ["thesis"]
 
@@ -51,32 +69,72 @@ class TestFolder:
         with pytest.raises(JobError, match="not writable"):
             prepare_folder(tmp_path / "file")
 
+    def test_a_folder_of_a_demo_that_still_runs_stays_as_it_is(self, tmp_path: Path) -> None:
+        prepare_folder(tmp_path / "demo")
+        with own_folder(settings(tmp_path / "demo")), pytest.raises(FolderTakenError, match="another"):
+            prepare_folder(tmp_path / "demo")
+        assert (tmp_path / "demo" / MARKER).is_file()
 
-class TestChild:
-    def test_it_runs_until_the_context_ends(self, tmp_path: Path) -> None:
-        child = Child("sleeper", ["-c", "import time; time.sleep(600)"], tmp_path / "log")
-        with child:
-            child.require_alive()
 
-    def test_one_that_ended_is_quoted_in_one_line(self, tmp_path: Path) -> None:
-        ended = threading.Event()
-        with Child("stream", ["-c", "print('first\\nno broker'); raise SystemExit(3)"], tmp_path / "log") as child:
-            message = ""
-            while not message:
-                try:
-                    child.require_alive()
-                except JobError as error:
-                    message = str(error)
-                ended.wait(0.02)
-        assert "stream ended with exit code 3: first no broker" in message
-        assert str(tmp_path / "log") in message
+class TestOwnRun:
+    """`supervise` is a function of the test."""
 
-    def test_one_that_does_not_listen_is_killed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("jobs.demo.processes._STOP_S", 0.1)
-        ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True)"
-        with Child("deaf", ["-c", f"{ignore}; time.sleep(600)"], tmp_path / "log"):
-            while "deaf" not in (tmp_path / "log").read_text(encoding="utf-8"):
-                threading.Event().wait(0.02)
+    @pytest.fixture
+    def begin(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signals_as_before: None
+    ) -> Callable[[Supervise], OfRun]:
+        def begin(supervise: Supervise) -> OfRun:
+            monkeypatch.setattr("jobs.demo.own_run.supervise", supervise)
+            return own_run(settings(tmp_path), tmp_path / "run.log", Interrupts())
+
+        return begin
+
+    def test_it_is_ready_when_its_probe_says_so_and_ends_with_the_block(
+        self, begin: Callable[[Supervise], OfRun]
+    ) -> None:
+        reasons, ended = ["stream: it starts", "console: it starts", ""], threading.Event()
+
+        def supervise(_settings: object, _log: RunLog, stop: threading.Event, begun: Begun) -> None:
+            with served(listening(LOOPBACK, 0), Mock(), lambda: reasons.pop(0), no_reason) as port:
+                begun(Addresses((LOOPBACK, 4321), (LOOPBACK, port)))
+                stop.wait()
+            ended.set()
+
+        with begin(supervise) as run:
+            assert run.await_console() == "http://127.0.0.1:4321/"
+            run.await_ready()
+            assert reasons == []
+        assert ended.is_set()
+
+    def test_an_error_that_ends_it_is_raised_by_who_waits(self, begin: Callable[[Supervise], OfRun]) -> None:
+        with (
+            begin(Mock(side_effect=PartFailedError("no Java"))) as run,
+            pytest.raises(PartFailedError, match="no Java"),
+        ):
+            run.await_console()
+
+    def test_a_part_that_does_not_stay_up_is_quoted_in_one_line(self, begin: Callable[[Supervise], OfRun]) -> None:
+        def supervise(_settings: object, log: RunLog, stop: threading.Event, _begun: Begun) -> None:
+            log.line("stream", "no Spark")
+            log.say("the stream ended with exit code 3: it is started again in 1 s")
+            stop.wait()
+
+        with begin(supervise) as run, pytest.raises(JobError, match=r"no Spark run .* exit code 3: .*run\.log"):
+            run.await_ready()
+
+    def test_a_signal_whose_exception_is_lost_ends_the_next_wait(self, begin: Callable[[Supervise], OfRun]) -> None:
+        with begin(lambda _settings, _log, stop, _begun: stop.wait()) as run:
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+            with pytest.raises(KeyboardInterrupt):
+                run.await_console()
+
+
+def test_a_port_of_the_console_that_is_taken_gives_way_to_a_free_one() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        assert console_port(port) == 0
+    assert console_port(port) == port
 
 
 class TestStreamProgress:
@@ -104,7 +162,7 @@ class TestStreamProgress:
 class TestResult:
     ALICE = PrincipalRow("User:alice", 3, 17.0, 0, 3, 0, None)
     GOOD = Result(
-        [ALICE], frozenset({"User:mallory"}), Traffic(3, 600), Traffic(116, 110, 6), 60.0, 9.0, Slowing(20.0, 100), True
+        [ALICE], frozenset({"User:mallory"}), Traffic(3, 600), Traffic(116, 110, 6), 60.0, 9.0, Slowing(20.0, 100)
     )
 
     def test_mallory_throttled_and_alice_not_is_as_expected(self) -> None:
@@ -128,7 +186,7 @@ class TestStory:
         who, cost, done = story(TestResult.GOOD, 20)
         assert "mallory made 116 producers for 110 messages, alice 3 for 600" in who
         assert "5.0 a second, that comes to 432,000 of them and 132 MB" in cost
-        assert "over the quota of 20 an hour, and a hold on the broker left her 0.2 new producer ids a second" in done
+        assert "over the quota of 20 a minute, and a hold on the broker left her 0.2 new producer ids a second" in done
 
     def test_a_hold_that_came_too_late_is_reported(self) -> None:
         *_, done = story(replace(TestResult.GOOD, slowing=None), 20)
@@ -151,9 +209,7 @@ class TestStory:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_console_stays_until_a_signal_ends_it_in_good_order(
-    signals_as_before: None, number: signal.Signals
-) -> None:
+def test_all_stays_up_until_a_signal_ends_it_in_good_order(signals_as_before: None, number: signal.Signals) -> None:
     printed = []
 
     class View:
@@ -161,34 +217,8 @@ def test_the_console_stays_until_a_signal_ends_it_in_good_order(
             printed.append(text)
             signal.raise_signal(number)
 
-    # As the demo leaves them when it has stopped its processes.
-    signal.signal(number, signal.SIG_IGN)
-    linger(cast("DemoView", View()), DemoConsole("./demo-data"))
+    linger(cast("DemoView", View()), "http://127.0.0.1:8080/")
     assert "Ctrl-C ends it" in printed[0]
-
-
-class TestConsole:
-    def test_it_answers_over_tables_that_are_empty_and_is_gone_afterwards(self, tmp_path: Path) -> None:
-        create_missing(str(tmp_path))
-        with DemoConsole(str(tmp_path), port=0) as console:
-            console.open()
-            assert console.page_of("User:mallory").startswith(console.address)
-            api = f"{console.address}api/"
-            page = httpx2.get(f"{api}principal", params={"name": "User:mallory", "hours": "0.1"}).json()
-            assert (page["missing"], page["timeline"]["at_ms"]) == ({}, [])
-            # Often enough to see a line grow.
-            assert page["refresh_ms"] <= 3000
-            assert httpx2.get(f"{api}overview").json()["throttled"] == []
-        with pytest.raises(httpx2.ConnectError):
-            httpx2.get(api)
-
-    def test_a_port_that_is_taken_gives_way_to_a_free_one(self, tmp_path: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            with DemoConsole(str(tmp_path), port) as console:
-                console.open()
-                assert f":{port}/" not in console.address
-                assert httpx2.get(console.address).status_code == 200
 
 
 def test_delivery_errors_are_counted_and_crash_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,6 @@ from tests.unit.jobs.table_rows import NOON, append, decision, metrics
 
 if TYPE_CHECKING:
     from broker.enforcement.hold_topic import HoldTopic
-    from jobs.stream.stream_progress import StreamProgress
 
 READ_EVERY_S = 4.0
 NOON_MS = to_ms(NOON)
@@ -40,16 +39,6 @@ class Screen:
 
 
 @dataclass
-class Progress:
-    """Twin of the stream's progress."""
-
-    ends: dict[int, int] | None = None
-
-    def committed(self) -> dict[int, int] | None:
-        return self.ends
-
-
-@dataclass
 class Users:
     """Twin of the clients."""
 
@@ -58,19 +47,18 @@ class Users:
 
 
 class Demo:
-    """Tables, a stream that has not begun, and a clock."""
+    """Tables and a clock."""
 
     def __init__(self, tables: Path) -> None:
         create_missing(str(tables))
         self.tables, self.now_s = tables, 1000.0
-        self.screen, self.progress = Screen(), Progress()
+        self.screen = Screen()
         self.users = Users(Traffic(3), Traffic(40, 40))
         self.topic = MemoryTopic(NOON_MS)
 
     def begin(self) -> Watching:
-        view, progress = cast("DemoView", self.screen), cast("StreamProgress", self.progress)
-        clients, topic = cast("Clients", self.users), cast("HoldTopic", self.topic)
-        return Watching(view, str(self.tables), progress, clients, topic)
+        view, clients = cast("DemoView", self.screen), cast("Clients", self.users)
+        return Watching(view, str(self.tables), clients, cast("HoldTopic", self.topic))
 
     def hold_mallory(self) -> None:
         self.topic.obey(held=[held("User:mallory")])
@@ -84,28 +72,8 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
     return demo
 
 
-class TestTheStream:
-    def test_has_begun_with_its_first_batch_and_runs_from_then(self, demo: Demo) -> None:
-        watching = demo.begin()
-        assert not watching.has_begun
-        assert not watching.has_run_for(0)
-
-        demo.now_s += 10
-        demo.progress.ends = {0: 5}
-        assert watching.has_begun
-        assert not watching.has_run_for(60)
-        demo.now_s += 59
-        assert not watching.has_run_for(60)
-        demo.now_s += 1
-        assert watching.has_run_for(60)
-        assert watching.seconds == 70
-
-    def test_waiting_for_it_is_shown(self, demo: Demo) -> None:
-        demo.begin().look()
-        message = "Spark is starting, so nothing is counted yet: mallory has made 40 producers, alice 3"
-        assert demo.screen.updates == [([], message)]
-
-    def test_is_not_queried_while_its_tables_stay_as_they_are(
+class TestTheTables:
+    def test_decisions_are_not_queried_while_there_are_no_new_ones(
         self, demo: Demo, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         query = Mock()
@@ -115,17 +83,16 @@ class TestTheStream:
         watching.look()
         query.assert_not_called()
 
-    def test_shows_principals_now_and_then(self, demo: Demo) -> None:
-        demo.progress.ends = {0: 5}
+    def test_principals_are_shown_now_and_then(self, demo: Demo) -> None:
         append(demo.tables, "producer_id_metrics", metrics("User:alice", NOON))
         watching = demo.begin()
-        watching.look()
         demo.now_s += READ_EVERY_S - 0.5
         watching.look()
-        assert demo.screen.updates == [(["User:alice"], "0 s of traffic")]
-        demo.now_s += 0.5
-        watching.look()
-        assert demo.screen.updates[1:] == [(["User:alice"], "4 s of traffic")]
+        assert demo.screen.updates == []
+        for _ in range(2):
+            demo.now_s += 0.5
+            watching.look()
+        assert demo.screen.updates == [(["User:alice"], "4 s of traffic")]
 
 
 class TestTheFirstDecision:

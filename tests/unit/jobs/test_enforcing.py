@@ -182,7 +182,7 @@ def test_a_committed_decision_is_written_and_told(bench: Bench) -> None:
         thread.observe(batch(throttle()))
         bench.wait_for(lambda: len(bench.printed) == 1)
     assert bench.printed[0].startswith(f"{MALLORY} is on hold until ")
-    assert [record.key for record in bench.topic.records] == [MALLORY.encode()]
+    assert [record.key for record in bench.topic.of_holds()] == [MALLORY.encode()]
     assert (thread.standing().held, thread.standing().is_enforcing) == (1, True)
 
 
@@ -191,7 +191,7 @@ def test_without_enforce_the_outcome_is_told_and_nothing_is_written(bench: Bench
     with started(thread):
         thread.observe(batch(throttle()))
         bench.wait_for(lambda: len(bench.printed) == 1)
-    assert bench.topic.records == []
+    assert bench.topic.of_holds() == []
     assert [row["state"] for row in bench.notes.pending()] == ["would_hold"]
     assert replace(thread.standing(), planned_s=0) == Standing(would_hold=1)
     assert thread.standing().planned_s > 0
@@ -202,7 +202,7 @@ def test_decisions_from_before_the_start_count(bench: Bench) -> None:
     thread.restore([throttle()])
     with started(thread):
         bench.wait_for(lambda: len(bench.printed) == 1)
-    assert len(bench.topic.records) == 1
+    assert len(bench.topic.of_holds()) == 1
 
 
 def test_a_failure_is_told_once_and_the_thread_goes_on(bench: Bench) -> None:
@@ -232,7 +232,7 @@ def test_a_decision_that_could_not_be_written_is_written_later(bench: Bench) -> 
         bench.topic.is_down = False
         bench.wait_for(lambda: "holds: all is well again" in bench.printed)
     assert bench.printed.count("holds: the topic has no leader") == 1
-    assert len(bench.topic.records) == 1
+    assert len(bench.topic.of_holds()) == 1
 
 
 def test_a_topic_that_was_made_anew_is_opened_again(bench: Bench) -> None:
@@ -280,7 +280,7 @@ def test_quotas_are_read_again_though_no_batch_comes(bench: Bench, monkeypatch: 
         bench.wait_for(lambda: len(bench.printed) == 1)
         found[0] = Quotas()
         bench.wait_for(lambda: f"{MALLORY} is no longer on hold" in bench.printed)
-    assert bench.topic.records[-1].value is None
+    assert bench.topic.of_holds()[-1].value is None
 
 
 def metrics(principal: str = MALLORY, *, saturated: bool = False, phase: str = "enforcing") -> dict[str, Any]:
@@ -293,7 +293,7 @@ def test_all_batches_that_were_committed_since_the_last_plan_count(bench: Bench)
     thread.observe(batch(throttle(principal=ALICE)))
     with started(thread):
         bench.wait_for(lambda: len(bench.printed) == 2)
-    assert {each.key for each in bench.topic.records} == {MALLORY.encode(), ALICE.encode()}
+    assert {each.key for each in bench.topic.of_holds()} == {MALLORY.encode(), ALICE.encode()}
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_a_ledger_that_is_unsteady_holds_nobody(bench: Bench, row: dict[str, Any
     with started(thread):
         bench.wait_for(lambda: len(bench.printed) == 1)
     assert reason in bench.printed[0]
-    assert bench.topic.records == []
+    assert bench.topic.of_holds() == []
 
 
 def test_each_batch_brings_its_quotas(bench: Bench) -> None:
@@ -332,7 +332,7 @@ def test_a_restart_reads_the_quotas_before_its_first_plan(bench: Bench) -> None:
     second.restore([throttle()])
     with started(second):
         bench.wait_for(lambda: len(bench.printed) == 2)
-    assert all(each.value is not None for each in bench.topic.records)
+    assert all(each.value is not None for each in bench.topic.of_holds())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.kits.kip_kit import init, now
 from tests.unit.jobs.table_rows import append, decision, metrics
 from tests.unit.jobs.test_help_and_completion import EVERY
 
-SILENT = {"stream", "console", "demo-clients"}
+SILENT = {"run", "stream", "console", "demo-clients"}
 """They print no table."""
 FLAT = (
     (

@@ -71,7 +71,7 @@ def test_a_java_file_that_can_t_be_used_is_one_line_without_its_password(pid_quo
     file = tmp_path / "client.properties"
     file.write_text("sasl.mechanism=GSSAPI\nsasl.jaas.config=a.Krb5LoginModule required password=hunter2;\n")
 
-    err = one_error(pid_quota("doctor", "--bootstrap-server", "127.0.0.1:1", "--command-config", file))
+    err = one_error(pid_quota("doctor", "--bootstrap-server", "127.0.0.1:1", "--command-config", file), 2)
     assert err == (
         f"error: {file}: sasl.mechanism GSSAPI with the login module Krb5LoginModule is not supported: "
         "use one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\n"

@@ -1,7 +1,6 @@
 """Startup of the program: foreign packages with our names, and the extra to install for a missing module."""
 
 import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -36,25 +35,10 @@ def test_a_command_reports_it_in_one_line(monkeypatch: pytest.MonkeyPatch, capsy
     assert capsys.readouterr().err == "error: package 'streaming' comes from another library\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "pyspark", "extra"),
-    [
-        ("stream", False, "local"),
-        ("demo", False, "local"),
-        ("stream", True, "tables"),
-        ("sql", False, "tables"),
-        ("sql", True, "tables"),
-    ],
-)
-def test_commands_on_spark_ask_for_spark_too_where_there_is_none(
-    monkeypatch: pytest.MonkeyPatch, command: str, pyspark: bool, extra: str
-) -> None:
-    found = ModuleSpec("pyspark", None) if pyspark else None
-    monkeypatch.setattr("jobs.output.terminal.importlib.util.find_spec", lambda _: found)
-    error = ModuleNotFoundError(name="pyarrow.dataset")
+def test_a_library_of_spark_that_is_missing_is_named_with_its_extra() -> None:
     wheel = f"pid_quota-{__version__}-py3-none-any.whl"
-    message = f"this command needs pyarrow, which is not installed: pip install '{wheel}[{extra}]'"
-    assert missing_extra(error, [command, "--tables", "./t"]) == message
+    message = f"this command needs pandas, which is not installed: pip install '{wheel}[spark]'"
+    assert missing_extra(ModuleNotFoundError(name="pandas.core")) == message
 
 
 @pytest.mark.parametrize(
@@ -67,4 +51,4 @@ def test_commands_on_spark_ask_for_spark_too_where_there_is_none(
     ],
 )
 def test_other_errors_ask_for_none(error: ImportError) -> None:
-    assert missing_extra(error, ["sql"]) == ""
+    assert missing_extra(error) == ""

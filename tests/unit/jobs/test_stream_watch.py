@@ -14,7 +14,7 @@ from jobs.stream.stream_metrics import STREAM_QUERY, StreamMetrics, Totals
 from jobs.stream.stream_watch import Observer, Watch, reported
 from quota.config import QuotaConfig
 from streaming.commit.sinks import BatchSummary
-from streaming.listener import Progress, ProgressPoll
+from streaming.listener import Progress
 from tables.store.open import open_store
 from tables.times import to_ms
 from tests.unit.jobs.table_rows import NOON, Row, append, decision
@@ -115,5 +115,5 @@ def test_over_spark_connect_no_listener_is_added() -> None:
     session: Any = Mock(streams=Mock(spec_set=[]))
     type(session).__module__ = "pyspark.sql.connect.session"
 
-    with reported(session, Mock(spec=Watch)) as ask:
-        assert isinstance(ask, ProgressPoll)
+    with reported(session, Watch(Mock(), Mock())) as ask:
+        ask([])

@@ -100,7 +100,7 @@ def needed_views_of_all() -> list[str]:
 
 def test_tables_of_a_newer_version_are_refused(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     warehouse.properties[catalog_table(TABLES_OF, QUOTAS)] = {"pidQuota.tablesVersion": "99"}
-    assert "version 99" in one_error(pid_quota("tables", "create", "--tables", TABLES_OF))
+    assert "version 99" in one_error(pid_quota("tables", "create", "--tables", TABLES_OF), 2)
     assert warehouse.changes == []
 
 

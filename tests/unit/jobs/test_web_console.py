@@ -17,11 +17,12 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
+from jobs.services.listening import is_loopback
 from jobs.web import command as web_console
 from jobs.web.answers import QUERIES
 from jobs.web.command import application
 from jobs.web.pages import ConsoleData
-from jobs.web.security import Access, ForwardedUser, is_loopback, own_names
+from jobs.web.security import Access, ForwardedUser, own_names
 from tests.kits.command_kit import PidQuota
 from tests.unit.jobs.table_rows import NOON, append, metrics
 

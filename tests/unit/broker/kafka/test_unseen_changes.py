@@ -12,13 +12,15 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError
 from broker.kafka.grants import Grant, Grants, binding_of
-from broker.kafka.roles import RIGHTS, Role
+from broker.kafka.roles import run_rights
 from broker.kafka.topic_setup import TopicPlan, TopicSetup
 from broker.kafka.topics import Admin, create_topics
 
 NEVER = float("inf")
 TIMEOUT_S = 1.0
-BROKER, STREAM = (Grant(f"User:{role.value}", RIGHTS[role][0], "missing") for role in (Role.BROKER, Role.STREAM))
+ALICE, BOB = (
+    Grant(f"User:{name}", right, "missing") for name, right in zip(("alice", "bob"), run_rights(), strict=False)
+)
 
 
 @dataclass
@@ -73,10 +75,10 @@ def listing(clock: Clock, listed: Callable[[float], Iterable[str]]) -> Callable[
 
 def showing(clock: Clock, shown: Callable[[float, Grant], bool]) -> Callable[..., Future[object]]:
     """Return `describe_acls` of a cluster that shows grants at a time, and an ACL that is older than the project."""
-    foreign = [binding_of(each.principal, RIGHTS[Role.OPERATOR][0]) for each in (BROKER, STREAM)]
+    foreign = [binding_of(each.principal, run_rights("orders")[0]) for each in (ALICE, BOB)]
 
     def describe_acls(asked: AclBindingFilter, **_: object) -> Future[object]:
-        now = [binding_of(each.principal, each.right) for each in (BROKER, STREAM) if shown(clock.now, each)]
+        now = [binding_of(each.principal, each.right) for each in (ALICE, BOB) if shown(clock.now, each)]
         return answer([acl for acl in [*foreign, *now] if acl.principal == asked.principal])
 
     return describe_acls
@@ -140,20 +142,20 @@ def test_settings_that_brokers_refuse_to_show_do_not_make_a_topic_missing(clock:
         TopicSetup({}, TIMEOUT_S).describe([TopicPlan("new", {})])
 
 
-@pytest.mark.parametrize("seen_at", [{BROKER: 0.0, STREAM: 0.5}, {BROKER: 0.5, STREAM: 0.0}])
+@pytest.mark.parametrize("seen_at", [{ALICE: 0.0, BOB: 0.5}, {ALICE: 0.5, BOB: 0.0}])
 def test_rights_are_awaited_until_brokers_show_all_of_them_or_none(
     clock: Clock, admin: Mock, seen_at: dict[Grant, float]
 ) -> None:
-    grants = Grants({}, denies_by_default=True, timeout_s=TIMEOUT_S)
+    grants = Grants({}, timeout_s=TIMEOUT_S)
     admin.create_acls.side_effect = admin.delete_acls.side_effect = lambda asked, **_: answers(*asked)
 
     admin.describe_acls.side_effect = showing(clock, lambda now, grant: seen_at[grant] <= now)
-    assert [each.action for each in grants.create([BROKER, STREAM])] == ["granted", "granted"]
+    assert [each.action for each in grants.create([ALICE, BOB])] == ["granted", "granted"]
     assert 0.5 <= clock.now < 0.6
 
     clock.now = 0.0
     admin.describe_acls.side_effect = showing(clock, lambda now, grant: seen_at[grant] > now)
-    there = [replace(each, action="exists") for each in (BROKER, STREAM)]
+    there = [replace(each, action="exists") for each in (ALICE, BOB)]
     assert [each.action for each in grants.remove(there)] == ["removed", "removed"]
     assert 0.5 <= clock.now < 0.6
 
@@ -164,11 +166,11 @@ def test_rights_are_awaited_until_brokers_show_all_of_them_or_none(
 def test_a_change_of_rights_that_brokers_never_show_is_an_error(
     clock: Clock, admin: Mock, change: str, action: str, before: str
 ) -> None:
-    grants = Grants({}, denies_by_default=True, timeout_s=TIMEOUT_S)
+    grants = Grants({}, timeout_s=TIMEOUT_S)
     admin.create_acls.side_effect = admin.delete_acls.side_effect = lambda asked, **_: answers(*asked)
     admin.describe_acls.side_effect = showing(clock, lambda *_: before == "exists")
 
-    with pytest.raises(TopicError, match=rf"rights were {action}, but .* after 1 s \(User:broker: .*; .*\): try again"):
-        getattr(grants, change)([replace(each, action=before) for each in (BROKER, STREAM)])
+    with pytest.raises(TopicError, match=rf"rights were {action}, but .* after 1 s \(User:alice: .*; .*\): try again"):
+        getattr(grants, change)([replace(each, action=before) for each in (ALICE, BOB)])
 
     assert TIMEOUT_S <= clock.now < TIMEOUT_S + 0.2

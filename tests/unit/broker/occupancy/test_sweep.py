@@ -110,7 +110,7 @@ def test_a_partition_that_is_refused_does_not_spoil_the_others() -> None:
     found = sweep(brokers, [*placements(1), *placements(1, "secret")], [1], wait=lambda _: None)
 
     assert [each.topic for each in found.replicas] == ["orders"]
-    assert found.unanswered == [Unanswered(1, "secret", 0, "TopicAuthorizationFailedError")]
+    assert found.unanswered == [Unanswered(1, "secret", 0, "TopicAuthorizationFailedError: READ on it is needed")]
 
 
 @pytest.mark.parametrize(("failures", "answer"), [(0, "told"), (5, "told"), (6, None)])

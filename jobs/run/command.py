@@ -1,0 +1,144 @@
+"""The command `pid-quota run`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.options import LOOPBACK, SERVERS, KafkaConfigFile, KafkaPasswordFile, one_user
+from jobs.output.terminal import OUR_ERRORS, exit_code_of
+from jobs.run.log import LogFormat, RunLog
+from jobs.run.settings import RunSettings
+from jobs.run.supervision import Addresses, supervise
+from jobs.services.stopping import stopped_by_signals
+from quota.config import QuotaConfig
+from streaming.triggers import is_interval
+
+
+def run(
+    bootstrap_server: Annotated[
+        str, typer.Option(*SERVERS, envvar="PID_QUOTA_BOOTSTRAP_SERVER", help="Brokers, as host:port,host:port.")
+    ],
+    data: Annotated[Path, typer.Option(envvar="PID_QUOTA_DATA", help="Folder of tables and checkpoint; one per run.")],
+    kafka_config: KafkaConfigFile = None,
+    kafka_password_file: KafkaPasswordFile = None,
+    quotas_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="PID_QUOTA_QUOTAS_FILE",
+            help="File of all quotas, as `quotas --export` writes it; read again when it changes.",
+        ),
+    ] = None,
+    trigger: Annotated[
+        str, typer.Option(envvar="PID_QUOTA_TRIGGER", help="Interval of micro-batches; asap for no pause between them.")
+    ] = "5 seconds",
+    window_seconds: Annotated[
+        int, typer.Option(envvar="PID_QUOTA_WINDOW_SECONDS", help="Length of a quota's window in seconds.")
+    ] = 3600,
+    enforce: Annotated[
+        bool,
+        typer.Option(
+            "--enforce/--no-enforce",
+            envvar="PID_QUOTA_ENFORCE",
+            help="Hold users over their quota: their new PIDs wait.",
+            show_default=False,
+        ),
+    ] = False,
+    never: Annotated[
+        list[str] | None,
+        typer.Option(envvar="PID_QUOTA_NEVER", help="User that is never held, such as User:etl. Repeatable."),
+    ] = None,
+    max_held: Annotated[
+        int, typer.Option(envvar="PID_QUOTA_MAX_HELD", min=1, help="Maximum number of users held at once.")
+    ] = 10,
+    console_host: Annotated[
+        str,
+        typer.Option(
+            envvar="PID_QUOTA_CONSOLE_HOST", help="Address of the console; any but a loopback address needs a token."
+        ),
+    ] = LOOPBACK,
+    console_port: Annotated[
+        int, typer.Option(envvar="PID_QUOTA_CONSOLE_PORT", min=0, max=65_535, help="Port of the console.")
+    ] = 8080,
+    console_token_file: Annotated[
+        Path | None,
+        typer.Option(envvar="PID_QUOTA_CONSOLE_TOKEN_FILE", help="File whose first line is the console's token."),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(envvar="PID_QUOTA_METRICS_HOST", help="Address to serve metrics on, which name principals.")
+    ] = LOOPBACK,
+    metrics_port: Annotated[
+        int,
+        typer.Option(
+            envvar="PID_QUOTA_METRICS_PORT", min=0, max=65_535, help="Port of /metrics, /healthz and /readyz."
+        ),
+    ] = 9404,
+    log_format: Annotated[
+        LogFormat, typer.Option(envvar="PID_QUOTA_LOG_FORMAT", help="Form of the log's lines.")
+    ] = "text",
+) -> None:
+    """Run the stream, the console and the upkeep of the tables, and start again what ends. Ctrl-C ends all."""
+    settings = RunSettings(
+        bootstrap_server=bootstrap_server,
+        data=data.absolute(),
+        kafka_config=_readable(kafka_config, "--kafka-config"),
+        kafka_password_file=_readable(kafka_password_file, "--kafka-password-file"),
+        quotas_file=_readable(quotas_file, "--quotas-file"),
+        trigger=trigger,
+        window_seconds=window_seconds,
+        enforce=enforce,
+        never=tuple(map(one_user, never or ())),
+        max_held=max_held,
+        console_host=console_host,
+        console_port=console_port,
+        console_token_file=_readable(console_token_file, "--console-token-file"),
+        metrics_host=metrics_host,
+        metrics_port=metrics_port,
+        log_format=log_format,
+    )
+    _check(settings)
+    log = RunLog(log_format)
+    stop = stopped_by_signals()
+
+    def begun(found: Addresses) -> None:
+        (console, port), (host, of_metrics) = found.console, found.metrics
+        log.say(f"console at http://{_in_url(console)}:{port}/, metrics at http://{_in_url(host)}:{of_metrics}/metrics")
+        if settings.needs_token:
+            log.say(f"the console's token is in {settings.own_token_file}")
+
+    try:
+        supervise(settings, log, stop, begun)
+    except OUR_ERRORS as error:
+        if log_format == "text":
+            raise
+        # A reader of JSON wants no line of another form.
+        log.say(str(error))
+        raise typer.Exit(exit_code_of(error)) from error
+    finally:
+        log.close()
+
+
+def _check(settings: RunSettings) -> None:
+    """Raise an error if a setting is wrong whatever the cluster."""
+    if not settings.bootstrap_server.strip():
+        msg = "--bootstrap-server is empty: name the brokers, such as kafka-1:9092"
+        raise typer.BadParameter(msg)
+    if not is_interval(settings.trigger):
+        msg = f"--trigger {settings.trigger!r} is no interval: write it like '5 seconds', or asap"
+        raise typer.BadParameter(msg)
+    QuotaConfig(window_seconds=settings.window_seconds)
+
+
+def _readable(file: Path | None, option: str) -> Path | None:
+    if file is None:
+        return None
+    try:
+        file.read_bytes()
+    except OSError as error:
+        msg = f"{option} {file} can't be read ({error.strerror}): check the path and its permissions"
+        raise typer.BadParameter(msg) from error
+    return file.absolute()
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,45 @@
+"""Brokers that load no plugin get a census, until they load it."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from broker.kafka.client import KafkaAdmin
+from broker.kafka.reporters import switch_plugin
+from broker.local.local_broker import LocalBroker
+from tables.query.sql_query import query
+from tests.kits.broker_kit import new_topic
+from tests.kits.kip_kit import now
+from tests.kits.run_kit import RunCommand
+
+pytestmark = pytest.mark.slow
+
+
+def test_brokers_without_a_plugin_get_a_census_and_the_stream_starts_when_they_load_it(
+    jars: Path, tmp_path: Path
+) -> None:
+    # given a broker without the plugin, and a producer on it
+    reporter = "org.apache.kafka.common.metrics.JmxReporter"
+    with LocalBroker(tmp_path / "broker", jars=jars, metric_reporters=reporter) as broker:
+        producer = Producer({**broker.client_config("alice"), "enable.idempotence": True})
+        producer.produce(new_topic(broker, "orders"), b"value")
+        assert producer.flush(60) == 0
+
+        # when `run` begins
+        with RunCommand(broker.admin_servers, ["--trigger", "1 second"]).running(tmp_path / "data") as run:
+            run.wait_for("the brokers load no plugin (there is no topic produce-events and no topic pid-quota-reports")
+            run.until(lambda: run.metric('pid_quota_task_done_timestamp_seconds{task="census"}') > 0, "a census")
+            run.wait_until_ready()
+            assert "stream" not in {each.partition(" ")[0] for each in run.said().splitlines()}
+
+            # then the tables have the census
+            found = query(str(tmp_path / "data/tables"), "SELECT sum(led_pids) AS n FROM producer_occupancy", now())
+            assert found.records()[0]["n"] >= 1
+
+            # and the stream starts when the plugin is there
+            with KafkaAdmin({"bootstrap_servers": broker.admin_servers}) as admin:
+                switch_plugin(admin, on=True)
+            run.wait_for("the brokers load the plugin now: the stream starts")
+            run.until(lambda: run.metric('pid_quota_part_up{part="stream"}') == 1, "the stream runs")
+            run.wait_until_ready()

@@ -1,0 +1,103 @@
+"""`pid-quota run` on a real broker, from the quotas in a file to holds, and to an end that leaves nothing."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.local.local_broker import LocalBroker
+from tests.kits.broker_kit import new_topic
+from tests.kits.hold_kit import Churn
+from tests.kits.run_kit import LIMIT_S, RunCommand, is_there
+
+WINDOW_S = 120
+
+
+@pytest.fixture(scope="module")
+def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    with LocalBroker(
+        tmp_path_factory.mktemp("broker"),
+        jars=jars,
+        holds=True,
+        pid_quota_window_ms=1000 * WINDOW_S,
+        pid_quota_repeat_ms=1000 * WINDOW_S // 20,
+    ) as running:
+        running.wait_for_plugin()
+        yield running
+
+
+@pytest.fixture
+def command(broker: LocalBroker) -> RunCommand:
+    options = ["--window-seconds", str(WINDOW_S), "--trigger", "1 second", "--enforce"]
+    return RunCommand(broker.admin_servers, options)
+
+
+def quotas(rate: float) -> str:
+    return f"- {{entity_name: <default>, producer_ids_rate: {rate}}}\n"
+
+
+def test_a_flood_is_held_by_the_quotas_of_a_file_and_the_end_leaves_no_process(
+    broker: LocalBroker, command: RunCommand, tmp_path: Path
+) -> None:
+    # given quotas in a file
+    file = tmp_path / "quotas.yaml"
+    file.write_text(quotas(60))
+    with command.running(tmp_path / "data", "--quotas-file", str(file)) as run:
+        run.wait_until_ready()
+        assert run.get("/", of_console=True)[0] == 200
+
+        # when a user's clients make a producer for each message
+        with Churn(broker.client_config("mallory"), new_topic(broker, "flooded"), 5):
+            run.wait_for("User:mallory is on hold")
+        assert run.metric('pid_quota_part_up{part="stream"}') == 1
+        assert run.metric("pid_quota_holds_in_force") == 1
+
+        # and the file is replaced by a bad one, then by a good one
+        file.write_text("- nonsense\n")
+        run.wait_for("the quotas in force stay")
+        file.write_text(quotas(70))
+        run.wait_for("quotas   | ", 3)
+
+        # and it is told to end
+        pids = run.pids()
+        assert len(pids) > 3
+        assert run.stop() == 0
+
+    # then nothing is left
+    assert not [pid for pid in pids if is_there(pid)]
+    assert "error:" not in run.said()
+
+
+def test_a_second_run_on_the_folder_ends_with_one_line_and_the_first_goes_on(
+    command: RunCommand, tmp_path: Path
+) -> None:
+    with command.running(tmp_path / "data") as first:
+        first.wait_for("console at http")
+        with command.running(tmp_path / "data", "--log-format", "json") as second:
+            assert second.process.wait(LIMIT_S) == 1
+            (line,) = second.said().splitlines()
+        assert json.loads(line)["part"] == "run"
+        assert f"another `pid-quota run` (process {first.process.pid}) uses --data" in json.loads(line)["message"]
+        assert first.process.poll() is None
+
+
+@pytest.mark.slow
+def test_a_second_run_on_the_cluster_says_so_and_takes_no_holds_until_the_first_has_ended(
+    broker: LocalBroker, command: RunCommand, tmp_path: Path
+) -> None:
+    file = tmp_path / "quotas.yaml"
+    file.write_text(quotas(5))
+    options = ["--quotas-file", str(file)]
+    with command.running(tmp_path / "first", *options) as first:
+        first.wait_until_ready()
+        with command.running(tmp_path / "second", *options) as second:
+            second.wait_for("was first on this cluster: this one takes no holds")
+            first.wait_for("another live stream")
+            with Churn(broker.client_config("alice"), new_topic(broker, "two"), 5):
+                first.wait_for("User:alice is on hold")
+                second.wait_for("User:alice is over its quota and not held: another stream was first")
+                # when the first has ended for good, the other takes its holds
+                assert first.stop() == 0
+                second.until(lambda: "this one takes the holds" in second.said(), "the second takes over")
+                second.wait_for("User:alice is on hold")

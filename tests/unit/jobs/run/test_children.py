@@ -1,0 +1,96 @@
+"""Child processes: their lines, their ends, and orphans."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobs.run.children import ChildProcess, Command, reap_orphans
+from tests.kits.process_kit import processes_naming
+from tests.kits.run_kit import LIMIT_S
+
+
+def run(code: str, *, take: Callable[[str], None] = lambda _: None, **variables: str) -> ChildProcess:
+    return ChildProcess(Command(("-c", code), {**os.environ, **variables}), take)
+
+
+def end_of(child: ChildProcess) -> int:
+    give_up_at = time.monotonic() + LIMIT_S
+    while (code := child.exit_code()) is None:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)
+    return code
+
+
+def test_a_child_prints_lines_and_its_last_error_is_kept_apart() -> None:
+    lines = list[str]()
+    child = run(
+        "import sys; print('a'); print('error: b'); print('c'); print('error: d'); sys.exit(2)", take=lines.append
+    )
+    assert end_of(child) == 2
+    assert lines == ["a", "error: b", "c"]
+    assert child.error() == "d"
+
+
+def test_a_child_that_prints_without_end_never_waits_for_a_reader() -> None:
+    size = [0]
+
+    def take(line: str) -> None:
+        size[0] += len(line)
+
+    child = run("import sys; sys.stdout.write('x' * 50_000_000)", take=take)
+    assert end_of(child) == 0
+    assert size[0] < 20_000
+
+
+def test_children_of_a_child_end_with_it(tmp_path: Path) -> None:
+    mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
+    grandchild = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    code = (
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {grandchild!r}]); print('begun', flush=True)"
+    )
+    child = run(code, MARK=mark)
+    assert end_of(child) == 0
+    assert processes_naming(mark) == []
+
+
+def test_a_stopped_child_ends_when_it_is_asked_to() -> None:
+    lines = list[str]()
+    child = run("import time; print('begun', flush=True); time.sleep(600)", take=lines.append)
+    while not lines:
+        time.sleep(0.02)
+    os.kill(child.pid, 19)
+    child.terminate()
+    assert end_of(child) == -15
+
+
+REAPER = """
+import ctypes, os, subprocess, sys, time
+from jobs.run.children import reap_orphans
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # orphans come to this process, as to the first of a container
+own = subprocess.Popen([sys.executable, "-c", "import sys; sys.exit(7)"])
+parent = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'pass']).pid)"
+orphan = int(subprocess.run([sys.executable, "-c", parent], stdout=subprocess.PIPE).stdout)
+while os.path.exists(f"/proc/{orphan}"):
+    if own.returncode is None:
+        own.poll()
+    reap_orphans(frozenset({own.pid}))
+    time.sleep(0.02)
+print(own.wait())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans come to a process only here")
+def test_orphans_are_reaped_and_the_exit_codes_of_own_children_are_not_taken() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", REAPER], stdout=subprocess.PIPE, timeout=LIMIT_S, check=True, text=True
+    )
+    assert done.stdout == "7\n"
+
+
+def test_nothing_is_reaped_where_there_are_no_children() -> None:
+    reap_orphans(frozenset())

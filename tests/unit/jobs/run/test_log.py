@@ -1,0 +1,117 @@
+"""The one log: lines of all parts, whatever they print and whoever reads."""
+
+import io
+import json
+import os
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from jobs.run.log import MAX_LINE_BYTES, MAX_WAITING_CHARS, Lines, RunLog
+
+NOW_S = 1_800_000_000.0
+AT = "2027-01-15 08:00:00Z"
+
+
+def written(form: str, *lines: tuple[str, str]) -> list[str]:
+    output = io.StringIO()
+    log = RunLog("json" if form == "json" else "text", output, lambda: NOW_S)
+    for part, text in lines:
+        log.line(part, text)
+    log.say("all parts end")
+    log.close()
+    return output.getvalue().splitlines()
+
+
+def test_a_line_begins_with_its_part_and_shows_control_characters() -> None:
+    assert written("text", ("stream", f"{AT} User:a\x1b[2J is on hold"), ("console", "\tok")) == [
+        f"stream   | {AT} User:a\\x1b[2J is on hold",
+        "console  |     ok",
+        f"run      | {AT} all parts end",
+    ]
+
+
+def test_json_lines_have_the_time_that_a_part_gave_or_that_of_now() -> None:
+    found = [json.loads(each) for each in written("json", ("stream", "2026-01-02 03:04:05Z a 'b' \"c\""), ("x", "d"))]
+    assert found == [
+        {"time": "2026-01-02T03:04:05Z", "part": "stream", "message": "a 'b' \"c\""},
+        {"time": "2027-01-15T08:00:00Z", "part": "x", "message": "d"},
+        {"time": "2027-01-15T08:00:00Z", "part": "run", "message": "all parts end"},
+    ]
+
+
+@given(st.lists(st.binary(max_size=40)))
+def test_lines_are_the_same_however_the_bytes_come(pieces: list[bytes]) -> None:
+    found, whole = list[str](), list[str]()
+    cut = Lines(found.append)
+    for each in pieces:
+        cut.feed(each)
+    cut.close()
+    at_once = Lines(whole.append)
+    at_once.feed(b"".join(pieces))
+    at_once.close()
+    assert found == whole
+    assert not any("\n" in each for each in found)
+
+
+def test_a_long_line_is_cut_and_the_next_is_whole() -> None:
+    found = list[str]()
+    lines = Lines(found.append)
+    for _ in range(100):
+        lines.feed(b"x" * 1_000)
+    lines.feed(b"\nnext\n")
+    assert found == ["x" * MAX_LINE_BYTES + f" … ({100_000 - MAX_LINE_BYTES} bytes more)", "next"]
+
+
+class Blocked(io.StringIO):
+    """An output that nobody reads for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go_on = threading.Event()
+
+    @override
+    def write(self, text: str) -> int:
+        self.may_go_on.wait(60)
+        return super().write(text)
+
+
+def test_nobody_waits_for_a_reader_and_lost_lines_are_counted() -> None:
+    # given a log that nobody reads
+    output = Blocked()
+    log = RunLog("text", output, lambda: NOW_S)
+
+    # when parts print more than may wait
+    count = 3 * MAX_WAITING_CHARS // 1_000
+    for _ in range(count):
+        log.line("stream", "x" * 1_000)
+
+    # then the rest is dropped, and said once it is read again
+    lost = log.dropped
+    assert count / 3 < lost < count
+    output.may_go_on.set()
+    log.close()
+    log = RunLog("text", output, lambda: NOW_S)
+    assert len(output.getvalue().splitlines()) == count - lost
+
+
+def test_a_reader_that_has_gone_stops_nobody() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as output:
+        log = RunLog("text", output, lambda: NOW_S)
+        log.line("stream", "x")
+        log.line("stream", "y")
+        log.close()
+    assert 1 <= log.dropped <= 2
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", "ä\u2028b".encode(), b"a\r"])
+def test_any_bytes_become_one_printable_line(text: bytes) -> None:
+    found = list[str]()
+    Lines(found.append).feed(text + b"\n")
+    (line,) = written("text", ("x", found[0]))[:1]
+    assert line.isprintable()
