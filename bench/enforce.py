@@ -29,7 +29,8 @@ from bench.kit import percentiles
 from bench.processes import running_stream
 from broker.enforcement.hold_topic import HoldTopic, steady_ms
 from broker.local.local_broker import LocalBroker
-from jobs.demo.broker import create_orders, demo_broker
+from jobs.demo.broker import demo_broker
+from jobs.demo.clients import create_topic
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing
@@ -48,7 +49,7 @@ def main() -> None:
     asked = parser.parse_args()
     users = {f"u{number:02d}": f"secret-{number}" for number in range(asked.warm_up + asked.trials)}
     with tempfile.TemporaryDirectory() as folder, demo_broker(Path(folder, "broker"), users) as broker:
-        create_orders(broker.admin_config())
+        create_topic(broker.admin_config())
         broker.wait_for_plugin()
         with stream(broker, Path(folder), asked.trigger), HoldTopic(broker.admin_config()) as topic:
             trials = [trial(broker, topic, user) for user in users][asked.warm_up :]

@@ -6,12 +6,15 @@
 import signal
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from broker.kafka.config import KafkaConfig
 from broker.kafka.topics import require_topic
@@ -21,6 +24,7 @@ from jobs.output.progress import wait
 ORDERS = "orders"
 """The topic that the demo's clients write to."""
 
+_PARTITIONS = 3
 _ALICE_PRODUCERS = 3
 _ALICE_PAUSE_S = 0.1
 _MALLORY_PRODUCERS = 10
@@ -128,15 +132,24 @@ def _send(producer: Producer, topic: str, traffic: Traffic) -> None:
         traffic.failed += 1
 
 
+def create_topic(settings: Mapping[str, str], topic: str = ORDERS) -> None:
+    """Create a topic for the clients unless it exists, or this user may not."""
+    # Keep a reference: the future never completes after the client is garbage-collected.
+    admin = AdminClient(dict(settings) | {"log_level": 0})
+    with suppress(KafkaException):
+        admin.create_topics([NewTopic(topic, num_partitions=_PARTITIONS)])[topic].result()
+
+
 def demo_clients(
     bootstrap_servers: BootstrapServers,
     alice: Annotated[Path, typer.Option(help="Client settings of the well-behaved user, as name=value lines.")],
     mallory: Annotated[Path, typer.Option(help="Client settings of the user that creates a producer per message.")],
-    topic: Annotated[str, typer.Option(help="Topic to produce to; it must exist.")] = ORDERS,
+    topic: Annotated[str, typer.Option(help="Topic to produce to; created if alice may.")] = ORDERS,
     seconds: Annotated[float, typer.Option(min=1, help="Length of the traffic.")] = 90,
 ) -> None:
     """Run the demo's two clients against your own broker."""
     alice_config, mallory_config = (KafkaConfig.load(bootstrap_servers, file).client() for file in (alice, mallory))
+    create_topic(alice_config, topic)
     require_topic(alice_config, topic)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Clients(alice_config, mallory_config, topic) as clients:

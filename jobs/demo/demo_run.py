@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from broker.enforcement.hold_topic import HoldTopic
 from broker.local.local_broker import LocalBroker
-from jobs.demo.broker import create_orders, demo_broker
-from jobs.demo.clients import Clients, Traffic
+from jobs.demo.broker import demo_broker
+from jobs.demo.clients import Clients, Traffic, create_topic
 from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
 from jobs.demo.interrupts import Interrupts
 from jobs.demo.own_run import OwnRun, console_port, own_run
@@ -72,7 +72,7 @@ def installed(view: DemoView, data: Path, logs: Path, interrupts: Interrupts) ->
         try:
             with view.busy("Apache Kafka starts"):
                 broker = stack.enter_context(demo_broker(logs / "broker", _USERS, **_OF_PLUGIN))
-                create_orders(broker.admin_config())
+                create_topic(broker.admin_config())
                 broker.wait_for_plugin()
             view.stage(
                 f"Kafka answers at {broker.admin_servers}, where commands need no login, such as "

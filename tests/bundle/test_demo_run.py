@@ -97,12 +97,12 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
         lines = [running.stdout.readline()]
         while lines[-1] and "watch it in a browser" not in lines[-1]:
             lines.append(running.stdout.readline())
-        reader = threading.Thread(target=lines.extend, args=[running.stdout])
-        reader.start()
         # The address answers from now on.
         found = re.search(r"http://127\.0\.0\.1:\d+/", lines[-1])
         assert found, lines
         address = found[0]
+        reader = threading.Thread(target=lines.extend, args=[running.stdout])
+        reader.start()
         with httpx2.Client(base_url=address, timeout=60) as browser:
             assert "<title>pid-quota</title>" in browser.get("/").text
             asked = {"name": "User:mallory", "hours": "0.1"}

@@ -4,9 +4,10 @@ import io
 import re
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -83,6 +84,8 @@ class TestOwnRun:
     def begin(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signals_as_before: None
     ) -> Callable[[Supervise], OfRun]:
+        monkeypatch.setattr("sys.unraisablehook", sys.__unraisablehook__)
+
         def begin(supervise: Supervise) -> OfRun:
             monkeypatch.setattr("jobs.demo.own_run.supervise", supervise)
             return own_run(settings(tmp_path), tmp_path / "run.log", Interrupts())
@@ -122,12 +125,18 @@ class TestOwnRun:
         with begin(supervise) as run, pytest.raises(JobError, match=r"no Spark run .* exit code 3: .*run\.log"):
             run.await_ready()
 
-    def test_a_signal_whose_exception_is_lost_ends_the_next_wait(self, begin: Callable[[Supervise], OfRun]) -> None:
-        with begin(lambda _settings, _log, stop, _begun: stop.wait()) as run:
-            with suppress(KeyboardInterrupt):
+    def test_a_signal_in_a_finalizer_ends_the_next_wait(
+        self, begin: Callable[[Supervise], OfRun], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        class Finalized:
+            def __del__(self) -> None:
                 signal.raise_signal(signal.SIGTERM)
+
+        with begin(lambda _settings, _log, stop, _begun: stop.wait()) as run:
+            Finalized()
             with pytest.raises(KeyboardInterrupt):
                 run.await_console()
+        assert capsys.readouterr().err == ""
 
 
 def test_a_port_of_the_console_that_is_taken_gives_way_to_a_free_one() -> None:
