@@ -56,6 +56,11 @@ def test_a_batch_hangs_if_no_task_of_it_ends_and_a_long_one_does_not() -> None:
     assert pulse.unwell() == ""
 
 
+def test_a_start_whose_jvm_never_answers_hangs_in_the_end() -> None:
+    clock = Clock()
+    assert asked(Pulse(clock), clock, BEGIN_S + 1) == "the JVM has not answered for 241 s"
+
+
 def test_a_stream_without_brokers_or_records_does_not_hang() -> None:
     clock = Clock()
     pulse = Pulse(clock)
@@ -67,8 +72,9 @@ def test_a_stream_without_brokers_or_records_does_not_hang() -> None:
 
 def test_work_is_the_oldest_stage_and_nothing_without_a_batch() -> None:
     spark, query = Mock(), Mock()
-    query.status = {"isTriggerActive": True, "isDataAvailable": False}
-    assert work_of(spark, [query]) is None
+    for is_active, has_data in ((True, False), (False, True)):
+        query.status = {"isTriggerActive": is_active, "isDataAvailable": has_data}
+        assert work_of(spark, [query]) is None
     query.status = {"isTriggerActive": True, "isDataAvailable": True}
     tracker = spark.sparkContext.statusTracker.return_value
     tracker.getActiveStageIds.return_value = [7, 4]

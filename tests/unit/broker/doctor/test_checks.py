@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from broker.doctor.cluster_checks import check_topics
+from broker.doctor.cluster_checks import check_rights, check_topics
 from broker.doctor.findings import Finding, Verdict, guarded
 from broker.doctor.hold_checks import check_holds
 from broker.doctor.plugin_checks import (
@@ -20,7 +20,9 @@ from broker.doctor.plugin_checks import (
 )
 from broker.enforcement.model import Change
 from broker.errors import RemovalError, RequestNotAllowedError, TopicError
+from broker.kafka.own_rights import OwnRights
 from broker.kafka.report_tail import DatedState
+from broker.kafka.roles import run_rights
 from broker.kafka.topic_setup import Difference, TopicOutcome, TopicPlan, TopicSetup
 from tests.kits.hold_topic_kit import CLUSTER, MemoryTopic
 from tests.kits.hold_topic_kit import held as on_broker
@@ -144,6 +146,7 @@ def of_holds(
     after_ms: int,
     obeyed: Sequence[str] = (),
     released: str | None = None,
+    release_ms: int = HOLD_MS,
     streams: Sequence[str] = (),
 ) -> list[str]:
     """Findings this long after users were held, on a broker that holds `obeyed`, by people and these streams."""
@@ -153,7 +156,7 @@ def of_holds(
         topic.announce(WriterRecord(each, 1, None))
     topic.write([Change(f"User:{user}", each) for user, each in holds.items()])
     if released:
-        topic.release(released, HOLD_MS)
+        topic.release(released, release_ms)
     topic.obey(held=[on_broker(f"User:{user}") for user in obeyed])
     topic.poll()
     return [f"{each.verdict.value}: {each.found}" for each in check_holds(topic.state, [1], NOW_MS + after_ms)]
@@ -182,6 +185,44 @@ def test_a_hold_of_a_stream_that_has_ended_is_a_warning() -> None:
 def test_a_hold_that_a_broker_does_not_obey_in_time_is_wrong() -> None:
     assert of_holds({"mallory": hold()}, after_ms=1) == ["ok: on hold: User:mallory"]
     assert of_holds({"mallory": hold()}, after_ms=15_000) == ["wrong: broker 1 does not hold User:mallory"]
+
+
+def test_brokers_have_some_seconds_to_obey() -> None:
+    assert of_holds({"mallory": hold()}, after_ms=14_999) == ["ok: on hold: User:mallory"]
+
+
+def test_a_release_frees_only_its_user_and_only_until_it_runs_out() -> None:
+    both = {"mallory": hold(), "alice": hold()}
+    found = of_holds(both, after_ms=20_000, obeyed=("alice",), released="User:mallory")
+    assert found == ["ok: on hold: User:alice"]
+    ran_out = of_holds({"mallory": hold()}, after_ms=20_000, obeyed=("mallory",), released="*", release_ms=10_000)
+    assert ran_out == ["ok: on hold: User:mallory"]
+
+
+def test_only_running_brokers_with_the_authorizer_have_to_obey() -> None:
+    topic = MemoryTopic(NOW_MS)
+    for number, able in ((1, True), (2, False), (3, True)):
+        topic.alive(number, has_authorizer=able)
+    topic.write([Change("User:mallory", hold())])
+    topic.poll()
+    found = [each.found for each in check_holds(topic.state, [1, 2], NOW_MS + 15_000)]
+    assert found == ["broker 1 does not hold User:mallory"]
+
+
+@pytest.mark.parametrize("lacks", [True, False])
+def test_a_right_that_this_user_lacks_is_wrong_with_the_command_that_grants_it(
+    monkeypatch: pytest.MonkeyPatch, lacks: bool
+) -> None:
+    rights = Mock(OwnRights)
+    rights.missing.side_effect = lambda asked: [*asked][2:3] if lacks else []
+    monkeypatch.setattr("broker.doctor.cluster_checks.OwnRights", lambda _: rights)
+    (found,) = check_rights({"sasl.username": "reader"})
+    rights.missing.assert_called_once_with(run_rights())
+    if lacks:
+        assert (found.verdict, found.found) == (Verdict.WRONG, "User:reader lacks READ on topic pid-quota-holds")
+        assert found.remedy == "pid-quota topics grant --principal User:reader"
+    else:
+        assert found.verdict is Verdict.OK
 
 
 def test_settings_of_topics_that_this_user_may_not_see_are_left_to_the_plugin() -> None:

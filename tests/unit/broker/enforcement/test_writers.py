@@ -1,6 +1,7 @@
 """Several streams on one cluster: the first holds, the others wait, and never do all of them wait."""
 
 from dataclasses import dataclass, field, replace
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from broker.errors import HoldNotWrittenError
 from quota.limits import Limit, Quotas
 from tests.kits.hold_topic_kit import MemoryTopic
 from tests.kits.plan_kit import MALLORY, NOW_MS, RATE, WINDOW_MS, decision
-from wire.holds import Hold, parse_hold_record
+from wire.holds import Hold, parse_hold_record, parse_writer_record
 
 QUOTAS = Quotas({}, Limit(RATE, "default"))
 
@@ -44,6 +45,7 @@ class Stream:
     starts: int = 0
     notes: list[Note] = field(default_factory=list)
     is_running: bool = False
+    enforce: bool = True
 
     def start(self) -> "Stream":
         self.starts += 1
@@ -55,7 +57,7 @@ class Stream:
         self.topic.state.see_holds(before, self.topic.steady_ms)
         self.decisions = Decisions()
         self.enforcer = Enforcer(
-            Limits(enforce=True), WINDOW_MS, self.name, self.notes.append, start_ms=NOW_MS + self.starts
+            Limits(enforce=self.enforce), WINDOW_MS, self.name, self.notes.append, start_ms=NOW_MS + self.starts
         )
         self.is_running = True
         self.yields_to = ""
@@ -154,6 +156,53 @@ def test_a_copy_of_a_folder_takes_over_and_the_older_process_stays_silent(cluste
         written = first.step()
         copy.step()
         assert written == 0
+
+
+def test_an_older_process_that_ends_does_not_give_the_place_of_the_newer_one_away(cluster: Cluster) -> None:
+    # given two processes of a stream, and another stream that waits
+    older, newer = Stream(cluster, "a").start(), Stream(cluster, "a", starts=5).start()
+    other = Stream(cluster, "b").start()
+    for each in (older, other, newer, older):
+        each.step(MALLORY)
+
+    # when the older process ends
+    older.enforcer.leave(older.topic)
+
+    # then the newer one goes on
+    assert other.step() == 0
+    assert other.yields_to == "a"
+
+
+def test_a_start_outdoes_the_one_before_though_the_clock_went_back_and_nobody_is_held(cluster: Cluster) -> None:
+    Stream(cluster, "a", starts=5).start().step()
+    later = Stream(cluster, "a").start()
+    assert later.step(MALLORY) == 1
+    assert cluster.holders() == {MALLORY: "a"}
+
+
+def test_a_stream_that_only_says_whom_it_would_hold_takes_nobody_s_place(cluster: Cluster) -> None:
+    # given a stream without --enforce that was there first
+    dry = Stream(cluster, "a", enforce=False).start()
+    assert dry.step(MALLORY) == 0
+    assert [each.state for each in dry.notes] == ["would_hold"]
+    assert cluster.topic.records == []
+
+    # when another one enforces
+    first = Stream(cluster, "b").start()
+    assert first.step(MALLORY) == 1
+    dry.step(MALLORY)
+
+    # then neither waits for the other
+    assert first.said() == []
+    assert (first.yields_to, dry.yields_to) == ("", "")
+
+
+def test_a_stream_says_which_version_it_is(cluster: Cluster) -> None:
+    Stream(cluster, "a").start().step()
+    (record,) = cluster.topic.records
+    found = parse_writer_record(record.key, record.headers)
+    assert found is not None
+    assert found.version == metadata.version("pid-quota")
 
 
 def test_a_topic_that_was_made_anew_is_announced_to_again(cluster: Cluster) -> None:

@@ -3,15 +3,20 @@
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation
 
-from broker.errors import BrokerUnreachableError
-from broker.kafka.own_rights import operations_of
+from broker.errors import BrokerUnreachableError, LoginRefusedError, RequestNotAllowedError
+from broker.kafka.own_rights import OwnRights, operations_of, require_rights
+from broker.kafka.roles import run_rights
+from broker.kafka.topics import Admin
 
 SERVERS = "kafka:9092"
+TIMED_OUT = -185
+"""librdkafka's own code of a request without an answer."""
 
 
 def refused(code: int) -> "Future[Any]":
@@ -22,7 +27,15 @@ def refused(code: int) -> "Future[Any]":
 
 @pytest.mark.parametrize(
     "code",
-    [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION],
+    [
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.GROUP_ID_NOT_FOUND,
+        TIMED_OUT,
+    ],
 )
 def test_a_young_cluster_lacks_no_right(code: int) -> None:
     assert operations_of(refused(code), SERVERS) == set(AclOperation)
@@ -45,3 +58,47 @@ def test_a_user_has_the_operations_of_the_answer_and_no_others() -> None:
         asked: Future[Any] = Future()
         asked.set_result(SimpleNamespace(authorized_operations=[*operations]))
         assert operations_of(asked, SERVERS) == operations
+
+
+def granted(*operations: AclOperation) -> "Future[Any]":
+    asked: Future[Any] = Future()
+    asked.set_result(SimpleNamespace(authorized_operations=[*operations]))
+    return asked
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """A cluster on which this user may read everything but `pid-quota-holds` and groups."""
+    made = Mock(Admin)
+
+    def describe_topics(asked: TopicCollection, *, include_authorized_operations: bool, **_: object) -> object:
+        assert include_authorized_operations
+        (name,) = asked.topic_names
+        return {name: granted() if name == "pid-quota-holds" else granted(AclOperation.READ)}
+
+    def describe_groups(names: list[str], *, include_authorized_operations: bool, **_: object) -> object:
+        assert include_authorized_operations
+        return {name: granted(AclOperation.DESCRIBE) for name in names}
+
+    made.describe_topics.side_effect = describe_topics
+    made.describe_consumer_groups.side_effect = describe_groups
+    monkeypatch.setattr("broker.kafka.own_rights.admin_client", lambda _: made)
+    return made
+
+
+SETTINGS = {"bootstrap.servers": SERVERS}
+
+
+def test_the_rights_that_brokers_do_not_name_are_missing(admin: Mock) -> None:
+    missing = OwnRights(SETTINGS).missing(run_rights())
+    assert [each.words for each in missing] == ["READ on topic pid-quota-holds", "READ on groups pid-quota*"]
+    with pytest.raises(RequestNotAllowedError, match=r"^this user lacks READ on topic pid-quota-holds, READ on groups"):
+        require_rights(SETTINGS, run_rights())
+    require_rights(SETTINGS, run_rights()[:2])
+
+
+def test_a_refused_login_is_told_before_any_right(admin: Mock) -> None:
+    admin.metadata.side_effect = LoginRefusedError("guessed")
+    with pytest.raises(LoginRefusedError):
+        OwnRights(SETTINGS).missing(run_rights())
+    admin.describe_topics.assert_not_called()

@@ -1,6 +1,7 @@
 """Child processes: their lines, their ends, and orphans."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -66,6 +67,28 @@ def test_a_stopped_child_ends_when_it_is_asked_to() -> None:
     os.kill(child.pid, 19)
     child.terminate()
     assert end_of(child) == -15
+
+
+def test_a_child_gets_only_its_own_variables_and_the_socket_that_is_handed_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MARK_OF_PARENT", "1")
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_server(("127.0.0.1", 0)) as other:
+        lines = list[str]()
+        code = (
+            "import os, socket, sys\n"
+            "print(sorted(each for each in os.environ if each.startswith('MARK')))\n"
+            "print(socket.socket(fileno=int(os.environ['MARK_FD'])).getsockname()[1])\n"
+            f"print(os.path.exists('/dev/fd/{other.fileno()}'))\n"
+        )
+        variables = {"MARK_FD": str(listener.fileno())}
+        child = ChildProcess(Command(("-c", code), variables, (listener.fileno(),)), lines.append)
+        assert end_of(child) == 0
+        assert lines == ["['MARK_FD']", str(listener.getsockname()[1]), "False"]
+
+
+def test_a_command_does_not_show_its_variables() -> None:
+    assert "secret" not in repr(Command(("-c", "pass"), {"TOKEN": "secret"}))
 
 
 REAPER = """

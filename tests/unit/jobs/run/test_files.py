@@ -83,6 +83,30 @@ def test_only_the_console_gets_its_token(tmp_path: Path, monkeypatch: pytest.Mon
     assert holders == ["console"]
 
 
+def test_a_token_that_the_user_gave_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for_others = replace(settings(tmp_path), console_host="::")
+    given = replace(for_others, console_token_file=tmp_path / "token")
+    assert with_token(given) == given
+    monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", "s" * 40)
+    assert with_token(for_others) == for_others
+    assert not for_others.own_token_file.exists()
+
+
+def test_a_folder_that_can_t_be_made_is_named_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    with (
+        pytest.raises(FolderTakenError, match=rf"^--data {tmp_path}/data can't be written \(File exists\): "),
+        own_folder(settings(tmp_path / "data")),
+    ):
+        pass
+
+
+def test_the_folder_names_only_its_newest_run(tmp_path: Path) -> None:
+    (tmp_path / "run.lock").write_text("1234567890123\n")
+    with own_folder(settings(tmp_path)):
+        assert (tmp_path / "run.lock").read_text() == f"{os.getpid()}\n"
+
+
 def test_a_user_without_name_and_home_gets_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 54_321)
     monkeypatch.setenv("HOME", str(tmp_path / "missing"))

@@ -145,6 +145,54 @@ def test_a_wrong_setting_ends_all_but_only_before_the_part_has_worked() -> None:
     assert [do for _, do in world.done] == [Do.START, Do.START]
 
 
+def test_a_wrong_setting_is_no_reason_to_end_all_once_an_earlier_process_has_worked() -> None:
+    # given a part that was ready, and whose next process has not begun yet
+    world = World()
+    world.run(2, READY)
+    world.end(1)
+    world.run(2, Seen())
+    assert len(world.starts()) == 2
+
+    # when that one finds a setting wrong
+    world.end(WRONG_SETTING)
+
+    # then it is tried again
+    assert world.turn(Seen()).do is not Do.GIVE_UP
+    world.run(4, Seen())
+    assert len(world.starts()) == 3
+
+
+def test_a_part_that_hangs_again_and_again_is_started_after_pauses_that_double() -> None:
+    world = World()
+    while len(world.starts()) < 5:
+        world.turn(Seen(complaint="it hangs"))
+        world.now_s += 0.5
+    pauses = [after - before for before, after in pairwise(world.starts())]
+    # A process that is killed ends a second later.
+    assert pauses == pytest.approx([2, 2.5, 4.5, 8.5], abs=1.01)
+
+
+def test_only_the_health_of_one_process_counts_not_that_of_several() -> None:
+    world = World()
+    for said in ("1 s", "2 s", "4 s"):
+        world.run(200, READY)
+        world.end(1)
+        world.run(1, READY)
+        assert world.said[-1].endswith(f"again in {said}")
+        world.run(5, READY)
+
+
+def test_an_end_of_a_part_that_is_not_wanted_any_more_is_no_news() -> None:
+    for code in (0, 1, WRONG_SETTING):
+        world = World()
+        world.run(2, Seen())
+        world.end(code)
+        assert world.turn(Seen(is_wanted=False)).do is Do.NOTHING
+        world.run(90, Seen(is_wanted=False))
+        assert world.said == []
+        assert len(world.starts()) == 1
+
+
 HAPPENINGS = st.sampled_from(["pass", "end", "wrong", "answer", "silent", "complain", "unwanted", "outdated"])
 
 
