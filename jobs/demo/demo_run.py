@@ -30,7 +30,7 @@ _USERS = {"alice": "alice-secret", "mallory": "mallory-secret"}
 _OF_PLUGIN = {"pid_quota_window_ms": 1000 * _WINDOW_S, "pid_quota_repeat_ms": 1000 * _WINDOW_S // 20}
 # With one task at a time, one Python worker suffices, and a core remains for the broker. A throttle lasts for a window,
 # and is renewed before its end.
-_STREAM = ("--metrics-interval-seconds", "0", "--min-throttle-seconds", "20", "--master", "local[1]")
+_STREAM = ("--metrics-interval-seconds", "0", "--min-throttle-seconds", "10", "--master", "local[1]")
 _SPAN_HOURS = 0.1
 _LOOK_EVERY_S = 0.2
 _CATCH_UP_S = 90.0

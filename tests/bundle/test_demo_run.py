@@ -80,7 +80,7 @@ def require_story(text: str) -> None:
 def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    demo = command("demo", "--seconds", 110 if WISHED else 50, "--data", "demo-data")
+    demo = command("demo", "--seconds", 110 if WISHED else 75, "--data", "demo-data")
     environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
     # The console names the folder: a short name in the pictures.
     with subprocess.Popen(
