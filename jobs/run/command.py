@@ -1,5 +1,6 @@
 """The command `pid-quota run`."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -120,8 +121,8 @@ def run(
 
 def _check(settings: RunSettings) -> None:
     """Raise an error if a setting is wrong whatever the cluster."""
-    if not settings.bootstrap_server.strip():
-        msg = "--bootstrap-server is empty: name the brokers, such as kafka-1:9092"
+    if not all(re.fullmatch(r"\S+:\d{1,5}", each.strip()) for each in settings.bootstrap_server.split(",")):
+        msg = f"--bootstrap-server {settings.bootstrap_server!r} is no list of host:port: write it like kafka-1:9092"
         raise typer.BadParameter(msg)
     if not is_interval(settings.trigger):
         msg = f"--trigger {settings.trigger!r} is no interval: write it like '5 seconds', or asap"

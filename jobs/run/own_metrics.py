@@ -16,7 +16,8 @@ from jobs.run.tasks import Task
 from jobs.services.metrics_server import Application
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_ASK_S = 5.0
+_ASK_S = 2.0
+"""Less than Prometheus waits, so that it hears of a stream that hangs."""
 
 
 class Supervised(Protocol):
