@@ -1,4 +1,4 @@
-"""Records by which streams say that they are alive."""
+"""Records by which streams say that they are alive, and versions of the others."""
 
 import pytest
 
@@ -52,3 +52,12 @@ def test_a_record_that_is_no_writer_s_is_none(key: bytes | None, headers: Header
 @pytest.mark.parametrize("value", [None, b"", b'{"version":1,"cluster_id":"c","hold_ms":1,"until_ms":1,"writer":"w"}'])
 def test_a_writer_s_record_holds_and_releases_nobody(value: bytes | None) -> None:
     assert parse_hold_record(writer_key("s"), value) is None
+
+
+@pytest.mark.parametrize("version", ["", '"version":null,', '"version":"1",', '"version":2,'])
+def test_a_hold_or_release_without_the_known_version_is_none(version: str) -> None:
+    hold = f'{{{version}"cluster_id":"c","hold_ms":1,"until_ms":1,"writer":"w"}}'.encode()
+    free = f'{{{version}"cluster_id":"c","release_ms":1}}'.encode()
+    assert parse_hold_record(b"User:a", hold) is None
+    assert parse_hold_record(b"release:User:a", free) is None
+    assert parse_hold_record(b"User:a", hold.replace(version.encode(), b"", 1).replace(b"{", b'{"version":1,', 1))

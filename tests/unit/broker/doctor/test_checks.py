@@ -261,6 +261,14 @@ def test_topics_that_are_missing_are_named_and_a_remedy_keeps_the_retention_that
     }
 
 
+def test_another_retention_is_the_administrator_s_choice() -> None:
+    setup = Mock(TopicSetup)
+    setup.describe.side_effect = lambda plans: [
+        TopicOutcome(plans[0].name, "differs", 1, [Difference("retention.ms", "604800000", "86400000")])
+    ]
+    assert told(check_topics(setup)) == [("ok", "3 topics with their settings")]
+
+
 def test_a_check_that_the_brokers_refuse_is_a_finding_with_the_remedy() -> None:
     def refused() -> Iterable[Finding]:
         msg = "not authorised to read quotas: grant DESCRIBE_CONFIGS"

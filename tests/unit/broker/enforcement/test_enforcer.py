@@ -208,6 +208,13 @@ def test_a_topic_made_anew_is_written_again(bench: Bench) -> None:
     assert bench.step() == 1
 
 
+def test_a_topic_made_anew_with_as_many_records_is_another_one() -> None:
+    state = HoldState(CLUSTER)
+    for user in (MALLORY, ALICE):
+        state.see_holds([Read(0, NOW_MS, hold_key(user), msgspec.json.encode(hold()))], 0)
+        assert state.holds.keys() == {user}
+
+
 def test_confirmations_that_are_missing_are_counted_after_a_while(bench: Bench) -> None:
     # given two brokers with the authorizer, and one without
     bench.see(decision())

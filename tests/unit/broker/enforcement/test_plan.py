@@ -59,6 +59,9 @@ CASES = {
     ),
     "a record that ran out is written again": Case(situation(decision(), holds=[record(left=-1)]), 10),
     "a decision that ends sooner shortens the record": Case(situation(decision(minutes=1), holds=[record()]), 1),
+    "a record that ends a moment after its decision stays": Case(
+        situation(decision(minutes=5), holds=[record(left=5.01)]), ()
+    ),
     "a release of the ledger ends the record": Case(situation(released(), holds=[record()]), END),
     "an expired decision ends the record": Case(situation(decision(minutes=-1, begun=9), holds=[record()]), END),
     "an expired decision without a record is nothing": Case(situation(decision(minutes=-1, begun=9)), ()),

@@ -156,6 +156,9 @@ def test_a_copy_of_a_folder_takes_over_and_the_older_process_stays_silent(cluste
         written = first.step()
         copy.step()
         assert written == 0
+    found = [parse_writer_record(each.key, each.headers) for each in cluster.topic.records]
+    epochs = [each.epoch for each in found if each]
+    assert epochs == sorted(epochs)
 
 
 def test_an_older_process_that_ends_does_not_give_the_place_of_the_newer_one_away(cluster: Cluster) -> None:
@@ -192,7 +195,8 @@ def test_a_stream_that_only_says_whom_it_would_hold_takes_nobody_s_place(cluster
     assert first.step(MALLORY) == 1
     dry.step(MALLORY)
 
-    # then neither waits for the other
+    # then neither waits for the other, and the first one says who holds the user
+    assert [each.reason for each in dry.notes if each.state == "left_out"] == ["another stream holds it: b"]
     assert first.said() == []
     assert (first.yields_to, dry.yields_to) == ("", "")
 

@@ -48,6 +48,18 @@ def test_a_child_that_prints_without_end_never_waits_for_a_reader() -> None:
     assert size[0] < 20_000
 
 
+def test_an_end_is_told_after_the_last_line() -> None:
+    lines = list[str]()
+
+    def take(line: str) -> None:
+        time.sleep(0.2)
+        lines.append(line)
+
+    child = run("print('a'); print('b'); print('c')", take=take)
+    assert end_of(child) == 0
+    assert lines == ["a", "b", "c"]
+
+
 def test_children_of_a_child_end_with_it(tmp_path: Path) -> None:
     mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
     grandchild = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
@@ -112,6 +124,21 @@ def test_orphans_are_reaped_and_the_exit_codes_of_own_children_are_not_taken() -
     done = subprocess.run(
         [sys.executable, "-c", REAPER], stdout=subprocess.PIPE, timeout=LIMIT_S, check=True, text=True
     )
+    assert done.stdout == "7\n"
+
+
+ENDED = """
+import os, subprocess, sys
+from jobs.run.children import reap_orphans
+own = subprocess.Popen([sys.executable, "-c", "import sys; sys.exit(7)"])
+os.waitid(os.P_PID, own.pid, os.WEXITED | os.WNOWAIT)
+reap_orphans(frozenset({own.pid}))
+print(own.wait())
+"""
+
+
+def test_the_exit_code_of_an_own_child_that_has_just_ended_is_left_to_its_starter() -> None:
+    done = subprocess.run([sys.executable, "-c", ENDED], stdout=subprocess.PIPE, timeout=LIMIT_S, check=True, text=True)
     assert done.stdout == "7\n"
 
 

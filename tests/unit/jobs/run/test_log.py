@@ -4,6 +4,7 @@ import io
 import json
 import os
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -96,6 +97,42 @@ def test_nobody_waits_for_a_reader_and_lost_lines_are_counted() -> None:
     log.close()
     log = RunLog("text", output, lambda: NOW_S)
     assert len(output.getvalue().splitlines()) == count - lost
+
+
+def test_the_number_of_lost_lines_is_said_once_when_the_log_is_read_again() -> None:
+    # given a log of which nobody read, and lines that were lost
+    output = Blocked()
+    log = RunLog("text", output, lambda: NOW_S)
+    while log.dropped < 3:
+        log.line("stream", "x" * 1_000)
+
+    # when somebody reads it
+    output.may_go_on.set()
+    give_up_at, before = time.monotonic() + 30, -1
+    while before != log.dropped:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.01)
+        before = log.dropped
+        log.line("console", "first")
+    log.line("console", "second")
+    log.close()
+
+    # then the next line has the number before it
+    *_, lost, first, second = output.getvalue().splitlines()
+    assert lost == f"run      | {log.dropped} lines dropped, because nobody read this log"
+    assert (first, second) == ("console  | first", "console  | second")
+    assert output.getvalue().count("dropped") == 1
+
+
+def test_the_end_does_not_wait_for_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.run.log._CLOSE_S", 0.05)
+    output = Blocked()
+    log = RunLog("text", output, lambda: NOW_S)
+    log.line("stream", "x")
+    began_s = time.monotonic()
+    log.close()
+    assert time.monotonic() - began_s < 30
+    output.may_go_on.set()
 
 
 def test_a_reader_that_has_gone_stops_nobody() -> None:

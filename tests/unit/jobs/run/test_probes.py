@@ -82,7 +82,7 @@ class Asked:
         return self.prober.health
 
     def _wait_for_question(self) -> None:
-        assert self._is_asked.wait(LIMIT_S), "it is not asked any more"
+        assert self._is_asked.wait(30), "it is not asked any more"
 
     def end(self) -> None:
         """Close the prober while it waits for an answer."""

@@ -134,6 +134,39 @@ def test_brokers_that_are_away_start_no_stream_and_are_the_reason(bench: Bench) 
     assert bench.run.unready() == f"stream: {AWAY.unreachable}"
 
 
+@pytest.mark.parametrize(("code", "again_s"), [(0, 5), (WRONG_SETTING, 30)])
+def test_brokers_that_are_away_are_looked_for_until_they_answer(bench: Bench, code: int, again_s: int) -> None:
+    # given brokers that answered once, so that a refused login is no wrong setting any more
+    bench.begin()
+    bench.end("stream", 1)
+    bench.turn()
+    for looks in (3, 4):
+        bench.end(LOOK, code, json.dumps(asdict(AWAY)), error="the login is refused" if code else "")
+        bench.turn(again_s - 2)
+        assert bench.children.count(LOOK) == looks - 1
+        bench.turn(2)
+        assert bench.children.count(LOOK) == looks
+
+    # when they answer again
+    bench.find(READY)
+    bench.turn()
+    assert bench.children.count("stream") == 2
+
+
+def test_brokers_that_have_just_started_have_half_a_minute_to_load_their_plugin(bench: Bench) -> None:
+    bench.begin(BARE)
+    for _ in range(3):
+        assert "stream: it waits for the brokers' plugin (there is no topic)" in bench.run.unready()
+        bench.turn(5)
+        bench.find(BARE)
+    assert bench.children.count("occupancy") == 0
+    bench.turn(30)
+    bench.find(BARE)
+    assert bench.children.count("occupancy") == 1
+    (line,) = bench.said()
+    assert "the brokers load no plugin (there is no topic)" in line
+
+
 def test_a_census_is_taken_only_of_brokers_without_a_plugin(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.run.cluster_look._PATIENCE_S", 0.0)
     bench.begin(BARE)

@@ -31,8 +31,9 @@ class Bench:
 
     def start_s(self) -> float:
         """Turn until the task starts once more, and return when."""
-        before = self.starts()
+        before, give_up_at = self.starts(), self.clock.now_s + 1_000
         while self.starts() == before:
+            assert self.clock.now_s < give_up_at, "it is not started"
             self.turn(1)
         return self.clock.now_s
 
