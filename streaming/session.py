@@ -125,8 +125,7 @@ def stream_session(
         if py_files:
             settings["spark.submit.pyFiles"] = ",".join(map(_importable, py_files.split(",")))
         with uninterrupted():
-            if not _has_name():
-                _begin_without_name(settings)
+            _start_jvm(settings)
             for name, value in settings.items():
                 builder = builder.config(name, value)
             session = builder.getOrCreate()
@@ -154,17 +153,29 @@ def _has_name() -> bool:
         return False
 
 
-def _begin_without_name(settings: Mapping[str, str]) -> None:
-    """Start Spark for a user without a name. Hadoop's own login would fail, so make one before Spark asks for it."""
-    options = f'{settings["spark.driver.defaultJavaOptions"]} "-Duser.home={tempfile.gettempdir()}"'
-    conf = SparkConf().setAll([*settings.items(), ("spark.driver.defaultJavaOptions", options)])
-    conf.setAppName(_NAME)
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Start a JVM that ignores SIGTERM, and the Spark context that the session then uses.
+
+    systemd sends SIGTERM to all processes of a service. Without this rule, the JVM stops Spark while this process
+    still ends the queries, and Spark prints errors. The JVM ends when this process ends, because that closes the JVM's
+    standard input.
+    """
+    own = {} if _has_name() else {"spark.driver.defaultJavaOptions": _without_name(settings)}
+    conf = SparkConf().setAll([*settings.items(), *own.items()]).setAppName(_NAME)
     # The function has no types.
     launch: Callable[[SparkConf], Any] = launch_gateway
     gateway: Any = launch(conf)
-    users = gateway.jvm.org.apache.hadoop.security.UserGroupInformation
-    users.setLoginUser(users.createRemoteUser(_NAME))
+    signals = gateway.jvm.sun.misc
+    signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
+    if own:
+        users = gateway.jvm.org.apache.hadoop.security.UserGroupInformation
+        users.setLoginUser(users.createRemoteUser(_NAME))
     SparkContext(conf=conf, gateway=gateway)
+
+
+def _without_name(settings: Mapping[str, str]) -> str:
+    """Return the JVM's options for a user without a name, who has no home. Hadoop's own login would fail."""
+    return f'{settings["spark.driver.defaultJavaOptions"]} "-Duser.home={tempfile.gettempdir()}"'
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from quota.config import QuotaConfig
 from tables.store.base import TableStore
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
-from tests.kits.fault_kit import set_quota, topic_of
-from tests.kits.stream_command_kit import LIMIT_S, StreamCommand
+from tests.kits.fault_kit import send, set_quota, topic_of, traffic
+from tests.kits.stream_command_kit import LIMIT_S, StreamCommand, processes_below
 from tests.unit.jobs.table_rows import append, decision
 
 TIMED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ (.*)")
@@ -68,7 +68,12 @@ def test_a_stream_that_is_stopped_ends_without_an_error(broker: LocalBroker, tmp
         metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
         assert 'pid_quota_throttles_in_force{user="m"} 1.0' in metrics
 
-        # systemd sends the signal to the JVM and the workers, too.
+        if to_all:
+            # systemd sends the signal to the JVM, too. Alone it changes nothing: the stream goes on.
+            (jvm,) = [pid for pid, command in processes_below(process.pid).items() if "SparkSubmit" in command]
+            os.kill(jvm, signal.SIGTERM)
+            send(broker, stream.topic, traffic(100, 100))
+            stream.wait_for_batches(2, process)
         (os.killpg if to_all else os.kill)(process.pid, signal.SIGTERM)
 
         assert process.wait(LIMIT_S) == 0, stream.said()
