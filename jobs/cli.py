@@ -43,7 +43,7 @@ _COMMANDS = {
     "why": ("lifecycle.why", "why", "Explain why a principal's clients make producer ids, and how to fix it."),
     "tables": ("tables.command", "app", "Create the tables, and describe their contents."),
     "maintain": ("tables.maintain", "maintain", "Maintain the tables: expire rows, compact files, vacuum."),
-    "console": ("web.command", "console", "Show the tables in the browser: read-only unless editors sign in."),
+    "console": ("web.command", "console", "Show the tables in the browser."),
     "demo": (
         "demo.command",
         "demo",

@@ -72,22 +72,11 @@ def one_user(principal: str) -> str:
     return principal
 
 
-def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
-    """Return a secret: `value`, or the first line of `file`; None if both are None.
+def first_line(file: Path) -> str:
+    """Return the first line of a file without blanks around it; empty if there is none.
 
-    A file hides the secret from `ps`. Error messages name `option`, which sets `value`.
+    Raises:
+        OSError: If the file can't be read.
     """
-    if file is None:
-        return value
-    if value is not None:
-        msg = f"{option} (or its variable) and {option}-file both set the same value: give one of them"
-        raise typer.BadParameter(msg)
-    try:
-        first, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"{option}-file {file} can't be read ({error}): check the path and its permissions"
-        raise typer.BadParameter(msg) from error
-    if not first.strip():
-        msg = f"{option}-file {file} begins with an empty line: the first line has to be the secret"
-        raise typer.BadParameter(msg)
+    first, *_ = file.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
     return first.strip()

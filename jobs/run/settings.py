@@ -5,7 +5,7 @@ import pwd
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jobs.options import LOOPBACK
+from jobs.options import LOOPBACK, first_line
 from jobs.run.log import LogFormat
 from jobs.services.listening import CONSOLE_FD, METRICS_FD, is_loopback
 
@@ -54,7 +54,9 @@ class RunSettings:
     @property
     def needs_token(self) -> bool:
         """Whether the console needs a token, and the user gave none."""
-        is_given = self.console_token_file is not None or CONSOLE_VARIABLE in os.environ
+        is_given = bool(os.environ.get(CONSOLE_VARIABLE, "").strip()) or (
+            self.console_token_file is not None and bool(first_line(self.console_token_file))
+        )
         return not (is_given or is_loopback(self.console_host))
 
     @property

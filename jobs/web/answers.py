@@ -13,11 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jobs.web import quota_pages
-from jobs.web.editing import user_fault
 from jobs.web.pages import HISTORY_SPANS_HOURS, OVERVIEW_SPANS_HOURS, SPANS_HOURS, ConsoleData
-from quota.allowance import BURST, RATE, Allowance
-from quota.errors import InvalidQuotaError
+from jobs.web.quota_pages import quotas
 
 _ANSWERS = 64
 _Page = Callable[[ConsoleData, datetime, Mapping[str, str]], dict[str, Any]]
@@ -32,28 +29,6 @@ def _principal(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> di
 
 def _history(page: Callable[[ConsoleData, datetime, float, str], dict[str, Any]]) -> _Page:
     return lambda data, now, query: page(data, now, _hours(query, HISTORY_SPANS_HOURS), query.get("name", ""))
-
-
-def _what_if(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
-    name = query.get("entity")
-    fault = user_fault(name)
-    if fault:
-        raise HTTPException(400, fault)
-    rate, burst = (_pids(which, query.get(which, "")) for which in ("rate", "burst"))
-    try:
-        allowance = None if rate is burst is None else Allowance.of({RATE: rate, BURST: burst})
-    except InvalidQuotaError as error:
-        raise HTTPException(400, str(error)) from error
-    return quota_pages.what_if(data, now, name, allowance)
-
-
-def _pids(which: str, text: str) -> float | None:
-    if not text:
-        return None
-    try:
-        return float(text)
-    except ValueError as error:
-        raise HTTPException(400, f"{which} is {text[:20]!r}. Give a number of new producer ids") from error
 
 
 def _hours(query: Mapping[str, str], allowed: tuple[float, ...], default: str = "24") -> float:
@@ -74,8 +49,7 @@ QUERIES: dict[str, _Page] = {
     "principal": _principal,
     "decisions": _history(ConsoleData.decisions),
     "holds": _history(ConsoleData.holds),
-    "quotas": lambda data, now, _: quota_pages.quotas(data, now),
-    "what-if": _what_if,
+    "quotas": lambda data, now, _: quotas(data, now),
 }
 """The functions that make the pages, by page name."""
 
@@ -91,11 +65,6 @@ class Answers:
     kept: dict[str, tuple[float, bytes]] = field(default_factory=dict)
     locks: dict[str, threading.Lock] = field(default_factory=lambda: {name: threading.Lock() for name in QUERIES})
 
-    def forget(self) -> None:
-        """Forget all answers, because the tables have changed."""
-        # A concurrent `get` still writes to the old dictionary.
-        self.kept = {}
-
     def endpoint(self, name: str) -> Callable[[Request], Any]:
         """Return the handler of a page."""
 
@@ -109,14 +78,19 @@ class Answers:
         """Return a page as JSON."""
         key = json.dumps([name, sorted(query.items())])
         with self.locks[name]:
-            kept = self.kept
-            found = kept.get(key)
+            found = self.kept.get(key)
             if found is None or time.monotonic() - found[0] > self.fresh_s:
                 page = QUERIES[name](self.data, self.clock(), query) | {"refresh_ms": round(1000 * self.refresh_s)}
                 body = json.dumps(page, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
                 found = (time.monotonic(), body)
-                kept.pop(key, None)
-                kept[key] = found
-                for old in list(kept)[:-_ANSWERS]:
-                    kept.pop(old, None)
+                self.kept.pop(key, None)
+                self.kept[key] = found
+                for old in list(self.kept)[:-_ANSWERS]:
+                    self.kept.pop(old, None)
         return found[1]
+
+
+def refusal(status: int, error: str, remedy: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as one line of JSON."""
+    line = json.dumps({"error": error, "remedy": remedy}, ensure_ascii=False) + "\n"
+    return Response(line, status, headers, media_type="application/json")

@@ -11,6 +11,7 @@ from jobs.lifecycle.why import evidence_text, similar
 from jobs.output.json_out import json_value
 from jobs.web import queries as web_sql
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
+from jobs.web.shell_commands import release
 from jobs.web.timelines import (
     interval_ms,
     lines_of,
@@ -159,7 +160,7 @@ class ConsoleData:
             step_ms = step_ms_of(to_ms(now) - first_ms)
             timeline = relations.ask(web_sql.TIMELINE, mine | {"step_ms": step_ms})
             times, lines = timeline.records(), [name for name in timeline.columns if name not in _COUNTS]
-            decisions = relations.ask(web_sql.DECISIONS, mine).records()
+            decisions = relations.ask(web_sql.DECISIONS).records()
             page = {
                 "principal": name,
                 "hours": hours,
@@ -172,6 +173,7 @@ class ConsoleData:
                 "decisions": decisions,
                 "hold": next(iter(relations.ask(HOLD, mine).records()), None),
                 "held": next(iter(relations.ask(HELD, mine).records()), None),
+                "release_command": release(relations.settings().bootstrap_servers, name),
                 "churn": [_with_diagnosis(row) for row in relations.ask(web_sql.CHURN, mine).records()],
             }
             if now_row is None and not decisions:
@@ -196,7 +198,7 @@ class ConsoleData:
         """Return the decisions of a time span, the newest first."""
         rows = {"throttle_decisions": later_than("decided_at", now - timedelta(hours=hours), name)}
         with self.opened(now, rows) as relations:
-            found = relations.ask(web_sql.ALL_DECISIONS).records()
+            found = relations.ask(web_sql.DECISIONS).records()
             shown, complete = found[:_HISTORY_LISTED], len(found) <= _HISTORY_LISTED
             return self.framed(now, relations, {"name": name, "hours": hours, "decisions": shown, "complete": complete})
 
@@ -206,12 +208,16 @@ class ConsoleData:
         rows = present_holds(min(now, since + timedelta(days=_HOLD_DAYS)), name)
         rows["throttle_decisions"] = _recent_decisions(now)
         with self.opened(now, rows) as relations:
+            servers = relations.settings().bootstrap_servers
             found = relations.ask(web_sql.HOLDS_NOW).records()
             facts = relations.ask(web_sql.HOLD_FACTS, {"since_ms": to_ms(since)}).records()
             page = {
                 "name": name,
                 "hours": hours,
-                "holds": found[:_HISTORY_LISTED],
+                "holds": [
+                    row | {"release_command": release(servers, row["principal"])} for row in found[:_HISTORY_LISTED]
+                ],
+                "release_command": release(servers, None),
                 "facts": facts[:_HISTORY_LISTED],
                 "complete": max(len(found), len(facts)) <= _HISTORY_LISTED,
             }

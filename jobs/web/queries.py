@@ -19,15 +19,7 @@ WHERE unix_millis(window_end) > :since_ms
 GROUP BY unix_millis(window_end)
 ORDER BY at_ms
 """
-THROTTLED = """
-SELECT
-    principal, seconds_left, decided_at, throttled_until, tokens_now, quota, quota_source, refused_pids,
-    client_ids, addresses, hold, hold_reason, held_since, hold_ends, confirmed_brokers, live_brokers,
-    held_requests, let_in
-FROM current_throttles
-WHERE throttled_now
-ORDER BY seconds_left DESC, principal
-"""
+THROTTLED = "SELECT * FROM current_throttles WHERE throttled_now ORDER BY seconds_left DESC, principal"
 OFFENDERS = """
 SELECT
     offenders.principal, offenders.refused_pids, offenders.admitted_pids, offenders.throttles,
@@ -46,11 +38,7 @@ ORDER BY used_share DESC NULLS LAST, new_pids_window DESC, principal
 LIMIT 2000
 """
 LEDGER = "SELECT * FROM quota_headroom WHERE principal = :principal"
-FIRST_ROW = """
-SELECT min(unix_millis(window_end)) AS first_ms
-FROM producer_id_metrics
-WHERE principal = :principal
-"""
+FIRST_ROW = "SELECT min(unix_millis(window_end)) AS first_ms FROM producer_id_metrics WHERE principal = :principal"
 TIMELINE = """
 SELECT
     CAST(ceil(unix_millis(line.window_end) / :step_ms) AS BIGINT) * :step_ms AS at_ms,
@@ -71,22 +59,7 @@ WHERE line.principal = :principal
 GROUP BY at_ms
 ORDER BY at_ms
 """
-DECISIONS = """
-SELECT
-    action, decided_at, throttled_until, throttle_time_ms, tokens, quota, refused_pids, client_ids,
-    addresses, sample_pids
-FROM throttle_decisions
-WHERE principal = :principal
-ORDER BY decided_at DESC, batch_id DESC, action DESC
-LIMIT 500
-"""
-CHURN = """
-SELECT *
-FROM principal_churn
-WHERE principal = :principal
-ORDER BY new_pids DESC, client
-LIMIT 20
-"""
+CHURN = "SELECT * FROM principal_churn WHERE principal = :principal ORDER BY new_pids DESC, client LIMIT 20"
 OCCUPANCY = "SELECT * FROM occupancy_now ORDER BY held_pids DESC, broker_id, topic, principal"
 HOLDERS = """
 SELECT
@@ -106,28 +79,12 @@ ORDER BY at_ms, broker_id
 """
 NEWEST = "SELECT max(as_of) AS newest_row_at FROM producer_id_metrics"
 NAMES = "SELECT DISTINCT principal FROM producer_id_metrics ORDER BY principal"
-ALL_DECISIONS = """
-SELECT
-    decided_at, principal, action, reason, throttled_until, throttle_time_ms, quota, quota_source,
-    refused_pids, client_ids, addresses, decision_id
-FROM throttle_decisions
-ORDER BY decided_at DESC, batch_id DESC, action DESC
-LIMIT 1001
-"""
-HOLDS_NOW = """
-SELECT *
-FROM holds_now
-ORDER BY seconds_left DESC, principal
-LIMIT 1001
-"""
+DECISIONS = "SELECT * FROM throttle_decisions ORDER BY decided_at DESC, batch_id DESC, action DESC LIMIT 1001"
+HOLDS_NOW = "SELECT * FROM holds_now ORDER BY seconds_left DESC, principal LIMIT 1001"
 HOLD_FACTS = """
-SELECT recorded_at, state, principal, broker_id, until, writer, reason, init_every_ms, held_requests, let_in
+SELECT *
 FROM holds
 WHERE unix_millis(recorded_at) > :since_ms
 ORDER BY recorded_at DESC, batch_id DESC, state, principal, broker_id
 LIMIT 1001
 """
-NEW_PIDS = """
-SELECT principal, window_number, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning
-"""
-CLIENTS = "SELECT * FROM principal_churn ORDER BY new_pids DESC"

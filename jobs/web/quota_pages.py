@@ -1,99 +1,79 @@
-"""The console's page of quotas in force, suggested quotas, and what a change would have refused."""
+"""The console's page of quotas in force and suggested quotas, with the commands that change them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs.web import queries as web_sql
 from jobs.web.pages import ConsoleData, later_than, present_holds
+from jobs.web.shell_commands import delete_quota, set_quota
 from quota.allowance import Allowance
 from quota.principals import entity_name
-from quota.suggestion import Excess, excess
+from quota.suggestion import excess
 from tables.errors import TableNotFoundError
-from tables.query.suggestions import Suggestion, history_of, suggest
+from tables.query.suggestions import CLIENTS, HISTORY, Suggestion, history_of, suggest
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import validated_quotas
-from tables.store.values import RowFilter
 
 HISTORY_DAYS = 7
 _LISTED = 2_000
+_EXAMPLE = Allowance(50)
+"""The quota of a command whose number the reader replaces."""
 
 
 def quotas(data: ConsoleData, now: datetime) -> dict[str, Any]:
     """Return each user's quota in force and suggested quota, and what both would have refused in the last week."""
-    entries, faults = _in_force(data.tables)
+    try:
+        entries, faults = validated_quotas(data.tables)
+    except TableNotFoundError:
+        entries, faults = [], []
+    own = {entry.entity_name: entry for entry in entries}
     quotas_now = {entry.entity_name: entry.allowance for entry in entries}
-    with data.opened(now, _week(now)) as relations:
-        history = history_of(relations.ask(web_sql.NEW_PIDS).rows)
-        found = suggest(history, quotas_now, relations.ask(web_sql.CLIENTS).records())
+    rows_wanted = {
+        "producer_id_metrics": later_than("window_end", now - timedelta(days=HISTORY_DAYS)),
+        "producer_inits": later_than("answered_at", now - timedelta(days=2)),
+        **present_holds(now),
+    }
+    with data.opened(now, rows_wanted) as relations:
+        history = history_of(relations.ask(HISTORY).rows)
+        found = suggest(history, quotas_now, relations.ask(CLIENTS).records())
         suggested = {entity_name(each.principal): each for each in found}
         by_name = {entity_name(principal): counts for principal, counts in history.items()}
         names = sorted({name for name in (*quotas_now, *suggested) if name is not None})
-        own = {entry.entity_name: entry for entry in entries}
+        default = quotas_now.get(None)
+        of_default = [excess(counts, default) for name, counts in by_name.items() if name not in quotas_now]
         rows = [
-            _row(name, own.get(name), quotas_now.get(None), suggested.get(name), by_name.get(name, {}))
-            for name in names
+            _row(name, own.get(name), default, suggested.get(name), by_name.get(name, {}))
+            | _commands(data.tables, name, own.get(name), suggested.get(name), default)
+            for name in names[:_LISTED]
         ]
         page = {
             "default": None if None not in own else asdict(own[None]),
-            "default_excess": asdict(_excess(by_name, quotas_now, None, quotas_now.get(None))),
-            "quotas": rows[:_LISTED],
-            "complete": len(rows) <= _LISTED,
+            "default_over": sum(each.pids_over for each in of_default),
+            "default_commands": _commands(data.tables, None, own.get(None), None, default),
+            "another_command": set_quota(data.tables, "NAME", _EXAMPLE),
+            "quotas": rows,
+            "complete": len(names) <= _LISTED,
             "faults": faults,
             "days": HISTORY_DAYS,
         }
         return data.framed(now, relations, page)
 
 
-def what_if(data: ConsoleData, now: datetime, name: str | None, allowance: Allowance | None) -> dict[str, Any]:
-    """Return what the quota `allowance` and the quota in force would have refused in the last week."""
-    entries, _ = _in_force(data.tables)
-    quotas_now = {entry.entity_name: entry.allowance for entry in entries}
-    with data.opened(now, _week(now)) as relations:
-        history = history_of(relations.ask(web_sql.NEW_PIDS).rows)
-    by_name = {entity_name(principal): counts for principal, counts in history.items()}
-    then = {key: value for key, value in quotas_now.items() if key != name}
-    then |= {} if allowance is None else {name: allowance}
+def _commands(
+    tables: str, name: str | None, own: QuotaEntry | None, suggestion: Suggestion | None, default: Allowance | None
+) -> dict[str, Any]:
+    """Return the command that sets the suggested quota, else the one in force, and the one that deletes the quota."""
+    now = default if own is None else own.allowance
+    wanted = now if suggestion is None else suggestion.allowance
     return {
-        "entity_name": name,
-        "rate": allowance and allowance.producer_ids_rate,
-        "burst": allowance and allowance.producer_ids_burst,
-        "now": asdict(_excess(by_name, quotas_now, name, quotas_now.get(name, quotas_now.get(None)))),
-        "then": asdict(_excess(by_name, then, name, then.get(name, then.get(None)))),
-        "users": sum(1 for each in by_name if each not in quotas_now) if name is None else int(name in by_name),
-        "days": HISTORY_DAYS,
+        "set_command": set_quota(tables, name, wanted or _EXAMPLE),
+        "delete_command": None if own is None else delete_quota(tables, name),
     }
-
-
-def _in_force(tables: str) -> tuple[list[QuotaEntry], list[str]]:
-    try:
-        return validated_quotas(tables)
-    except TableNotFoundError:
-        return [], []
-
-
-def _week(now: datetime) -> dict[str, RowFilter]:
-    return {
-        "producer_id_metrics": later_than("window_end", now - timedelta(days=HISTORY_DAYS)),
-        "producer_inits": later_than("answered_at", now - timedelta(days=2)),
-        **present_holds(now),
-    }
-
-
-def _excess(
-    by_name: Mapping[str, Mapping[int, int]],
-    quotas_now: Mapping[str | None, Allowance],
-    name: str | None,
-    allowance: Allowance | None,
-) -> Excess:
-    whose = [name] if name is not None else [each for each in by_name if each not in quotas_now]
-    found = [excess(by_name.get(each, {}), allowance) for each in whose]
-    return Excess(*(sum(getattr(each, name) for each in found) for name in Excess.__dataclass_fields__))
 
 
 def _row(
-    name: str | None,
+    name: str,
     own: QuotaEntry | None,
     default: Allowance | None,
     suggestion: Suggestion | None,

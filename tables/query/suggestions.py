@@ -15,8 +15,8 @@ from tables.query.sql_query import query
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import quotas_in_force
 
-_HISTORY = "SELECT principal, window_number, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning"
-_CLIENTS = "SELECT * FROM principal_churn ORDER BY new_pids DESC"
+HISTORY = "SELECT principal, window_number, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning"
+CLIENTS = "SELECT * FROM principal_churn ORDER BY new_pids DESC"
 _USER = "User:"
 
 
@@ -59,7 +59,7 @@ def suggestions(tables: str, *, percentile: float, headroom: float, at_least: fl
         TableError: If the tables can't be read.
         CatalogError: If a catalog rejects the query.
     """
-    rows = query(tables, _HISTORY, datetime.now(timezone.utc)).rows
+    rows = query(tables, HISTORY, datetime.now(timezone.utc)).rows
     return suggest(
         history_of(rows),
         quotas_now(tables),
@@ -145,7 +145,7 @@ class _Ill:
 
 def _clients(tables: str) -> list[dict[str, Any]]:
     try:
-        return query(tables, _CLIENTS, datetime.now(timezone.utc)).records()
+        return query(tables, CLIENTS, datetime.now(timezone.utc)).records()
     except TableNotFoundError:
         # No plugin has seen requests for producer ids.
         return []

@@ -1,7 +1,6 @@
 """Promise (docs/console.md): who has no token keeps nobody who has one from the console."""
 
 import contextlib
-import os
 import re
 import socket
 import subprocess
@@ -15,14 +14,14 @@ import httpx2
 import pytest
 
 from jobs.services.listening import listening
+from jobs.web.access import TokenAccess
 from jobs.web.command import application, server
 from jobs.web.connections import Room
 from jobs.web.pages import ConsoleData
-from jobs.web.security import Access
 from tables.store.path_tables import create_missing
 
 TOKEN = "-".join(["an", "operator", "told", "me"])
-VISITOR = {"Authorization": f"Bearer {TOKEN}"}
+VISITOR = ("", TOKEN)
 
 
 @pytest.fixture(scope="module")
@@ -61,18 +60,18 @@ def crowd(address: str, count: int, said: bytes, source: str) -> contextlib.Exit
 def test_connections_that_ask_nothing_keep_nobody_out(console: str, source: str, said: bytes) -> None:
     with crowd(console, 450, said, source):
         for _ in range(5):
-            assert httpx2.get(f"{console}api/overview", headers=VISITOR, timeout=60).status_code == 200
+            assert httpx2.get(f"{console}api/overview", auth=VISITOR, timeout=60).status_code == 200
 
 
-def test_requests_without_a_token_that_never_read_their_answers_keep_nobody_out(console: str) -> None:
+def test_requests_that_never_read_their_answers_keep_nobody_out(console: str) -> None:
     asking = b"GET /static/app.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50
     with crowd(console, 250, asking, "127.0.0.1"):
-        assert httpx2.get(f"{console}api/overview", headers=VISITOR, timeout=60).status_code == 200
+        assert httpx2.get(f"{console}api/overview", auth=VISITOR, timeout=60).status_code == 200
 
 
 @contextlib.contextmanager
 def serving(tables: Path, room: Room) -> Iterator[int]:
-    running = server(application(ConsoleData(str(tables)), Access()), room)
+    running = server(application(ConsoleData(str(tables)), TokenAccess()), room)
     with listening("127.0.0.1", 0) as listener:
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -110,15 +109,3 @@ def test_many_addresses_share_the_room_and_the_one_with_most_makes_way(tmp_path:
         assert httpx2.get(f"http://127.0.0.1:{port}/", timeout=60).status_code == 200
         quiet.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert quiet.recv(12) == b"HTTP/1.1 200"
-
-
-def test_a_secret_is_taken_from_a_file_or_a_variable_and_not_from_both(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text(TOKEN)
-    command = [sys.executable, "-m", "jobs", "console", "--tables", str(tmp_path), "--token-file", str(file)]
-    answer = subprocess.run(
-        command, env=os.environ | {"PID_QUOTA_CONSOLE_TOKEN": TOKEN}, capture_output=True, text=True, check=False
-    )
-    assert answer.returncode == 2
-    assert "give one of them" in answer.stderr
-    assert TOKEN not in answer.stderr

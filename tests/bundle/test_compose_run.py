@@ -3,6 +3,7 @@
 The first run makes a Debian beside the jars; each fetches what the Dockerfile installs.
 """
 
+import base64
 import json
 import shutil
 import tempfile
@@ -78,7 +79,8 @@ def test_mallory_is_throttled_on_the_broker_and_alice_is_not(compose: Compose) -
 
 def test_the_console_shows_it_to_who_has_the_token(compose: Compose) -> None:
     token = SERVICES["pid-quota"]["environment"]["PID_QUOTA_CONSOLE_TOKEN"]
-    shown = asked(compose, "http://localhost:8080/api/overview", Authorization=f"Bearer {token}")
+    basic = base64.b64encode(f":{token}".encode()).decode()
+    shown = asked(compose, "http://localhost:8080/api/overview", Authorization=f"Basic {basic}")
     assert "User:mallory" in json.dumps(shown)
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from jobs.web.editors import Editors, editor_line
 from tests.kits import browser_kit
 from tests.kits.axe_kit import install_axe, violations
 from tests.kits.browser_kit import Browser
@@ -53,19 +52,11 @@ def test_so_is_the_page_of_a_dead_stream(browser: Browser, crowd: str, axe: str,
         look_around(browser, axe, tmp_path)
 
 
-def test_so_is_the_page_of_an_editor_with_a_draft(browser: Browser, crowd: str, axe: str, tmp_path: Path) -> None:
-    file, secret = tmp_path / "editors", "-".join(["long", "enough", "secret"])
-    file.write_text(editor_line("ada", secret) + "\n", encoding="utf-8")
-    file.chmod(0o600)
-    with serving(crowd, editors=Editors.load(file)) as address:
-        browser.fresh(f"{address}/#/quotas")
-        browser.type_into("#editor", "ada")
-        browser.driver.execute_script("document.querySelector('#password').focus()")
-        browser.press(secret, "\ue007")
-        wait_for(lambda: browser.words("input.rate"), "the text boxes")
-        browser.type_into("input[aria-label='New quota of mallory']", "5")
-        wait_for(lambda: any("instead of" in words for words in browser.words("td")), "what it would refuse")
-        look_around(browser, axe, tmp_path)
+def test_so_is_a_page_with_a_copied_command(browser: Browser, console: str, axe: str, tmp_path: Path) -> None:
+    browser.fresh(f"{console}/#/quotas")
+    browser.click("td button")
+    wait_for(lambda: browser.words("#command strong") != [], "what was copied")
+    look_around(browser, axe, tmp_path)
 
 
 def look_around(browser: Browser, axe: str, pictures: Path) -> None:

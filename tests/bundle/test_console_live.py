@@ -1,23 +1,22 @@
-"""The console in a real Chromium: a dead stream, wrong addresses, sorting, live updates, the slider, and editing."""
+"""The console in a real Chromium: a dead stream, wrong addresses, sorting, updates, the slider, copied commands."""
 
 from collections.abc import Iterator
 from datetime import timedelta
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
 
-from jobs.web.editors import Editors, editor_line
 from tests.kits import browser_kit
-from tests.kits.browser_kit import PHONE, Browser
+from tests.kits.browser_kit import Browser
 from tests.kits.console_kit import NOW, demo_tables, serving, wait_for
 from tests.unit.jobs.table_rows import NOON, append, metrics
 
 pytestmark = browser_kit.NEEDS_CHROMIUM
 
-SECRET = "-".join(["correct", "horse", "battery"])
 LATER = NOW + timedelta(minutes=36)
 NONE, MINUS = "\u2013", "\u2212"
-ENTER, RIGHT, LEFT = "\ue007", "\ue014", "\ue012"
+ENTER, RIGHT, LEFT, CONTROL = "\ue007", "\ue014", "\ue012", "\ue009"
 
 
 @pytest.fixture
@@ -75,7 +74,6 @@ class TestHints:
     def test_a_mistyped_page_is_not_the_overview(self, page: Browser) -> None:
         page.go("#/headrom")
         assert page.words("h1") == ["There is no page “headrom”"]
-        assert page.words("main p") == ["Did you mean Headroom?"]
         page.go("#/__proto__")
         assert page.words("main p") == ["Start at the Overview."]
         assert page.complaints() == []
@@ -154,89 +152,62 @@ def test_the_slider_tells_what_another_expiration_would_free(page: Browser) -> N
     assert "+" in "".join(page.words(".slider + div tbody td:last-child"))
 
 
-class TestEditing:
-    @pytest.fixture
-    def editing(self, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Browser]:
-        monkeypatch.chdir(tmp_path)
-        file = tmp_path / "editors"
-        file.write_text(f"{editor_line('ada', SECRET)}\n{editor_line('bob', SECRET)}\n", encoding="utf-8")
-        file.chmod(0o600)
-        with serving(demo_tables("./tables"), fresh_s=0, editors=Editors.load(file)) as address:
-            browser.fresh(f"{address}/#/quotas")
-            yield browser
+def pasted(page: Browser) -> str:
+    """Return what a reader would paste now."""
+    page.driver.execute_script("document.querySelector('#search input').focus()")
+    page.press(CONTROL + "v")
+    return str(page.driver.execute_script("return document.querySelector('#search input').value"))
 
-    def sign_in(self, page: Browser, password: str = SECRET, name: str = "ada") -> None:
-        page.type_into("#editor", name)
-        page.driver.execute_script("document.querySelector('#password').focus()")
-        page.press(password, ENTER)
 
-    def draft(self, page: Browser, quota: str) -> None:
-        """Draft a quota of mallory, without refreshes that show what others do."""
-        wait_for(lambda: page.words("input.rate"), "the text boxes")
-        page.click("#pause")
-        page.type_into("input[aria-label='New quota of mallory']", quota)
-        wait_for(lambda: any("instead of" in words for words in page.words("td")), "what it would refuse")
+class TestCommands:
+    @pytest.fixture(params=["clipboard", "no clipboard", "no way to copy"])
+    def quotas(self, request: pytest.FixtureRequest, browser: Browser, tables: str) -> Iterator[tuple[Browser, str]]:
+        """The page of quotas, in a browser that lets pages use the clipboard or does not."""
+        with serving(tables, fresh_s=0) as address:
+            way = str(request.param)
+            # Browsers trust 127.0.0.1 like HTTPS, and 0.0.0.0 not.
+            host = address if way == "clipboard" else address.replace("127.0.0.1", str(IPv4Address(0)))
+            browser.fresh(f"{host}/#/quotas")
+            assert browser.driver.execute_script("return navigator.clipboard !== undefined") == (way == "clipboard")
+            if way == "no way to copy":
+                browser.driver.execute_script("document.execCommand = () => false")
+            browser.driver.execute_script("document.querySelector('#search input').value = ''")
+            yield browser, way
 
-    def test_without_editors_the_page_only_reads(self, page: Browser) -> None:
+    def test_a_key_copies_the_command_of_a_row(self, quotas: tuple[Browser, str], tables: str) -> None:
+        page, way = quotas
+        page.driver.execute_script("document.querySelector('[aria-label$=\"sets the quota of mallory\"]').focus()")
+        page.press(ENTER)
+        command = page.driver.execute_script("return document.activeElement.title")
+        assert command.startswith(f"pid-quota quotas --tables {Path(tables).absolute()} --alter --entity-type users ")
+        assert "--entity-name mallory --add-config producer_ids_rate=" in command
+        if way == "no way to copy":
+            wait_for(lambda: page.words("#command") == [f"Press Ctrl+C to copy: {command}"], "what to do")
+            page.press(CONTROL + "c")
+        else:
+            wait_for(lambda: page.words("#command") == [f"Copied: {command}"], "what was copied")
+            assert page.focused() == "Set"
+        page.refresh()
+        assert command in page.words("#command")[0]
+        assert pasted(page) == command
+        assert page.complaints() == []
+
+    def test_each_page_offers_what_changes_what_it_shows(self, page: Browser) -> None:
         page.go("#/quotas")
         assert page.words("main input, main form") == []
-        assert "This console only reads." in page.text()
-
-    def test_a_draft_is_judged_and_applied_in_the_editors_name(self, editing: Browser, pictures: Path) -> None:
-        assert editing.words("input.rate") == []
-        self.sign_in(editing, "wrong, and long enough")
-        wait_for(lambda: "name or password is wrong" in editing.text(), "the refusal")
-        self.sign_in(editing)
-        wait_for(lambda: editing.words("input.rate"), "the text boxes")
-        assert editing.faults() == []
-
-        editing.type_into("input[aria-label='New quota of mallory']", "5")
-        wait_for(lambda: any("instead of" in words for words in editing.words("td")), "what it would refuse")
-        editing.refresh()
-        editing.picture(pictures / "console-editing-light.png")
-        assert [words for words in editing.words("main h2") if words == "Draft"]
-        editing.click("button", "Apply 1 change")
-        wait_for(lambda: "1 change applied by ada." in editing.text(), "the change")
-        (row,) = [words for words in editing.words("main tbody tr") if words.startswith("mallory")]
-        assert row.startswith("mallory5")
-        assert "by ada" in row
-
-        editing.click("button", "Sign out")
-        wait_for(lambda: editing.words("#password") == [""], "the way in")
-        assert [line for line in editing.complaints() if "403" not in line] == []
-
-    def test_of_two_editors_at_once_the_second_is_told_and_goes_on_from_the_new_quota(
-        self, editing: Browser, tmp_path: Path
-    ) -> None:
-        self.sign_in(editing)
-        with browser_kit.chromium(tmp_path / "profile") as other:
-            other.fresh(editing.driver.current_url)
-            self.sign_in(other, name="bob")
-            self.draft(editing, "5")
-            self.draft(other, "7")
-            editing.click("button", "Apply 1 change")
-            wait_for(lambda: "1 change applied by ada." in editing.text(), "the first change")
-
-            other.click("button", "Apply 1 change")
-            wait_for(lambda: "was set to 5" in other.text(), "the refusal")
-            assert "by ada meanwhile. Nothing was changed" in other.text()
-            wait_for(lambda: "changed meanwhile" in other.text(), "the draft from the new quota")
-            other.click("button", "Apply 1 change")
-            wait_for(lambda: "1 change applied by bob." in other.text(), "the second change")
-            assert [line for line in other.complaints() if "409" not in line] == []
-
-    def test_an_invalid_quota_is_reported_and_not_drafted(self, editing: Browser) -> None:
-        self.sign_in(editing)
-        wait_for(lambda: editing.words("input.rate"), "the text boxes")
-        editing.type_into("input[aria-label='New quota of mallory']", "many")
-        wait_for(lambda: "“many” is no quota" in editing.text(), "the complaint")
-        assert "Draft" not in editing.words("h2")
-
-    def test_it_fits_a_phone(self, editing: Browser) -> None:
-        self.sign_in(editing)
-        wait_for(lambda: editing.words("input.rate"), "the text boxes")
-        editing.look(PHONE)
-        editing.click("[aria-label='Delete the quota of mallory']")
-        wait_for(lambda: "Draft" in editing.words("h2"), "the draft")
-        assert editing.width_of_content() <= PHONE[0]
-        assert editing.faults() == []
+        assert len(page.words("[aria-label$='deletes the quota of mallory']")) == 1
+        assert page.words("[aria-label$='deletes the quota of alice']") == []
+        assert "--entity-default" in page.driver.execute_script(
+            "return document.querySelector('[aria-label$=\"deletes the default quota\"]').title"
+        )
+        release = "pid-quota release --bootstrap-server kafka-1.example.com:9092,kafka-2.example.com:9092"
+        page.go("#/principal?name=User:mallory")
+        assert f"{release} User:mallory" in page.words("main code")
+        page.go("#/principal?name=User:alice")
+        assert not any("release" in each for each in page.words("main code"))
+        page.go("#/holds")
+        assert page.words("main code") == [f"{release} --all"]
+        page.click("[aria-label$='releases User:mallory']")
+        wait_for(lambda: page.words("#command") == [f"Copied: {release} User:mallory"], "what was copied")
+        page.go("#/")
+        assert page.words("#command") == [""]

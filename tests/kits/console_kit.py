@@ -15,10 +15,9 @@ import pyarrow as pa
 import uvicorn
 from deltalake import write_deltalake
 
+from jobs.web.access import TokenAccess
 from jobs.web.command import FRESH_S, application
-from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
-from jobs.web.security import Access
 from tables.schema.specs import TABLES
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing, table_path
@@ -222,14 +221,13 @@ def _array(values: list[Any] | npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
 @contextlib.contextmanager
 def serving(
     tables: str,
-    access: Access | None = None,
+    access: TokenAccess | None = None,
     fresh_s: float = FRESH_S,
     *,
     now: datetime | None = None,
-    editors: Editors | None = None,
 ) -> Iterator[str]:
     """Serve a console over tables in a thread; gives its address without a slash at the end."""
-    app = application(ConsoleData(tables), access or Access(), lambda: now or NOW, fresh_s, editors=editors)
+    app = application(ConsoleData(tables), access or TokenAccess(), lambda: now or NOW, fresh_s)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

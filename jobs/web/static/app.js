@@ -43,7 +43,6 @@ function where() {
 async function get(name, query = {}) {
   const asked = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== ""));
   const answer = await fetch(asked.size > 0 ? `/api/${name}?${asked}` : `/api/${name}`, { headers: { Accept: "application/json" } });
-  if (answer.status === 401) location.reload();
   // A Databricks App knows who looks.
   const user = answer.headers.get("X-Console-User");
   document.querySelector("#user").textContent = user ? `signed in as ${decodeURIComponent(user)}` : "";
@@ -76,7 +75,7 @@ async function show({ refreshed = false } = {}) {
     if (!begun && Object.hasOwn(READS, name)) early([heading, reading(READS[name])]);
   }, shownOnce ? NOTICE_MS : 0);
   try {
-    const make = Object.hasOwn(PAGES, name) ? PAGES[name] : () => nowhere(name, Object.keys(PAGES));
+    const make = Object.hasOwn(PAGES, name) ? PAGES[name] : () => nowhere(name);
     // Each page knows whether the stream still lives, since silence looks like calm.
     const freshness = get("freshness");
     freshness.catch(() => {});
@@ -85,7 +84,7 @@ async function show({ refreshed = false } = {}) {
       return { ...page, fresh };
     };
     const [{ page, title, content, news = "", matches: found = [] }, fresh] =
-      await Promise.all([make(fetched, query, { again: () => show({ refreshed: true }), early }), freshness]);
+      await Promise.all([make(fetched, query, early), freshness]);
     clearTimeout(notice);
     if (mine !== turn) return;
     warn(fresh);
@@ -147,27 +146,12 @@ const keyOf = (element) => element.dataset.key ?? element.id ?? "";
 const sameAs = (one) => (other) => other.tagName === one.tagName
   && (keyOf(one) ? keyOf(other) === keyOf(one) : other.getAttribute("href") === one.getAttribute("href"));
 
-// What each text box held when it was made: what differs was typed since.
-let held = new Map();
-
 function render(content, refreshed) {
-  // A refresh must not move what is being read, nor take what is being typed: focus, text, caret and scroll stay.
+  // A refresh must not move what is being read: focus and scroll stay.
   const before = refreshed && main.contains(document.activeElement) ? document.activeElement : null;
-  const caret = before?.tagName === "INPUT" ? before.selectionStart : null;
-  const typed = refreshed ? [...held].filter(([input, text]) => input.value !== text) : [];
   main.replaceChildren(...content.flat().filter(Boolean));
   adoptCharts();
-  const boxes = [...main.querySelectorAll("input:not([type=range])")];
-  held = new Map(boxes.map((input) => [input, input.value]));
-  for (const [old] of typed) {
-    const same = boxes.find(sameAs(old));
-    if (same) same.value = old.value;
-  }
-  if (before) {
-    const after = [...main.querySelectorAll("a, button, input, summary")].find(sameAs(before));
-    (after ?? main).focus({ preventScroll: true });
-    if (after && caret !== null) after.setSelectionRange(caret, caret);
-  }
+  if (before) ([...main.querySelectorAll("a, button, input, summary")].find(sameAs(before)) ?? main).focus({ preventScroll: true });
   if (!refreshed) {
     window.scrollTo(0, 0);
     if (document.activeElement === document.body) main.focus({ preventScroll: true });
@@ -205,8 +189,7 @@ search.addEventListener("submit", (event) => {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const typing = document.activeElement.tagName === "INPUT" && document.activeElement.type !== "range";
-  if (event.key === "/" && !typing) {
+  if (event.key === "/" && document.activeElement !== box) {
     event.preventDefault();
     box.focus();
     box.select();
@@ -215,10 +198,6 @@ document.addEventListener("keydown", (event) => {
     if (document.activeElement === box) {
       box.value = "";
       box.blur();
-    } else if (typing) {
-      // A draft is not left by accident.
-      document.activeElement.blur();
-      return;
     }
     goBack();
   }

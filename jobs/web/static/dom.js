@@ -1,5 +1,7 @@
 // Makes elements. Text only ever becomes a text node, so no name can be markup.
 
+import { text } from "./format.js";
+
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -49,7 +51,7 @@ export function meter(share, held) {
 const orders = new Map();
 
 function ordered(rows, columns, order) {
-  const by = columns.find((column) => column.head === order?.head)?.by;
+  const by = columns.find(({ head }) => head === order?.head)?.by;
   if (!by) return rows;
   const sign = order.down ? -1 : 1;
   return rows.toSorted((one, other) => {
@@ -61,24 +63,27 @@ function ordered(rows, columns, order) {
   });
 }
 
-// A table. A column is { head, cell(row), by(row), number, wide, spare, nowrap, soft }: with `by` one can sort by it, `wide`
-// ones give way on a phone, `spare` ones on a small screen, and `soft` ones wrap on a phone. `name` is what its order is kept by; `limit` rows are shown.
-export function table(columns, rows, { caption, empty = "Nothing.", name = "", limit = Infinity } = {}) {
+// A column of a table: `tell(value, row)` makes what a cell shows of the row's field, by which the table can be sorted.
+// Of its kinds, `wide` gives way on a phone, `spare` on a small screen, and `soft` wraps on a phone.
+export function column(head, field, tell = text, kind = null) {
+  return { head, kind, by: (row) => row[field], cell: (row) => tell(row[field], row) };
+}
+
+// A table. `name` is what its order is kept by; `limit` rows are shown.
+export function table(columns, rows, { empty = "Nothing.", name = "", limit = Infinity } = {}) {
   if (rows.length === 0) return h("p", { class: "empty" }, empty);
-  const kind = (column) => [column.number && "number", column.wide && "wide", column.spare && "spare", column.nowrap && "nowrap", column.soft && "soft"].filter(Boolean).join(" ") || null;
   const body = h("tbody");
-  const heads = columns.map((column) => {
-    const sortable = name && column.by && rows.length > 1;
+  const heads = columns.map(({ head, kind, by }) => {
     const press = () => {
       const order = orders.get(name);
       // Numbers are asked for from the top.
-      orders.set(name, { head: column.head, down: order?.head === column.head ? !order.down : Boolean(column.number) });
+      orders.set(name, { head, down: order?.head === head ? !order.down : Boolean(kind?.includes("number")) });
       fill();
     };
-    const label = sortable
-      ? h("button", { type: "button", class: "sort", "data-key": `${name}/${column.head}`, onclick: press }, column.head)
-      : column.head;
-    return h("th", { scope: "col", class: kind(column) }, label);
+    const label = name && by && rows.length > 1
+      ? h("button", { type: "button", class: "sort", "data-key": `${name}/${head}`, onclick: press }, head)
+      : head;
+    return h("th", { scope: "col", class: kind }, label);
   });
   const fill = () => {
     const order = orders.get(name);
@@ -88,10 +93,10 @@ export function table(columns, rows, { caption, empty = "Nothing.", name = "", l
     });
     body.replaceChildren(...ordered(rows, columns, order).slice(0, limit).map((row) =>
       h("tr", { class: row.throttled_now ? "throttled" : null },
-        columns.map((column) => h("td", { class: kind(column) }, [column.cell(row)].flat().map((each) => (typeof each === "string" ? breakable(each) : each)))))));
+        columns.map(({ kind, cell }) => h("td", { class: kind }, [cell(row)].flat().map((each) => (typeof each === "string" ? breakable(each) : each)))))));
   };
   fill();
-  return h("table", {}, caption && h("caption", {}, caption), h("thead", {}, h("tr", {}, heads)), body);
+  return h("table", {}, h("thead", {}, h("tr", {}, heads)), body);
 }
 
 // Which disclosures are open, by key: they outlive a refresh.

@@ -61,3 +61,12 @@ export function moment(iso, now) {
 export function visible(name) {
   return String(name).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0).toString(16)}}`);
 }
+
+export const text = (value) => visible(value ?? NONE);
+
+export const ago = (seconds) => `${duration(seconds)} ago`;
+
+// A moment as columns of a page of `now` tell it.
+export const at = (now) => (iso) => moment(iso, now);
+
+export const unscored = (value) => text(value).replaceAll("_", " ");

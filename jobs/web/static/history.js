@@ -1,8 +1,9 @@
 // All decisions, who is on hold, and all that is known of holds.
 
-import { h, section, spans, table } from "./dom.js";
-import { compact, count, duration, moment, NONE, visible } from "./format.js";
-import { HOLD } from "./holds.js";
+import { copyable, copyButton } from "./copy.js";
+import { column, h, section, spans, table } from "./dom.js";
+import { at, compact, count, duration, NONE, text, unscored } from "./format.js";
+import { HOLD, isWritten } from "./holds.js";
 import { none, PRINCIPAL, principalLink } from "./views.js";
 
 const SPANS = [[24, "24 h"], [168, "7 d"], [720, "30 d"], [8760, "1 year"]];
@@ -25,24 +26,24 @@ export async function decisions(get, { hours = "24", name = "" }) {
       ...title("Decisions", page),
       choices(page, "decisions"),
       table([
-        { head: "At", nowrap: true, soft: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, now) },
+        column("At", "decided_at", at(now), "nowrap soft"),
         PRINCIPAL,
-        { head: "Action", nowrap: true, by: (row) => row.action, cell: (row) => row.action.toLowerCase() },
-        { head: "For", number: true, wide: true, by: (row) => row.throttle_time_ms, cell: (row) => (row.action === "THROTTLE" ? duration(row.throttle_time_ms / 1000) : NONE) },
-        { head: "Until", number: true, wide: true, by: (row) => row.throttled_until, cell: (row) => moment(row.throttled_until, now) },
-        { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
-        { head: "Quota", number: true, wide: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
-        { head: "Reason", wide: true, nowrap: true, by: (row) => row.reason, cell: (row) => (row.reason ?? NONE).replaceAll("_", " ") },
+        column("Action", "action", (value) => value.toLowerCase(), "nowrap"),
+        column("For", "throttle_time_ms", (value, row) => (row.action === "THROTTLE" ? duration(value / 1000) : NONE), "number wide"),
+        column("Until", "throttled_until", at(now), "number wide"),
+        column("Refused", "refused_pids", count, "number"),
+        column("Quota", "quota", compact, "number wide"),
+        column("Reason", "reason", unscored, "wide nowrap"),
       ], page.decisions, { name: "decisions", empty: none(page, "None in this period.") }),
       cut(page),
     ],
   };
 }
 
-const WRITER = { head: "By", wide: true, by: (row) => row.writer, cell: (row) => visible(row.writer ?? NONE) };
+const WRITER = column("By", "writer", text, "wide");
 const COUNTS = [
-  { head: "Held requests", number: true, wide: true, by: (row) => row.held_requests, cell: (row) => count(row.held_requests) },
-  { head: "Let in", number: true, wide: true, by: (row) => row.let_in, cell: (row) => count(row.let_in) },
+  column("Held requests", "held_requests", count, "number wide"),
+  column("Let in", "let_in", count, "number wide"),
 ];
 
 export async function holds(get, { hours = "24", name = "" }) {
@@ -58,21 +59,23 @@ export async function holds(get, { hours = "24", name = "" }) {
       section("On hold now", table([
         PRINCIPAL,
         HOLD(now),
-        { head: "Until", number: true, soft: true, by: (row) => row.until, cell: (row) => moment(row.until, now) },
-        { head: "Released until", number: true, wide: true, by: (row) => row.released_until, cell: (row) => moment(row.released_until, now) },
+        column("Until", "until", at(now), "number soft"),
+        column("Released until", "released_until", at(now), "number wide"),
         ...COUNTS,
-        { head: "One in per", number: true, wide: true, by: (row) => row.init_every_ms, cell: (row) => (row.init_every_ms ? duration(row.init_every_ms / 1000) : NONE) },
-        { head: "Reason", wide: true, by: (row) => row.reason, cell: (row) => visible(row.reason ?? NONE) },
+        column("One in per", "init_every_ms", (value) => (value ? duration(value / 1000) : NONE), "number wide"),
+        column("Reason", "reason", text, "wide"),
         WRITER,
-      ], page.holds, { name: "holds", empty: none(page, "Nobody is on hold.") })),
+        { head: "Copy command", cell: (row) => isWritten(row) && copyButton("Release", `releases ${text(row.principal)}`, row.release_command) },
+      ], page.holds, { name: "holds", empty: none(page, "Nobody is on hold.") }),
+      page.holds.some(isWritten) && copyable("releases everybody", page.release_command)),
       section("What happened", table([
-        { head: "At", nowrap: true, soft: true, by: (row) => row.recorded_at, cell: (row) => moment(row.recorded_at, now) },
+        column("At", "recorded_at", at(now), "nowrap soft"),
         { ...PRINCIPAL, cell: (row) => (row.principal ? PRINCIPAL.cell(row) : row.state === "ignored" ? NONE : "everybody") },
-        { head: "What", nowrap: true, by: (row) => row.state, cell: (row) => row.state.replaceAll("_", " ") },
-        { head: "Broker", number: true, by: (row) => row.broker_id, cell: (row) => `${row.broker_id ?? NONE}` },
-        { head: "Until", number: true, wide: true, by: (row) => row.until, cell: (row) => moment(row.until, now) },
+        column("What", "state", unscored, "nowrap"),
+        column("Broker", "broker_id", text, "number"),
+        column("Until", "until", at(now), "number wide"),
         ...COUNTS,
-        { head: "Reason", wide: true, by: (row) => row.reason, cell: (row) => visible(row.reason ?? NONE) },
+        column("Reason", "reason", text, "wide"),
         WRITER,
       ], page.facts, { name: "facts", empty: none(page, "Nothing in this period.") })),
       cut(page),

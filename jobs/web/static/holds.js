@@ -1,6 +1,6 @@
 // What brokers do about a principal: whether its requests for new producer ids wait.
 
-import { h } from "./dom.js";
+import { column, h } from "./dom.js";
 import { count, moment, NONE, plural, visible } from "./format.js";
 
 // In a few words; `row` is of the view hold_status, or of one with its columns.
@@ -13,6 +13,8 @@ export function holdWords(row, now) {
 
 const brokersOf = (row) => `${count(row.confirmed_brokers)} of ${plural(row.live_brokers, "broker")}`;
 
-const marked = (row, words) => (row.hold === "held" ? h("span", { class: "held" }, words) : words);
+export const marked = (row, words) => (row.hold === "held" ? h("span", { class: "held" }, words) : words);
 
-export const HOLD = (now) => ({ head: "Hold", soft: true, by: (row) => row.hold, cell: (row) => marked(row, holdWords(row, now)) });
+export const HOLD = (now) => column("Hold", "hold", (_, row) => marked(row, holdWords(row, now)), "soft");
+
+export const isWritten = (row) => row.hold === "held" || row.hold === "written";

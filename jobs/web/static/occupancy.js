@@ -1,9 +1,9 @@
 // What brokers hold of producers, what the survivors could lead if one died, and what another expiration would free.
 
 import { chart } from "./charts.js";
-import { h, section, table } from "./dom.js";
-import { bytes, compact, count, duration, percent, visible } from "./format.js";
-import { principalLink } from "./views.js";
+import { column, h, section, table } from "./dom.js";
+import { ago, bytes, compact, count, duration, percent, text } from "./format.js";
+import { PRINCIPAL } from "./views.js";
 
 export async function occupancy(get) {
   const page = await get("occupancy");
@@ -22,31 +22,31 @@ export async function occupancy(get) {
       h("h1", {}, "What brokers hold"),
       h("p", { class: "quiet" }, "An entry is one producer id on one replica of one partition: this takes heap, a quota counts producer ids."),
       section("Brokers", table([
-        { head: "Broker", by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
-        { head: "Held", number: true, by: (row) => row.held_pids, cell: (row) => compact(row.held_pids) },
-        { head: "Led", number: true, by: (row) => row.led_pids, cell: (row) => compact(row.led_pids) },
-        { head: "About", number: true, by: (row) => row.estimated_bytes, cell: (row) => bytes(row.estimated_bytes) },
-        { head: "In transaction", number: true, wide: true, by: (row) => row.open_transactions, cell: (row) => count(row.open_transactions) },
-        { head: "Expires after", number: true, wide: true, by: (row) => row.expiration_ms, cell: (row) => duration(row.expiration_ms / 1000) },
-        { head: "Asked", number: true, by: (row) => row.age_seconds, cell: (row) => `${duration(row.age_seconds)} ago` },
+        column("Broker", "broker_id"),
+        column("Held", "held_pids", compact, "number"),
+        column("Led", "led_pids", compact, "number"),
+        column("About", "estimated_bytes", bytes, "number"),
+        column("In transaction", "open_transactions", count, "number wide"),
+        column("Expires after", "expiration_ms", (value) => duration(value / 1000), "number wide"),
+        column("Asked", "age_seconds", ago, "number"),
       ], page.brokers, { name: "brokers" })),
       page.sweeps.at_ms.length > 1 &&
         section("Held entries, last 7 d", chart({ title: "Held entries", times: page.sweeps.at_ms, series })),
       section("If producers expired sooner or later", whatIf(page)),
       page.failovers.length > 0 && section("If a broker dies", failovers(page.failovers)),
       section("By principal, all brokers", table([
-        { head: "Principal", by: (row) => row.principal, cell: (row) => principalLink(row.principal) },
-        { head: "Entries", number: true, by: (row) => row.entries, cell: (row) => compact(row.entries) },
-        { head: "About", number: true, by: (row) => row.estimated_bytes, cell: (row) => bytes(row.estimated_bytes) },
+        PRINCIPAL,
+        column("Entries", "entries", compact, "number"),
+        column("About", "estimated_bytes", bytes, "number"),
       ], page.principals, { name: "holders" })),
       section("By broker, topic and principal", table([
-        { head: "Principal", by: (row) => row.principal, cell: (row) => principalLink(row.principal) },
-        { head: "Topic", by: (row) => row.topic, cell: (row) => visible(row.topic) },
-        { head: "Broker", number: true, by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
-        { head: "Held", number: true, by: (row) => row.held_pids, cell: (row) => compact(row.held_pids) },
-        { head: "Led", number: true, wide: true, by: (row) => row.led_pids, cell: (row) => compact(row.led_pids) },
-        { head: "About", number: true, wide: true, by: (row) => row.estimated_bytes, cell: (row) => bytes(row.estimated_bytes) },
-        { head: "Of broker", number: true, wide: true, by: (row) => row.share_of_broker, cell: (row) => percent(row.share_of_broker) },
+        PRINCIPAL,
+        column("Topic", "topic"),
+        column("Broker", "broker_id", text, "number"),
+        column("Held", "held_pids", compact, "number"),
+        column("Led", "led_pids", compact, "number wide"),
+        column("About", "estimated_bytes", bytes, "number wide"),
+        column("Of broker", "share_of_broker", percent, "number wide"),
       ], page.rows, { name: "occupancy" }), page.more_rows > 0 && h("p", { class: "quiet" }, `${count(page.more_rows)} smaller rows are not shown.`)),
     ],
   };
@@ -65,11 +65,11 @@ function failovers(deaths) {
     h("p", { class: "quiet" }, "The most entries that each survivor could lead. Memory use does not change: followers hold these entries " +
       "already. pid-quota occupancy asks for the exact heirs."),
     table([
-      { head: "Dies", by: (row) => row.dead, cell: (row) => `broker ${row.dead}` },
-      { head: "It leads", number: true, wide: true, by: (row) => row.led_pids, cell: (row) => compact(row.led_pids) },
-      { head: "Survivor", by: (row) => row.broker_id, cell: (row) => `broker ${row.broker_id}` },
-      { head: "Leads now", number: true, by: (row) => row.led_before, cell: (row) => compact(row.led_before) },
-      { head: "Then, at most", number: true, by: (row) => row.led_at_most, cell: (row) => compact(row.led_at_most) },
+      column("Dies", "dead", (value) => `broker ${value}`),
+      column("It leads", "led_pids", compact, "number wide"),
+      column("Survivor", "broker_id", (value) => `broker ${value}`),
+      column("Leads now", "led_before", compact, "number"),
+      column("Then, at most", "led_at_most", compact, "number"),
     ], rows, { name: "failovers" }),
   ];
 }
@@ -108,11 +108,11 @@ function whatIf(page) {
 function outlook(brokers, hours) {
   const rows = brokers.map((row) => ({ ...row, ...heldWith(row, hours) }));
   return table([
-    { head: "Broker", by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
-    { head: "Held now", number: true, by: (row) => row.held_pids, cell: (row) => compact(row.held_pids) },
-    { head: "Then, about", number: true, by: (row) => row.then, cell: (row) => compact(row.then) },
-    { head: "Heap then", number: true, wide: true, by: (row) => row.then, cell: (row) => bytes(row.then * row.estimated_bytes / Math.max(1, row.held_pids)) },
-    { head: "Change", number: true, by: (row) => row.then - row.held_pids, cell: (row) => (row.then < row.held_pids ? `−${compact(row.held_pids - row.then)}` : `+${compact(row.then - row.held_pids)}`) },
+    column("Broker", "broker_id"),
+    column("Held now", "held_pids", compact, "number"),
+    column("Then, about", "then", compact, "number"),
+    column("Heap then", "then", (value, row) => bytes(value * row.estimated_bytes / Math.max(1, row.held_pids)), "number wide"),
+    { head: "Change", kind: "number", by: (row) => row.then - row.held_pids, cell: (row) => (row.then < row.held_pids ? `−${compact(row.held_pids - row.then)}` : `+${compact(row.then - row.held_pids)}`) },
   ], rows, { name: "what if" });
 }
 

@@ -1,9 +1,10 @@
 // One principal's page: its new producer ids against its quota over time, and what was decided about it.
 
 import { chart } from "./charts.js";
-import { breakable, disclosure, facts, figures, h, section, spans, table } from "./dom.js";
-import { bytes, compact, count, duration, moment, NONE, percent, visible } from "./format.js";
-import { holdWords } from "./holds.js";
+import { copyable } from "./copy.js";
+import { breakable, column, disclosure, facts, figures, h, section, spans, table } from "./dom.js";
+import { at, bytes, compact, count, duration, moment, NONE, percent, text, visible } from "./format.js";
+import { holdWords, isWritten, marked } from "./holds.js";
 import { none, principalLink, shownFrom, since } from "./views.js";
 
 const SPANS = [[0.1, "6 min"], [1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 d"], [720, "30 d"]];
@@ -113,11 +114,11 @@ function small(title, common, series) {
 
 function decisions(page) {
   return table([
-    { head: "At", nowrap: true, soft: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, page.now) },
-    { head: "Action", by: (row) => row.action, cell: (row) => row.action.toLowerCase() },
-    { head: "For", number: true, by: (row) => row.throttle_time_ms, cell: (row) => (row.action === "THROTTLE" ? duration(row.throttle_time_ms / 1000) : NONE) },
-    { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
-    { head: "Quota", number: true, wide: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
+    column("At", "decided_at", at(page.now), "nowrap soft"),
+    column("Action", "action", (value) => value.toLowerCase()),
+    column("For", "throttle_time_ms", (value, row) => (row.action === "THROTTLE" ? duration(value / 1000) : NONE), "number"),
+    column("Refused", "refused_pids", count, "number"),
+    column("Quota", "quota", compact, "number wide"),
   ], page.decisions, { name: "its decisions", limit: 10, empty: none(page, "None in this period.") });
 }
 
@@ -127,20 +128,20 @@ function refused({ decisions: rows }, field, head, empty) {
   const found = Object.entries(newest?.[field] ?? {}).sort((a, b) => b[1] - a[1]);
   return table([
     { head, cell: ([name]) => visible(name) },
-    { head: "Refused in last episode", number: true, cell: ([, pids]) => count(pids) },
+    { head: "Refused in last episode", kind: "number", cell: ([, pids]) => count(pids) },
   ], found, { empty });
 }
 
 // What brokers do about it. The page of a principal that is not held says so, too.
 function hold({ hold: row, now, ...page }) {
   if (!row) return h("p", { class: "empty" }, none(page, "It is not on hold."));
-  return facts([
-    ["Hold", row.hold === "held" ? h("span", { class: "held" }, holdWords(row, now)) : holdWords(row, now)],
+  return [facts([
+    ["Hold", marked(row, holdWords(row, now))],
     ["Until", moment(row.hold_ends ?? row.released_until, now)],
     ["Requests for new producer ids held / let in", `${count(row.held_requests)} / ${count(row.let_in)}`],
-    ["Reason", visible(row.hold_reason ?? NONE)],
-    ["Written by", visible(row.writer ?? NONE)],
-  ]);
+    ["Reason", text(row.hold_reason)],
+    ["Written by", text(row.writer)],
+  ]), isWritten(row) && copyable(`releases ${visible(page.principal)}`, page.release_command)];
 }
 
 // What it costs the brokers, as `pid-quota why` tells it.
@@ -155,10 +156,10 @@ function diagnosis(rows) {
   const ill = rows.filter((row) => row.fixes.length > 0);
   return [
     table([
-      { head: "Client", by: (row) => row.client, cell: (row) => visible(row.client ?? NONE) },
-      { head: "Looks like", by: (row) => row.text, cell: (row) => (hasJustBegun(row) ? "has just begun" : visible(row.text)) },
-      { head: "New PIDs", number: true, by: (row) => row.new_pids, cell: (row) => count(row.new_pids) },
-      { head: "Per h", number: true, wide: true, by: (row) => row.pids_per_hour, cell: (row) => count(row.pids_per_hour) },
+      column("Client", "client"),
+      column("Looks like", "text", (value, row) => (hasJustBegun(row) ? "has just begun" : visible(value))),
+      column("New PIDs", "new_pids", count, "number"),
+      column("Per h", "pids_per_hour", count, "number wide"),
     ], rows, { name: "diagnosis" }),
     ...ill.flatMap((row) => row.fixes.map((fix) => remedy(row, fix))),
   ];
@@ -168,7 +169,7 @@ function remedy(row, fix) {
   const sure = row.fixes.length === 1;
   const how = [["Java", fix.java], ["Python", fix.python], ["librdkafka", fix.librdkafka]];
   return h("div", { class: "remedy" },
-    h("p", {}, h("strong", {}, visible(row.client ?? NONE)), sure ? ": " : `, if ${fix.kind}: `, visible(fix.summary)),
+    h("p", {}, h("strong", {}, text(row.client)), sure ? ": " : `, if ${fix.kind}: `, visible(fix.summary)),
     disclosure(`fix/${row.client}/${fix.kind}`, "How, and how this is known",
       h("dl", { class: "how" }, how.map(([library, words]) => [h("dt", {}, library), h("dd", {}, visible(words))])),
       h("p", {}, `Evidence: ${visible(row.evidence)}.`),

@@ -2,8 +2,8 @@
 // returns its elements.
 
 import { chart } from "./charts.js";
-import { breakable, facts, figures, h, meter, reading, section, spans, table } from "./dom.js";
-import { compact, count, duration, moment, NONE, percent, plural, visible } from "./format.js";
+import { breakable, column, facts, figures, h, meter, reading, section, spans, table } from "./dom.js";
+import { ago, at, compact, count, duration, moment, NONE, percent, plural, text, visible } from "./format.js";
 import { HOLD } from "./holds.js";
 
 const SHOWN = 200;
@@ -12,7 +12,7 @@ export function principalLink(name) {
   return h("a", { href: `#/principal?name=${encodeURIComponent(name)}` }, breakable(visible(name)));
 }
 
-export const PRINCIPAL = { head: "Principal", by: (row) => row.principal, cell: (row) => principalLink(row.principal) };
+export const PRINCIPAL = column("Principal", "principal", principalLink);
 
 // The text for an empty table: `calm` if the stream runs, else that the state is unknown.
 export function none({ fresh }, calm) {
@@ -26,7 +26,7 @@ export function remedies(missing, names) {
 const OVERVIEW_SPANS = [[1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 d"]];
 
 // Each part shows as soon as its answer is there.
-export async function overview(get, { hours = "6" }, { early }) {
+export async function overview(get, { hours = "6" }, early) {
   const asked = { page: get("overview"), activity: get("activity", { hours }), worst: get("offenders") };
   const found = {};
   early(overviewParts(found, hours));
@@ -110,17 +110,17 @@ function throttledTable(page, options) {
   const { now } = page;
   return table([
     PRINCIPAL,
-    { head: "Ends in", number: true, by: (row) => row.seconds_left, cell: (row) => h("span", { class: "held" }, duration(row.seconds_left)) },
+    column("Ends in", "seconds_left", (value) => h("span", { class: "held" }, duration(value)), "number"),
     HOLD(now),
-    { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
-    { head: "Quota", number: true, wide: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
-    { head: "Held requests", number: true, wide: true, spare: true, by: (row) => row.held_requests, cell: (row) => count(row.held_requests) },
-    { head: "Tokens", number: true, wide: true, spare: true, by: (row) => row.tokens_now, cell: (row) => (page.fresh.stale ? NONE : count(row.tokens_now)) },
-    { head: "Since", number: true, wide: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, now) },
-    { head: "Until", number: true, wide: true, spare: true, by: (row) => row.throttled_until, cell: (row) => moment(row.throttled_until, now) },
-    { head: "Looks like", wide: true, by: (row) => row.looks_like, cell: (row) => visible(row.looks_like ?? NONE) },
-    { head: "Client ids (refused)", wide: true, cell: refused("client_ids") },
-    { head: "Addresses (refused)", wide: true, cell: refused("addresses") },
+    column("Refused", "refused_pids", count, "number"),
+    column("Quota", "quota", compact, "number wide"),
+    column("Held requests", "held_requests", count, "number wide spare"),
+    column("Tokens", "tokens_now", (value) => (page.fresh.stale ? NONE : count(value)), "number wide spare"),
+    column("Since", "decided_at", at(now), "number wide"),
+    column("Until", "throttled_until", at(now), "number wide spare"),
+    column("Looks like", "looks_like", text, "wide"),
+    { head: "Client ids (refused)", kind: "wide", cell: refused("client_ids") },
+    { head: "Addresses (refused)", kind: "wide", cell: refused("addresses") },
   ], page.throttled, { empty: none(page, "Nobody is throttled."), ...options });
 }
 
@@ -138,12 +138,12 @@ function health({ health: stream, now }) {
 function brokers(rows) {
   if (rows.length === 0) return h("p", { class: "empty" }, "No plugin has reported in 24 h.");
   return table([
-    { head: "Broker", by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
+    column("Broker", "broker_id"),
     { head: "Plugin", by: pluginState, cell: pluginState },
-    { head: "Last report", number: true, by: (row) => row.silent_seconds, cell: (row) => (row.reported_at ? `${duration(row.silent_seconds)} ago` : "never") },
-    { head: "Waiting", number: true, wide: true, by: (row) => row.waiting_pids, cell: (row) => count(row.waiting_pids) },
-    { head: "Dropped", number: true, wide: true, by: (row) => row.dropped_events, cell: (row) => count(row.dropped_events) },
-    { head: "Problem", cell: (row) => visible(row.problem ?? "") },
+    column("Last report", "silent_seconds", (value, row) => (row.reported_at ? ago(value) : "never"), "number"),
+    column("Waiting", "waiting_pids", count, "number wide"),
+    column("Dropped", "dropped_events", count, "number wide"),
+    column("Problem", "problem", (value) => visible(value ?? "")),
   ], rows, { name: "brokers" });
 }
 
@@ -158,13 +158,13 @@ function offenders(page) {
   const { offenders: rows, now } = page;
   return table([
     PRINCIPAL,
-    { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
-    { head: "Admitted", number: true, by: (row) => row.admitted_pids, cell: (row) => count(row.admitted_pids) },
-    { head: "Share of new", number: true, wide: true, by: (row) => row.share, cell: (row) => percent(row.share) },
-    { head: "Remembered", number: true, wide: true, by: (row) => row.active_pids, cell: (row) => compact(row.active_pids) },
-    { head: "Throttles", number: true, wide: true, by: (row) => row.throttles, cell: (row) => count(row.throttles) },
-    { head: "Last", number: true, wide: true, by: (row) => row.last_throttled_at, cell: (row) => moment(row.last_throttled_at, now) },
-    { head: "Quota", number: true, wide: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
+    column("Refused", "refused_pids", count, "number"),
+    column("Admitted", "admitted_pids", count, "number"),
+    column("Share of new", "share", percent, "number wide"),
+    column("Remembered", "active_pids", compact, "number wide"),
+    column("Throttles", "throttles", count, "number wide"),
+    column("Last", "last_throttled_at", at(now), "number wide"),
+    column("Quota", "quota", compact, "number wide"),
   ], rows, { name: "offenders", empty: none(page, "No new producer ids in the last 24 hours.") });
 }
 
@@ -199,14 +199,14 @@ export async function headroom(get, { q = "", all = "" }) {
       ...remedies(page.missing, ["producer_id_metrics"]),
       table([
         PRINCIPAL,
-        { head: "Used", number: true, by: used, cell: (row) => (row.quota === null ? "no quota" : percent(used(row))) },
-        { head: "Against the quota", wide: true, by: used, cell: (row) => (row.quota === null ? "" : meter(used(row), row.throttled_now)) },
-        { head: "New in window", number: true, by: (row) => now(row, row.new_pids_window), cell: (row) => count(now(row, row.new_pids_window)) },
-        { head: "Quota", number: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
-        { head: "Tokens", number: true, wide: true, by: (row) => row.tokens_now, cell: (row) => (page.fresh.stale ? NONE : count(row.tokens_now)) },
-        { head: "Remembered", number: true, wide: true, by: (row) => row.active_pids, cell: (row) => compact(row.active_pids) },
-        { head: "Last row", number: true, wide: true, by: (row) => row.age_seconds, cell: (row) => `${duration(row.age_seconds)} ago` },
-        { head: "State", wide: true, by: (row) => (row.throttled_now ? "throttled" : row.phase), cell: state },
+        { head: "Used", kind: "number", by: used, cell: (row) => (row.quota === null ? "no quota" : percent(used(row))) },
+        { head: "Against the quota", kind: "wide", by: used, cell: (row) => (row.quota === null ? "" : meter(used(row), row.throttled_now)) },
+        { head: "New in window", kind: "number", by: (row) => now(row, row.new_pids_window), cell: (row) => count(now(row, row.new_pids_window)) },
+        column("Quota", "quota", compact, "number"),
+        column("Tokens", "tokens_now", (value) => (page.fresh.stale ? NONE : count(value)), "number wide"),
+        column("Remembered", "active_pids", compact, "number wide"),
+        column("Last row", "age_seconds", ago, "number wide"),
+        { head: "State", kind: "wide", by: (row) => (row.throttled_now ? "throttled" : row.phase), cell: state },
       ], found, { name: "headroom", limit, empty: q ? "No principal of the last 24 hours has that in its name." : none(page, "No principals yet.") }),
       found.length > 0 && h("p", { class: "quiet" }, "The mark is the quota; above it the scale is logarithmic, and the bar ends at ten times the quota."),
       more > 0 && h("p", {}, h("a", { href: everything }, `Show ${count(more)} more`)),
@@ -219,31 +219,11 @@ function state(row) {
   return row.saturated ? "saturated" : row.phase;
 }
 
-// An address that leads nowhere: say so, and where it may have been meant to lead.
-export async function nowhere(name, pages) {
-  const close = pages.filter((page) => page !== "principal")
-    .sort((one, other) => distance(name, one) - distance(name, other))
-    .filter((page, index) => index === 0 && distance(name, page) < 4);
-  const link = (page) => h("a", { href: `#/${page}` }, page[0].toUpperCase() + page.slice(1));
+// An address that leads nowhere.
+export async function nowhere(name) {
   return {
     page: {},
     title: "No such page",
-    content: [
-      h("h1", {}, `There is no page “${visible(name)}”`),
-      close.length > 0 ? h("p", {}, "Did you mean ", link(close[0]), "?") : h("p", {}, "Start at the ", link("overview"), "."),
-    ],
+    content: [h("h1", {}, `There is no page “${visible(name)}”`), h("p", {}, "Start at the ", h("a", { href: "#/" }, "Overview"), ".")],
   };
-}
-
-// How many letters to change, to add or to drop.
-function distance(one, other) {
-  let row = [...Array(other.length + 1).keys()];
-  for (const [at, letter] of [...one].entries()) {
-    const next = [at + 1];
-    for (let to = 0; to < other.length; to += 1) {
-      next.push(Math.min(next[to] + 1, row[to + 1] + 1, row[to] + Number(letter !== other[to])));
-    }
-    row = next;
-  }
-  return row.at(-1);
 }

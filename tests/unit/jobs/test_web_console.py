@@ -1,4 +1,4 @@
-"""Access to the console: read-only, with a token if required, and never for a foreign host name."""
+"""Access to the console: it only reads, for who is on this machine or has the token."""
 
 import ipaddress
 import re
@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
@@ -19,10 +19,10 @@ from starlette.testclient import TestClient
 
 from jobs.services.listening import is_loopback
 from jobs.web import command as web_console
+from jobs.web.access import ForwardedUser, TokenAccess
 from jobs.web.answers import QUERIES
 from jobs.web.command import application
 from jobs.web.pages import ConsoleData
-from jobs.web.security import Access, ForwardedUser, own_names
 from tests.kits.command_kit import PidQuota
 from tests.unit.jobs.table_rows import NOON, append, metrics
 
@@ -35,22 +35,14 @@ Printed = tuple[int, str, str, list[Any]]
 Started = Callable[..., Printed]
 
 
-def client(
-    tables: Path, token: str | None = None, names: Sequence[str] = (), fresh_s: float = 0, **more: Any
-) -> TestClient:
-    access = Access(token, own_names("127.0.0.1", names))
-    app = application(ConsoleData(str(tables)), access, lambda: NOON, fresh_s)
+def client(tables: Path, access: TokenAccess | None = None, fresh_s: float = 0, **more: Any) -> TestClient:
+    app = application(ConsoleData(str(tables)), access or TokenAccess(), lambda: NOON, fresh_s)
     return TestClient(app, base_url=OURS, follow_redirects=False, **more)
 
 
 @pytest.fixture
 def visitor(tmp_path: Path) -> TestClient:
     return client(tmp_path)
-
-
-@pytest.fixture
-def stranger(tmp_path: Path) -> TestClient:
-    return client(tmp_path, TOKEN)
 
 
 class TestReading:
@@ -110,8 +102,9 @@ class TestReading:
         assert (answer.status_code, answer.content) == (200, b"")
 
     @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
-    def test_only_reading_methods_are_answered(self, visitor: TestClient, method: str) -> None:
-        answer = visitor.request(method, "/api/headroom")
+    @pytest.mark.parametrize("path", ["/", "/healthz", "/api/quotas", "/static/app.js"])
+    def test_only_reading_methods_are_answered(self, visitor: TestClient, method: str, path: str) -> None:
+        answer = visitor.request(method, path)
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
@@ -132,9 +125,8 @@ class TestHeaders:
         assert visitor.get("/api/overview").headers["cache-control"] == "no-store"
 
     def test_pages_have_no_inline_script_or_style(self) -> None:
-        for page in ("index.html", "signin.html"):
-            text = (STATIC / page).read_text(encoding="utf-8")
-            assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=|javascript:", text) == []
+        text = (STATIC / "index.html").read_text(encoding="utf-8")
+        assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=|javascript:", text) == []
 
     def test_no_module_makes_markup_of_text(self) -> None:
         for module in STATIC.iterdir():
@@ -144,62 +136,101 @@ class TestHeaders:
                 assert found == [], module.name
 
 
+EVERY_PATH = ["/", "/api/overview", "/static/app.js", "/nowhere"]
+
+
 class TestToken:
-    def test_without_a_token_only_the_sign_in_page_is_served(self, stranger: TestClient) -> None:
-        page = stranger.get("/")
-        assert page.status_code == 401
-        assert 'name="token"' in page.text
-        assert stranger.get("/static/style.css").status_code == 200
-        for name in ("overview", "offenders", "headroom", "occupancy", "principal"):
-            answer = stranger.get(f"/api/{name}")
-            assert answer.status_code == 401
-            assert answer.json()["remedy"]
+    @pytest.fixture
+    def stranger(self, tmp_path: Path) -> TestClient:
+        return client(tmp_path, TokenAccess(TOKEN, is_required=True))
 
-    def test_a_token_is_exchanged_for_a_cookie_and_leaves_the_address(self, stranger: TestClient) -> None:
-        answer = stranger.get("/", params={"token": TOKEN})
-        assert (answer.status_code, answer.headers["location"]) == (303, "/")
-        cookie = answer.headers["set-cookie"]
-        assert "HttpOnly" in cookie
-        assert "samesite=strict" in cookie.lower()
-        assert TOKEN not in cookie
-        assert stranger.get("/").status_code == 200
-        assert stranger.get("/api/overview").status_code == 200
+    @pytest.mark.parametrize("path", EVERY_PATH)
+    def test_without_it_nothing_is_served_and_the_browser_asks(self, stranger: TestClient, path: str) -> None:
+        answer = stranger.get(path)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == 'Basic realm="pid-quota console", charset="UTF-8"'
+        assert answer.json()["remedy"]
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
 
-    def test_a_token_in_the_authorization_header_is_accepted(self, stranger: TestClient) -> None:
-        assert stranger.get("/api/overview", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    @pytest.mark.parametrize("user", ["", "ada", "jürgen"])
+    def test_it_is_the_password_of_any_user(self, stranger: TestClient, user: str) -> None:
+        for path in ("/", "/api/overview", "/static/app.js"):
+            assert stranger.get(path, auth=(user, TOKEN)).status_code == 200
 
-    @pytest.mark.parametrize("shown", ["", "wrong", TOKEN[:-1], f"{TOKEN}x", "ł", "%ff"])
-    def test_a_wrong_token_is_refused(self, stranger: TestClient, shown: str) -> None:
-        assert stranger.get("/", params={"token": shown}).status_code == 401
-        header = f"Bearer {shown}".encode()
+    @pytest.mark.parametrize("shown", ["", "wrong", TOKEN[:-1], f"{TOKEN}x", f"{TOKEN}:", f":{TOKEN}", "ł"])
+    def test_another_password_is_refused(self, stranger: TestClient, shown: str) -> None:
+        assert stranger.get("/api/overview", auth=(TOKEN, shown)).status_code == 401
+
+    @pytest.mark.parametrize(
+        "header", [b"", b"Basic", b"Basic !", b"Basic \xff", b"Basic YQ", f"Bearer {TOKEN}".encode(), TOKEN.encode()]
+    )
+    def test_another_header_is_refused(self, stranger: TestClient, header: bytes) -> None:
         assert stranger.get("/api/overview", headers={b"Authorization": header}).status_code == 401
-        for value in (shown, TOKEN):
-            cookie = f"pid_quota_console={value}".encode()
-            assert stranger.get("/api/overview", headers={b"Cookie": cookie}).status_code == 401
 
-    def test_a_token_in_the_address_is_accepted_on_the_start_page_only(self, stranger: TestClient) -> None:
-        assert stranger.get("/api/overview", params={"token": TOKEN}).status_code == 401
+    def test_it_is_not_taken_from_the_address_or_a_cookie(self, stranger: TestClient) -> None:
+        assert stranger.get("/", params={"token": TOKEN}).status_code == 401
+        assert stranger.get("/", headers={"Cookie": f"token={TOKEN}"}).status_code == 401
+
+    def test_a_token_of_any_letters_is_accepted(self, tmp_path: Path) -> None:
+        token = " ".join(["zażółć", "gęślą", "jaźń"])
+        assert client(tmp_path, TokenAccess(token)).get("/", auth=("", token)).status_code == 200
+
+    def test_its_file_is_read_again(self, tmp_path: Path) -> None:
+        file = tmp_path / "token"
+        file.write_text(f"{TOKEN}\n", encoding="utf-8")
+        stranger = client(tmp_path, TokenAccess(file=file))
+        assert stranger.get("/", auth=("", TOKEN)).status_code == 200
+        file.write_text(f"{TOKEN[::-1]}\n", encoding="utf-8")
+        assert [stranger.get("/", auth=("", each)).status_code for each in (TOKEN, TOKEN[::-1])] == [401, 200]
+
+    @pytest.mark.parametrize("text", [None, "", "\n", "short"])
+    def test_a_file_that_loses_its_token_opens_the_console_to_nobody(self, tmp_path: Path, text: str | None) -> None:
+        file = tmp_path / "token"
+        file.write_text(TOKEN, encoding="utf-8")
+        stranger = client(tmp_path, TokenAccess(file=file))
+        assert stranger.get("/").status_code == 401
+        file.unlink()
+        if text is not None:
+            file.write_text(text, encoding="utf-8")
+        assert [stranger.get("/", auth=("", each)).status_code for each in ("", TOKEN, text or "")] == [401] * 3
+
+    def test_a_file_that_gets_a_token_closes_a_console_of_this_machine(self, tmp_path: Path) -> None:
+        file = tmp_path / "token"
+        file.touch()
+        visitor = client(tmp_path, TokenAccess(file=file))
+        assert visitor.get("/").status_code == 200
+        file.write_text(TOKEN, encoding="utf-8")
+        assert visitor.get("/").status_code == 401
+
+    def test_a_probe_needs_none(self, stranger: TestClient) -> None:
+        answer = stranger.get("/healthz")
+        assert (answer.status_code, answer.text) == (200, "ok\n")
 
     def test_it_never_prints(self) -> None:
-        assert TOKEN not in repr(Access(TOKEN))
+        assert TOKEN not in repr(TokenAccess(TOKEN))
 
 
 class TestHostNames:
     @pytest.mark.parametrize(
-        "host", ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "[::1]", "[::1]:8080", "10.1.2.3"]
+        "host",
+        ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "[::1]", "[::1]:8080", "10.1.2.3", socket.gethostname()],
     )
     def test_addresses_and_our_own_names_are_answered(self, visitor: TestClient, host: str) -> None:
         assert visitor.get("/", headers={"Host": host}).status_code == 200
 
-    @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example", "x@y"])
+    @pytest.mark.parametrize(
+        "host", ["", "evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example", "x@y"]
+    )
     def test_a_foreign_name_that_points_here_is_not(self, visitor: TestClient, host: str) -> None:
-        for path in ("/", "/api/overview", "/static/app.js"):
+        for path in EVERY_PATH:
             assert visitor.get(path, headers={"Host": host}).status_code == 421
-        assert not Access().is_ours("")
 
-    def test_a_proxys_name_can_be_allowed(self, tmp_path: Path) -> None:
-        behind = client(tmp_path, names=["Quota.example.com"])
-        assert behind.get("/", headers={"Host": "quota.example.com"}).status_code == 200
+    def test_with_a_token_any_name_is(self, tmp_path: Path) -> None:
+        # A browser gives the token to no other page's name.
+        behind_proxy = client(tmp_path, TokenAccess(TOKEN))
+        host = {"Host": "quota.example.com"}
+        assert behind_proxy.get("/", headers=host, auth=("", TOKEN)).status_code == 200
+        assert behind_proxy.get("/", headers=host).status_code == 401
 
     def test_only_this_machine_reaches_a_loopback_address(self) -> None:
         assert all(map(is_loopback, ("127.9.9.9", "::1", "localhost")))
@@ -254,7 +285,8 @@ class TestCommand:
         """Run the command up to the moment where it would serve; gives what it printed and the application."""
         served: list[Any] = []
         monkeypatch.setattr(web_console, "_serve", lambda app, _listener: served.append(app))
-        monkeypatch.delenv("PID_QUOTA_CONSOLE_TOKEN", raising=False)
+        for name in ("PID_QUOTA_CONSOLE_TOKEN", "PID_QUOTA_CONSOLE_TOKEN_FILE"):
+            monkeypatch.delenv(name, raising=False)
 
         def run(*arguments: object) -> Printed:
             code, out, err = pid_quota("console", "--tables", tmp_path, "--port", 0, *arguments)
@@ -266,21 +298,65 @@ class TestCommand:
         code, out, err, (app,) = start()
         assert (code, err) == (0, "")
         assert re.search(r"http://127\.0\.0\.1:\d+/  ", out)
-        assert app.access.token is None
+        assert TestClient(app, base_url=OURS).get("/").status_code == 200
 
-    def test_on_other_addresses_a_token_is_generated_and_printed_once(self, start: Started) -> None:
-        _, out, err, (app,) = start("--host", EVERYWHERE)
-        assert err == ""
-        assert len(app.access.token) >= 32
-        assert out.count(app.access.token) == 1
-
-    def test_a_token_of_the_environment_is_required_and_not_printed(
-        self, start: Started, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("given", [{}, {"PID_QUOTA_CONSOLE_TOKEN": " "}, {"PID_QUOTA_CONSOLE_TOKEN_FILE": ""}])
+    def test_on_other_addresses_one_must_be_given_and_an_empty_one_is_none(
+        self, start: Started, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, str]
     ) -> None:
-        monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", TOKEN)
-        _, out, err, (app,) = start("--host", EVERYWHERE)
-        assert app.access.token == TOKEN
-        assert TOKEN not in out + err
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        empty = tmp_path / "empty"
+        empty.touch()
+        for more in ((), ("--token-file", empty)):
+            code, _, err, served = start("--host", EVERYWHERE, *more)
+            assert (code, served) == (2, [])
+            assert err.count("\n") == 1
+            assert "needs a token: give --token-file" in err
+
+    @pytest.mark.parametrize("way", ["variable", "file", "variable of the file"])
+    @pytest.mark.parametrize("host", ["127.0.0.1", EVERYWHERE])
+    def test_one_that_is_given_is_required_and_not_printed(
+        self, start: Started, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, host: str
+    ) -> None:
+        file = tmp_path / "token"
+        file.write_text(f"{TOKEN}\n", encoding="utf-8")
+        if way == "variable":
+            monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", TOKEN)
+        elif way == "variable of the file":
+            monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN_FILE", str(file))
+        _, out, err, (app,) = start("--host", host, *(("--token-file", file) if way == "file" else ()))
+        shown = [TestClient(app, base_url=OURS).get("/", auth=("", each)).status_code for each in (TOKEN, "")]
+        assert shown == [200, 401]
+        assert TOKEN not in out + err + repr(app.access)
+
+    @pytest.mark.parametrize(
+        ("variable", "text", "message"),
+        [
+            ("", "short secret", "has 12 characters, not 16 or more"),
+            ("short secret", None, "has 12 characters, not 16 or more"),
+            (TOKEN, TOKEN, "both set the token: give one of them"),
+            ("", None, "can't be read (No such file or directory)"),
+        ],
+    )
+    def test_an_unusable_one_is_one_line(
+        self,
+        start: Started,
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+        variable: str,
+        text: str | None,
+        message: str,
+    ) -> None:
+        monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", variable)
+        file = tmp_path / "token"
+        if text is not None:
+            file.write_text(text, encoding="utf-8")
+        code, out, err, served = start(*(() if variable and text is None else ("--token-file", file)))
+        assert (code, out, served) == (2, "", [])
+        assert err.count("\n") == 1
+        assert message in err
+        assert not any(each in err for each in (TOKEN, "short secret"))
 
     def test_user_headers_are_refused_without_the_proxy_of_an_app(
         self, start: Started, monkeypatch: pytest.MonkeyPatch
@@ -295,12 +371,6 @@ class TestCommand:
         code, _, err, (app,) = start("--databricks-app", "--host", EVERYWHERE)
         assert (code, err) == (0, "")
         assert isinstance(app.access, ForwardedUser)
-
-    def test_a_short_token_is_refused(self, start: Started) -> None:
-        code, _, err, served = start("--token", "secret")
-        assert (code, served) == (2, [])
-        assert err.count("\n") == 1
-        assert "16" in err
 
     def test_a_port_in_use_is_one_line(self, start: Started) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -346,7 +416,7 @@ class TestDatabricksApp:
             assert unquote(answer.headers["x-console-user"]) == name
         assert app.get("/api/overview", headers={b"X-Forwarded-Email": b"\xff"}).status_code == 200
 
-    @pytest.mark.parametrize("path", ["/", "/api/overview", "/?token=anything-at-all"])
+    @pytest.mark.parametrize("path", ["/", "/api/overview", "/static/app.js"])
     def test_a_request_without_a_user_is_refused(self, app: TestClient, path: str) -> None:
         answer = app.get(path)
         assert answer.status_code == 401

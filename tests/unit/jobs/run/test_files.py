@@ -86,10 +86,18 @@ def test_only_the_console_gets_its_token(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_token_that_the_user_gave_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for_others = replace(settings(tmp_path), console_host="::")
     given = replace(for_others, console_token_file=tmp_path / "token")
+    (tmp_path / "token").write_text("s" * 40)
     assert with_token(given) == given
     monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", "s" * 40)
     assert with_token(for_others) == for_others
     assert not for_others.own_token_file.exists()
+
+
+def test_an_empty_token_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("\n")
+    monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", "")
+    empty = replace(settings(tmp_path), console_host="::", console_token_file=tmp_path / "token")
+    assert with_token(empty).console_token_file == empty.own_token_file
 
 
 def test_a_folder_that_can_t_be_made_is_named_with_the_reason(tmp_path: Path) -> None:
