@@ -61,7 +61,7 @@ class TokenAccess:
         token = self._token()
         self.is_required = self.is_required or bool(token)
         if self.is_required:
-            is_shown = hmac.compare_digest(_password(headers), token.encode())
+            is_shown = hmac.compare_digest(_password(headers), token.encode("utf-8", "surrogateescape"))
             if is_shown and len(token) >= MIN_TOKEN_LENGTH:
                 return None
             remedy = "Give the console's token as the password, with any user name."

@@ -11,6 +11,7 @@ from jobs.lifecycle.why import evidence_text, similar
 from jobs.output.json_out import json_value
 from jobs.web import queries as web_sql
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
+from jobs.web.row_filters import DAY_HOURS, HOLD_DAYS, last_day, later_than, present_holds, recent_decisions
 from jobs.web.shell_commands import release
 from jobs.web.timelines import (
     interval_ms,
@@ -43,12 +44,7 @@ HISTORY_SPANS_HOURS = (24, 168, 720, 8760)
 _OVERVIEW_HOURS = 6
 """Hours of metrics that the overview's figures cover."""
 _HISTORY_LISTED = 1_000
-_HOLD_DAYS = 10
-"""Days of facts about holds that a view reads. A release lasts at most 7 days."""
-
 _LISTED = 2_000
-_DAY_HOURS = 25
-"""A day and an hour. The additional hour lets a view tell which windows began more than a day ago."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +84,10 @@ class ConsoleData:
         since = now - timedelta(hours=_OVERVIEW_HOURS)
         rows = {
             "producer_id_metrics": later_than("window_end", since),
-            "throttle_decisions": _recent_decisions(now),
+            "throttle_decisions": recent_decisions(now),
             "quarantined_events": RowFilter(columns=("record_timestamp",)),
             **present_holds(now),
-            "broker_status": later_than("seen_at", now - timedelta(hours=_DAY_HOURS)),
+            "broker_status": later_than("seen_at", now - timedelta(hours=DAY_HOURS)),
             "producer_inits": later_than("answered_at", now - timedelta(days=2)),
         }
         with self.opened(now, rows) as relations:
@@ -129,13 +125,13 @@ class ConsoleData:
 
     def offenders(self, now: datetime) -> dict[str, Any]:
         """Return the top principals of the last 24 hours, ranked by refused, then by new producer ids."""
-        with self.opened(now, _last_day(now)) as relations:
+        with self.opened(now, last_day(now)) as relations:
             page = {"offenders": relations.ask(web_sql.OFFENDERS).records()}
             return self.framed(now, relations, page)
 
     def headroom(self, now: datetime) -> dict[str, Any]:
         """Return the share of its quota that each principal of the last 24 hours uses, greatest share first."""
-        with self.opened(now, _last_day(now)) as relations:
+        with self.opened(now, last_day(now)) as relations:
             held = {row["principal"] for row in relations.ask(web_sql.THROTTLED).records()}
             records = relations.ask(web_sql.HEADROOM).records()
             for row in records:
@@ -205,8 +201,8 @@ class ConsoleData:
     def holds(self, now: datetime, hours: float, name: str) -> dict[str, Any]:
         """Return who is on hold now, and what is known of all holds in a time span, the newest first."""
         since = now - timedelta(hours=hours)
-        rows = present_holds(min(now, since + timedelta(days=_HOLD_DAYS)), name)
-        rows["throttle_decisions"] = _recent_decisions(now)
+        rows = present_holds(min(now, since + timedelta(days=HOLD_DAYS)), name)
+        rows["throttle_decisions"] = recent_decisions(now)
         with self.opened(now, rows) as relations:
             servers = relations.settings().bootstrap_servers
             found = relations.ask(web_sql.HOLDS_NOW).records()
@@ -251,43 +247,6 @@ class ConsoleData:
 
 
 _COUNTS = ("admitted_pids", "refused_pids", "late_pids")
-
-
-def later_than(column: str, since: datetime, principal: str = "") -> RowFilter:
-    """Return a filter for rows later than `since`, of all principals or of `principal`."""
-    # The filters of a page share parameters, so the parameter's name contains the column.
-    condition, values = f"{column} > :since_{column}", {f"since_{column}": since}
-    if not principal:
-        return RowFilter(condition, values, newer_than=(column, since))
-    whose = "principal = :principal AND "
-    return RowFilter(whose + condition, {"principal": principal, **values}, newer_than=(column, since))
-
-
-def _recent_decisions(now: datetime) -> RowFilter:
-    condition = "decided_at > :day OR throttled_until > :present"
-    day = now - timedelta(hours=_DAY_HOURS)
-    # A throttle ends after its decision, so in all these rows, `throttled_until` is later than `day`.
-    return RowFilter(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
-
-
-def present_holds(now: datetime, principal: str = "") -> dict[str, RowFilter]:
-    """Return filters for the rows that tell who is on hold now, and which brokers are live."""
-    since = now - timedelta(days=_HOLD_DAYS)
-    holds = later_than("recorded_at", since)
-    if principal:
-        # A release of everybody has no principal.
-        condition = f"(principal = :principal OR principal IS NULL) AND {holds.condition}"
-        holds = replace(holds, condition=condition, values={"principal": principal, **holds.values})
-    # A plugin that has not reported for two minutes counts as dead.
-    return {"holds": holds, "broker_status": later_than("seen_at", now - timedelta(hours=1))}
-
-
-def _last_day(now: datetime) -> dict[str, RowFilter]:
-    return {
-        "producer_id_metrics": later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
-        "throttle_decisions": _recent_decisions(now),
-        **present_holds(now),
-    }
 
 
 def _with_diagnosis(row: Mapping[str, Any]) -> dict[str, Any]:

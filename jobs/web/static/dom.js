@@ -22,29 +22,12 @@ export function breakable(text) {
     : word.split(/(?<=[-_.,:;/=@+()<>])/).flatMap((part) => part.match(RUNS)).flatMap((part, index) => (index ? [h("wbr"), part] : [part]))));
 }
 
-const SVG = "http://www.w3.org/2000/svg";
-
-function shape(kind, x, width) {
-  const rect = document.createElementNS(SVG, "rect");
-  for (const [name, value] of Object.entries({ class: kind, x, width, height: 6 })) rect.setAttribute(name, value);
-  return rect;
-}
-
-// Where a share of the quota is on a meter of 100: the quota is the middle, and ten times the quota the end.
-export function meterPlace(share) {
-  if (!(share > 0)) return 0;
-  return share <= 1 ? Math.max(1, share * 50) : Math.min(100, 50 + 50 * Math.log10(share));
-}
-
-// A bar of use with a mark at the quota: an SVG, since the page's policy forbids style attributes.
+// A bar of use with a mark at the quota, which is its middle: its end is ten times the quota.
 export function meter(share, held) {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("class", held ? "meter held" : share > 1 ? "meter over" : "meter");
-  svg.setAttribute("viewBox", "0 0 100 6");
-  svg.setAttribute("preserveAspectRatio", "none");
-  svg.setAttribute("aria-hidden", "true");
-  svg.append(shape("track", 0, 100), shape("fill", 0, meterPlace(share)), shape("mark", 49.2, 1.6));
-  return svg;
+  const bar = h("span", { class: held ? "meter held" : share > 1 ? "meter over" : "meter", "aria-hidden": "true" });
+  // The page's policy forbids style attributes, and allows this.
+  bar.style.setProperty("--used", `${share <= 1 ? 50 * share : Math.min(100, 50 + 50 * Math.log10(share))}%`);
+  return bar;
 }
 
 // How each table is sorted, by its name: it outlives a refresh.

@@ -16,25 +16,28 @@ function choices(page, path) {
 const title = (noun, page) => [h("h1", {}, page.name ? [`${noun} on `, principalLink(page.name)] : noun)];
 const cut = (page) => !page.complete && h("p", { class: "quiet" }, "Only the newest 1,000 are shown: name a principal, or use pid-quota sql.");
 
+// The decisions of a page; `whose` and `more` are columns of a page of many principals.
+export function decisionsTable(page, options, whose = [], more = []) {
+  return table([
+    column("At", "decided_at", at(page.now), "nowrap soft"),
+    ...whose,
+    column("Action", "action", (action) => action.toLowerCase(), "nowrap"),
+    column("For", "throttle_time_ms", (ms, row) => (row.action === "THROTTLE" ? duration(ms / 1000) : NONE), "number wide"),
+    column("Refused", "refused_pids", count, "number"),
+    column("Quota", "quota", compact, "number wide"),
+    ...more,
+  ], page.decisions, { empty: none(page, "None in this period."), ...options });
+}
+
 export async function decisions(get, { hours = "24", name = "" }) {
   const page = await get("decisions", { hours, name });
-  const { now } = page;
   return {
     page,
     title: "Decisions",
     content: [
       ...title("Decisions", page),
       choices(page, "decisions"),
-      table([
-        column("At", "decided_at", at(now), "nowrap soft"),
-        PRINCIPAL,
-        column("Action", "action", (value) => value.toLowerCase(), "nowrap"),
-        column("For", "throttle_time_ms", (value, row) => (row.action === "THROTTLE" ? duration(value / 1000) : NONE), "number wide"),
-        column("Until", "throttled_until", at(now), "number wide"),
-        column("Refused", "refused_pids", count, "number"),
-        column("Quota", "quota", compact, "number wide"),
-        column("Reason", "reason", unscored, "wide nowrap"),
-      ], page.decisions, { name: "decisions", empty: none(page, "None in this period.") }),
+      decisionsTable(page, { name: "decisions" }, [PRINCIPAL], [column("Until", "throttled_until", at(page.now), "number wide"), column("Reason", "reason", unscored, "wide nowrap")]),
       cut(page),
     ],
   };

@@ -3,7 +3,8 @@
 import { chart } from "./charts.js";
 import { copyable } from "./copy.js";
 import { breakable, column, disclosure, facts, figures, h, section, spans, table } from "./dom.js";
-import { at, bytes, compact, count, duration, moment, NONE, percent, text, visible } from "./format.js";
+import { bytes, compact, count, duration, moment, NONE, percent, text, visible } from "./format.js";
+import { decisionsTable } from "./history.js";
 import { holdWords, isWritten, marked } from "./holds.js";
 import { none, principalLink, shownFrom, since } from "./views.js";
 
@@ -24,7 +25,7 @@ export async function principal(get, { name = "", hours = "24" }) {
       current(page, held),
       section("Diagnosis, last 24 h", page.held && heldLine(page), ...diagnosis(page.churn)),
       ...charts(page),
-      h("div", { class: "pair" }, section("Decisions", decisions(page), all("decisions")),
+      h("div", { class: "pair" }, section("Decisions", decisionsTable(page, { name: "its decisions", limit: 10 }), all("decisions")),
         h("div", {},
           section("Clients that were refused", refused(page, "client_ids", "Client id", "None in this period.")),
           section("Where refused producer ids came from", refused(page, "addresses", "Address", "No address is known.")))),
@@ -110,16 +111,6 @@ function before(columns, end) {
 
 function small(title, common, series) {
   return section(title, chart({ ...common, title, height: 150, series: [{ colour: "accent", ...series }] }));
-}
-
-function decisions(page) {
-  return table([
-    column("At", "decided_at", at(page.now), "nowrap soft"),
-    column("Action", "action", (value) => value.toLowerCase()),
-    column("For", "throttle_time_ms", (value, row) => (row.action === "THROTTLE" ? duration(value / 1000) : NONE), "number"),
-    column("Refused", "refused_pids", count, "number"),
-    column("Quota", "quota", compact, "number wide"),
-  ], page.decisions, { name: "its decisions", limit: 10, empty: none(page, "None in this period.") });
 }
 
 // A decision counts what its episode refused so far, so the newest one says it for the episode.
