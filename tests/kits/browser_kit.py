@@ -141,12 +141,6 @@ class Browser:
         """Return what keeps people out of the page, see accessibility.js."""
         return [str(each) for each in self._script(_ACCESSIBILITY.read_text(encoding="utf-8"))]
 
-    def type_into(self, selector: str, text: str) -> None:
-        """Focus a text box, replace what it holds, and leave it."""
-        self._script("const b = document.querySelector(arguments[0]); b.focus(); b.select()", selector)
-        self.press(text)
-        self._script("document.activeElement.blur()")
-
     def hide(self, hidden: bool) -> None:
         """Tell the page that it is in a tab behind others, or in front again."""
         self._script(

@@ -42,7 +42,8 @@ function where() {
 
 async function get(name, query = {}) {
   const asked = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== ""));
-  const answer = await fetch(asked.size > 0 ? `/api/${name}?${asked}` : `/api/${name}`, { headers: { Accept: "application/json" } });
+  // The page's own address may contain a name and the token, with which browsers refuse to fetch.
+  const answer = await fetch(`${location.origin}/api/${name}?${asked}`, { headers: { Accept: "application/json" } });
   // A Databricks App knows who looks.
   const user = answer.headers.get("X-Console-User");
   document.querySelector("#user").textContent = user ? `signed in as ${decodeURIComponent(user)}` : "";

@@ -38,7 +38,7 @@ export function duration(seconds) {
   if (seconds === null || seconds === undefined) return NONE;
   if (seconds < 1) return "0 s";
   if (seconds < 120) return `${Math.floor(seconds)} s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 7200 && seconds % 3600 !== 0) return `${Math.floor(seconds / 60)} min`;
   if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
   return `${Math.floor(seconds / 86400)} d`;
 }

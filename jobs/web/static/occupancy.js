@@ -88,7 +88,7 @@ function whatIf(page) {
   const rows = h("div");
   const fill = () => {
     const hours = HOURS[input.value];
-    const words = duration(hours * 3600).replace("60 min", "1 h");
+    const words = duration(hours * 3600);
     input.setAttribute("aria-valuetext", words);
     told.textContent = words;
     rows.replaceChildren(outlook(page.brokers, hours), h("p", { class: "quiet" },

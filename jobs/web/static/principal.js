@@ -6,7 +6,7 @@ import { breakable, column, disclosure, facts, figures, h, section, spans, table
 import { bytes, compact, count, duration, moment, NONE, percent, text, visible } from "./format.js";
 import { decisionsTable } from "./history.js";
 import { holdWords, isWritten, marked } from "./holds.js";
-import { none, principalLink, shownFrom, since } from "./views.js";
+import { newIds, none, principalLink, shownFrom, since } from "./views.js";
 
 const SPANS = [[0.1, "6 min"], [1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 d"], [720, "30 d"]];
 
@@ -64,7 +64,7 @@ function current(page, held) {
   const { now_row: row, window_seconds, fresh } = page;
   if (!row) return h("p", { class: "empty" }, none(page, "No rows in this period."));
   return figures([
-    [`New PIDs in ${duration(window_seconds).replace("60 min", "1 h")}`, count(row.new_pids_window),
+    [`New PIDs in ${duration(window_seconds)}`, count(row.new_pids_window),
       row.quota === null ? "no quota" : `${percent(row.used_share)} of ${compact(row.quota)} (${row.quota_source})`, held],
     ["Tokens", fresh.stale ? NONE : count(row.tokens_now), fresh.stale ? "not known" : row.throttle_time_ms_now > 0 ? `0 again in ${duration(row.throttle_time_ms_now / 1000)}` : null],
     ["Remembered PIDs", compact(row.active_pids), row.saturated ? "saturated" : row.phase],
@@ -79,7 +79,6 @@ function charts(page) {
   const now = Date.parse(page.now);
   const range = [shownFrom(page, Math.min(line.at_ms[0], news.at_ms[0] - 1000 * page.step_seconds)), now];
   const common = { times: line.at_ms, spans, range, unknown: fresh.stale ? [Date.parse(fresh.last_row_at), now] : null };
-  const both = news.admitted_pids.map((admitted, index) => admitted + news.refused_pids[index]);
   const hasQuota = line.quota.some((value) => value !== null);
   return [
     section(`New producer ids per window, against the quota${since(page, range[0])}`, chart({
@@ -90,11 +89,7 @@ function charts(page) {
       ],
     })),
     section("New producer ids, admitted and refused", chart({
-      ...common, times: news.at_ms, title: "New producer ids", height: 170,
-      series: [
-        { label: "refused", values: both, told: news.refused_pids, colour: "second", kind: "bar" },
-        { label: "admitted", values: news.admitted_pids, colour: "accent", kind: "bar" },
-      ],
+      ...common, times: news.at_ms, title: "New producer ids", height: 170, series: newIds(news),
     })),
     h("div", { class: "triple" },
       small("Remembered producer ids", common, { label: "remembered", values: line.active_pids }),

@@ -60,11 +60,10 @@ function throttledNews(page) {
 
 // The present totals; they are unknown if the stream is silent.
 function totals({ totals: sum, per_minute: perMinute, throttled, health: stream, window_seconds: windowSeconds, interval_seconds: interval, fresh }) {
-  const inWindow = `New PIDs in ${duration(windowSeconds).replace("60 min", "1 h")}`;
   const now = (value, note) => (fresh.stale ? [NONE, "not known"] : [value, note]);
   return figures([
     ["New PIDs per minute", ...now(compact(perMinute), `last full ${interval > 60 ? "interval" : "minute"}`)],
-    [inWindow, ...now(compact(sum.new_pids_window), `${compact(sum.active_pids)} remembered`)],
+    [`New PIDs in ${duration(windowSeconds)}`, ...now(compact(sum.new_pids_window), `${compact(sum.active_pids)} remembered`)],
     ["Throttled now", ...now(count(throttled.length), throttled.length ? `${count(throttled.filter((row) => row.hold === "held").length)} held by brokers` : null), !fresh.stale && throttled.length > 0],
     ["Above 80 % of quota", ...now(count(sum.near_quota), sum.without_quota ? `${count(sum.without_quota)} without quota` : null)],
     ["Principals", ...now(compact(stream.principals), "seen in 1 h")],
@@ -88,19 +87,20 @@ function intervals(page) {
   if (data.at_ms.length === 0) return h("p", { class: "empty" }, none(page, "No rows in this period."));
   // Each bar ends at its time.
   const begin = shownFrom(page, data.at_ms[0] - 1000 * step);
-  const both = data.admitted_pids.map((admitted, index) => admitted + data.refused_pids[index]);
-  const per = `per ${duration(step).replace("60 s", "minute").replace("60 min", "hour")}`;
+  const per = `per ${duration(step)}`.replace("60 s", "minute").replace(" 1 h", " hour");
   return [h("p", { class: "quiet" }, per, since(page, begin)), chart({
     title: `New producer ids ${per}`,
     times: data.at_ms,
     range: [begin, Date.parse(now)],
     unknown: fresh.stale ? [Date.parse(fresh.last_row_at), Date.parse(now)] : null,
-    // Bars overlap: the taller one, drawn first, is the sum, and the legend shows its upper part.
-    series: [
-      { label: "refused", values: both, told: data.refused_pids, colour: "second", kind: "bar" },
-      { label: "admitted", values: data.admitted_pids, colour: "accent", kind: "bar" },
-    ],
+    series: newIds(data),
   })];
+}
+
+// New producer ids as bars that overlap: the taller one, drawn first, is the sum, and the legend shows its upper part.
+export function newIds({ admitted_pids: admitted, refused_pids: refused }) {
+  const both = admitted.map((each, index) => each + refused[index]);
+  return [{ label: "refused", values: both, told: refused, colour: "second", kind: "bar" }, { label: "admitted", values: admitted, colour: "accent", kind: "bar" }];
 }
 
 const refused = (field) => (row) => Object.entries(row[field] ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 3)

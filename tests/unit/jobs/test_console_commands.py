@@ -46,6 +46,14 @@ def test_it_shows_quota_suggestion_and_what_both_would_refuse(data: ConsoleData)
     assert (page["default"]["producer_ids_rate"], page["default_over"]) == (20.0, 90)
 
 
+def test_the_default_would_have_refused_only_who_has_no_quota_of_its_own(data: ConsoleData) -> None:
+    rows = [metrics(f"User:{name}", NOON, admitted_pids=30, new_pids_window=30) for name in ("alice", "bob")]
+    append(data.tables, "producer_id_metrics", *rows)
+    for name, rate in ((None, 20.0), ("alice", 50.0)):
+        set_quota(data.tables, QuotaEntry(name, rate, NOON, "ops"))
+    assert quotas(data, NOON)["default_over"] == 10
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_the_commands_of_a_row_set_the_suggestion_and_delete_the_quota(
     data: ConsoleData, pid_quota: PidQuota, name: str
