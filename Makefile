@@ -12,7 +12,7 @@ SLOW_WORKERS ?= 4
 SPREAD = --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-slow test-all nightly soak fuzz lint fmt jars lock pin-jars broker-jar wheel bench bench-full bench-guard clean
+.PHONY: help demo test test-slow test-all nightly fuzz lint fmt jars lock pin-jars broker-jar wheel bench bench-full clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -66,9 +66,6 @@ nightly: lint ## What is to run each night: lint, 20,000 histories, every test
 	$(MAKE) fuzz HISTORIES=20000
 	$(MAKE) test-all
 
-soak: $(VENV)/.dev $(JARS)/.complete ## Two hours of steady load: does the stream grow? MINUTES=120
-	PYTHONPATH=$(CURDIR) $(BIN)/python bench/soak.py --minutes $(or $(MINUTES),120)
-
 fuzz: $(VENV)/.dev ## Histories against the oracle of the rules: HISTORIES=20000, SEED=N
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/fuzz/run.py --histories $(or $(HISTORIES),2000) $(if $(SEED),--seed $(SEED))
 
@@ -81,19 +78,11 @@ fmt: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Only a peer needs protobuf.
-$(VENV)/.bench: requirements/bench.txt pyproject.toml
-	$(call install,requirements/bench.txt,$@)
-	@touch $(VENV)/.spark
+bench: $(VENV)/.spark $(JARS)/.complete ## Measure what is felt within 8 minutes: dist/bench
+	PYTHONPATH=$(CURDIR) $(BIN)/python -m bench.report
 
-bench: $(VENV)/.bench $(JARS)/.complete ## Measure what is felt within 8 minutes: dist/bench
-	PYTHONPATH=$(CURDIR) $(BIN)/python bench/report.py
-
-bench-full: $(VENV)/.bench $(JARS)/.complete ## Measure everything within 75 minutes: bench/results, docs/performance.md
-	PYTHONPATH=$(CURDIR) $(BIN)/python bench/report.py --full
-
-bench-guard: $(VENV)/.spark $(JARS)/.complete ## Fail if the job has become slower than committed
-	PYTHONPATH=$(CURDIR) $(BIN)/python bench/guard.py
+bench-full: $(VENV)/.spark $(JARS)/.complete ## Measure everything within 45 minutes: bench/results, docs/performance.md
+	PYTHONPATH=$(CURDIR) $(BIN)/python -m bench.report --full
 
 broker-jar: $(JARS)/.complete ## Build dist/pid-quota-broker.jar, which brokers load (docs/plugin.md)
 	$(BIN)/python -m jvm.broker_jar dist/pid-quota-broker.jar $(JARS)
@@ -108,7 +97,6 @@ LOCK = uv pip compile --quiet --universal --python-version 3.10 --generate-hashe
 lock: ## Renew requirements/*.txt and the App's constraints (needs uv)
 	$(LOCK) --extra databricks --group dev -o requirements/dev.txt
 	$(LOCK) --group build -c requirements/dev.txt -o requirements/spark.txt
-	$(LOCK) --group bench --group build -c requirements/dev.txt -o requirements/bench.txt
 	uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate pyproject.toml --extra databricks \
 		-c requirements/dev.txt -o resources/console/constraints.txt
 

@@ -1,162 +1,216 @@
-"""Shared by the benchmarks: a Spark session, a stream's options, and the measurement of its query."""
+"""Shared by all measurements: figures, the product as child processes, and what these take and write."""
 
-import gc
 import json
-import math
 import os
-import platform
 import re
-import statistics
+import sys
+import tempfile
+import threading
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from datetime import datetime, timezone
-from importlib import resources
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryProgress
-from pyspark.sql.streaming.query import StreamingQuery
+import numpy as np
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyarrow import parquet
 
-from bench.loads import BenchError, Content, Load
-from bench.noise import Meter
-from bench.rounds import Run
 from broker.local.local_broker import LocalBroker
-from jvm.jar_sets import jars_folder, spark_jars
-from jvm.java import find_java
-from jvm.process import run_to_end
-from quota.config import QuotaConfig
-from streaming.pipeline import StreamOptions
-from streaming.session import stream_session
-from streaming.triggers import AVAILABLE_NOW
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import set_quota
-from tables.store.path_tables import create_missing
+from jvm.process import end, run_to_end, start_watched
 
-QUOTA = 100.0
-POLL_S = 0.1
-REMAINDER_SHARE = 0.1
-BENCH = Path(__file__).parent
-JOB_VARIANTS: dict[str, dict[str, Any]] = {
-    "job": {},
-    "job-each": {"state_buckets": 0},
-    "job-delta-spark": {"sink": "delta-spark"},
-}
-"""The job as it is, with a state for each principal, and with the other writer of tables."""
+if TYPE_CHECKING:
+    import subprocess
+
+PID_QUOTA = (sys.executable, "-m", "jobs")
+"""The command `pid-quota` of this tree."""
+ORDERS = "orders"
+"""Topic of clients."""
+Figure = dict[str, float]
+Found = dict[str, dict[str, Any]]
+"""The result of a part, as JSON: `figures` by headline key, and perhaps `details` for maintainers."""
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_LIMIT_S, _STOP_S, _SAMPLE_S = 180.0, 20.0, 0.5
 
 
-def stream_options(
-    broker: LocalBroker, load: Load, content: Content, folder: Path, batch_events: int, variant: str
-) -> StreamOptions:
-    """Create tables with a default quota, and return the options of a stream that reads a load."""
-    tables = tables_with_quota(folder)
-    return StreamOptions(
-        topic=load.topic,
-        kafka_options={"kafka.bootstrap.servers": broker.admin_servers},
-        tables=tables,
-        checkpoint=str(folder / "checkpoint"),
-        trigger=AVAILABLE_NOW,
-        max_offsets_per_trigger=math.ceil(batch_events / content.events_per_record),
-        config=QuotaConfig(),
-        **JOB_VARIANTS.get(variant, {}),
-    )
+class BenchError(Exception):
+    """Raised when a measurement is meaningless. The message says what to change."""
 
 
-def tables_with_quota(folder: Path) -> str:
-    """Create tables with a default quota, and return their folder."""
-    tables = str(folder / "tables")
-    create_missing(tables)
-    set_quota(tables, QuotaEntry(None, QUOTA, datetime.now(timezone.utc), "bench"))
-    return tables
+def figure(values: Sequence[float], percent: int = 50) -> Figure:
+    """Return an interpolated percentile of values, and their bounds, to four significant digits."""
+    found = {"value": np.percentile(values, percent), "low": min(values), "high": max(values)}
+    return {name: float(f"{each:.4g}") for name, each in found.items()}
 
 
-def session() -> SparkSession:
-    """Return a Spark session like the job's."""
-    os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.ui.showConsoleProgress=false pyspark-shell"
-    spark = stream_session(spark_jars(jars_folder()))
-    # `transformWithStateInPandas` logs a warning per new key and batch, which would distort the measurement.
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
-
-
-def collect_garbage(spark: SparkSession) -> None:
-    """Collect the garbage of earlier runs in this process and in the JVM."""
-    gc.collect()
-    spark.sql("SELECT java_method('java.lang.System', 'gc')").collect()
-
-
-def measure(query: StreamingQuery, checkpoint: Path, content: Content) -> Run:
-    """Wait until a query has read all events, and return the rate and cost of its batches.
-
-    Raises:
-        BenchError: If there was only one batch.
-    """
-    while query.isActive and not any(each.numInputRows for each in query.recentProgress):
-        time.sleep(POLL_S)
-    with Meter() as meter:
-        query.awaitTermination()
-    found = [(each, events_of(each, content)) for each in query.recentProgress if each.numInputRows][1:]
-    largest = max((events for _, events in found), default=0)
-    found = [(each, events) for each, events in found if events >= largest * REMAINDER_SHARE]
-    if not found:
-        msg = "only the first batch ran, which warms up and doesn't count: give more events or smaller batches"
+def completed(*command: str, limit_s: float = _LIMIT_S) -> str:
+    """Run a program, and return what it says."""
+    code, said = run_to_end(command, limit_s)
+    if code:
+        msg = f"{' '.join(command)} ended with exit code {code}: {said[-800:]}"
         raise BenchError(msg)
-    return Run(
-        events=sum(events for _, events in found),
-        seconds=sum(each.durationMs["triggerExecution"] for each, _ in found) / 1000,
-        state_bytes=folder_bytes(checkpoint / "state"),
-        batches=len(found),
-        cpu_seconds=round(meter.seconds("spark"), 2),
-        state_rows=sum(each.numRowsTotal for each in found[-1][0].stateOperators),
-        noise=meter.noise,
-    )
+    return said
 
 
-def events_of(progress: StreamingQueryProgress, content: Content) -> int:
-    """Return the number of events in a batch. Spark itself counts only records."""
-    source = progress.sources[0]
-    begin, end = (sum(map(content.events_to, _offsets(each))) for each in (source.startOffset, source.endOffset))
-    return end - begin
+def wait_until(holds: Callable[[], bool], what: str, limit_s: float = _LIMIT_S, pause_s: float = 0.05) -> None:
+    """Wait until a condition holds. After the limit, raise BenchError."""
+    give_up_at = time.monotonic() + limit_s
+    while not holds():
+        if time.monotonic() > give_up_at:
+            msg = f"not within {limit_s:.0f} s: {what}"
+            raise BenchError(msg)
+        time.sleep(pause_s)
 
 
-def _offsets(content: str | None) -> Iterable[dict[str, int]]:
-    """Return each topic's offsets by partition. The first batch has no start offsets."""
-    by_topic: dict[str, dict[str, int]] = json.loads(content or "null") or {}
-    return by_topic.values()
+@dataclass(frozen=True)
+class Child:
+    """A running `pid-quota run` or `stream`, or a peer, and the folder of all its files."""
+
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+
+    def said(self) -> str:
+        """Return its log."""
+        return (self.folder / "log").read_text(encoding="utf-8", errors="replace")
+
+    def is_alive(self) -> bool:
+        """Return true, or raise BenchError if it has ended."""
+        if self.process.poll() is not None:
+            msg = f"a program ended with exit code {self.process.returncode}: {self.said()[-800:]}"
+            raise BenchError(msg)
+        return True
+
+    def batches(self) -> dict[int, tuple[float, float]]:
+        """Return begin and end of each batch that Spark's checkpoint still has, in seconds since the epoch."""
+        found = {}
+        for commit in self.folder.glob("checkpoint/commits/*"):
+            # Spark may have deleted the file.
+            with suppress(FileNotFoundError, ValueError):
+                offsets = self.folder / "checkpoint" / "offsets" / commit.name
+                found[int(commit.name)] = (offsets.stat().st_mtime, commit.stat().st_mtime)
+        return dict(sorted(found.items()))
+
+    def await_batch(self, number: int, limit_s: float = _LIMIT_S) -> None:
+        """Wait until a batch is finished."""
+        wait_until(lambda: self.is_alive() and max(self.batches(), default=-1) >= number, f"batch {number}", limit_s)
+
+    def decided_s(self) -> dict[str, float]:
+        """Return when the first decision on each principal was committed, in seconds since the epoch."""
+        table, found = self.folder / "tables" / "throttle_decisions", dict[str, float]()
+        for log in sorted(table.glob("_delta_log/*.json")):
+            for line in log.read_text(encoding="utf-8").splitlines():
+                if (added := json.loads(line).get("add")) is not None:
+                    rows = parquet.ParquetFile(table / unquote(added["path"])).read(["principal"])
+                    for principal in rows["principal"].to_pylist():
+                        found.setdefault(principal, log.stat().st_mtime)
+        return found
 
 
-def folder_bytes(folder: Path) -> int:
-    """Return the size of a folder's files in bytes. A running stream may delete files meanwhile."""
+@contextmanager
+def running_broker(**properties: Any) -> Iterator[tuple[LocalBroker, Path]]:
+    """Run a broker that holds users and has the topic of clients. Yield it and a folder."""
+    with tempfile.TemporaryDirectory() as name, LocalBroker(Path(name, "kafka"), holds=True, **properties) as found:
+        create_topic(found, 1)
+        found.wait_for_plugin()
+        yield found, Path(name)
+
+
+def create_topic(broker: LocalBroker, partitions: int) -> None:
+    """Create the topic of clients."""
+    admin = AdminClient({**broker.admin_config()})
+    admin.create_topics([NewTopic(ORDERS, partitions, 1)])[ORDERS].result()
+
+
+@contextmanager
+def running(command: Sequence[str], folder: Path) -> Iterator[Child]:
+    """Run a program and its children during the `with` block. The command may begin with variables (`NAME=value`)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    process = start_watched(["/usr/bin/env", *command], folder / "log")
+    try:
+        yield Child(process, folder)
+    finally:
+        end(process, _STOP_S)
+
+
+@contextmanager
+def running_product(broker: LocalBroker, folder: Path, quota: int, trigger: str, **more: object) -> Iterator[Child]:
+    """Run `pid-quota run` with a default quota, and wait for its first batch. `more` are further options."""
+    folder.mkdir(parents=True)
+    quotas = folder / "quotas.yaml"
+    quotas.write_text(f"- entity_name: null\n  producer_ids_rate: {quota}\n", encoding="utf-8")
+    options = {"bootstrap_server": broker.admin_servers, "data": folder, "quotas_file": quotas, "trigger": trigger}
+    options |= {"console_port": 0, "metrics_port": 0, **more}
+    variables = [f"PID_QUOTA_{name.upper()}={value}" for name, value in options.items()]
+    with running((*variables, *PID_QUOTA, "run"), folder) as child:
+        child.await_batch(0)
+        yield child
+
+
+def stream_command(broker: LocalBroker, folder: Path, quota: int, records: int, *more: str) -> tuple[str, ...]:
+    """Create tables, and return the command of a stream whose batches of some records follow each other at once."""
+    tables = str(folder / "tables")
+    alter = (*PID_QUOTA, "quotas", "--tables", tables, "--alter", "--entity-type", "users", "--entity-default")
+    completed(*alter, "--add-config", f"producer_ids_rate={quota}")
+    variables = (f"PID_QUOTA_BOOTSTRAP_SERVER={broker.admin_servers}", f"PID_QUOTA_TABLES={tables}")
+    stream = (*PID_QUOTA, "stream", "--checkpoint", str(folder / "checkpoint"), "--trigger", "asap")
+    return (*variables, *stream, "--max-offsets-per-trigger", str(records), *more)
+
+
+@contextmanager
+def in_background(work: Callable[[threading.Event], object]) -> Iterator[None]:
+    """Run a function in a thread during the `with` block. It ends when its event is set."""
+    is_over = threading.Event()
+    thread = threading.Thread(target=work, args=(is_over,))
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+@contextmanager
+def metered(child: Child) -> Iterator[dict[str, float]]:
+    """Measure CPU time and length of the `with` block (`cpu_s`, `wall_s`) of a child and its descendants.
+
+    It samples running processes, because Spark's Python daemon never gets the CPU time of ended workers.
+    """
+    first, begin, found = tree(child), time.monotonic(), dict[str, float]()
+    last = dict(first)
+
+    def sample(is_over: threading.Event) -> None:
+        while not is_over.wait(_SAMPLE_S):
+            last.update(tree(child))
+
+    with in_background(sample):
+        yield found
+    last.update(tree(child))
+    found["cpu_s"] = (sum(last.values()) - sum(first.values())) / TICKS_PER_S
+    found["wall_s"] = time.monotonic() - begin
+
+
+def tree(child: Child) -> dict[tuple[int, str], int]:
+    """Return the CPU time in ticks of a child and its descendants, by process id and start."""
+    every, found = dict[int, tuple[int, str, int]](), dict[tuple[int, str], int]()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            every[int(entry.name)] = (int(fields[1]), fields[19], int(fields[11]) + int(fields[12]))
+    new = {child.process.pid} & every.keys()
+    while new:
+        found |= {(pid, every[pid][1]): every[pid][2] for pid in new}
+        new = {pid for pid, (parent, *_) in every.items() if parent in new}
+    return found
+
+
+def pss_mb(child: Child) -> float:
+    """Return the memory of a child and its descendants in MB. Memory that processes share counts once."""
     total = 0
-    for file in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            total += file.stat().st_size if file.is_file() else 0
-    return total
-
-
-def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """Return the median, the interpolated 99th percentile and the maximum of times in seconds."""
-    cut = statistics.quantiles(values, n=100, method="inclusive")
-    return {"p50_s": round(cut[49], 2), "p99_s": round(cut[98], 2), "max_s": round(max(values), 2)}
-
-
-def machine() -> dict[str, object]:
-    """Return a description of this machine and of the versions measured."""
-    import deltalake
-    import pyspark
-
-    _, java = run_to_end([find_java(), "-version"], 60)
-    cpu = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
-    kafka = re.search(r'name="kafka_2.13" rev="([^"]+)"', resources.files("jvm").joinpath("ivy.xml").read_text())
-    return {
-        "cpu": cpu[1] if cpu else "unknown",
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-        "load_average": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "spark": pyspark.__version__,
-        "deltalake": deltalake.__version__,
-        "kafka": kafka[1] if kafka else "unknown",
-        "java": java.splitlines()[0] if java else "unknown",
-    }
+    for pid, _ in tree(child):
+        with suppress(OSError):
+            found = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+            total += int(found[1]) if found else 0
+    return total * 1024 / 1_000_000

@@ -1,175 +1,123 @@
-"""Loads: records in a topic, as the brokers' plugin writes them."""
+"""Records of a whole cluster's plugins, as docs/events.md defines them."""
 
+import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
+from bench.kit import in_background
 from broker.local.local_broker import LocalBroker
-from wire.event_record import MAX_EVENTS, EventGroup, EventRecord
+from wire.event_record import EventGroup, EventRecord
+from wire.topics import PRODUCE_EVENTS
 
-TOPIC = "bench-events"
-PARTITIONS = 4
-ZIPF = 1.1
-PIDS_EACH = 20
-HOUR_MS = 3_600_000
-MAX_ROUND = 100_000
-"""Maximum number of events in a round, which a plugin groups into records."""
-FLOOD = -1
-"""Number that stands for the owner of a flood's PIDs."""
-BROKER, ORDERS, ORDERS_PARTITIONS, ADDRESS = 1, "orders", 12, "10.0.0.5"
-"""Broker, topic, partitions and address of all events."""
-Ints = npt.NDArray[np.int64]
-
-
-class BenchError(Exception):
-    """Raised when a measurement is meaningless. The message says what to change."""
+ROUND_MS = 50
+"""A busy plugin writes once in this time."""
+REPEAT_MS = 30_000
+"""Default of `pid.quota.repeat.ms`: a plugin writes a PID in use once in this time."""
+ROUNDS = REPEAT_MS // ROUND_MS
+BROKERS, BROKERS_EACH = 12, 3
+"""Brokers of the cluster, and those to which a principal's producers write."""
+_SETTINGS = {"linger.ms": 20, "queue.buffering.max.messages": 2_000_000, "compression.type": "lz4"}
+_FLOOD_PID, FLOOD_SIZE = 1 << 40, 5_000 * ROUND_MS // 1000
+Record = tuple[str, bytes]
+"""Principal and value of a record."""
 
 
 @dataclass(frozen=True)
-class Load:
-    """Events of a benchmark. Principals' shares follow Zipf's law, and each principal has a few long-lived PIDs.
+class Cluster:
+    """Users of a cluster. Every PID is in use all the time, and new PIDs replace a share of them in an hour."""
 
-    Attributes:
-        events: Number of events.
-        principals: Number of principals.
-        flood_pids: Number of events of one more principal, each with a new PID.
-        per_record: Average number of events per record. With 1, each event has its own record. Otherwise, rounds are
-            long enough for this average, as far as `MAX_ROUND` allows.
-    """
-
-    events: int
     principals: int
-    flood_pids: int = 0
-    per_record: int = 1
+    pids_each: int
+    new_share: float = 0.01
 
-    @property
-    def topic(self) -> str:
-        """Topic of these events."""
-        return f"{TOPIC}-{self.events}-{self.principals}-{self.flood_pids}-{self.per_record}"
-
-
-@dataclass(frozen=True)
-class Content:
-    """The content of a topic.
-
-    Attributes:
-        events_before: For each partition, the number of events before each offset, up to the end offset.
-        value_bytes: Size of all records' values in bytes.
-    """
-
-    events_before: tuple[Ints, ...]
-    value_bytes: int
-
-    def events_to(self, offsets: Mapping[str, int]) -> int:
-        """Return the number of events before these offsets, given by partition."""
-        return sum(int(self.events_before[int(partition)][offset]) for partition, offset in offsets.items())
-
-    @property
-    def events_per_record(self) -> float:
-        """Mean number of events per record."""
-        return self._events / sum(len(each) - 1 for each in self.events_before)
-
-    @property
-    def bytes_per_event(self) -> float:
-        """Mean uncompressed size of an event in the records' values, in bytes."""
-        return self.value_bytes / self._events
-
-    @property
-    def _events(self) -> int:
-        return sum(int(each[-1]) for each in self.events_before)
+    def records_in(self, seconds: float) -> int:
+        """Return how many records the plugins write in a time: one per principal, broker and repeat interval."""
+        return round(self.principals * BROKERS_EACH * seconds * 1000 / REPEAT_MS)
 
 
-@contextmanager
-def loaded_broker(folder: Path, load: Load) -> Iterator[tuple[LocalBroker, Content]]:
-    """Run a broker that has the events of a load."""
-    with LocalBroker(folder / "kafka") as broker:
-        yield broker, fill(broker, load)
+class Plugins:
+    """The plugins of a cluster. They write the PIDs of a principal at a moment of its own in each interval."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._random, self._new_due = cluster, np.random.default_rng(1), 0.0
+        self._pids = np.arange(cluster.principals * cluster.pids_each).reshape(cluster.principals, cluster.pids_each)
+        self._next_pid = self._pids.size
+        self._due: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        step = BROKERS // BROKERS_EACH
+        for owner in range(cluster.principals):
+            for broker in range(owner % step, BROKERS, step):
+                self._due[zlib.crc32(f"{owner} {broker}".encode()) % ROUNDS].append((owner, broker))
+
+    def records(self, number: int, at_ms: int) -> Iterator[Record]:
+        """Yield the records of all plugins in a round."""
+        self._new_due += self._cluster.new_share * self._pids.size * ROUND_MS / 3_600_000
+        while self._new_due >= 1:
+            self._new_due -= 1
+            owner, place = (int(self._random.integers(size)) for size in self._pids.shape)
+            self._pids[owner, place] = self._next_pid
+            yield record(f"User:app-{owner}", [self._next_pid], at_ms)
+            self._next_pid += 1
+        for owner, broker in self._due[number % ROUNDS]:
+            yield record(f"User:app-{owner}", self._pids[owner].tolist(), at_ms, broker)
 
 
-def fill(broker: LocalBroker, load: Load) -> Content:
-    """Write a load's events, and return the content of the topic."""
-    admin = AdminClient({**broker.admin_config()})
-    admin.create_topics([NewTopic(load.topic, PARTITIONS, 1)])[load.topic].result()
-    settings = {"linger.ms": 50, "queue.buffering.max.messages": 2_000_000, "compression.type": "lz4"}
-    # One request at a time keeps the order of records, so an offset tells how many events are before it.
-    producer = Producer(broker.admin_config() | settings | {"max.in.flight": 1})
-    sizes: list[list[int]] = [[0] for _ in range(PARTITIONS)]
-    value_bytes = 0
-    for number, (name, value, size) in enumerate(records_of(load)):
-        # Choose the partition that librdkafka would choose.
-        partition = zlib.crc32(name.encode()) % PARTITIONS
-        producer.produce(load.topic, value, name, partition)
-        sizes[partition].append(size)
-        value_bytes += len(value)
-        if number % 10_000 == 0:
-            producer.poll(0)
-    if producer.flush(300):
-        msg = f"not all {load.events:,} events reached the broker within 300 s: is the disk full?"
-        raise BenchError(msg)
-    return Content(tuple(np.cumsum(each) for each in sizes), value_bytes)
+def record(principal: str, pids: Sequence[int], at_ms: int, broker: int = 0) -> Record:
+    """Return the record of a principal's PIDs on a broker, all of them used at a time."""
+    groups = [EventGroup("orders", f"client-{principal[-1]}", address="10.0.0.5")]
+    partitions = [pid % BROKERS for pid in pids]
+    content = EventRecord(at_ms, principal, [0] * len(pids), list(pids), broker, groups, partitions=partitions)
+    return principal, msgspec.json.encode(content)
 
 
-def records_of(load: Load) -> Iterator[tuple[str, bytes, int]]:
-    """Yield a load's records: principal, value and number of events."""
-    random = np.random.default_rng(1)
-    owners = random.choice(load.principals, load.events, p=zipf_shares(load.principals))
-    pids = owners * PIDS_EACH + random.integers(0, PIDS_EACH, load.events)
-    if load.flood_pids:
-        flood = random.choice(load.events, load.flood_pids, replace=False)
-        owners[flood] = FLOOD
-        pids[flood] = 1_000_000_000 + np.arange(load.flood_pids)
-    times = time.time_ns() // 1_000_000 - HOUR_MS + np.arange(load.events) * 600_000 // load.events
-    size = round_size(owners, load.per_record)
-    for begin in range(0, load.events, size):
-        part = slice(begin, begin + size)
-        yield from round_records(owners[part], pids[part], times[part], is_packed=load.per_record > 1)
+def fill(broker: LocalBroker, cluster: Cluster, seconds: float) -> None:
+    """Write the records of some seconds before now."""
+    plugins, begin_ms = Plugins(cluster), now_ms() - round(seconds * 1000)
+    rounds = range(round(seconds * 1000 / ROUND_MS))
+    write(broker, (each for number in rounds for each in plugins.records(number, begin_ms + number * ROUND_MS)))
 
 
-def zipf_shares(principals: int) -> npt.NDArray[np.float64]:
-    """Return each principal's share of the events."""
-    weights = 1 / np.arange(1, principals + 1) ** ZIPF
-    shares: npt.NDArray[np.float64] = weights / weights.sum()
-    return shares
+def traffic(broker: LocalBroker, records: Callable[[int, int], Iterable[Record]]) -> AbstractContextManager[None]:
+    """Write the records of each round (its number, ms since the epoch) as time passes, during the `with` block."""
+
+    def paced(is_over: threading.Event) -> Iterator[Record]:
+        begin, number = time.monotonic(), 0
+        while not is_over.wait(max(0.0, begin + number * ROUND_MS / 1000 - time.monotonic())):
+            yield from records(number, now_ms())
+            number += 1
+
+    return in_background(lambda is_over: write(broker, paced(is_over)))
 
 
-def round_size(owners: Ints, per_record: int) -> int:
-    """Return the number of events in a round in which each owner has `per_record` events on average."""
-    size = MAX_ROUND if per_record == 1 else per_record
-    while size < min(MAX_ROUND, len(owners)) and size / len(np.unique(owners[:size])) < per_record:
-        size = min(size * 5 // 4 + 1, MAX_ROUND)
-    return size
+def flood_records(number: int, at_ms: int) -> list[Record]:
+    """Return the record of a round in which a user has 5,000 new PIDs a second."""
+    first = _FLOOD_PID + number * FLOOD_SIZE
+    return [record("User:flood", range(first, first + FLOOD_SIZE), at_ms)]
 
 
-def round_records(owners: Ints, pids: Ints, times: Ints, *, is_packed: bool = True) -> Iterator[tuple[str, bytes, int]]:
-    """Yield the records that a plugin writes for a round: principal, value and number of events.
-
-    Without `is_packed`, each event has its own record.
-    """
-    order = np.argsort(owners, kind="stable") if is_packed else np.arange(len(owners))
-    cuts = np.flatnonzero(np.diff(owners[order])) + 1 if is_packed else order[1:]
-    for group in sorted(filter(len, np.split(order, cuts)), key=lambda each: int(each[0])):
-        owner = int(owners[group[0]])
-        name = "User:flood" if owner == FLOOD else f"User:app-{owner}"
-        for value, size in values_of(name, f"c{owner % 7}", pids[group].tolist(), times[group].tolist()):
-            yield name, value, size
+def exceed(broker: LocalBroker, principal: str, quota: int) -> float:
+    """Let a new principal exceed its quota by one record, and return when, in seconds since the epoch."""
+    # One PID in ten thousand is mistaken for a known one.
+    first = time.time_ns() // 1000
+    write(broker, [record(principal, range(first, first + quota + 10), now_ms())])
+    return time.time()
 
 
-def values_of(principal: str, client_id: str, pids: list[int], times: list[int]) -> Iterator[tuple[bytes, int]]:
-    """Yield each value of a principal's records, and its number of events."""
-    groups = [EventGroup(ORDERS, client_id, address=ADDRESS)]
-    for begin in range(0, len(pids), MAX_EVENTS):
-        part, at_ms = pids[begin : begin + MAX_EVENTS], times[begin : begin + MAX_EVENTS]
-        after_ms = [each - at_ms[0] for each in at_ms]
-        partitions = [pid % ORDERS_PARTITIONS for pid in part]
-        record = EventRecord(at_ms[0], principal, after_ms, part, BROKER, groups, partitions=partitions)
-        yield msgspec.json.encode(record), len(part)
+def write(broker: LocalBroker, records: Iterable[Record]) -> None:
+    """Write records to the topic of events."""
+    producer = Producer(broker.admin_config() | _SETTINGS)
+    for name, value in records:
+        producer.produce(PRODUCE_EVENTS, value, name)
+        producer.poll(0)
+    producer.flush(300)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,112 +1,95 @@
-from collections.abc import Callable, Sequence
-from pathlib import Path
+"""The arithmetic of figures, and what the report says of them."""
+
+import json
+from typing import Any
 
 import pytest
 
-from bench import guard, sustained
-from bench.loads import BenchError
-from bench.processes import Batch
-from bench.rounds import Run, ratios
+from bench.broker_cost import Load, ratios
+from bench.kit import figure
+from bench.lever import QUOTA, lever_figures
+from bench.page import ROWS, lines, meets, page
+from bench.report import RESULTS, merged
+
+MACHINE = {"machine": {"cores": 2}, "figures": {}, "details": {}}
+ROW = {"key": "k", "meaning": "m", "compare": "<=", "target": "1.0", "why_missed": "because"}
 
 
-def test_a_ratio_compares_runs_of_the_same_round() -> None:
-    # given a machine that is half as fast in the second round
-    runs = {
-        "job": [Run(200, 1, 0, 3), Run(100, 1, 0, 3)],
-        "dedup": [Run(100, 1, 0, 3), Run(50, 1, 0, 3)],
-    }
-
-    assert ratios(runs, "job", "dedup") == {"median": 2.0, "min": 2.0, "max": 2.0}
+def measured(value: float, **more: str) -> dict[str, Any]:
+    return {"value": value, "low": value, "high": value, "date": "2026-01-01", "note": ""} | more
 
 
-@pytest.mark.parametrize("true_rate", [150.0, 900.0, 1000.0, 7777.0, 63_000.0])
-def test_the_search_ends_just_below_what_can_be_kept_up_with(true_rate: float) -> None:
-    asked: list[float] = []
+def test_a_figure_is_a_percentile_with_the_bounds_of_its_values() -> None:
+    values = [float(each) for each in range(101)]
 
-    found = sustained.highest(_up_to(true_rate, asked), first=1000, limit=100_000, steps=5)
-
-    assert found <= true_rate < found * 1.04
-    assert len(set(asked)) == len(asked)
+    assert figure(values, 99) == {"value": 99, "low": 0, "high": 100}
+    assert figure([1.23456])["value"] == 1.235
 
 
-def test_the_search_tries_nothing_above_what_the_load_can_do() -> None:
-    asked: list[float] = []
+def test_the_lever_counts_from_the_first_pid_over_the_quota_and_the_slower_way_counts() -> None:
+    # given a bucket of 20 that admits 21: the 22nd delivery, at 21 s, is over the quota
+    delivered_s = [float(each) for each in range(QUOTA + 3)]
 
-    assert sustained.highest(_up_to(10**9, asked), first=1000, limit=5000, steps=3) == 5000
-    assert max(asked) == 5000
+    held_late = lever_figures([(delivered_s, 30.0), (delivered_s, 31.0)])
+    late_last_pid = lever_figures([([*delivered_s, 90.0], 30.0), ([*delivered_s, 90.0], 31.0)])
 
-
-def test_a_stream_that_never_keeps_up_has_the_rate_0() -> None:
-    assert sustained.highest(lambda _rate: False, first=1000, limit=5000, steps=3) == 0
-
-
-def _up_to(true_rate: float, asked: list[float]) -> Callable[[float], bool]:
-    def keeps_up(rate: float) -> bool:
-        asked.append(rate)
-        return rate <= true_rate
-
-    return keeps_up
+    assert held_late["lever_p50_s"] == {"value": 9.5, "low": 9, "high": 10}
+    assert late_last_pid["lever_p50_s"]["value"] == 70
 
 
-def trial(lags_s: Sequence[float], interval_s: float = 1.0) -> sustained.Trial:
-    """A trial of a 1 s trigger, of samples that see the last two batches each."""
-    found = sustained.Trial(trigger_s=1)
-    for number, lag_s in enumerate(lags_s):
-        found.add(lag_s, [Batch(n, n * interval_s, n * interval_s + 0.5, 0) for n in (number, number + 1)])
-    return found
+def test_a_ratio_compares_brokers_by_the_medians_of_their_rounds() -> None:
+    # given two brokers a kind, of three rounds each; one round is disturbed
+    off = [[Load(100, 10, 50)] * 3, [Load(100, 10, 50), Load(1, 900, 900), Load(100, 10, 50)]]
+    on = [[Load(90, 11, 55)] * 3, [Load(100, 12, 50)] * 3]
+
+    found = ratios(off, on)
+
+    assert found["broker_rate_ratio"] == {"value": 0.95, "low": 0.9, "high": 1}
+    assert found["broker_p99_ratio"]["value"] == 1.15
+    assert found["broker_cpu_ratio"]["high"] == 1.1
 
 
 @pytest.mark.parametrize(
-    ("lags_s", "kept_up"),
-    [
-        ([5.0] * 10 + [1.0, 1.5] * 10, True),  # a slow start does not count
-        ([second * 0.3 for second in range(40)], False),  # it grows
-        ([20.0] * 40, False),  # it stays, but too far behind
-        ([1.0], False),  # too few samples to say
-    ],
+    ("compare", "value", "is_met"), [("<=", 1.0, True), ("<=", 1.01, False), (">=", 1.0, True), (">=", 0.99, False)]
 )
-def test_a_stream_keeps_up_if_its_lag_is_small_and_does_not_grow(lags_s: list[float], *, kept_up: bool) -> None:
-    assert trial(lags_s).is_kept_up_with() is kept_up
+def test_a_figure_that_equals_its_target_meets_it(compare: str, value: float, *, is_met: bool) -> None:
+    assert meets(ROW | {"compare": compare}, value) is is_met
 
 
-@pytest.mark.parametrize(("interval_s", "kept_up"), [(1.0, True), (1.04, True), (1.1, False), (1.7, False)])
-def test_a_stream_keeps_up_only_with_a_batch_per_trigger(interval_s: float, *, kept_up: bool) -> None:
-    assert trial([1.0] * 40, interval_s).is_kept_up_with() is kept_up
+def test_figures_that_a_part_does_not_give_keep_their_value_and_date() -> None:
+    before = MACHINE | {"figures": {"a": measured(1), "b": measured(2)}, "details": {"old": 1}}
+
+    now = merged(before, {"figures": {"b": figure([3.0])}}, "2026-01-02", "busy machine")
+
+    assert now["figures"]["a"] == measured(1)
+    assert now["figures"]["b"] == measured(3, date="2026-01-02", note="busy machine")
+    assert merged(now, {}, "2026-01-03", "") == now
 
 
-@pytest.mark.parametrize(
-    ("lags_s", "hopeless"),
-    [
-        ([1.0] * 20 + [30.0] * 20, True),
-        ([30.0] * 19 + [1.0] + [30.0] * 19, False),  # it has caught up in between
-        ([30.0] * 5, False),  # too early to say
-    ],
-)
-def test_a_trial_is_given_up_once_a_stream_has_stayed_too_far_behind(lags_s: list[float], *, hopeless: bool) -> None:
-    assert trial(lags_s).is_hopeless(elapsed_s=len(lags_s)) is hopeless
+def test_the_page_marks_what_is_missed_and_says_why_and_what_was_not_measured() -> None:
+    met, missed, unknown = ROWS[0], ROWS[1], ROWS[2]
+    figures = {met["key"]: measured(0.0), missed["key"]: measured(9.0, note="busy machine") | {"low": 8.0}}
+
+    found = list(lines(MACHINE | {"figures": figures}))
+
+    assert f"| `{met['key']}`: {met['meaning']} | ≤{met['target']} | 0 |  |" in found
+    assert f"| `{missed['key']}`: {missed['meaning']} | ≤{missed['target']} | **9** | 8…9 |" in found
+    assert f"- `{missed['key']}`: {missed['why_missed']}" in found
+    assert f"Measured on 2026-01-01, busy machine: {missed['key']}." in found
+    assert any(unknown["key"] in line and "not measured" in line for line in found)
 
 
-def test_a_trial_is_given_up_once_batches_have_been_too_slow_for_a_minute() -> None:
-    slow = trial([1.0] * 70, interval_s=1.5)
+def test_a_new_page_keeps_what_people_wrote() -> None:
+    first = page("before\n<!-- generated: begin -->\nyesterday\n<!-- generated: end -->\nafter\n", MACHINE)
 
-    assert not slow.is_hopeless(elapsed_s=30)
-    assert slow.is_hopeless(elapsed_s=70)
-    assert not trial([1.0] * 70).is_hopeless(elapsed_s=70)
-
-
-def test_the_guard_fails_only_beyond_its_tolerance() -> None:
-    assert guard.TOLERANCE == 0.25
-    assert guard.holds(0.31, committed=0.4)
-    assert not guard.holds(0.29, committed=0.4)
+    assert first.startswith("before\n")
+    assert first.endswith("<!-- generated: end -->\nafter\n")
+    assert "yesterday" not in first
+    assert page(first, MACHINE) == first
 
 
-def test_the_guard_compares_with_the_newest_results_that_have_its_figure(tmp_path: Path) -> None:
-    for name, content in (("2026-01-01", "0.3"), ("2026-02-01", "0.4"), ("2026-03-01", "null")):
-        (tmp_path / f"{name}.json").write_text(f'{{"guard_vs_dedup": {content}}}')
+def test_every_figure_of_the_newest_results_has_a_row_and_every_row_a_reason() -> None:
+    results = json.loads(max(RESULTS.glob("*.json")).read_text(encoding="utf-8"))
 
-    assert guard.committed_figure(tmp_path) == 0.4
-
-
-def test_a_guard_without_results_says_how_to_make_them(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="--parts guard"):
-        guard.committed_figure(tmp_path)
+    assert results["figures"].keys() <= {row["key"] for row in ROWS}
+    assert all(len(row) == 5 and row["why_missed"] for row in ROWS)

@@ -1,83 +1,71 @@
-"""Loads: the same events, packed or one a record."""
+"""The loads: what plugins and clients would write."""
 
-import json
-from collections import defaultdict
-from types import SimpleNamespace
-from typing import Any
+from collections import Counter
+from itertools import islice
 
-import numpy as np
-import pytest
+from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from bench import kit
-from bench.loads import Content, Load, records_of, round_records, values_of
-from wire.event_record import MAX_EVENTS, ProduceEvent, parse_events
+from bench.broker_cost import NEW_EVERY, PARTITIONS, PRODUCERS, batches
+from bench.loads import BROKERS, FLOOD_SIZE, REPEAT_MS, ROUNDS, Cluster, Plugins, flood_records
+from bench.raw_client import batch_of
+from wire.event_record import parse_events
 
-Seen = dict[str, list[tuple[int, int]]]
+CLUSTER = Cluster(principals=40, pids_each=10, new_share=0.0)
 
 
-def pids_and_times(load: Load) -> Seen:
-    """By principal, in order: its PIDs, and ms since the first event of all."""
-    found: dict[str, list[Any]] = defaultdict(list)
-    for name, value, size in records_of(load):
-        events = parse_events(value)
-        assert len(events) == size
-        assert {each.principal for each in events} == {name}
-        found[name] += events
-    begin_ms = min(each.timestamp_ms for events in found.values() for each in events)
-    return {
-        name: [(each.producer_id, each.timestamp_ms - begin_ms) for each in events] for name, events in found.items()
-    }
+def test_each_broker_of_a_principal_writes_all_its_pids_once_per_interval() -> None:
+    plugins = Plugins(CLUSTER)
+    records = [each for number in range(ROUNDS) for each in plugins.records(number, at_ms=1000)]
+
+    events = [event for _, value in records for event in parse_events(value)]
+    uses = Counter((event.principal, event.producer_id) for event in events)
+    assert len(records) == CLUSTER.records_in(REPEAT_MS / 1000) == 120
+    assert len(uses) == 400
+    assert set(uses.values()) == {3}
+    assert {event.broker_id for event in events} == set(range(BROKERS))
 
 
-@pytest.mark.parametrize("flood_pids", [0, 1500])
-def test_a_principal_has_the_same_events_in_the_same_order_whether_they_are_packed_or_not(flood_pids: int) -> None:
-    one, many = (Load(3000, 20, flood_pids, per_record) for per_record in (1, 20))
+def test_new_pids_replace_the_given_share_in_an_hour_and_are_written_at_once() -> None:
+    # given an hour in which half of the 400 PIDs are replaced
+    plugins = Plugins(Cluster(principals=40, pids_each=10, new_share=0.5))
+    rounds = 3_600_000 // REPEAT_MS * ROUNDS
+    records = [each for number in range(rounds) for each in plugins.records(number, at_ms=1000)]
 
-    assert pids_and_times(many) == pids_and_times(one)
-
-
-def test_records_have_so_many_events_on_average() -> None:
-    records = list(records_of(Load(50_000, 200, per_record=20)))
-
-    assert 20 <= sum(size for *_, size in records) / len(records) < 30
+    new = [value for _, value in records if len(parse_events(value)) == 1]
+    assert 199 <= len(new) <= 200
+    assert len({event.producer_id for _, value in records for event in parse_events(value)}) == 400 + len(new)
 
 
-def test_no_record_is_longer_than_the_contract_allows() -> None:
-    size = MAX_EVENTS + 1
-    sizes = [size for *_, size in round_records(np.zeros(size, int), np.arange(size), np.zeros(size, int))]
+def test_a_flood_has_5_000_other_pids_each_second() -> None:
+    pids = [
+        event.producer_id
+        for number in range(20)
+        for _, value in flood_records(number, 0)
+        for event in parse_events(value)
+    ]
 
-    assert sizes == [MAX_EVENTS, 1]
-
-
-def test_without_packing_each_event_has_its_own_record_in_the_order_of_time() -> None:
-    owners, pids, times = np.array([2, 1, 2]), np.array([20, 10, 21]), np.array([5, 6, 7])
-
-    records = list(round_records(owners, pids, times, is_packed=False))
-
-    assert [(name, size) for name, _, size in records] == [("User:app-2", 1), ("User:app-1", 1), ("User:app-2", 1)]
-    assert [each.producer_id for _, value, _ in records for each in parse_events(value)] == [20, 10, 21]
+    assert len(set(pids)) == len(pids) == 20 * FLOOD_SIZE == 5_000
 
 
-def test_an_event_says_what_the_plugin_says() -> None:
-    ((value, size),) = values_of("User:a", "c", [7, 30], [9, 12])
+def test_a_batch_is_that_of_a_client_library() -> None:
+    ours = batch_of(77, sequence=3)
+    at_ms = int.from_bytes(ours[27:35], "big")
+    theirs = DefaultRecordBatchBuilder(2, 0, False, 77, 0, 3, 1 << 20)
+    theirs.append(0, timestamp=at_ms, key=None, value=b"v", headers=[])
 
-    first, second = parse_events(value)
-    assert size == 2
-    assert first == ProduceEvent(9, "User:a", 7, 0, 1, "orders", 7, "c", address="10.0.0.5")
-    assert (second.timestamp_ms, second.producer_id, second.partition) == (12, 30, 6)
-
-
-def batch(begin: dict[str, int] | None, end: dict[str, int]) -> Any:
-    """The progress of a batch between two offsets."""
-    places = [json.dumps(None if each is None else {"topic": each}) for each in (begin, end)]
-    return SimpleNamespace(sources=[SimpleNamespace(startOffset=places[0], endOffset=places[1])])
+    # The checksum does not cover the offset, the length and the leader epoch, which a broker sets.
+    assert ours[16:] == bytes(theirs.build())[16:]
 
 
-def test_events_are_counted_by_the_offsets_of_their_records() -> None:
-    # given two records of 2 and 3 events on one partition, one of 4 on the other
-    content = Content((np.array([0, 2, 5]), np.array([0, 4])), value_bytes=180)
+def test_producers_stay_on_a_partition_with_consecutive_numbers_and_new_ones_begin_at_0() -> None:
+    turns = list(islice(batches(), 3 * PRODUCERS))
 
-    assert content.events_to({"0": 1, "1": 1}) == 6
-    assert kit.events_of(batch(None, {"0": 1}), content) == 2
-    assert kit.events_of(batch({"0": 1, "1": 0}, {"0": 2, "1": 1}), content) == 7
-    assert (content.events_per_record, content.bytes_per_event) == (3, 20)
+    sequences: dict[int, list[tuple[int, int]]] = {}
+    for partition, producer_id, sequence in turns:
+        sequences.setdefault(producer_id, []).append((partition, sequence))
+    assert all(
+        [number for _, number in each] == list(range(len(each))) and len({partition for partition, _ in each}) == 1
+        for each in sequences.values()
+    )
+    assert {partition for partition, *_ in turns} == set(range(PARTITIONS))
+    assert sum(each >= turns[0][1] + PRODUCERS for each in sequences) == 3 * PRODUCERS // NEW_EVERY
