@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from bench.kit import Child, Found, figure, metered, pss_mb, running_broker, running_product, wait_until
+from bench.kit import Child, Found, decided_s, figure, metered, pss_mb, running_broker, running_product, wait_until
 from bench.loads import REPEAT_MS, Cluster, Plugins, exceed, flood_records, traffic
 from broker.local.local_broker import LocalBroker
 
@@ -50,6 +50,6 @@ def decision_times(child: Child, broker: LocalBroker, share: float, name: str) -
             time.sleep(float(random.uniform(0, MOST_PAUSE_S)))
             principal = f"User:{name}-{number}"
             sent_s[principal] = exceed(broker, principal, QUOTA)
-        wait_until(lambda: child.decided_s().keys() >= sent_s.keys(), "all decisions", DECIDED_S, pause_s=1)
-    decided_s = child.decided_s()
-    return [decided_s[principal] - at_s for principal, at_s in sent_s.items()], cost["cpu_s"] / cost["wall_s"]
+        wait_until(lambda: decided_s(child.folder).keys() >= sent_s.keys(), "all decisions", DECIDED_S, pause_s=1)
+    found = decided_s(child.folder)
+    return [found[principal] - at_s for principal, at_s in sent_s.items()], cost["cpu_s"] / cost["wall_s"]

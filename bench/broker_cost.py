@@ -19,8 +19,7 @@ from bench.kit import TICKS_PER_S, Figure, Found, create_topic, figure
 from bench.raw_client import Connection, batch_of
 from broker.local.local_broker import LocalBroker
 
-BROKERS, ROUNDS = 5, 8
-WARM_UP_S, ROUND_S = 10.0, 2.0
+BROKERS, ROUNDS, WARM_UP_S, ROUND_S = 5, 8, 10.0, 2.0
 KINDS: tuple[dict[str, str], ...] = ({"metric_reporters": "org.apache.kafka.common.metrics.JmxReporter"}, {})
 """Properties of a server without the plugin, and of one with it."""
 OUTSTANDING = 200

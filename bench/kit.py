@@ -97,16 +97,17 @@ class Child:
         """Wait until a batch is finished."""
         wait_until(lambda: self.is_alive() and max(self.batches(), default=-1) >= number, f"batch {number}", limit_s)
 
-    def decided_s(self) -> dict[str, float]:
-        """Return when the first decision on each principal was committed, in seconds since the epoch."""
-        table, found = self.folder / "tables" / "throttle_decisions", dict[str, float]()
-        for log in sorted(table.glob("_delta_log/*.json")):
-            for line in log.read_text(encoding="utf-8").splitlines():
-                if (added := json.loads(line).get("add")) is not None:
-                    rows = parquet.ParquetFile(table / unquote(added["path"])).read(["principal"])
-                    for principal in rows["principal"].to_pylist():
-                        found.setdefault(principal, log.stat().st_mtime)
-        return found
+
+def decided_s(data: Path) -> dict[str, float]:
+    """Return when the first decision on each principal was committed, in seconds since the epoch, by `--data`."""
+    table, found = data / "tables" / "throttle_decisions", dict[str, float]()
+    for log in sorted(table.glob("_delta_log/*.json")):
+        for line in log.read_text(encoding="utf-8").splitlines():
+            if (added := json.loads(line).get("add")) is not None:
+                rows = parquet.ParquetFile(table / unquote(added["path"])).read(["principal"])
+                for principal in rows["principal"].to_pylist():
+                    found.setdefault(principal, log.stat().st_mtime)
+    return found
 
 
 @contextmanager
@@ -152,6 +153,7 @@ def running_product(broker: LocalBroker, folder: Path, quota: int, trigger: str,
 def stream_command(broker: LocalBroker, folder: Path, quota: int, records: int, *more: str) -> tuple[str, ...]:
     """Create tables, and return the command of a stream whose batches of some records follow each other at once."""
     tables = str(folder / "tables")
+    completed(*PID_QUOTA, "tables", "create", "--tables", tables)
     alter = (*PID_QUOTA, "quotas", "--tables", tables, "--alter", "--entity-type", "users", "--entity-default")
     completed(*alter, "--add-config", f"producer_ids_rate={quota}")
     variables = (f"PID_QUOTA_BOOTSTRAP_SERVER={broker.admin_servers}", f"PID_QUOTA_TABLES={tables}")

@@ -16,7 +16,7 @@ from functools import partial
 
 from confluent_kafka import Consumer, TopicPartition
 
-from bench.kit import Figure, Found, figure, in_background, running_broker, running_product, wait_until
+from bench.kit import Figure, Found, decided_s, figure, in_background, running_broker, running_product, wait_until
 from bench.raw_client import flood
 from broker.local.local_broker import LocalBroker
 from wire.event_record import parse_events
@@ -25,8 +25,6 @@ from wire.topics import PRODUCE_EVENTS, REPORTS
 QUOTA = 20
 """New PIDs per hour. A bucket of 20 admits 21."""
 TRIALS, WARM_UPS, RATE = 30, 5, 200
-LATE_S = 0.3
-"""How long a user goes on after the hold."""
 _LIMIT_S, _IDLE_S = 60.0, 3.0
 
 
@@ -47,10 +45,10 @@ def lever(trigger: str, number: int) -> dict[str, Figure]:
                 child.is_alive()
                 trials[f"User:{user}"] = trial(broker, reports, user)
             reports.close()
-            decided_s = child.decided_s()
+            since_s = decided_s(folder / "run")
         events_s = event_times(broker)
     counted = dict(list(trials.items())[WARM_UPS:])
-    since_commit_s = [held_s - decided_s[principal] for principal, (_, held_s) in counted.items()]
+    since_commit_s = [held_s - since_s[principal] for principal, (_, held_s) in counted.items()]
     found = lever_figures(list(counted.values())) | {"decision_to_hold_p50_s": figure(since_commit_s)}
     return found | {f"event_p{each}_s": figure(events_s, each) for each in (50, 99)}
 
@@ -71,7 +69,7 @@ def trial(broker: LocalBroker, reports: Consumer, user: str) -> tuple[list[float
     delivered_s = list[float]()
     with in_background(partial(flood, broker, user, RATE, lambda: delivered_s.append(time.time()))):
         held_s = await_hold(reports, f"User:{user}")
-        time.sleep(LATE_S)
+        time.sleep(_IDLE_S / 10)
     return delivered_s, held_s
 
 

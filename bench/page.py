@@ -27,8 +27,9 @@ def lines(results: Results) -> Iterator[str]:
     yield "Machine: " + ", ".join(f"{name} {value}" for name, value in results["machine"].items()) + "."
     yield from ("", "| figure | target | measured | spread |", "|---|---|---|---|")
     yield from (table_line(row, figures.get(row["key"])) for row in ROWS)
-    for note in dict.fromkeys(noted(figures[row["key"]]) for row in known):
-        yield from ("", f"{note}: {', '.join(row['key'] for row in known if noted(figures[row['key']]) == note)}.")
+    notes = {row["key"]: f"Measured on {figures[row['key']]['date']}{figures[row['key']]['note']}" for row in known}
+    for note in dict.fromkeys(notes.values()):
+        yield from ("", f"{note}: {', '.join(key for key, own in notes.items() if own == note)}.")
     yield from ("", "Missed:", "", *(f"- `{row['key']}`: {row['why_missed']}" for row in missed)) if missed else ()
     if growth:
         yield from ("", "| principals | cores | CPU s | s |", "|---|---|---|---|")
@@ -41,11 +42,6 @@ def meets(row: Row, value: float) -> bool:
     """Return whether a value reaches a figure's target."""
     target = float(row["target"])
     return value >= target if row["compare"] == ">=" else value <= target
-
-
-def noted(found: Mapping[str, Any]) -> str:
-    """Return when, and under which circumstances, a figure was measured."""
-    return ", ".join(filter(None, (f"Measured on {found['date']}", found["note"])))
 
 
 def table_line(row: Row, found: Mapping[str, Any] | None) -> str:

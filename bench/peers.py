@@ -26,11 +26,10 @@ from streaming.session import stream_session
 from wire.topics import PRODUCE_EVENTS
 
 PEERS = ("dedup", "set")
-BATCH_S = 5
-"""Seconds of records in a batch."""
+BATCH_S, LIMIT_S = 5, 400.0
+"""Seconds of records in a batch, and the time limit of all batches."""
 WARM_UP, BATCHES = 6, 4
 """Batches of the first interval, in which all PIDs are new, and batches that count."""
-LIMIT_S = 400.0
 _WINDOW = "3600 seconds"
 _RECORD = "timestamp_ms BIGINT, principal STRING, after_ms ARRAY<BIGINT>, producer_ids ARRAY<BIGINT>"
 _decoder = msgspec.msgpack.Decoder(dict[int, int])

@@ -18,8 +18,7 @@ from broker.local.local_broker import LocalBroker
 
 _PRODUCE, _HANDSHAKE, _INIT_PRODUCER_ID, _AUTHENTICATE = 0, 17, 22, 36
 _VERSIONS = {_PRODUCE: 7, _HANDSHAKE: 1, _INIT_PRODUCER_ID: 1, _AUTHENTICATE: 0}
-_TIMEOUT_MS = 30_000
-_PAUSE_S = 0.01
+_TIMEOUT_MS, _PAUSE_S = 30_000, 0.01
 _RETRIABLE = (14, 15, 16)
 """Error codes of a broker that has no block of producer ids yet, or that holds the user."""
 _RECORD = bytes((14, 0, 0, 0, 1, 2)) + b"v" + b"\0"

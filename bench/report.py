@@ -67,7 +67,7 @@ def main() -> int:
         (minutes, share), is_busy = parts[name], os.getloadavg()[0] > BUSY_LOAD * (os.cpu_count() or 1)
         found = measured(name, asked.share or share, minutes * 60)
         failed += [] if found else [name]
-        results = merged(results, found, today, "busy machine" if is_busy else "") | {"machine": machine()}
+        results = merged(results, found, today, ", busy machine" if is_busy else "") | {"machine": machine()}
         (folder / f"{today}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     written.write_text(page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
     print(f"{written}; failed: {', '.join(failed) or 'none'}")

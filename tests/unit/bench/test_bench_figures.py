@@ -68,7 +68,7 @@ def test_figures_that_a_part_does_not_give_keep_their_value_and_date() -> None:
 
 def test_the_page_marks_what_is_missed_and_says_why_and_what_was_not_measured() -> None:
     met, missed, unknown = ROWS[0], ROWS[1], ROWS[2]
-    figures = {met["key"]: measured(0.0), missed["key"]: measured(9.0, note="busy machine") | {"low": 8.0}}
+    figures = {met["key"]: measured(0.0), missed["key"]: measured(9.0, note=", busy machine") | {"low": 8.0}}
 
     found = list(lines(MACHINE | {"figures": figures}))
 
