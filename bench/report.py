@@ -2,9 +2,8 @@
 
     .venv/bin/python -m bench.report --full                     # `make bench-full`, within 45 minutes
     .venv/bin/python -m bench.report                            # `make bench`, within 8 minutes, into dist/bench
-    .venv/bin/python -m bench.report --full --parts lever demo  # some parts; the others keep their results
     .venv/bin/python -m bench.report --parts peers --share 0.1  # a short run, to see that a part works
-    .venv/bin/python -m bench.report --full --parts             # only the page
+    .venv/bin/python -m bench.report --full --parts             # no part, only the page
 
 Each part runs as a child process until its time is up. A part that fails keeps its earlier results.
 """
