@@ -54,7 +54,7 @@ class RunSettings:
     @property
     def needs_token(self) -> bool:
         """Whether the console needs a token, and the user gave none."""
-        is_given = self.console_token_file is not None or CONSOLE_VARIABLE in os.environ
+        is_given = self.console_token_file is not None or bool(os.environ.get(CONSOLE_VARIABLE, "").strip())
         return not (is_given or is_loopback(self.console_host))
 
     @property
@@ -75,6 +75,10 @@ def environment(settings: RunSettings, part: str, **more: str) -> dict[str, str]
     folder = scratch_of(settings, part)
     made = {
         "PYTHONUNBUFFERED": "1",
+        # What `jobs.run.log.Lines` reads, whatever the terminal shows.
+        "PYTHONIOENCODING": "utf-8:backslashreplace",
+        # A panic of a library is one line (`jobs.run.children`).
+        "RUST_BACKTRACE": "0",
         "TMPDIR": str(folder),
         "SPARK_LOCAL_DIRS": str(folder),
     }
