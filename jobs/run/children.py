@@ -5,7 +5,6 @@ import os
 import re
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO
@@ -48,7 +47,6 @@ class ChildProcess:
         self._process = Watched(
             [sys.executable, *command.arguments], command.environment, hands_down=command.hands_down
         )
-        self.started_s = time.monotonic()
         try:
             self._pump = start_thread("pump", self._read, self._process.output)
         except OSError:

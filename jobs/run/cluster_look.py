@@ -68,19 +68,19 @@ class ClusterLook:
             self._away(found["unreachable"], is_refused=False)
             return
         if self.state == "away":
-            self._say("the brokers answer")
+            self._log.say("the brokers answer")
             self.state = "unknown"
         self._has_answered = True
         if found["no_plugin"]:
             self._without_plugin(found["no_plugin"], now_s)
             return
         if self.state == "bare":
-            self._say("the brokers load the plugin now: the stream starts")
+            self._log.say("the brokers load the plugin now: the stream starts")
         self.state, self.reason, self._without_since_s = "ready", "", None
 
     def _away(self, error: str, *, is_refused: bool) -> None:
         if self.state != "away" or is_refused != self._is_refused:
-            self._say(f"{error}; it tries again")
+            self._log.say(f"{error}; it tries again")
         self.state, self.reason, self._without_since_s = "away", error, None
         self._is_refused = is_refused
         self.task.run_again(_REFUSED_AGAIN_S if is_refused else _AGAIN_S)
@@ -92,12 +92,9 @@ class ClusterLook:
             self.task.run_again(_AGAIN_S)
             return
         if self.state != "bare":
-            self._say(
+            self._log.say(
                 f"the brokers load no plugin ({why}): quotas don't work there, and a census of producer ids is taken "
                 "every ten minutes (docs/platforms.md)"
             )
         self.state, self.reason = "bare", why
         self.task.run_again(_PLUGIN_AGAIN_S)
-
-    def _say(self, text: str) -> None:
-        self._log.say(text)
