@@ -174,3 +174,8 @@ class Watched:
         with suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.kill()
+
+    def abandon(self) -> None:
+        """Kill the program and its children, and wait for its end. Nobody reads its output."""
+        self.kill()
+        self._process.communicate()

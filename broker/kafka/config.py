@@ -57,10 +57,10 @@ class KafkaConfig:
     @classmethod
     def load(cls, bootstrap_servers: str, file: Path | None = None, password_file: Path | None = None) -> "KafkaConfig":
         """Read a file of settings. The first line of `password_file` takes the place of `sasl.password`."""
-        found = cls.parse(bootstrap_servers, [] if file is None else _lines(file), str(file))
+        found = cls.parse(bootstrap_servers, [] if file is None else _lines(file, "Kafka settings file"), str(file))
         if password_file is None:
             return found
-        first, *_ = _lines(password_file) or [""]
+        first, *_ = _lines(password_file, "Kafka password file") or [""]
         if not first.strip():
             msg = f"Kafka password file {password_file} begins with an empty line: the first line is the password"
             raise KafkaConfigError(msg)
@@ -155,7 +155,7 @@ class KafkaConfig:
 
     def _pem(self, name: str) -> str | None:
         if f"{name}.location" in self.settings:
-            return "\n".join(_lines(Path(self.settings[f"{name}.location"])))
+            return "\n".join(_lines(Path(self.settings[f"{name}.location"]), f"{name}.location"))
         return self.settings.get(f"{name}.pem")
 
     def _refuse(self, names: tuple[str, ...], where: str) -> None:
@@ -185,9 +185,9 @@ def _unsupported(mechanism: str) -> KafkaConfigError:
     return KafkaConfigError(f"sasl.mechanisms={mechanism} is not supported: {_INSTEAD_OF_TOKENS}")
 
 
-def _lines(file: Path) -> list[str]:
+def _lines(file: Path, what: str) -> list[str]:
     try:
         return file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"Kafka settings file {file} can't be read ({error}): check the path and its permissions"
+        msg = f"{what} {file} can't be read ({error}): check the path and its permissions"
         raise KafkaConfigError(msg) from error

@@ -24,6 +24,7 @@ class Admin(AdminClient):
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self._refusals: list[str] = []
+        self._unresolved: set[str] = set()
         self._servers, self._user = config["bootstrap.servers"], config.get("sasl.username")
         settings: dict[str, Any] = {**config, "log_level": 0, "error_cb": self._note}
         super().__init__(settings)
@@ -39,10 +40,15 @@ class Admin(AdminClient):
                     raise login_refused(self._servers, self._refusals[-1], self._user) from error
                 failure = error
         where = f"{self._servers} within {timeout_s:g} s"
-        raise unreachable(where, reason_of(failure)) from failure
+        names = ", ".join(sorted(self._unresolved))
+        reason = f"host names that do not resolve: {names}" if names else reason_of(failure)
+        raise unreachable(where, reason) from failure
 
     def _note(self, error: KafkaError) -> None:
-        """Remember a refused login. Later, librdkafka reports only that no broker answers."""
+        """Remember refused logins and unknown names. Later, librdkafka reports only that no broker answers."""
+        if error.name() == "_RESOLVE":
+            # As in "kafka:9092/bootstrap: Failed to resolve 'kafka:9092': Name or service not known".
+            self._unresolved.add(str(error.str()).split("'")[1].rpartition(":")[0])
         if error.name() == "_AUTHENTICATION":
             # Leave out the duration, which differs each time, so that the same warning is not shown again.
             self._refusals.append(str(error.str()).partition(": ")[2].partition(" (after")[0])

@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from jobs.demo.interrupts import Interrupts
-from jobs.errors import JobError
+from jobs.errors import AddressTakenError, JobError
 from jobs.options import LOOPBACK
 from jobs.output.terminal import OUR_ERRORS, one_line
 from jobs.run.log import RunLog
@@ -115,6 +115,6 @@ def console_port(wanted: int = CONSOLE_PORT) -> int:
     """Return the wanted port if it is free, else 0, which selects a free port."""
     try:
         listening(LOOPBACK, wanted).close()
-    except typer.BadParameter:
+    except AddressTakenError:
         return 0
     return wanted

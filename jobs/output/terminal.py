@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from broker.errors import BrokerError, KafkaConfigError, LoginRefusedError, RequestNotAllowedError
+from broker.errors import BrokerError, KafkaConfigError, RequestNotAllowedError
 from jobs.errors import JobError, WrongSettingError
 from jvm.errors import JarsError, JavaError, JvmError
 from quota.errors import InvalidConfigError, QuotaError
@@ -34,7 +34,6 @@ SETTING_ERRORS = (
     JarsError,
     JavaError,
     KafkaConfigError,
-    LoginRefusedError,
     RequestNotAllowedError,
     SessionError,
     SparkMissingError,
@@ -42,7 +41,10 @@ SETTING_ERRORS = (
     WindowTooShortError,
     WrongSettingError,
 )
-"""Errors that last until somebody changes a setting, a right or an installation."""
+"""Errors that last until a person changes a setting, a right or an installation.
+
+A refused login is none of them: somebody may be about to change the password, here or on the brokers.
+"""
 
 _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
 """click's base error, which typer does not export."""
@@ -125,7 +127,7 @@ def exit_code_of(error: Exception) -> int:
     """Return the exit code of one of our errors.
 
     Examples:
-        >>> exit_code_of(LoginRefusedError()), exit_code_of(CheckpointInUseError()), exit_code_of(BrokerError())
+        >>> exit_code_of(KafkaConfigError()), exit_code_of(CheckpointInUseError()), exit_code_of(BrokerError())
         (2, 1, 1)
     """
     is_setting = isinstance(error, SETTING_ERRORS) and not isinstance(error, CheckpointInUseError)

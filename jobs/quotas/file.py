@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from jobs.errors import JobError
+from jobs.errors import JobError, WrongSettingError
 from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
 from tables.quotas.quota_entry import QuotaEntry
@@ -33,20 +33,20 @@ def read_quotas(file: Path) -> dict[str | None, Allowance]:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"quotas file {file} can't be read ({error}). Give a readable file in UTF-8"
-        raise JobError(msg) from error
+        raise WrongSettingError(msg) from error
     if file.suffix not in _SUFFIXES:
         msg = f"quotas file {file} has no known file type. Name it .csv, .yaml or .json"
-        raise JobError(msg)
+        raise WrongSettingError(msg)
     quotas: dict[str | None, Allowance] = {}
     for place, entry in (_parse_csv if file.suffix == ".csv" else _parse_yaml)(file, text):
         entity_name, allowance = _quota(file, place, entry)
         if entity_name in quotas:
             msg = f"quotas file {file}, {place}: {entity_name or 'the default'} appears twice. Keep one of them"
-            raise JobError(msg)
+            raise WrongSettingError(msg)
         quotas[entity_name] = allowance
     if not quotas:
         msg = f"quotas file {file} holds no quota. Give each as {_NAME} and {RATE}"
-        raise JobError(msg)
+        raise WrongSettingError(msg)
     return quotas
 
 
@@ -84,7 +84,7 @@ def _parse_csv(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     named = set(reader.fieldnames or ())
     if not {_NAME, RATE} <= named <= {_NAME, RATE, BURST, *_ALSO}:
         msg = f"quotas file {file} has the columns {reader.fieldnames}. The first line has to be {_NAME},{RATE},{BURST}"
-        raise JobError(msg)
+        raise WrongSettingError(msg)
     return [(f"line {reader.line_num}", row) for row in reader]
 
 
@@ -97,7 +97,7 @@ class _OnceEach(yaml.SafeLoader):
             if key.value in seen:
                 place = f"{self.name}, line {key.start_mark.line + 1}"
                 msg = f"{place}: {key.value} appears twice in an entry. Nothing was set; keep one of them"
-                raise JobError(msg)
+                raise WrongSettingError(msg)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -111,10 +111,10 @@ def _parse_yaml(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
         msg = (
             f"quotas file {file} is not valid YAML: {' '.join(str(error).split())}. Compare `quotas --describe --json`"
         )
-        raise JobError(msg) from error
+        raise WrongSettingError(msg) from error
     if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
         msg = f"quotas file {file} is not a list of entries. Write '- {{{_NAME}: user1, {RATE}: 50}}' per line"
-        raise JobError(msg)
+        raise WrongSettingError(msg)
     return [(f"entry {number}", entry) for number, entry in enumerate(content, start=1)]
 
 
@@ -133,7 +133,7 @@ def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, A
         except (ValueError, InvalidQuotaError) as error:
             wrong = error
     msg = f"quotas file {file}, {place}: {wrong}. Nothing was set; correct it"
-    raise JobError(msg) from (wrong if isinstance(wrong, Exception) else None)
+    raise WrongSettingError(msg) from (wrong if isinstance(wrong, Exception) else None)
 
 
 def _number(value: object) -> object:

@@ -1,9 +1,10 @@
 """Child processes of `pid-quota run`, whose output a thread reads, so that no child ever waits for a reader."""
 
+import errno
 import os
+import re
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO
@@ -13,6 +14,9 @@ from jvm.process import Watched
 
 ERROR = "error: "
 """How the last line of a command that failed begins."""
+_PANIC = re.compile(r"thread '[^']*' (\(\d+\) )?panicked at ")
+"""How a panic of a library in Rust begins. Its message is the next line, and Python gets the error anyway."""
+_NOTE_OF_PANIC = "note: run with `RUST_BACKTRACE="
 _READ_BYTES = 65_536
 _REST_S = 1.0
 
@@ -39,12 +43,15 @@ class ChildProcess:
         self._take = take
         self._lock = threading.Lock()
         self._held = ""
+        self._is_panic = False
         self._process = Watched(
             [sys.executable, *command.arguments], command.environment, hands_down=command.hands_down
         )
-        self.started_s = time.monotonic()
-        self._pump = threading.Thread(target=self._read, args=[self._process.output], name="pump", daemon=True)
-        self._pump.start()
+        try:
+            self._pump = start_thread("pump", self._read, self._process.output)
+        except OSError:
+            self._process.abandon()
+            raise
 
     @property
     def pid(self) -> int:
@@ -81,12 +88,27 @@ class ChildProcess:
         lines.close()
 
     def _line(self, text: str) -> None:
+        if _PANIC.match(text) or text.startswith(_NOTE_OF_PANIC):
+            self._is_panic = self._is_panic or not text.startswith(_NOTE_OF_PANIC)
+            return
+        if self._is_panic:
+            self._is_panic, text = False, f"a library has failed: {text}"
         with self._lock:
             held, self._held = self._held, text if text.startswith(ERROR) else ""
         if held:
             self._take(held)
         if not text.startswith(ERROR):
             self._take(text)
+
+
+def start_thread(name: str, work: Callable[..., None], *arguments: object) -> threading.Thread:
+    """Start a thread that does not outlive this process. Raises OSError if the host has no room for one."""
+    thread = threading.Thread(target=work, args=arguments, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, str(error)) from error
+    return thread
 
 
 def reap_orphans(own: frozenset[int]) -> None:

@@ -11,6 +11,7 @@ from jobs.output.terminal import OUR_ERRORS, exit_code_of
 from jobs.run.log import LogFormat, RunLog
 from jobs.run.settings import RunSettings
 from jobs.run.supervision import Addresses, supervise
+from jobs.services.listening import ip_of
 from jobs.services.stopping import stopped_by_signals
 from quota.config import QuotaConfig
 from streaming.triggers import is_interval
@@ -20,7 +21,7 @@ def run(
     bootstrap_server: Annotated[
         str, typer.Option(*SERVERS, envvar="PID_QUOTA_BOOTSTRAP_SERVER", help="Brokers, as host:port,host:port.")
     ],
-    data: Annotated[Path, typer.Option(envvar="PID_QUOTA_DATA", help="Folder of tables and checkpoint; one per run.")],
+    data: Annotated[str, typer.Option(envvar="PID_QUOTA_DATA", help="Folder of tables and checkpoint; one per run.")],
     kafka_config: KafkaConfigFile = None,
     kafka_password_file: KafkaPasswordFile = None,
     quotas_file: Annotated[
@@ -81,7 +82,7 @@ def run(
     """Run the stream, the console and the upkeep of the tables, and start again what ends. Ctrl-C ends all."""
     settings = RunSettings(
         bootstrap_server=bootstrap_server,
-        data=data.absolute(),
+        data=_folder(data),
         kafka_config=_readable(kafka_config, "--kafka-config"),
         kafka_password_file=_readable(kafka_password_file, "--kafka-password-file"),
         quotas_file=_readable(quotas_file, "--quotas-file"),
@@ -124,10 +125,27 @@ def _check(settings: RunSettings) -> None:
     if not all(re.fullmatch(r"\S+:\d{1,5}", each.strip()) for each in settings.bootstrap_server.split(",")):
         msg = f"--bootstrap-server {settings.bootstrap_server!r} is no list of host:port: write it like kafka-1:9092"
         raise typer.BadParameter(msg)
+    hosts = {settings.console_host, settings.metrics_host}
+    if 0 < settings.console_port == settings.metrics_port and (len(hosts) == 1 or any(map(_is_any, hosts))):
+        msg = f"--console-port and --metrics-port are both {settings.console_port}: choose two ports"
+        raise typer.BadParameter(msg)
     if not is_interval(settings.trigger):
         msg = f"--trigger {settings.trigger!r} is no interval: write it like '5 seconds', or asap"
         raise typer.BadParameter(msg)
     QuotaConfig(window_seconds=settings.window_seconds)
+
+
+def _is_any(host: str) -> bool:
+    """Return whether a host stands for all addresses of this machine."""
+    address = ip_of(host)
+    return address is not None and address.is_unspecified
+
+
+def _folder(data: str) -> Path:
+    if not data.strip():
+        msg = "--data is empty: give the folder of tables and checkpoint"
+        raise typer.BadParameter(msg)
+    return Path(data).absolute()
 
 
 def _readable(file: Path | None, option: str) -> Path | None:

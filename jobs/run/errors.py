@@ -4,7 +4,11 @@ from jobs.errors import JobError, WrongSettingError
 
 
 class FolderTakenError(JobError):
-    """Raised when another `run` uses the folder."""
+    """Raised when the folder can't be used now: another `run` uses it, or its disk is full."""
+
+
+class WrongFolderError(WrongSettingError):
+    """Raised when the folder can't be used until a person changes it, or gives another."""
 
 
 class PartFailedError(WrongSettingError):

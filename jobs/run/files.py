@@ -8,23 +8,23 @@ class WatchedFile:
     """A file's content, compared by digest.
 
     A ConfigMap or a Secret of Kubernetes changes a link, and neither name nor inode of the file tell when.
+
+    Attributes:
+        unreadable: why the file can't be read; empty if it can.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._digest = _digest(path)
+        self.path, self.unreadable = path, ""
+        self._digest = b""
+        self.has_changed()
 
     def has_changed(self) -> bool:
         """Return whether the content differs from that of the call before. A file that can't be read is the same."""
-        found = _digest(self.path)
-        if found is None or found == self._digest:
+        try:
+            found = hashlib.sha256(self.path.read_bytes()).digest()
+        except OSError as error:
+            self.unreadable = error.strerror or type(error).__name__
             return False
-        self._digest = found
-        return True
-
-
-def _digest(path: Path) -> bytes | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).digest()
-    except OSError:
-        return None
+        self.unreadable = ""
+        before, self._digest = self._digest, found
+        return found != before

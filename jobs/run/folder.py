@@ -1,7 +1,9 @@
 """The folder of `pid-quota run`: one `run` at a time uses it."""
 
+import errno
 import fcntl
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -9,19 +11,28 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from jobs.run.errors import FolderTakenError
+from jobs.run.errors import FolderTakenError, WrongFolderError
 from jobs.run.settings import RunSettings, scratch_of
 
 LOCK = "run.lock"
+_TOKEN = re.compile(r"[\w-]{16,}\n?", re.ASCII)
+_OF_A_PERSON = frozenset(
+    {errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EPERM, errno.EROFS}
+)
+"""Errors of a folder that last until a person does something."""
 _PARTS = ("stream", "console", "tables", "quotas", "maintain", "census", "look")
 
 
 @contextmanager
-def own_folder(settings: RunSettings) -> Iterator[None]:
+def own_folder(settings: RunSettings) -> Iterator[RunSettings]:
     """Lock the folder during the `with` block, and empty the folder of temporary files.
 
+    Yields:
+        The settings, with a token for the console if it needs one and the user gave none.
+
     Raises:
-        FolderTakenError: If another `run` uses the folder, or it can't be written.
+        FolderTakenError: If another `run` uses the folder, or its disk is full.
+        WrongFolderError: If it is no folder, or this user can't write it.
     """
     with ExitStack() as stack:
         try:
@@ -34,10 +45,12 @@ def own_folder(settings: RunSettings) -> Iterator[None]:
             shutil.rmtree(settings.scratch, ignore_errors=True)
             for part in _PARTS:
                 empty(scratch_of(settings, part))
+            settings = _with_token(settings)
         except OSError as error:
-            msg = f"--data {settings.data} can't be written ({error.strerror}): give another folder, or free or open it"
-            raise FolderTakenError(msg) from error
-        yield
+            reason = "it is no folder" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
+            msg = f"--data {settings.data} can't be written ({reason}): give another folder, or free or open it"
+            raise (WrongFolderError if error.errno in _OF_A_PERSON else FolderTakenError)(msg) from error
+        yield settings
 
 
 def _take(lock: int, folder: Path) -> None:
@@ -56,16 +69,20 @@ def empty(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def with_token(settings: RunSettings) -> RunSettings:
+def _with_token(settings: RunSettings) -> RunSettings:
     """Return settings with a token for the console if it needs one and the user gave none.
 
-    The token stays the same over restarts, and is in no log.
+    The token stays the same over restarts, and is in no log. What a crash left of its file counts as none.
     """
     if not settings.needs_token:
         return settings
     file = settings.own_token_file
-    if not file.exists():
-        number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(number, "w", encoding="ascii") as made:
+    if not (file.is_file() and _TOKEN.fullmatch(file.read_text(encoding="ascii", errors="replace"))):
+        new = file.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as made:
             made.write(f"{secrets.token_urlsafe(32)}\n")
+            made.flush()
+            os.fsync(made.fileno())
+        new.replace(file)
     return replace(settings, console_token_file=file)

@@ -11,8 +11,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timezone
-from typing import IO, Literal
+from typing import Literal, TextIO
 
 from jobs.output.human import plural, time_of
 from jobs.output.terminal import printable
@@ -37,7 +38,7 @@ class RunLog:
     """
 
     def __init__(
-        self, form: LogFormat = "text", output: IO[str] | None = None, clock_s: Callable[[], float] = time.time
+        self, form: LogFormat = "text", output: TextIO | None = None, clock_s: Callable[[], float] = time.time
     ) -> None:
         self._form, self._output, self._clock_s = form, output or sys.stdout, clock_s
         self._changed = threading.Condition()
@@ -95,16 +96,24 @@ class RunLog:
                 text = "\n".join(self._lines)
                 self._lines.clear()
             try:
-                self._output.write(f"{text}\n")
+                self._output.write(_encodable(f"{text}\n", self._output.encoding))
                 self._output.flush()
             except BrokenPipeError:
                 # The reader has closed the log, and the parts go on. Discard what Python would write at its end.
                 self.dropped += text.count("\n") + 1
-                os.dup2(os.open(os.devnull, os.O_WRONLY), self._output.fileno())
-            except OSError:
+                with suppress(OSError):
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), self._output.fileno())
+            except (OSError, ValueError):
+                # The disk of the log is full, or somebody has closed the output.
                 self.dropped += text.count("\n") + 1
             with self._changed:
                 self._chars = sum(map(len, self._lines))
+
+
+def _encodable(text: str, encoding: str | None) -> str:
+    """Return a text whose characters that an output lacks, such as `ł` in Latin-1, are escaped."""
+    encoding = encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 class Lines:

@@ -7,8 +7,8 @@ from jobs.run.children import ChildProcess, Command
 from jobs.run.errors import PartFailedError
 from jobs.run.log import RunLog
 from jobs.run.probes import Health, Prober
-from jobs.run.steady_clock import SteadyClock
 from jobs.run.supervisor import Do, Part, Rhythm, Seen, step
+from jobs.services.steady_clock import SteadyClock
 
 _RETRY_S = 10.0
 
@@ -63,8 +63,9 @@ class LongPart:
         return self._child.pid if self._child else None
 
     def restart(self) -> None:
-        """Start the part again, because a file of its settings has changed."""
+        """Start the part again, because a file of its settings has changed. A pause before its start ends."""
         self._is_outdated = self._child is not None
+        self._part = replace(self._part, not_before_s=0.0)
 
     def turn(self, now_s: float, *, is_wanted: bool) -> bool:
         """Do what has to be done now. Return whether the part has just ended although nobody asked it to.
@@ -89,7 +90,8 @@ class LongPart:
         try:
             self._do(made.do)
         except OSError as error:
-            # A disk without space, or a host without memory, may have some later.
+            # A disk without space, or a host without memory or threads, may have some later.
+            self._forget()
             self._log.say(f"the {self.name} can't be started ({error.strerror}): tried again in {_RETRY_S:.0f} s")
             self._part = replace(self._part, phase="waits", not_before_s=now_s + _RETRY_S)
         return code is not None and before.phase == "runs"
@@ -103,8 +105,8 @@ class LongPart:
         if what is Do.START:
             self._prepare()
             self._is_outdated = False
-            self._child = ChildProcess(self._command(), lambda line: self._log.line(self.name, line))
             self._prober = Prober(self._ask, self._clock)
+            self._child = ChildProcess(self._command(), lambda line: self._log.line(self.name, line))
         elif self._child is not None and what is Do.TERMINATE:
             self._child.terminate()
         elif self._child is not None and what is Do.KILL:

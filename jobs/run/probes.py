@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 
-from jobs.run.steady_clock import SteadyClock
+from jobs.run.children import start_thread
+from jobs.services.steady_clock import SteadyClock
 
 ASK_EVERY_S = 5.0
 _ASK_FIRST_S = 1.0
@@ -57,13 +58,13 @@ def ask_console(address: Address) -> tuple[str, str]:
 
 
 class Prober:
-    """Asks a part again and again until it is closed."""
+    """Asks a part again and again until it is closed. Raises OSError if it can't begin."""
 
     def __init__(self, ask: Callable[[], tuple[str, str]], clock: SteadyClock) -> None:
         self._ask, self._clock = ask, clock
         self._closed = threading.Event()
         self.health = Health()
-        threading.Thread(target=self._run, name="probe", daemon=True).start()
+        start_thread("probe", self._run)
 
     def close(self) -> None:
         """End, without waiting for an answer."""

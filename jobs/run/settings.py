@@ -5,7 +5,7 @@ import pwd
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jobs.options import LOOPBACK, first_line
+from jobs.options import LOOPBACK
 from jobs.run.log import LogFormat
 from jobs.services.listening import CONSOLE_FD, METRICS_FD, is_loopback
 
@@ -54,9 +54,7 @@ class RunSettings:
     @property
     def needs_token(self) -> bool:
         """Whether the console needs a token, and the user gave none."""
-        is_given = bool(os.environ.get(CONSOLE_VARIABLE, "").strip()) or (
-            self.console_token_file is not None and bool(first_line(self.console_token_file))
-        )
+        is_given = self.console_token_file is not None or bool(os.environ.get(CONSOLE_VARIABLE, "").strip())
         return not (is_given or is_loopback(self.console_host))
 
     @property
@@ -77,6 +75,10 @@ def environment(settings: RunSettings, part: str, **more: str) -> dict[str, str]
     folder = scratch_of(settings, part)
     made = {
         "PYTHONUNBUFFERED": "1",
+        # What `jobs.run.log.Lines` reads, whatever the terminal shows.
+        "PYTHONIOENCODING": "utf-8:backslashreplace",
+        # A panic of a library is one line (`jobs.run.children`).
+        "RUST_BACKTRACE": "0",
         "TMPDIR": str(folder),
         "SPARK_LOCAL_DIRS": str(folder),
     }

@@ -16,16 +16,16 @@ from jobs.run.children import reap_orphans
 from jobs.run.cluster_look import ClusterLook
 from jobs.run.errors import PartFailedError, PreparationFailedError
 from jobs.run.files import WatchedFile
-from jobs.run.folder import empty, own_folder, with_token
+from jobs.run.folder import empty, own_folder
 from jobs.run.log import RunLog
 from jobs.run.own_metrics import application
 from jobs.run.parts import LongPart
 from jobs.run.probes import Address, ask_console, ask_stream
 from jobs.run.settings import RunSettings, scratch_of
-from jobs.run.steady_clock import SteadyClock
 from jobs.run.tasks import Done, Task
 from jobs.services.listening import listening
-from jobs.services.metrics_server import metrics_listener, served
+from jobs.services.metrics_server import METRICS_OPTIONS, served
+from jobs.services.steady_clock import SteadyClock
 
 TURN_S = 0.2
 EVERY_S = 600.0
@@ -66,21 +66,23 @@ def supervise(
     """Run all parts until `stop` is set, then end them.
 
     Raises:
-        FolderTakenError: If another `run` uses the folder.
+        FolderTakenError: If another `run` uses the folder, or its disk is full.
+        WrongFolderError: If it is no folder, or this user can't write it.
         PreparationFailedError: If the tables or the quotas can't be prepared.
         PartFailedError: If a part can't run with its settings.
-        BadParameter: If a port is taken.
+        AddressTakenError: If a port is taken.
+        BadParameter: If an address is not one of this host.
     """
     with ExitStack() as stack:
-        stack.enter_context(own_folder(settings))
+        settings = stack.enter_context(own_folder(settings))
         listeners = Listeners(
             stack.enter_context(
                 listening(settings.console_host, settings.console_port, "--console-host and --console-port")
             ),
             stack.enter_context(listening(LOOPBACK, 0)),
-            stack.enter_context(metrics_listener(settings.metrics_host, settings.metrics_port)),
+            stack.enter_context(listening(settings.metrics_host, settings.metrics_port, METRICS_OPTIONS)),
         )
-        supervision = Supervision(with_token(settings), log, listeners)
+        supervision = Supervision(settings, log, listeners)
         web = application(supervision, _address(LOOPBACK, listeners.stream), supervision.is_streaming)
         port = stack.enter_context(served(listeners.metrics, web, supervision.unready, supervision.unwell))
         begun(Addresses(_address(settings.console_host, listeners.console), (settings.metrics_host, port)))
@@ -128,7 +130,16 @@ class Supervision:
             log,
             clock,
         )
-        self._files = _watched(settings, self._stream.restart, self._console.restart, self._prepared[-1].run_again)
+        self._files = [
+            (option, WatchedFile(path), changed)
+            for option, path, changed in (
+                ("--kafka-config", settings.kafka_config, self._login_changed),
+                ("--kafka-password-file", settings.kafka_password_file, self._login_changed),
+                ("--console-token-file", settings.console_token_file, self._console.restart),
+                ("--quotas-file", settings.quotas_file, prepared[-1].run_again),
+            )
+            if path is not None
+        ]
         self._files_at_s = 0.0
         self._said: dict[str, str] = {}
 
@@ -172,9 +183,7 @@ class Supervision:
         now_s = self._clock.tick()
         if now_s - self._files_at_s >= _FILES_EVERY_S:
             self._files_at_s = now_s
-            for file, changed in self._files:
-                if file.has_changed():
-                    changed()
+            self._look_at_files()
         self._look.turn(now_s, is_wanted=True)
         is_prepared = self._prepare(now_s)
         if self._stream.turn(now_s, is_wanted=is_prepared and self._look.state == "ready"):
@@ -199,6 +208,20 @@ class Supervision:
             if time.monotonic() > give_up_at + 1:
                 return
             time.sleep(TURN_S / 4)
+
+    def _look_at_files(self) -> None:
+        """Tell those whose files have changed, and say once that a file is gone, or is back."""
+        for option, file, changed in self._files:
+            before = file.unreadable
+            if file.has_changed():
+                changed()
+            if bool(before) != bool(file.unreadable):
+                how = f"can't be read ({file.unreadable}): what was read before stays in force"
+                self._log.say(f"{option} {file.path} {how if file.unreadable else 'can be read again'}")
+
+    def _login_changed(self) -> None:
+        self._stream.restart()
+        self._look.settings_changed()
 
     def _prepare(self, now_s: float) -> bool:
         """Run the tasks that come before all others, one after the other. Return whether they are done."""
@@ -229,21 +252,6 @@ class Supervision:
         if os.getpid() == 1:
             children: list[LongPart | Task] = [*self.parts, *self.tasks, self._look.task]
             reap_orphans(frozenset(each.pid for each in children if each.pid))
-
-
-_Watched = list[tuple[WatchedFile, Callable[[], None]]]
-
-
-def _watched(
-    settings: RunSettings, stream: Callable[[], None], console: Callable[[], None], quotas: Callable[[], None]
-) -> _Watched:
-    found = (
-        (settings.kafka_config, stream),
-        (settings.kafka_password_file, stream),
-        (settings.console_token_file, console),
-        (settings.quotas_file, quotas),
-    )
-    return [(WatchedFile(path), changed) for path, changed in found if path is not None]
 
 
 def _address(host: str, listener: socket.socket) -> Address:

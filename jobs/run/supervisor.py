@@ -21,6 +21,7 @@ class Rhythm:
         begin_s: a part gives its first healthy answer within this time, or it hangs.
         silent_s: a part gives healthy answers at least this often, or it hangs.
         end_s: a part that was asked to end is killed after this time.
+        end_of_start_s: the same for a part that was never ready, as it has done nothing that it has to finish.
     """
 
     first_pause_s: float = 1.0
@@ -29,6 +30,7 @@ class Rhythm:
     begin_s: float = 300.0
     silent_s: float = 60.0
     end_s: float = 12.0
+    end_of_start_s: float = 3.0
 
 
 class Do(Enum):
@@ -125,7 +127,8 @@ def step(part: Part, seen: Seen, now_s: float, rhythm: Rhythm) -> Step:
 def _step_of_end(part: Part, seen: Seen, now_s: float, rhythm: Rhythm) -> Step:
     if seen.exit_code is not None:
         return Step(replace(part, phase="waits", since_s=now_s))
-    return Step(part, Do.KILL if now_s - part.since_s >= rhythm.end_s else Do.NOTHING)
+    most_s = rhythm.end_of_start_s if part.ready_since_s is None else rhythm.end_s
+    return Step(part, Do.KILL if now_s - part.since_s >= most_s else Do.NOTHING)
 
 
 def _after_end(part: Part, seen: Seen, now_s: float, rhythm: Rhythm) -> Step:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jobs.run.children import ChildProcess, Command
-from jobs.run.steady_clock import SteadyClock
+from jobs.services.steady_clock import SteadyClock
 
 _FIRST_RETRY_S = 10.0
 _MAX_RETRY_S = 600.0

@@ -1,10 +1,13 @@
 """Listening sockets, and how a process hands one down to a program that it starts."""
 
+import errno
 import ipaddress
 import os
 import socket
 
 import typer
+
+from jobs.errors import AddressTakenError
 
 CONSOLE_FD = "PID_QUOTA_CONSOLE_FD"
 """Environment variable with the number of a listening socket that the console inherits."""
@@ -13,7 +16,12 @@ METRICS_FD = "PID_QUOTA_METRICS_FD"
 
 
 def listening(host: str, port: int, options: str = "--host and --port") -> socket.socket:
-    """Return a listening socket, on which connections queue until a server accepts them. Port 0 takes a free one."""
+    """Return a listening socket, on which connections queue until a server accepts them. Port 0 takes a free one.
+
+    Raises:
+        AddressTakenError: If another process listens there.
+        BadParameter: If nobody can listen there.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -24,7 +32,7 @@ def listening(host: str, port: int, options: str = "--host and --port") -> socke
     except OSError as error:
         listener.close()
         msg = f"can't listen on {host} port {port}: {error.strerror}. Choose others with {options}"
-        raise typer.BadParameter(msg) from error
+        raise (AddressTakenError if error.errno == errno.EADDRINUSE else typer.BadParameter)(msg) from error
     return listener
 
 

@@ -10,18 +10,18 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-import typer
 from prometheus_client import CollectorRegistry, Info, PlatformCollector, ProcessCollector, make_wsgi_app
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from jobs import __version__
-from jobs.errors import JobError
 from jobs.options import LOOPBACK
 from jobs.services.listening import METRICS_FD, handed_down, listening
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """A WSGI application."""
+METRICS_OPTIONS = "--metrics-host and --metrics-port"
+"""The options with the address to serve metrics on."""
 _IDLE_S = 30.0
 """A connection without a request is closed after this time."""
 
@@ -58,20 +58,12 @@ def serving(
     build.info({"version": __version__, "python": platform.python_version()})
     registry.register(collector)
     is_own = listener is None
-    with served(listener or metrics_listener(host, port or 0), make_wsgi_app(registry), unready, unwell) as bound:
+    with served(
+        listener or listening(host, port or 0, METRICS_OPTIONS), make_wsgi_app(registry), unready, unwell
+    ) as bound:
         if is_own:
             print(f"metrics at http://{host}:{bound}/metrics", file=sys.stderr, flush=True)
         yield bound
-
-
-def metrics_listener(host: str, port: int) -> socket.socket:
-    """Return a socket to serve metrics on. Raises JobError."""
-    try:
-        return listening(host, port)
-    except typer.BadParameter as error:
-        reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
-        msg = f"metrics can't be served at {host}:{port} ({reason}): choose another --metrics-port"
-        raise JobError(msg) from error
 
 
 @contextmanager

@@ -73,6 +73,11 @@ def test_an_unreachable_broker_is_said_in_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_host_name_that_does_not_resolve_is_named() -> None:
+    with pytest.raises(BrokerUnreachableError, match=r"\(host names that do not resolve: nowhere\.invalid\)"):
+        require_topic({"bootstrap.servers": "nowhere.invalid:9092,127.0.0.1:1"}, "any", timeout_s=2)
+
+
 def test_a_wrong_password_is_not_waited_for_forever(broker: LocalBroker) -> None:
     wrong = {**broker.client_config("alice"), "sasl.password": "wrong"}
 

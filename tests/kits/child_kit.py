@@ -9,7 +9,7 @@ import pytest
 from jobs.run import parts, tasks
 from jobs.run.children import Command
 from jobs.run.probes import Health
-from jobs.run.steady_clock import SteadyClock
+from jobs.services.steady_clock import SteadyClock
 
 _PIDS = count(1_000_001)
 

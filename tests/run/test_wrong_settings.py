@@ -1,6 +1,12 @@
-"""A wrong setting ends `pid-quota run` at once, with one line, and is not tried again."""
+"""Why `pid-quota run` ends: with one line, and with exit code 2 if only a person's change helps."""
 
+import fcntl
+import signal
 import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +16,7 @@ from tests.kits.run_kit import LIMIT_S, RunCommand
 
 NOWHERE = "127.0.0.1:9"
 WRONG = {
+    "no brokers": (["--bootstrap-server", "kafka-1"], "'kafka-1' is no list of host:port"),
     "a trigger": (["--trigger", "5 parsecs"], "--trigger '5 parsecs' is no interval"),
     "a trigger that ends": (["--trigger", "available-now"], "--trigger 'available-now' is no interval"),
     "a window": (["--window-seconds", "0"], "window_seconds"),
@@ -21,9 +28,29 @@ WRONG = {
     "a file of quotas": (["--quotas-file", "/nowhere.yaml"], "--quotas-file /nowhere.yaml can't be read"),
     "a token": (["--console-token-file", "/nowhere"], "--console-token-file /nowhere can't be read"),
     "an address": (["--console-host", "192.0.2.1"], "can't listen on 192.0.2.1"),
-    "an address of metrics": (["--metrics-host", "192.0.2.1"], "metrics can't be served at 192.0.2.1"),
+    "an address of metrics": (["--metrics-host", "192.0.2.1"], "can't listen on 192.0.2.1"),
+    "one port for two": (
+        ["--console-port", "7", "--metrics-port", "7"],
+        "--console-port and --metrics-port are both 7",
+    ),
+    "an empty folder": (["--data", ""], "--data is empty"),
+    "a blank folder": (["--data", " "], "--data is empty"),
+    "a file as folder": (["--data", "/dev/null"], "--data /dev/null can't be written"),
     "an option of a part": (["--max-principals", "5"], "No such option"),
 }
+"""Options, and what is said of them. Each is a wrong setting."""
+
+
+def taken(option: str) -> Callable[[Path, socket.socket], list[str]]:
+    return lambda _, busy: [option, str(busy.getsockname()[1])]
+
+
+PASSING: dict[str, tuple[Callable[[Path, socket.socket], list[str]], str]] = {
+    "the console's port is taken": (taken("--console-port"), "Choose others with --console-host and --console-port"),
+    "the metrics' port is taken": (taken("--metrics-port"), "Choose others with --metrics-host and --metrics-port"),
+    "the folder is taken": (lambda data, _: ["--data", str(data)], "another `pid-quota run`"),
+}
+"""Options for a folder and a port that others use. Each of these causes may end by itself."""
 
 
 def one_line(command: RunCommand, data: Path, *more: str) -> tuple[int, str]:
@@ -39,7 +66,17 @@ def one_line(command: RunCommand, data: Path, *more: str) -> tuple[int, str]:
 def test_a_wrong_setting_ends_it_with_one_line(name: str, tmp_path: Path) -> None:
     options, message = WRONG[name]
     code, error = one_line(RunCommand(NOWHERE), tmp_path / "data", *options)
-    assert code in (1, 2)
+    assert code == 2
+    assert message in error
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_what_others_use_ends_it_with_one_line_and_a_code_for_another_start(name: str, tmp_path: Path) -> None:
+    options, message = PASSING[name]
+    with socket.create_server(("127.0.0.1", 0)) as busy, (tmp_path / "run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, error = one_line(RunCommand(NOWHERE), tmp_path / "data", *options(tmp_path, busy))
+    assert code == 1
     assert message in error
 
 
@@ -47,28 +84,52 @@ def test_a_bad_file_of_quotas_ends_it_with_one_line(tmp_path: Path) -> None:
     file = tmp_path / "quotas.yaml"
     file.write_text("- {entity_name: alice}\n")
     code, error = one_line(RunCommand(NOWHERE), tmp_path / "data", "--quotas-file", str(file))
-    assert code == 1
+    assert code == 2
     assert f"quotas file {file}, entry 1" in error
 
 
-def test_a_port_that_is_taken_ends_it_with_one_line(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        code, error = one_line(RunCommand(NOWHERE), tmp_path / "data", "--console-port", port)
-    assert code == 2
-    assert f"can't listen on 127.0.0.1 port {port}" in error
-    assert "--console-port" in error
-
-
-def test_a_login_that_brokers_refuse_ends_it_with_one_line(broker: LocalBroker, tmp_path: Path) -> None:
+def test_a_login_that_brokers_refuse_is_told_once_and_tried_again_when_the_password_changes(
+    broker: LocalBroker, tmp_path: Path
+) -> None:
+    # given a wrong password
     config, password = tmp_path / "client.properties", tmp_path / "password"
     config.write_text("security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.username=alice\n")
     password.write_text("guessed\n")
     command = RunCommand(broker.bootstrap_servers, ["--kafka-config", str(config)])
-    code, error = one_line(command, tmp_path / "data", "--kafka-password-file", str(password))
-    assert code == 2
-    assert "refuse the login of user 'alice'" in error
-    assert "guessed" not in error
+    with command.running(tmp_path / "data", "--kafka-password-file", str(password)) as run:
+        run.wait_for("refuse the login of user 'alice'")
+        run.wait_for("it tries again")
+        assert run.get("/healthz")[0] == 200
+
+        # when it is replaced by the right one
+        password.write_text(broker.client_config("alice")["sasl.password"] + "\n")
+
+        # then it goes on
+        run.wait_for("the brokers answer")
+        assert run.said().count("refuse the login") == 1
+        assert "guessed" not in run.said()
+        assert run.stop() == 0
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.3, 0.6, 1.5])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_run_that_has_just_been_started(tmp_path: Path, after_s: float, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "jobs", "run", "--bootstrap-server", NOWHERE, "--data", str(tmp_path / "data")]
+    ports = ["--console-port", "0", "--metrics-port", "0"]
+    with subprocess.Popen([*command, *ports], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
+        _wait_until_it_catches_signals(run.pid)
+        time.sleep(after_s)
+        run.send_signal(number)
+        assert run.wait(LIMIT_S) == 0
+
+
+def _wait_until_it_catches_signals(pid: int) -> None:
+    """Wait until a process has its handlers: the first instructions of Python itself can't have them."""
+    give_up_at = time.monotonic() + LIMIT_S
+    caught = 0
+    while not caught >> (signal.SIGTERM - 1) & 1:
+        assert time.monotonic() < give_up_at
+        caught = int(Path(f"/proc/{pid}/status").read_text().split("SigCgt:")[1].split()[0], 16)
 
 
 @pytest.mark.slow

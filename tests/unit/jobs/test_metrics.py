@@ -16,7 +16,7 @@ from broker.enforcement.enforcer import Standing
 from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from jobs import __version__
-from jobs.errors import JobError
+from jobs.errors import AddressTakenError, JobError
 from jobs.occupancy.printing import write_metrics_file
 from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
@@ -324,7 +324,8 @@ def test_metrics_are_served_on_loopback_until_the_end(
 
     with serving(metrics, 0) as port:
         text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
-        with pytest.raises(JobError, match=f"127.0.0.1:{port}.*choose another"), serving(metrics, port):
+        taken = pytest.raises(AddressTakenError, match=f"127.0.0.1 port {port}: .*Choose others with --metrics-host")
+        with taken, serving(metrics, port):
             pass
 
     assert 'kafka_server_producerids_rate{user="alice"} 2.5' in text

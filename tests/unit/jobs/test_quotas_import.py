@@ -89,12 +89,12 @@ def test_a_file_with_one_mistake_sets_nothing_and_says_where(
 ) -> None:
     assert imported("before.csv", "entity_name,producer_ids_rate\ncarol,1\n")[0] == 0
 
-    assert message in one_error(imported(name, text))
+    assert message in one_error(imported(name, text), 2)
     assert in_force(tmp_path) == {"carol": 1.0}
 
 
 def test_a_missing_file_is_one_line(quotas: PidQuota, tmp_path: Path) -> None:
-    assert "nowhere.csv can't be read" in one_error(quotas("--import", tmp_path / "nowhere.csv"))
+    assert "nowhere.csv can't be read" in one_error(quotas("--import", tmp_path / "nowhere.csv"), 2)
 
 
 class TestAsCode:

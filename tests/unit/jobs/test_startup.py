@@ -1,5 +1,6 @@
 """Startup of the program: foreign packages with our names, and the extra to install for a missing module."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +14,20 @@ from jobs.output.terminal import missing_extra
 
 def test_ours_are_ours() -> None:
     require_own_packages()
+
+
+def test_run_has_its_signal_handlers_before_any_library_is_imported() -> None:
+    code = """
+import signal, sys
+sys.argv[1:] = ["run"]
+import jobs.__main__
+libraries = {each.partition(".")[0] for each in sys.modules} - sys.stdlib_module_names
+class Cli:
+    def main(): print(libraries & {"typer", "rich", "broker"}, signal.getsignal(signal.SIGTERM) != signal.SIG_DFL)
+sys.modules["jobs.cli"] = jobs.cli = Cli
+jobs.__main__.main()
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set() True\n"
 
 
 def test_a_foreign_package_is_reported_with_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

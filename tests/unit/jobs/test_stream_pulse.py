@@ -32,6 +32,29 @@ def test_a_stream_that_was_stopped_beats_before_it_is_judged() -> None:
     assert asked(pulse, clock, BEAT_S + 1) != ""
 
 
+def test_a_batch_of_a_stream_that_was_stopped_for_long_is_judged_by_the_time_that_it_ran() -> None:
+    # given a batch that runs for a minute
+    clock = Clock()
+    pulse = Pulse(clock)
+    for _ in range(12):
+        clock.now_s += 5
+        pulse.beat((1, 0))
+        assert pulse.unwell() == ""
+
+    # when the host is suspended for longer than a batch may take, twice
+    for _ in range(2):
+        clock.now_s += 2 * BATCH_S
+        assert pulse.unwell() == ""
+        pulse.beat((1, 0))
+        assert pulse.unwell() == ""
+
+    # then the batch still has the time that it has not run
+    for _ in range(round(BATCH_S / 5) + 1):
+        clock.now_s += 5
+        pulse.beat((1, 0))
+    assert "no progress" in pulse.unwell()
+
+
 def asked(pulse: Pulse, clock: Clock, seconds: float) -> str:
     """Ask for some time, every second, and return the last answer."""
     for _ in range(round(seconds)):

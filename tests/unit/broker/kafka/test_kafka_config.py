@@ -71,8 +71,10 @@ def test_an_unusable_setting_is_named_with_its_remedy(tmp_path: Path, text: str,
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(KafkaConfigError, match=r"nowhere\.properties can't be read"):
+    with pytest.raises(KafkaConfigError, match=r"^Kafka settings file .*nowhere\.properties can't be read"):
         KafkaConfig.load(SERVERS, tmp_path / "nowhere.properties")
+    with pytest.raises(KafkaConfigError, match=r"^Kafka password file .*nowhere can't be read"):
+        KafkaConfig.load(SERVERS, password_file=tmp_path / "nowhere")
 
 
 def test_the_same_file_serves_kafka_python(tmp_path: Path) -> None:

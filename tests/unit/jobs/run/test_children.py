@@ -37,6 +37,39 @@ def test_a_child_prints_lines_and_its_last_error_is_kept_apart() -> None:
     assert child.error() == "d"
 
 
+def test_a_panic_of_a_library_is_one_line_and_hides_no_other() -> None:
+    panic = [
+        "",
+        "thread 'tokio-rt-worker' (2239) panicked at /x/object_store-0.13.2/src/buffered.rs:369:41:",
+        "Already shut down",
+        "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace",
+    ]
+    text = "\n".join(["before", *panic, "between", *panic[:3], "error: No space left on device", ""])
+    lines = list[str]()
+    child = run(f"import sys; sys.stderr.write({text!r}); sys.exit(1)", take=lines.append)
+    assert end_of(child) == 1
+    assert lines == [
+        "before",
+        "a library has failed: Already shut down",
+        "between",
+        "a library has failed: Already shut down",
+    ]
+    assert child.error() == "No space left on device"
+
+
+def test_a_child_on_a_host_without_room_for_a_thread_is_no_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
+
+    def refuse(_: object) -> None:
+        msg = "can't start new thread"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr("threading.Thread.start", refuse)
+    with pytest.raises(OSError, match="can't start new thread"):
+        run("import time; time.sleep(600)", MARK=mark)
+    assert processes_naming(mark) == []
+
+
 def test_a_child_that_prints_without_end_never_waits_for_a_reader() -> None:
     size = [0]
 

@@ -16,7 +16,7 @@ from jobs.run.errors import PartFailedError
 from jobs.run.log import RunLog
 from jobs.run.look import Found
 from jobs.run.settings import RunSettings
-from jobs.run.steady_clock import SteadyClock
+from jobs.services.steady_clock import SteadyClock
 from tests.kits.run_kit import LIMIT_S
 
 
@@ -29,8 +29,8 @@ class Looks:
         monkeypatch.setattr(cluster_look, "_PATIENCE_S", 0.0)
         self._output = io.StringIO()
         self._log = RunLog("text", self._output)
-        self._clock = SteadyClock()
-        self.look = ClusterLook(RunSettings(bootstrap_server="h:1", data=folder), self._log, self._clock)
+        self.clock = SteadyClock()
+        self.look = ClusterLook(RunSettings(bootstrap_server="h:1", data=folder), self._log, self.clock)
 
     def find(self, found: Found) -> str:
         return self._run(f"print({json.dumps(asdict(found))!r})")
@@ -50,7 +50,7 @@ class Looks:
         has_run = False
         while not has_run or self.look.task.pid:
             assert time.monotonic() < give_up_at
-            self.look.turn(self._clock.tick(), is_wanted=True)
+            self.look.turn(self.clock.tick(), is_wanted=True)
             has_run = has_run or self.look.task.pid is not None
             time.sleep(0.01)
         return self.look.state
@@ -85,10 +85,32 @@ def test_brokers_without_a_plugin_get_a_census_until_they_load_it(looks: Looks) 
     assert second == "the brokers load the plugin now: the stream starts"
 
 
-def test_a_login_that_brokers_refuse_ends_all_at_the_start_and_is_tried_again_later(looks: Looks) -> None:
-    with pytest.raises(PartFailedError, match=r"^the login is refused$"):
-        looks.fail("the login is refused", WRONG_SETTING)
+def test_brokers_that_come_back_without_topics_are_told_once_and_get_their_time(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given brokers that had no topics for long, and went away
+    monkeypatch.setattr(cluster_look, "_PATIENCE_S", 1e6)
+    assert [looks.find(each) for each in (BARE, AWAY)] == ["unknown", "away"]
+    looks.clock.now_s += 2e6
+
+    # when they answer, and still lack topics
+    assert [looks.find(each) for each in (BARE, BARE, BARE, READY)] == ["unknown", "unknown", "unknown", "ready"]
+    assert looks.said() == [f"{AWAY.unreachable}; it tries again", "the brokers answer"]
+
+
+def test_a_wrong_setting_ends_all_at_the_start_and_is_tried_again_later(looks: Looks) -> None:
+    with pytest.raises(PartFailedError, match=r"^it is wrong$"):
+        looks.fail("it is wrong", WRONG_SETTING)
     assert looks.find(READY) == "ready"
     looks.look.look_again()
-    assert looks.fail("the login is refused", WRONG_SETTING) == "away"
-    assert looks.said() == ["the login is refused; it tries again"]
+    assert looks.fail("it is wrong", WRONG_SETTING) == "away"
+    assert looks.said() == ["it is wrong; it tries again"]
+
+
+def test_a_login_that_brokers_refuse_is_told_once_even_if_they_were_away_and_tried_again(looks: Looks) -> None:
+    refused = "the login is refused"
+    assert [looks.find(AWAY), looks.fail(refused, 1), looks.fail(refused, 1), looks.find(READY)][-2:] == [
+        "away",
+        "ready",
+    ]
+    assert looks.said() == [f"{AWAY.unreachable}; it tries again", f"{refused}; it tries again", "the brokers answer"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cli import load_command
 from jobs.run import commands
 from jobs.run.children import Command
 from jobs.run.settings import RunSettings
@@ -137,3 +138,13 @@ def test_all_temporary_files_of_a_child_are_in_its_own_folder(
     for name, each in (("stream", commands.stream(settings, FD)), ("census", commands.census(settings))):
         folder = str(settings.data / "tmp" / name)
         assert (each.environment["TMPDIR"], each.environment["SPARK_LOCAL_DIRS"]) == (folder, folder)
+
+
+def test_an_empty_variable_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    command, arguments = load_command("run"), ["--bootstrap-server", "h:1", "--data", "d"]
+    without = command.make_context("run", list(arguments)).params
+    variables = [each.envvar for each in command.params if each.envvar]
+    assert len(variables) > 15
+    for each in variables:
+        monkeypatch.setenv(each, "")
+    assert command.make_context("run", list(arguments)).params == without

@@ -1,5 +1,6 @@
 """Files that change while `run` runs, and its folder."""
 
+import errno
 import os
 import stat
 from dataclasses import replace
@@ -7,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.run.errors import FolderTakenError
+from jobs.run.errors import FolderTakenError, WrongFolderError
 from jobs.run.files import WatchedFile
-from jobs.run.folder import own_folder, with_token
+from jobs.run.folder import own_folder
 from jobs.run.settings import RunSettings, environment
 
 
@@ -63,16 +64,39 @@ def test_a_start_empties_what_an_earlier_one_left_in_its_temporary_folder(tmp_pa
         assert stat.S_IMODE((of_run.scratch / "stream").stat().st_mode) == 0o700
 
 
+def token_file(of_run: RunSettings) -> Path | None:
+    with own_folder(of_run) as found:
+        return found.console_token_file
+
+
 def test_a_console_for_others_gets_a_token_that_stays(tmp_path: Path) -> None:
     of_run = replace(settings(tmp_path), console_host="::")
-    first = with_token(of_run).console_token_file
+    first = token_file(of_run)
     assert first is not None
     token = first.read_text()
     assert len(token) > 30
     assert stat.S_IMODE(first.stat().st_mode) == 0o600
-    assert with_token(of_run).console_token_file == first
+    assert token_file(of_run) == first
     assert first.read_text() == token
-    assert with_token(settings(tmp_path)).console_token_file is None
+    assert token_file(settings(tmp_path)) is None
+
+
+@pytest.mark.parametrize("left", [b"", b"\n", b"short\n", b"\xff" * 43, b"two words that are long enough\n"])
+def test_a_damaged_token_is_made_anew_whatever_a_crash_has_left(tmp_path: Path, left: bytes) -> None:
+    of_run = replace(settings(tmp_path), console_host="::")
+    of_run.own_token_file.write_bytes(left)
+    of_run.own_token_file.with_suffix(".new").write_bytes(left)
+    file = token_file(of_run)
+    assert file is not None
+    assert len(file.read_text().strip()) > 30
+    assert [each.name for each in tmp_path.glob("console-token*")] == ["console-token"]
+
+
+def test_a_token_that_can_t_be_written_is_an_error_of_the_folder(tmp_path: Path) -> None:
+    of_run = replace(settings(tmp_path), console_host="::")
+    of_run.own_token_file.mkdir()
+    with pytest.raises(WrongFolderError, match=r"can't be written \(Is a directory\)"):
+        token_file(of_run)
 
 
 def test_only_the_console_gets_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,29 +107,36 @@ def test_only_the_console_gets_its_token(tmp_path: Path, monkeypatch: pytest.Mon
     assert holders == ["console"]
 
 
+def test_an_empty_variable_gives_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", " ")
+    for_others = replace(settings(tmp_path), console_host="::")
+    assert token_file(for_others) == for_others.own_token_file
+
+
 def test_a_token_that_the_user_gave_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for_others = replace(settings(tmp_path), console_host="::")
     given = replace(for_others, console_token_file=tmp_path / "token")
-    (tmp_path / "token").write_text("s" * 40)
-    assert with_token(given) == given
+    assert token_file(given) == given.console_token_file
     monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", "s" * 40)
-    assert with_token(for_others) == for_others
+    assert token_file(for_others) is None
     assert not for_others.own_token_file.exists()
 
 
-def test_an_empty_token_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "token").write_text("\n")
-    monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", "")
-    empty = replace(settings(tmp_path), console_host="::", console_token_file=tmp_path / "token")
-    assert with_token(empty).console_token_file == empty.own_token_file
-
-
-def test_a_folder_that_can_t_be_made_is_named_with_the_reason(tmp_path: Path) -> None:
+def test_a_folder_that_is_a_file_is_a_wrong_setting(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
     with (
-        pytest.raises(FolderTakenError, match=rf"^--data {tmp_path}/data can't be written \(File exists\): "),
+        pytest.raises(WrongFolderError, match=rf"^--data {tmp_path}/data can't be written \(it is no folder\): "),
         own_folder(settings(tmp_path / "data")),
     ):
+        pass
+
+
+def test_a_folder_on_a_full_disk_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(FolderTakenError, match="No space left on device"), own_folder(settings(tmp_path)):
         pass
 
 

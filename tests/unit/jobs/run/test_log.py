@@ -146,6 +146,47 @@ def test_a_reader_that_has_gone_stops_nobody() -> None:
     assert 1 <= log.dropped <= 2
 
 
+@pytest.mark.parametrize(
+    ("encoding", "shown"), [("latin-1", "User:\\u0142 ä"), ("ascii", "User:\\u0142 \\xe4"), ("utf-8", "User:ł ä")]
+)
+def test_characters_that_the_output_lacks_are_escaped_and_end_nothing(encoding: str, shown: str) -> None:
+    kept = io.BytesIO()
+    log = RunLog("text", io.TextIOWrapper(kept, encoding=encoding), lambda: NOW_S)
+    log.line("stream", "User:ł ä")
+    log.line("stream", "the next")
+    log.close()
+    assert kept.getvalue().decode(encoding).splitlines() == [f"stream   | {shown}", "stream   | the next"]
+    assert log.dropped == 0
+
+
+class Failing(io.StringIO):
+    """An output whose first write fails."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._errors = [error]
+
+    @override
+    def write(self, text: str) -> int:
+        if self._errors:
+            raise self._errors.pop()
+        return super().write(text)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("closed"), BrokenPipeError()])
+def test_a_line_that_can_t_be_written_counts_as_dropped_and_the_next_is_printed(error: Exception) -> None:
+    output = Failing(error)
+    log = RunLog("text", output, lambda: NOW_S)
+    log.line("stream", "first")
+    give_up_at = time.monotonic() + 60
+    while not log.dropped:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.01)
+    log.line("stream", "second")
+    log.close()
+    assert output.getvalue() == "stream   | second\n"
+
+
 @pytest.mark.parametrize("text", [b"\xff\xfe", "ä\u2028b".encode(), b"a\r"])
 def test_any_bytes_become_one_printable_line(text: bytes) -> None:
     found = list[str]()

@@ -119,6 +119,48 @@ def test_a_part_that_can_t_be_started_is_tried_again_after_a_while(bench: Bench,
     ]
 
 
+def test_a_changed_file_ends_the_pause_before_a_start(bench: Bench) -> None:
+    # given a part that has ended often, and waits for long
+    for _ in range(6):
+        bench.turn(60)
+        bench.child().end(1)
+        bench.turn()
+    starts = bench.starts()
+    bench.turn()
+    assert bench.starts() == starts
+
+    # when a file of its settings changes
+    bench.part.restart()
+    bench.turn()
+    assert bench.starts() == starts + 1
+
+
+@pytest.mark.parametrize(("unready", "seconds"), [("no batch has ended yet", 3), ("", 12)])
+def test_a_part_that_was_never_ready_gets_less_time_to_end(bench: Bench, unready: str, seconds: int) -> None:
+    bench.turn()
+    bench.answer(unready)
+    bench.turn()
+    bench.turn(0, is_wanted=False)
+    bench.turn(seconds - 1, is_wanted=False)
+    assert bench.child().asked == ["terminate"]
+    bench.turn(1, is_wanted=False)
+    assert bench.child().asked == ["terminate", "kill"]
+
+
+def test_a_part_whose_prober_can_t_begin_leaves_no_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EAGAIN, "can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jobs.run.parts.Prober", refuse)
+        bench.turn()
+        assert bench.starts() == 0
+        assert not bench.part.has_process
+    bench.turn(10)
+    assert bench.starts() == 1
+    assert "the stream can't be started (can't start new thread): tried again in 10 s" in bench.said()[0]
+
+
 def test_a_part_that_never_became_ready_gives_up_with_its_error_on_a_wrong_setting(bench: Bench) -> None:
     # given a part that answers, and is not ready
     bench.turn()

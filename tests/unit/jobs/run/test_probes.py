@@ -11,7 +11,8 @@ import pytest
 from jobs.options import LOOPBACK
 from jobs.run import probes
 from jobs.run.probes import Health, Prober, ask_console, ask_stream, get
-from jobs.services.metrics_server import metrics_listener, served
+from jobs.services.listening import listening
+from jobs.services.metrics_server import served
 from tests.kits.child_kit import HandClock
 from tests.kits.run_kit import LIMIT_S
 
@@ -26,7 +27,7 @@ class Well:
 
 @pytest.fixture
 def part() -> Iterator[Well]:
-    with metrics_listener(LOOPBACK, 0) as listener:
+    with listening(LOOPBACK, 0) as listener:
         found = Well(listener.getsockname()[1])
 
         def page(_request: object, start: Callable[..., object]) -> list[bytes]:

@@ -243,6 +243,41 @@ def test_a_changed_file_restarts_only_what_reads_it(bench: Bench, name: str) -> 
     assert bench.children.count("quotas") == (2 if name == "quotas_file" else 1)
 
 
+def test_a_file_that_is_gone_and_back_is_told_once_and_changes_nothing(bench: Bench) -> None:
+    bench.begin()
+    bench.answer("stream", "console")
+    file = bench.settings.quotas_file
+    assert file
+    content = file.read_text()
+    file.unlink()
+    for _ in range(3):
+        bench.turn(2)
+    file.write_text(content)
+    bench.turn(2)
+    assert bench.children.count("quotas") == 1
+    assert [each.partition("Z ")[2] for each in bench.said()] == [
+        f"--quotas-file {file} can't be read (No such file or directory): what was read before stays in force",
+        f"--quotas-file {file} can be read again",
+    ]
+
+
+def test_a_changed_password_ends_the_pause_between_looks(bench: Bench) -> None:
+    # given brokers that refuse the login
+    bench.begin(AWAY)
+    bench.clock.pass_s(5)
+    bench.turn()
+    bench.end(LOOK, 1, error="the brokers refuse the login of user 'alice'")
+    looks = bench.children.count(LOOK)
+    bench.turn(2)
+    assert bench.children.count(LOOK) == looks
+
+    # when the password changes
+    assert bench.settings.kafka_password_file
+    bench.settings.kafka_password_file.write_text("after")
+    bench.turn(2)
+    assert bench.children.count(LOOK) == looks + 1
+
+
 def test_changed_quotas_are_told_and_a_bad_file_once_while_the_others_go_on(bench: Bench) -> None:
     bench.begin()
     for change, code, lines, error in (

@@ -1,29 +1,28 @@
-"""The clock of the supervision."""
+"""A clock for those who wait for signs of life."""
 
 import time
 from collections.abc import Callable
-
-_MAX_STEP_S = 5.0
 
 
 class SteadyClock:
     """A clock that stands still while this process is stopped, or its host is suspended.
 
-    Otherwise, a process that goes on would take all parts for silent.
+    Otherwise, a process that goes on would take all others for silent.
 
     Attributes:
         now_s: the time of the newest tick.
     """
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic = monotonic
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic, *, max_step_s: float = 5.0) -> None:
+        """Create a clock that goes on by at most `max_step_s` per tick."""
+        self._monotonic, self._max_step_s = monotonic, max_step_s
         self._ticked_s = monotonic()
         self.now_s = 0.0
 
     def tick(self) -> float:
-        """Go on, and return the time. Call it several times a second."""
+        """Go on, and return the time. Call it more often than every `max_step_s`."""
         at_s = self._monotonic()
-        self.now_s += min(at_s - self._ticked_s, _MAX_STEP_S)
+        self.now_s += min(at_s - self._ticked_s, self._max_step_s)
         self._ticked_s = at_s
         return self.now_s
 

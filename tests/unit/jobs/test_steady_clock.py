@@ -1,8 +1,8 @@
-"""The clock of the supervision."""
+"""The clock of those who wait for signs of life."""
 
 import pytest
 
-from jobs.run.steady_clock import SteadyClock
+from jobs.services.steady_clock import SteadyClock
 
 
 def test_time_goes_on_turn_by_turn_and_stands_still_while_nobody_turns() -> None:
