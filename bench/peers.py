@@ -89,7 +89,7 @@ class LedgerProcessor(StatefulProcessor):
         self, key: tuple[str], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         parts = [(key[0], each) for frame in rows for each in pre_aggregates_of(frame)]
-        limit = UNLIMITED if key[0] in NEVER_ENFORCED else self.batch.quotas().limit(key[0])
+        limit = UNLIMITED if key[0] in NEVER_ENFORCED else self.batch.quotas().find(key[0])
         events = arrived(parts, self.deployment.salt)[key[0]].events
         found = self.ledger.get()
         stored = None if found is None else bytes(found[0])

@@ -21,7 +21,7 @@ class QuantumCounts(msgspec.Struct, array_like=True):
         owed_first: Number of owed PIDs that `not_admitted` lacks, because no live quantum had a PID in its
             `not_admitted` before.
         not_admitted: Unseen PIDs that were refused, or that the filter had no room for.
-        unrenewed: Known PIDs that could not be copied to this quantum for lack of room.
+        unrefreshed: Known PIDs that could not be copied to this quantum for lack of room.
     """
 
     quantum: int
@@ -33,7 +33,7 @@ class QuantumCounts(msgspec.Struct, array_like=True):
     saturated: bool = False
     is_excusable: bool = False
     not_admitted: DistinctPids = msgspec.field(default_factory=DistinctPids)
-    unrenewed: DistinctPids = msgspec.field(default_factory=DistinctPids)
+    unrefreshed: DistinctPids = msgspec.field(default_factory=DistinctPids)
 
     def leave_out(self, pid_hash: int, *, has_quota: bool) -> None:
         """Count an unseen PID that the filter has no room for."""
@@ -86,15 +86,19 @@ class WindowCounts:
         self._layer_count = config.layer_count
         self._false_positive_rate = config.false_positive_rate
 
-    def of(self, quantum: int) -> QuantumCounts:
+    def open(self, quantum: int) -> QuantumCounts:
         """Return the current quantum's counts. Create the counts if they are missing."""
         if not self._counts or self._counts[-1].quantum < quantum:
             self._counts.append(QuantumCounts(quantum))
         return self._counts[-1]
 
+    def newest(self) -> QuantumCounts:
+        """Return the counts that `open` returned last."""
+        return self._counts[-1]
+
     def count_owed(self, pid_hash: int, quantum: int) -> None:
         """Count a refused PID that took a token. The count is exact while all refused PIDs took one."""
-        counts = self.of(quantum)
+        counts = self.open(quantum)
         # The PID is known now, so no live quantum refuses the PID again. But one may have refused the PID before.
         if any(each.not_admitted for each in self._counts):
             counts.not_admitted.add(pid_hash)
@@ -115,12 +119,14 @@ class WindowCounts:
     def _leaves_gap(self, ended: QuantumCounts) -> bool:
         """Return whether an ended quantum must be marked as saturated.
 
-        The quantum lacks known PIDs if more PIDs are unrenewed than false positives explain. A saturated principal
+        The quantum lacks known PIDs if more PIDs are unrefreshed than false positives explain. A saturated principal
         stays saturated while at least half of the PIDs that were not admitted were not admitted before, either. A flood
         has different PIDs in each quantum.
         """
         left_out = ended.not_admitted.estimate()
-        if ended.unrenewed.estimate() > 10 * self._false_positive_rate * (left_out + ended.owed_first + ended.admitted):
+        if ended.unrefreshed.estimate() > 10 * self._false_positive_rate * (
+            left_out + ended.owed_first + ended.admitted
+        ):
             return True
         if not left_out or not self.is_saturated():
             return False
@@ -132,7 +138,7 @@ class WindowCounts:
         """Return whether a live quantum is saturated."""
         return True in [each.saturated for each in self._counts]
 
-    def excuse_nobody(self) -> None:
+    def drop_excuses(self) -> None:
         """Clear the saturation that arose without a quota, so that unseen PIDs take tokens again."""
         for each in self._counts:
             each.saturated = each.saturated and not each.is_excusable

@@ -41,7 +41,7 @@ def _what_if(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict
         raise HTTPException(400, fault)
     rate, burst = (_pids(which, query.get(which, "")) for which in ("rate", "burst"))
     try:
-        allowance = None if rate is burst is None else Allowance.of({RATE: rate, BURST: burst})
+        allowance = None if rate is burst is None else Allowance.parse({RATE: rate, BURST: burst})
     except InvalidQuotaError as error:
         raise HTTPException(400, str(error)) from error
     return quota_pages.what_if(data, now, name, allowance)

@@ -161,7 +161,7 @@ def _change(row: object) -> QuotaEdit:
 
 def _allowance(row: dict[str, Any], rate: str, burst: str) -> Allowance | None:
     numbers = {RATE: row[rate], BURST: row.get(burst)}
-    return None if numbers == {RATE: None, BURST: None} else Allowance.of(numbers)
+    return None if numbers == {RATE: None, BURST: None} else Allowance.parse(numbers)
 
 
 def user_fault(name: object) -> str:

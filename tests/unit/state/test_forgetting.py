@@ -54,7 +54,7 @@ def test_a_principal_that_still_bears_on_what_comes_is_kept(rate: float, quiet_m
 
 def test_a_principal_that_still_learns_is_kept() -> None:
     ledger = Ledger("User:a", DEPLOYMENT)
-    ledger.learn_again(Learning(START_MS + 20 * HOUR_MS))
+    ledger.extend_learning(Learning(START_MS + 20 * HOUR_MS))
     ledger.process(events([1, 2], 0), TEN)
 
     assert read_back(ledger).expires_ms() > START_MS + 20 * HOUR_MS

@@ -592,7 +592,7 @@ def test_a_late_event_keeps_its_known_pid_though_what_its_quantum_renewed_is_for
 
 def test_a_lost_ledger_learns_only_pids_that_were_handed_out_before_the_loss(mallory: Principal) -> None:
     ledger = Ledger("User:mallory", mallory.deployment)
-    ledger.learn_again(Learning(START_MS + HOUR_MS, below=4000))
+    ledger.extend_learning(Learning(START_MS + HOUR_MS, below=4000))
     mallory.stored = ledger.to_bytes()
 
     old, new = mallory.produces([3998, 3999], 1000), mallory.produces([4000, 4001], 2000)
@@ -604,7 +604,7 @@ def test_a_lost_ledger_learns_only_pids_that_were_handed_out_before_the_loss(mal
 
 def test_a_ledger_that_was_lost_without_a_known_bound_learns_every_pid(mallory: Principal) -> None:
     ledger = Ledger("User:mallory", mallory.deployment)
-    ledger.learn_again(Learning(START_MS + HOUR_MS))
+    ledger.extend_learning(Learning(START_MS + HOUR_MS))
     mallory.stored = ledger.to_bytes()
 
     outcomes = [mallory.produces(range(pid, pid + 200), 1000) for pid in (0, 2**62)]
@@ -615,7 +615,7 @@ def test_a_ledger_that_was_lost_without_a_known_bound_learns_every_pid(mallory: 
 def test_of_two_learning_times_that_which_ends_later_counts(mallory: Principal) -> None:
     ledger = Ledger("User:mallory", mallory.deployment)
     for learning in (Learning(START_MS + 1000), Learning(START_MS + HOUR_MS, 4000), Learning(START_MS + 2000, 8000)):
-        ledger.learn_again(learning)
+        ledger.extend_learning(learning)
     mallory.stored = ledger.to_bytes()
 
     assert admitted(mallory.produces([3999, 4000], 0)) == 1

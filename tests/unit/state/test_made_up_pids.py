@@ -78,7 +78,7 @@ FAMILIES: dict[str, Family] = {
     "of many brokers": of_many_brokers,
     **{f"stride 2^{by}": stride(by) for by in range(BITS)},
 }
-QUICK = ["random", "bit-reversed", "pairs", "high and low", "stride 2^0", "stride 2^44", "stride 2^62"]
+QUICK = ["random", "pairs", "stride 2^0", "stride 2^44"]
 
 
 def full_filter(hashes: list[int], config: QuotaConfig) -> LayeredBloomFilter:
@@ -103,21 +103,13 @@ def most(rate: float, look_ups: int) -> float:
     return rate * look_ups + 4 * sqrt(rate * look_ups)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES)])
 def test_false_positives_are_at_most_as_configured_for_any_pattern_of_pids(name: str) -> None:
-    assert found_of_unseen(FAMILIES[name], 0.01, 100_000) <= most(0.01, 100_000)
+    assert found_of_unseen(FAMILIES[name], 0.01, 50_000) <= most(0.01, 50_000)
 
 
-@pytest.mark.parametrize(
-    ("name", "rate"),
-    [
-        ("stride 2^0", 1e-4),
-        ("of many brokers", 1e-4),
-        *(pytest.param(name, rate, marks=pytest.mark.slow) for rate in (0.01, 1e-4) for name in FAMILIES),
-    ],
-)
-def test_false_positives_are_at_most_as_configured_over_a_million_look_ups(name: str, rate: float) -> None:
-    assert found_of_unseen(FAMILIES[name], rate, 10**6) <= most(rate, 10**6)
+def test_false_positives_are_at_most_as_configured_by_default() -> None:
+    assert found_of_unseen(of_many_brokers, 1e-4, 500_000) <= most(1e-4, 500_000)
 
 
 def made_up(count: int) -> Iterator[tuple[str, np.ndarray]]:
@@ -145,10 +137,6 @@ def test_the_cache_takes_no_made_up_pid_for_a_known_one() -> None:
         found = sum(cache.track("User:mallory", 100, pid) for pid in pids.tolist())
 
         assert found <= most(1e-4, 20_000), name
-
-
-def test_another_salt_gives_other_hashes() -> None:
-    assert hash_pid(1, 2) != hash_pid(1, 3)
 
 
 def test_many_pids_have_the_hashes_that_they_have_one_by_one() -> None:
