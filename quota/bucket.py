@@ -18,8 +18,6 @@ from quota.timeline import Timeline
 _UNITS_PER_PID_RATE = 1_000_000
 """Resolution of quotas: a millionth of a PID per window."""
 
-_PART_BITS = 62
-
 
 @dataclass(frozen=True)
 class BucketTerms:
@@ -78,7 +76,7 @@ class TokenBucket:
         config: QuotaConfig,
         timeline: Timeline,
         limit: Limit = UNLIMITED,
-        stored: tuple[int, int, int] | None = None,
+        stored: tuple[str, int] | None = None,
     ) -> None:
         """Open the bucket that `to_parts` stored under the quota `limit`."""
         self._config, self._timeline = config, timeline
@@ -86,14 +84,11 @@ class TokenBucket:
         self._units: int | None = None
         self._tick = 0
         if stored is not None:
-            high, low, self._tick = stored
-            self._units = (high << _PART_BITS) + low
+            self._units, self._tick = int(stored[0]), stored[1]
 
-    def to_parts(self) -> tuple[int, int, int] | None:
-        """Return high and low bits of the content, and the tick of the last refill; None for an untouched bucket."""
-        if self._units is None:
-            return None
-        return self._units >> _PART_BITS, self._units & ((1 << _PART_BITS) - 1), self._tick
+    def to_parts(self) -> tuple[str, int] | None:
+        """Return the units, which may exceed 64 bits, and the tick of the last refill; None for an untouched bucket."""
+        return None if self._units is None else (str(self._units), self._tick)
 
     def change_quota(self, limit: Limit, tick: int) -> bool:
         """Put a quota in force at a tick, after refilling the bucket under the previous quota.

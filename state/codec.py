@@ -36,7 +36,7 @@ class LedgerState(msgspec.Struct, array_like=True):
     clock_tick: int = -1
     interval: IntervalCounts = msgspec.field(default_factory=IntervalCounts)
     learning: Learning = Learning()
-    bucket: tuple[int, int, int] | None = None
+    bucket: tuple[str, int] | None = None
     rate: SampledRate = msgspec.field(default_factory=SampledRate)
     quanta: list[Quantum] = msgspec.field(default_factory=list)
     counts: list[QuantumCounts] = msgspec.field(default_factory=list)

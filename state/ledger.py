@@ -68,7 +68,7 @@ class Ledger:
         return self.batch(self._memory.limit, self.expires_ms()).end()
 
     def process(self, events: Events, limit: Limit) -> Outcome:
-        """Apply events in offset order under a quota. Callers may leave out repeats of a PID within a tick."""
+        """Apply events in offset order under a quota. A repeat of a PID within a tick changes nothing."""
         if self._stored and events.pids and changes_nothing(self._state, events, limit, self._deployment):
             return Outcome((), (), self._stored)
         batch = self.batch(limit, events.timestamps_ms[0] if events.pids else 0)

@@ -39,8 +39,8 @@ class Throttle(msgspec.Struct, array_like=True):
             if tick < timeline.tick(self.ended_ms):
                 # The event is older than the last release, so a throttle would already be over.
                 return False
-            # Callers may leave out the later events of a PID in a tick, so compare ticks. The event may be older than
-            # the release. Episodes of a ledger need different starts, because decision ids contain them.
+            # The event may be older than the release. Episodes of a ledger need different starts, because decision ids
+            # contain them.
             begin_ms = max(now_ms, self.ended_ms + 1)
             self.episode = Episode.begin(begin_ms, tick, recovers_ms, config)
             self.refused, self.ended_ms = DistinctPids(), 0
