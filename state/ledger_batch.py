@@ -1,4 +1,4 @@
-"""Applies the rule to a batch of one principal's events: this is the only place that changes a ledger.
+"""Applies the rule to a batch of one principal's events. Events change a ledger only here.
 
 Tokens refill only between ticks. So within a tick, a PID that took a token stays known, and a PID that was refused
 without taking a token stays refused.
@@ -74,22 +74,25 @@ class LedgerBatch:
         memory, pid_hash, quantum = self._memory, event.pid_hash, self._timeline.quantum(tick)
         if tick > self._state.clock_tick:
             self._move_clock(tick)
-        if verdict is Verdict.KNOWN:
-            memory.refresh(pid_hash, quantum, quantum)
-        elif verdict is Verdict.UNSTORED:
-            memory.window.open(quantum).not_admitted.add(pid_hash)
-        elif verdict in (Verdict.FREE, Verdict.UNLIMITED):
-            is_stored = self._store_uncharged(pid_hash, quantum, quantum)
-            if is_stored and verdict is Verdict.UNLIMITED:
-                self._count_admitted(quantum, event.now_ms)
-        else:
-            if verdict is not Verdict.REFUSED:
-                memory.filter.store(pid_hash, quantum)
-                memory.bucket.take_token(tick)
-            if verdict is Verdict.ADMITTED:
-                self._count_admitted(quantum, event.now_ms)
-            else:
-                self._refuse(verdict, event, tick)
+        match verdict:
+            case Verdict.KNOWN:
+                memory.refresh(pid_hash, quantum, quantum)
+            case Verdict.FREE:
+                self._store_uncharged(pid_hash, quantum, quantum)
+            case Verdict.UNLIMITED:
+                if self._store_uncharged(pid_hash, quantum, quantum):
+                    self._count_admitted(event, quantum)
+            case Verdict.UNSTORED:
+                memory.window.open(quantum).not_admitted.add(pid_hash)
+            case Verdict.ADMITTED:
+                memory.store_charged(pid_hash, tick)
+                self._count_admitted(event, quantum)
+            case Verdict.OWED:
+                memory.store_charged(pid_hash, tick)
+                self._refuse(event, tick, is_owed=True)
+            case Verdict.REFUSED:
+                self._refuse(event, tick, is_owed=False)
+                self._refusing_tick = tick
         # If a throttle began, events of known PIDs may have moved `_tick` beyond the throttle's end. So advance again
         # at the next tick.
         self._tick = self._state.clock_tick
@@ -113,24 +116,23 @@ class LedgerBatch:
             self._refusing_tick = _NO_TICK
         return is_stored
 
-    def _count_admitted(self, quantum: int, now_ms: int) -> None:
-        self._state.rate.record(1, self._deployment.config, now_ms)
+    def _count_admitted(self, event: Event, quantum: int) -> None:
+        self._state.rate.record(1, self._deployment.config, event.now_ms)
         self._memory.window.open(quantum).admitted += 1
         self._state.interval.admitted += 1
 
-    def _refuse(self, verdict: Verdict, event: Event, tick: int) -> None:
+    def _refuse(self, event: Event, tick: int, *, is_owed: bool) -> None:
         """Refuse a PID. Begin a throttle, or renew the throttle if a renewal is due."""
         memory, throttle, quantum = self._memory, self._state.throttle, self._timeline.quantum(tick)
         recovers_ms = memory.bucket.recovers_ms(tick)
         memory.window.open(quantum).count_throttle(tick, recovers_ms - self._timeline.tick_start_ms(tick))
         is_due = throttle.refuse(event.now_ms, tick, recovers_ms, self._deployment.config, self._timeline)
-        if verdict is Verdict.OWED:
+        if is_owed:
             memory.window.count_owed(event.pid_hash, quantum)
             self._state.interval.count_owed(event.pid_hash)
             throttle.count(event.pid, event.pid_hash, event.client)
         else:
             self._count_refused(event.pid, event.pid_hash, event.client)
-            self._refusing_tick = tick
         if is_due:
             self._decide_throttle("over_quota")
 

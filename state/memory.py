@@ -76,6 +76,11 @@ class Memory:
         at_ms = self.deployment.timeline.tick_start_ms(tick)
         return max(self.deployment.learning.free_below(at_ms), self.state.learning.free_below(at_ms))
 
+    def store_charged(self, pid_hash: int, tick: int) -> None:
+        """Store an unseen PID that takes a token. There is always room for it."""
+        self.filter.store(pid_hash, self.deployment.timeline.quantum(tick))
+        self.bucket.take_token(tick)
+
     def store_uncharged(self, pid_hash: int, quantum: int, current: int) -> bool:
         """Store an unseen PID that takes no token. Without room, count the PID in the quantum `current`.
 
