@@ -23,7 +23,7 @@ class Journal:
     metrics: list[MetricsRow] = field(default_factory=list)
     late_pids: int = 0
 
-    def decide(self, action: Action, reason: Reason, episode: Episode) -> None:
+    def add_decision(self, action: Action, reason: Reason, episode: Episode) -> None:
         """Add a decision about an episode.
 
         A THROTTLE describes the ledger at `episode.decided_at_ms`, a RELEASE at `episode.throttled_until_ms`.
@@ -63,7 +63,7 @@ class Journal:
         if episode and self.decisions and self.decisions[-1].action == "THROTTLE":
             self.decisions[-1] = replace(self.decisions[-1], evidence=episode.evidence())
 
-    def report(self, tick: int, state_bytes: int) -> None:
+    def add_row(self, tick: int, state_bytes: int) -> None:
         """Add the metrics row of the current interval, as of a tick."""
         memory, limit = self.memory, self.memory.limit
         deployment, timeline = memory.deployment, memory.deployment.timeline

@@ -134,7 +134,7 @@ class LedgerBatch:
         else:
             self._count_refused(event.pid, event.pid_hash, event.client)
         if is_due:
-            self._decide_throttle("over_quota")
+            self._add_throttle_decision("over_quota")
 
     def _count_refused(self, pid: int, pid_hash: int, client: Client) -> None:
         """Count a refused PID that took no token, in the clock's tick."""
@@ -169,15 +169,15 @@ class LedgerBatch:
         if bucket.has_token(tick):
             self._release("quota_changed")
         else:
-            self._decide_throttle("quota_changed")
+            self._add_throttle_decision("quota_changed")
 
-    def _decide_throttle(self, reason: Reason) -> None:
+    def _add_throttle_decision(self, reason: Reason) -> None:
         if self._state.throttle.episode:
-            self._journal.decide("THROTTLE", reason, self._state.throttle.episode)
+            self._journal.add_decision("THROTTLE", reason, self._state.throttle.episode)
 
     def _release(self, reason: Reason) -> None:
         if self._state.throttle.episode:
-            self._journal.decide("RELEASE", reason, self._state.throttle.episode)
+            self._journal.add_decision("RELEASE", reason, self._state.throttle.episode)
             self._state.throttle.end()
             self._refusing_tick = _NO_TICK
 
@@ -231,4 +231,4 @@ class LedgerBatch:
 
     def _report(self, tick: int, content: bytes) -> None:
         self._memory.reported = content
-        self._journal.report(tick, state_bytes=len(content))
+        self._journal.add_row(tick, state_bytes=len(content))

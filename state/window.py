@@ -1,6 +1,6 @@
 """Counts per quantum and per metrics interval: admissions, refusals, throttle time."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -124,9 +124,8 @@ class WindowCounts:
         has different PIDs in each quantum.
         """
         left_out = ended.not_admitted.estimate()
-        if ended.unrefreshed.estimate() > 10 * self._false_positive_rate * (
-            left_out + ended.owed_first + ended.admitted
-        ):
+        unseen = left_out + ended.owed_first + ended.admitted
+        if ended.unrefreshed.estimate() > 10 * self._false_positive_rate * unseen:
             return True
         if not left_out or not self.is_saturated():
             return False
@@ -144,16 +143,13 @@ class WindowCounts:
             each.saturated = each.saturated and not each.is_excusable
 
 
-def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:
+def throttle_time_avg_ms(counts: Sequence[QuantumCounts]) -> float | None:
     """Return the KIP's `throttle-time`: the mean over ticks with a refused PID; None without such ticks."""
-    ticks = throttle_ms_sum = 0
-    for each in counts:
-        ticks += each.throttled_ticks
-        throttle_ms_sum += each.throttle_ms_sum
-    return throttle_ms_sum / ticks if ticks else None
+    ticks = sum(each.throttled_ticks for each in counts)
+    return sum(each.throttle_ms_sum for each in counts) / ticks if ticks else None
 
 
-def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: int, timeline: Timeline) -> int:
+def new_pids_in_window(counts: Sequence[QuantumCounts], now_ms: int, window_ms: int, timeline: Timeline) -> int:
     """Return the number of new PIDs in the last window: admitted PIDs, and distinct PIDs that were not admitted.
 
     If the window covers only a part of its first quantum, the same share of that quantum's PIDs counts.
@@ -174,9 +170,6 @@ def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: 
 
 
 def _new_pids(counts: list[QuantumCounts]) -> float:
-    exact, sketches = 0, []
-    for each in counts:
-        exact += each.admitted + each.owed_first
-        if each.not_admitted:
-            sketches.append(each.not_admitted)
+    exact = sum(each.admitted + each.owed_first for each in counts)
+    sketches = [each.not_admitted for each in counts if each.not_admitted]
     return exact + (estimate_union(sketches) if sketches else 0.0)

@@ -70,3 +70,13 @@ def test_the_three_bad_clients_are_throttled_and_a_good_one_beside_them_is_not(
 
     assert "THROTTLE" in bad_actions
     assert good_actions == []
+
+
+def test_the_average_throttle_time_counts_each_tick_with_a_refused_pid_once() -> None:
+    ledger = Ledger("User:A", Deployment(salt=11))
+
+    produce(ledger, list(range(102)), 0)
+    outcome = produce(ledger, [200, 200], 10 * SECOND_MS)
+
+    # Two tokens are owed, then three but for what ten seconds brought back; a token comes every 36 seconds.
+    assert outcome.metrics[-1].throttle_time_avg_ms == (2 * 36_000 + (3 * 36_000 - 10_000)) / 2
