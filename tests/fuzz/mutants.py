@@ -329,7 +329,7 @@ def a_larger_burst_brings_nothing_at_once(change: Any) -> Any:
 def _renewed_at_once(self: Episode, now_ms: int, tick: int, recovers_ms: int, min_throttle_ms: int) -> None:
     self.renewal += 1
     self.decided_at_ms, self.decided_tick = max(now_ms, self.decided_at_ms), tick
-    self._hold(recovers_ms, min_throttle_ms)
+    self._set_end(recovers_ms, min_throttle_ms)
 
 
 @MUTANTS.of(Operator, "_now_ms")
