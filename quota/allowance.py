@@ -43,7 +43,7 @@ class Allowance:
             raise InvalidQuotaError(msg)
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Allowance":
+    def parse(cls, row: Mapping[str, Any]) -> "Allowance":
         """Return the allowance of a row of the quota table. The burst may be missing.
 
         Raises:

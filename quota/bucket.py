@@ -9,15 +9,14 @@ refills does not matter.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from quota.config import QuotaConfig
+from quota.limits import UNLIMITED, Limit
 from quota.timeline import Timeline
 
 _UNITS_PER_PID_RATE = 1_000_000
 """Resolution of quotas: a millionth of a PID per window."""
-
-_PART_BITS = 62
 
 
 @dataclass(frozen=True)
@@ -29,134 +28,161 @@ class BucketTerms:
         units_per_token: Units that one PID takes.
         burst_units: Units in a full bucket.
         debt_units: Units that refused PIDs may owe.
+        least_units: Units in the emptiest bucket. A debt of less than a token is exceeded by the last admitted PID.
     """
 
     refill_per_ms: int
     units_per_token: int
     burst_units: int
     debt_units: int
-
-    @cached_property
-    def least_units(self) -> int:
-        """Units in the emptiest bucket. A debt of less than a token is exceeded by the last admitted PID."""
-        return -max(self.debt_units, self.units_per_token)
-
-    @classmethod
-    def of(
-        cls, producer_ids_rate: float, config: QuotaConfig, producer_ids_burst: float | None = None
-    ) -> "BucketTerms":
-        """Return the terms of a rate in PIDs per window and a burst in PIDs.
-
-        If the burst is None, it is the rate times `config.burst_windows`.
-        """
-        return _terms(
-            producer_ids_rate, producer_ids_burst, config.window_ms, config.burst_windows, config.max_throttle_ms
-        )
+    least_units: int
 
 
 @lru_cache(maxsize=4096)
-def _terms(
-    producer_ids_rate: float,
-    producer_ids_burst: float | None,
-    window_ms: int,
-    burst_windows: float,
-    max_throttle_ms: int,
-) -> BucketTerms:
-    refill_per_ms = max(1, round(producer_ids_rate * _UNITS_PER_PID_RATE))
-    if producer_ids_burst is None:
-        burst_units = round(refill_per_ms * window_ms * burst_windows)
+def bucket_terms(rate: float, burst: float | None, config: QuotaConfig) -> BucketTerms:
+    """Return the terms of a rate in PIDs per window and a burst in PIDs.
+
+    If the burst is None, it is the rate times `config.burst_windows`.
+    """
+    refill_per_ms, units_per_token = max(1, round(rate * _UNITS_PER_PID_RATE)), config.window_ms * _UNITS_PER_PID_RATE
+    if burst is None:
+        burst_units = round(refill_per_ms * config.window_ms * config.burst_windows)
     else:
-        burst_units = round(producer_ids_burst * _UNITS_PER_PID_RATE) * window_ms
-    return BucketTerms(refill_per_ms, window_ms * _UNITS_PER_PID_RATE, burst_units, refill_per_ms * max_throttle_ms)
+        burst_units = round(burst * _UNITS_PER_PID_RATE) * config.window_ms
+    debt_units = refill_per_ms * config.max_throttle_ms
+    return BucketTerms(refill_per_ms, units_per_token, burst_units, debt_units, -max(debt_units, units_per_token))
 
 
-@dataclass(slots=True)
 class TokenBucket:
-    """The tokens of one principal. As in Kafka, a bucket below zero is exhausted.
+    """The tokens of one principal. As in Kafka, a bucket below zero is exhausted. Without a quota, it never is.
 
-    `tick` is the tick of the last refill.
+    A bucket is full until the first PID takes a token. Methods that take a tick answer for that tick, which must not be
+    before the last one in which a token was taken.
 
     Examples:
-        >>> config = QuotaConfig()
-        >>> terms = BucketTerms.of(100.0, config)
-        >>> bucket = TokenBucket.full(terms, tick=0)
-        >>> sum(bucket.take(terms) for _ in range(300))
-        101
-        >>> bucket.throttle_time_ms(terms)
-        36000
-        >>> sum(bucket.owe(terms) for _ in range(300))
-        99
-        >>> bucket.throttle_time_ms(terms)
-        3600000
+        >>> bucket = TokenBucket(QuotaConfig(), Timeline(900_000), Limit(100.0, "user"))
+        >>> while bucket.has_token(0):
+        ...     bucket.take_token(0)
+        >>> bucket.tokens(0), bucket.throttle_time_ms(0)
+        (-1.0, 36000)
+        >>> while bucket.has_credit(0):
+        ...     bucket.take_token(0)
+        >>> bucket.tokens(0), bucket.throttle_time_ms(0)
+        (-100.0, 3600000)
     """
 
-    units: int
-    tick: int
+    def __init__(
+        self,
+        config: QuotaConfig,
+        timeline: Timeline,
+        limit: Limit = UNLIMITED,
+        stored: tuple[str, int] | None = None,
+    ) -> None:
+        """Open the bucket that `to_parts` stored under the quota `limit`."""
+        self._config, self._timeline = config, timeline
+        self._terms = self._terms_of(limit)
+        self._units: int | None = None
+        self._tick = 0
+        if stored is not None:
+            self._units, self._tick = int(stored[0]), stored[1]
 
-    @classmethod
-    def full(cls, terms: BucketTerms, tick: int) -> "TokenBucket":
-        """Return a full bucket."""
-        return cls(terms.burst_units, tick)
+    def to_parts(self) -> tuple[str, int] | None:
+        """Return the units, which may exceed 64 bits, and the tick of the last refill; None for an untouched bucket."""
+        return None if self._units is None else (str(self._units), self._tick)
 
-    @classmethod
-    def from_parts(cls, parts: tuple[int, int, int]) -> "TokenBucket":
-        """Return the bucket that `to_parts` stored."""
-        high, low, tick = parts
-        return cls((high << _PART_BITS) + low, tick)
+    def change_quota(self, limit: Limit, tick: int) -> bool:
+        """Put a quota in force at a tick, after refilling the bucket under the previous quota.
 
-    def to_parts(self) -> tuple[int, int, int]:
-        """Return the bucket as integers of at most 64 bits: high and low bits of `units`, and `tick`."""
-        return self.units >> _PART_BITS, self.units & ((1 << _PART_BITS) - 1), self.tick
-
-    def refill(self, terms: BucketTerms, tick: int, timeline: Timeline) -> None:
-        """Add the units gained until a tick, up to the burst.
-
-        A lowered burst reduces the content. A lowered quota reduces the debt.
-        """
-        units = self.units_at(terms, tick, timeline)
-        self.tick = max(self.tick, tick)
-        self.units = units
-
-    def units_at(self, terms: BucketTerms, tick: int, timeline: Timeline) -> int:
-        """Return the content at a tick without changing the bucket."""
-        # The debt is reduced before units are added, so that the number of refills does not matter.
-        units = max(self.units, terms.least_units)
-        if tick > self.tick:
-            elapsed_ms = timeline.tick_start_ms(tick) - timeline.tick_start_ms(self.tick)
-            units += elapsed_ms * terms.refill_per_ms
-        return min(units, terms.burst_units)
-
-    def grow(self, old: BucketTerms, new: BucketTerms) -> bool:
-        """Add the difference if the new burst is higher. Return whether it is."""
-        gained = max(0, new.burst_units - old.burst_units)
-        self.units += gained
-        return gained > 0
-
-    def take(self, terms: BucketTerms) -> bool:
-        """Take a token if the bucket is not exhausted. Return whether a token was taken."""
-        if self.units < 0:
-            return False
-        self.units -= terms.units_per_token
-        return True
-
-    def owe(self, terms: BucketTerms) -> bool:
-        """Take a token from an exhausted bucket, unless the debt would exceed its limit.
+        While there is no quota, the bucket keeps its tokens. The next quota refills the bucket for that time, too. If
+        `limit.producer_ids_burst` is higher than the previous burst, the difference is added at once. A raised rate
+        alone adds nothing, as in Kafka.
 
         Returns:
-            Whether a token was taken.
+            Whether a raised burst added tokens.
         """
-        if self.units - terms.units_per_token < -terms.debt_units:
+        before, self._terms = self._terms, self._terms_of(limit)
+        if before is None or self._units is None:
             return False
-        self.units -= terms.units_per_token
-        return True
+        self._units, self._tick = self._units_at(before, tick), max(self._tick, tick)
+        if self._terms is None or limit.producer_ids_burst is None:
+            return False
+        gained = max(0, self._terms.burst_units - before.burst_units)
+        self._units += gained
+        return gained > 0
 
-    def tokens(self, terms: BucketTerms) -> float:
-        """Return the content in tokens, which is negative if the bucket is exhausted."""
-        return self.units / terms.units_per_token
+    def reset(self) -> None:
+        """Fill the bucket."""
+        self._units = None
 
-    def throttle_time_ms(self, terms: BucketTerms) -> int:
-        """Return the milliseconds until the bucket is no longer exhausted."""
-        if self.units >= 0:
+    @property
+    def has_quota(self) -> bool:
+        """Whether a quota is in force."""
+        return self._terms is not None
+
+    def has_token(self, tick: int) -> bool:
+        """Return whether the next PID is admitted: the bucket is not exhausted (KIP-599, strict)."""
+        return self._terms is None or self._units_at(self._terms, tick) >= 0
+
+    def has_credit(self, tick: int) -> bool:
+        """Return whether a refused PID may take a token: the debt stays within its limit (KIP-599, permissive)."""
+        terms = self._terms
+        return terms is not None and self._units_at(terms, tick) - terms.units_per_token >= -terms.debt_units
+
+    def take_token(self, tick: int) -> None:
+        """Refill the bucket up to a tick, and take a token. Without a quota, do nothing."""
+        if self._terms is not None:
+            self._units = self._units_at(self._terms, tick) - self._terms.units_per_token
+            self._tick = max(self._tick, tick)
+
+    def tokens(self, tick: int) -> float | None:
+        """Return the tokens at a tick, which are negative if the bucket is exhausted; None without a quota."""
+        return None if self._terms is None else self._units_at(self._terms, tick) / self._terms.units_per_token
+
+    def burst(self) -> float | None:
+        """Return the tokens of a full bucket; None without a quota."""
+        return None if self._terms is None else self._terms.burst_units / self._terms.units_per_token
+
+    def debt(self) -> float:
+        """Return the number of tokens that refused PIDs may owe; 0 without a quota."""
+        return 0.0 if self._terms is None else self._terms.debt_units / self._terms.units_per_token
+
+    def throttle_time_ms(self, tick: int) -> int:
+        """Return the milliseconds until a PID is admitted (`-tokens / quota * window`)."""
+        if self._terms is None:
             return 0
         # Kafka rounds half up (ControllerMutationQuotaManager.throttleTimeMs).
-        return (-self.units + terms.refill_per_ms // 2) // terms.refill_per_ms
+        missing = max(0, -self._units_at(self._terms, tick))
+        return (missing + self._terms.refill_per_ms // 2) // self._terms.refill_per_ms if missing else 0
+
+    def recovers_ms(self, tick: int) -> int:
+        """Return when the bucket is no longer exhausted, in ms since the epoch, but not before `tick` starts.
+
+        While the bucket is exhausted, the result does not depend on `tick`.
+        """
+        return self._timeline.tick_start_ms(tick) + self.throttle_time_ms(tick)
+
+    def full_ms(self) -> int:
+        """Return when the bucket is full again, in ms since the epoch; 0 for an untouched bucket."""
+        if self._units is None:
+            return 0
+        refilled_ms = self._timeline.tick_start_ms(self._tick)
+        if self._terms is None:
+            # Without a quota, the tokens are kept until the rate's samples have expired.
+            return refilled_ms + self._config.window_num * self._config.window_ms
+        missing = max(0, self._terms.burst_units - max(self._units, self._terms.least_units))
+        return refilled_ms - -missing // self._terms.refill_per_ms
+
+    def _terms_of(self, limit: Limit) -> BucketTerms | None:
+        rate = limit.producer_ids_rate
+        return None if rate is None else bucket_terms(rate, limit.producer_ids_burst, self._config)
+
+    def _units_at(self, terms: BucketTerms, tick: int) -> int:
+        """Return the content at a tick. A lowered burst reduces the content, and a lowered quota the debt."""
+        if self._units is None:
+            return terms.burst_units
+        # The debt is reduced before units are added, so that the number of refills does not matter.
+        units = max(self._units, terms.least_units)
+        if tick > self._tick:
+            elapsed_ms = self._timeline.tick_start_ms(tick) - self._timeline.tick_start_ms(self._tick)
+            units += elapsed_ms * terms.refill_per_ms
+        return min(units, terms.burst_units)

@@ -37,7 +37,7 @@ class Episode(msgspec.Struct, array_like=True):
     def begin(cls, now_ms: int, tick: int, recovers_ms: int, config: QuotaConfig) -> "Episode":
         """Begin an episode at the first refused PID. Times and tick are those of `renew`."""
         episode = cls(now_ms, now_ms, tick, now_ms, 0)
-        episode._hold(recovers_ms, config.min_throttle_ms)
+        episode._set_end(recovers_ms, config.min_throttle_ms)
         return episode
 
     def is_over(self, tick: int, timeline: Timeline) -> bool:
@@ -71,9 +71,9 @@ class Episode(msgspec.Struct, array_like=True):
         """
         self.renewal += 1
         self.decided_at_ms, self.decided_tick = max(now_ms, self.decided_at_ms + 1), tick
-        self._hold(recovers_ms, min_throttle_ms)
+        self._set_end(recovers_ms, min_throttle_ms)
 
-    def _hold(self, recovers_ms: int, min_throttle_ms: int) -> None:
+    def _set_end(self, recovers_ms: int, min_throttle_ms: int) -> None:
         self.throttle_time_ms = max(0, recovers_ms - self.decided_at_ms)
         self.throttled_until_ms = self.decided_at_ms + max(self.throttle_time_ms, min_throttle_ms)
 

@@ -51,11 +51,11 @@ class Quotas(msgspec.Struct, frozen=True, array_like=True):
         """Return whether `users` has a quota for a principal."""
         return _name(principal) in self.users
 
-    def limit(self, principal: str) -> Limit:
+    def find(self, principal: str) -> Limit:
         """Return a principal's quota in force.
 
         Examples:
-            >>> Quotas({"alice": Limit(5.0, "user")}, Limit(20.0, "default")).limit("User:alice").producer_ids_rate
+            >>> Quotas({"alice": Limit(5.0, "user")}, Limit(20.0, "default")).find("User:alice").producer_ids_rate
             5.0
         """
         return self.users.get(_name(principal), self.default)

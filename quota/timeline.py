@@ -1,9 +1,8 @@
 """Divides event time into quanta and ticks, which are aligned to the epoch."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
-from quota.config import TICKS_PER_QUANTUM, QuotaConfig
+from quota.config import TICKS_PER_QUANTUM
 
 
 @dataclass(frozen=True)
@@ -20,27 +19,13 @@ class Timeline:
 
     quantum_ms: int
 
-    @classmethod
-    def of(cls, config: QuotaConfig) -> "Timeline":
-        """Return the timeline of a configuration."""
-        return cls(config.quantum_ms)
-
-    @cached_property
-    def _even_tick_ms(self) -> int:
-        """Length of a tick if all ticks have the same length, else 0."""
-        return 0 if self.quantum_ms % TICKS_PER_QUANTUM else self.quantum_ms // TICKS_PER_QUANTUM
-
     def tick(self, timestamp_ms: int) -> int:
         """Return the tick that contains a timestamp."""
-        if self._even_tick_ms:
-            return timestamp_ms // self._even_tick_ms
         quantum, rest = divmod(timestamp_ms, self.quantum_ms)
         return quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // self.quantum_ms
 
     def tick_start_ms(self, tick: int) -> int:
         """Return the first millisecond of a tick."""
-        if self._even_tick_ms:
-            return tick * self._even_tick_ms
         quantum, rest = divmod(tick, TICKS_PER_QUANTUM)
         return quantum * self.quantum_ms - (-rest * self.quantum_ms // TICKS_PER_QUANTUM)
 

@@ -5,7 +5,7 @@ More words of this package:
 - **live quantum**: the current quantum, or one of the `layer_count` quanta before it
 - **late event**: an event that is older than the ledger's clock by more than `late_grace_seconds`
 - **owed PID**: a refused PID that took a token. It is stored as an admitted PID is
-- **renewal**: the copy of a known PID to a later quantum
+- **refresh**: the copy of a known PID in a later quantum. A *renewal* is that of a throttle
 - **saturated quantum**: a quantum in which the filter had no room for PIDs that take no token
 """
 

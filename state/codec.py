@@ -7,17 +7,17 @@ import zlib
 
 import msgspec
 
-from quota.episode import Episode
 from quota.limits import UNLIMITED, Limit
 from quota.rate import SampledRate
 from state.errors import LedgerCodecError
 from state.learning import Learning
 from state.quantum import Quantum
 from state.sketch import DistinctPids
+from state.throttle import Throttle
 from state.window import IntervalCounts, QuantumCounts
 
 MAGIC = b"PQL"
-VERSION = 4
+VERSION = 5
 _HEADER_BYTES = len(MAGIC) + 1 + 4
 _VERSION_BYTE = bytes([VERSION])
 
@@ -30,22 +30,18 @@ class LedgerState(msgspec.Struct, array_like=True):
             current quantum holds its PID.
         learning: The learning time after an earlier ledger was lost.
         bucket: Result of `TokenBucket.to_parts`; None until a PID takes a token under a quota.
-        episode: The throttle in force.
         limit: The quota of the last batch.
-        ended_ms: When the last throttle ended, in ms since the epoch; 0 during a throttle or before the first.
     """
 
     clock_tick: int = -1
     interval: IntervalCounts = msgspec.field(default_factory=IntervalCounts)
     learning: Learning = Learning()
-    bucket: tuple[int, int, int] | None = None
+    bucket: tuple[str, int] | None = None
     rate: SampledRate = msgspec.field(default_factory=SampledRate)
     quanta: list[Quantum] = msgspec.field(default_factory=list)
     counts: list[QuantumCounts] = msgspec.field(default_factory=list)
-    episode: Episode | None = None
-    episode_refused: DistinctPids = msgspec.field(default_factory=DistinctPids)
+    throttle: Throttle = msgspec.field(default_factory=Throttle)
     limit: Limit = UNLIMITED
-    ended_ms: int = 0
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=DistinctPids.to_bytes)

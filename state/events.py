@@ -39,7 +39,7 @@ class Deployment:
     @cached_property
     def timeline(self) -> Timeline:
         """The timeline of `config`."""
-        return Timeline.of(self.config)
+        return Timeline(self.config.quantum_ms)
 
     @cached_property
     def learning(self) -> Learning:
@@ -97,18 +97,13 @@ class Events(msgspec.Struct, frozen=True):
     hashes: list[int] = msgspec.field(default_factory=list)
 
 
-class Unsettled(NamedTuple):
-    """An event whose PID the current quantum does not hold. An earlier quantum may hold the PID.
-
-    `now_ms` is the event's time, or the ledger's clock if that is later. `is_free` tells whether the PID may be old, so
-    that it takes no token if it is unseen.
-    """
+class Event(NamedTuple):
+    """An event that is not late. `now_ms` is its time, or the ledger's clock if that is later."""
 
     pid: int
     pid_hash: int
     now_ms: int
     client: Client
-    is_free: bool
 
 
 class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):

@@ -57,7 +57,7 @@ class LayeredBloomFilter:
         quanta: list[Quantum] | None = None,
         expected_pids: float = 0,
     ) -> None:
-        """Open a filter. `quanta` is a result of `state`; the filter changes it.
+        """Open a filter. `quanta` is a result of `to_quanta`; the filter changes it.
 
         `expected_pids` is a hint for the capacity of the first layer.
         """
@@ -85,25 +85,12 @@ class LayeredBloomFilter:
             held = held or pid_hash in bloom
         return held
 
-    def find_before(self, pid_hash: int) -> Quantum | None:
-        """Return the newest quantum before the current one that holds the PID, or None."""
-        if self._newest_first is None:
-            self._open_all()
-        for bloom, quantum in self._before:
-            if pid_hash in bloom:
-                return quantum
-        return None
-
     def find(self, pid_hash: int) -> Quantum | None:
         """Return the newest quantum that holds the PID, or None."""
         for bloom, quantum in self._newest_first or self._open_all():
             if pid_hash in bloom:
                 return quantum
         return None
-
-    def is_live(self, quantum: int) -> bool:
-        """Return whether a quantum is live."""
-        return quantum >= self._quantum - self._layer_count
 
     def store(self, pid_hash: int, quantum: int, max_bytes: int | None = None) -> bool:
         """Write an unseen PID to the newest layer of a live quantum.
@@ -112,71 +99,61 @@ class LayeredBloomFilter:
             False, without writing, if the layers would exceed `max_bytes`.
         """
         quanta = self._quanta
-        target = quanta[-1] if quanta and quanta[-1].number == quantum else self._open(quantum)
+        target = quanta[-1] if quanta and quanta[-1].number == quantum else self._find_quantum(quantum)
         if not self._make_room(target, max_bytes):
             return False
         target.layers[-1].add(pid_hash)
         return True
 
-    def may_renew(self, quantum: int) -> bool:
-        """Return whether a quantum may take another renewal.
+    def may_refresh(self, quantum: int) -> bool:
+        """Return whether a quantum may take another refresh.
 
-        The maximum is the number of entries in the live quanta before it. No PID is renewed twice in a quantum, so
+        The maximum is the number of entries in the live quanta before it. No PID is refreshed twice in a quantum, so
         known PIDs never exceed this limit. Without the limit, a flood's false positives could make the state grow
         without bound.
         """
-        renewals = entries_before = 0
-        for each in self._quanta:
-            if each.number < quantum:
-                entries_before += each.entries
-            elif each.number == quantum:
-                renewals = each.renewals
-        return renewals < entries_before
+        entries_before = sum([each.entries for each in self._quanta if each.number < quantum])
+        return self._find_quantum(quantum).refreshes < entries_before
 
-    def renew(self, pid_hash: int, source: Quantum, quantum: int, max_bytes: int | None = None) -> bool:
+    def refresh(self, pid_hash: int, source: Quantum, quantum: int, max_bytes: int | None = None) -> bool:
         """Also write a known PID to a later live quantum, so that the PID stays known while it is in use.
 
-        `source` is the result of `find`. For the current quantum, `may_renew` must be true.
+        `source` is the result of `find`. For the current quantum, `may_refresh` must be true.
 
         Returns:
             False, without writing, if the layers would exceed `max_bytes`.
         """
         if not self.store(pid_hash, quantum, max_bytes):
             return False
-        source.renewed += 1
-        self._open(quantum).renewals += 1
+        source.copied += 1
+        self._find_quantum(quantum).refreshes += 1
         return True
 
     def active_pids(self) -> int:
         """Return the number of distinct PIDs in the live layers. It is exact except for false positives."""
-        active = 0
-        for quantum in self._quanta:
-            active += max(0, quantum.entries - quantum.renewed)
-        return active
+        return sum([max(0, each.entries - each.copied) for each in self._quanta])
 
     def layers(self) -> int:
         """Return the number of layers."""
-        count = 0
-        for quantum in self._quanta:
-            count += len(quantum.layers)
-        return count
+        return sum([len(each.layers) for each in self._quanta])
 
     def size_bytes(self) -> int:
         """Return the size of all layers in bytes."""
         return sum(layer.size_bytes() for each in self._quanta for layer in each.layers)
 
-    def bytes_of(self, pids: float) -> int:
+    def bytes_for(self, pids: float) -> int:
         """Return the bytes that `pids` PIDs take if each live quantum holds all of them."""
         return math.ceil(pids * _bytes_per_pid(self._layer_count, self._rate_of_layer(8)))
 
-    def state(self) -> list[Quantum]:
+    def to_quanta(self) -> list[Quantum]:
         """Return the quanta to store, oldest first."""
         for quantum in self._quanta:
             for layer in quantum.layers:
                 layer.seal()
         return self._quanta
 
-    def _open(self, number: int) -> Quantum:
+    def _find_quantum(self, number: int) -> Quantum:
+        """Return a quantum. If no PID is stored in it yet, return a new one, which is not kept."""
         for quantum in reversed(self._quanta):
             if quantum.number == number:
                 return quantum
@@ -216,17 +193,10 @@ class LayeredBloomFilter:
     def _reset_lookups(self) -> None:
         """Open only the layers of the current quantum, because most batches need no others."""
         self._current: list[Bloom] = []
-        self._before: list[tuple[Bloom, Quantum]] = []
         self._newest_first: list[tuple[Bloom, Quantum]] | None = None
-        for quantum in reversed(self._quanta):
-            if quantum.number <= self._quantum:
-                if quantum.number == self._quantum:
-                    self._current = [layer.bloom for layer in reversed(quantum.layers)]
-                break
+        if self._quanta and self._quanta[-1].number == self._quantum:
+            self._current = [layer.bloom for layer in reversed(self._quanta[-1].layers)]
 
     def _open_all(self) -> "list[tuple[Bloom, Quantum]]":
-        # Newest quantum first, as `find` requires.
-        found = [(layer.bloom, each) for each in reversed(self._quanta) for layer in reversed(each.layers)]
-        self._newest_first = found
-        self._before = [(bloom, each) for bloom, each in found if each.number < self._quantum]
-        return found
+        self._newest_first = [(layer.bloom, each) for each in reversed(self._quanta) for layer in reversed(each.layers)]
+        return self._newest_first

@@ -54,8 +54,8 @@ class Ledger:
         """Return the bytes to store."""
         return self._stored or self._memory.to_bytes()
 
-    def learn_again(self, learning: Learning) -> None:
-        """Learn, because the ledger's state was lost."""
+    def extend_learning(self, learning: Learning) -> None:
+        """Let unseen PIDs be free for a time, because the ledger's state was lost."""
         state = self._memory.state
         state.learning = state.learning.later(learning)
 
@@ -68,7 +68,7 @@ class Ledger:
         return self.batch(self._memory.limit, self.expires_ms()).end()
 
     def process(self, events: Events, limit: Limit) -> Outcome:
-        """Apply events in offset order under a quota. Callers may leave out repeats of a PID within a tick."""
+        """Apply events in offset order under a quota. A repeat of a PID within a tick changes nothing."""
         if self._stored and events.pids and changes_nothing(self._state, events, limit, self._deployment):
             return Outcome((), (), self._stored)
         batch = self.batch(limit, events.timestamps_ms[0] if events.pids else 0)
@@ -77,8 +77,7 @@ class Ledger:
 
     def throttled_until_ms(self) -> int:
         """Return when the throttle ends, in ms since the epoch; 0 if no throttle is in force."""
-        episode = self._memory.state.episode
-        return episode.throttled_until_ms if episode else 0
+        return self._memory.state.throttle.until_ms()
 
     def change_quota(self, limit: Limit, at_ms: int) -> Outcome | None:
         """Apply a changed quota to the throttle in force at `at_ms` (ms since the epoch).
@@ -86,14 +85,10 @@ class Ledger:
         Returns:
             None if no throttle is in force, or the quota is unchanged.
         """
-        return self.batch(limit, at_ms).end() if self._is_throttled_by_another(limit, at_ms) else None
+        is_throttled = at_ms < self.throttled_until_ms()
+        return self.batch(limit, at_ms).end() if is_throttled and not limit.counts_as(self._memory.limit) else None
 
     def batch(self, limit: Limit, first_ms: int) -> LedgerBatch:
         """Open a batch that begins at `first_ms` (ms since the epoch). End it before you open the next batch."""
         memory = self._memory
         return LedgerBatch(memory, Journal(self._principal, memory), limit, first_ms)
-
-    def _is_throttled_by_another(self, limit: Limit, at_ms: int) -> bool:
-        episode = self._memory.state.episode
-        holds = episode is not None and at_ms < episode.throttled_until_ms
-        return holds and not limit.counts_as(self._memory.limit)

@@ -63,8 +63,8 @@ class ProducerIdQuotaManagerCache:
                 return True
             source = seen.find(pid_hash)
             if source is not None:
-                if seen.may_renew(self._quantum):
-                    seen.renew(pid_hash, source, self._quantum)
+                if seen.may_refresh(self._quantum):
+                    seen.refresh(pid_hash, source, self._quantum)
                 return True
             if admit():
                 seen.store(pid_hash, self._quantum)

@@ -17,7 +17,7 @@ def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment
         return False
     timeline, current = deployment.timeline, state.clock_tick // TICKS_PER_QUANTUM
     newest_tick = timeline.tick(max(events.timestamps_ms))
-    if state.episode and state.episode.is_over(newest_tick, timeline):
+    if state.throttle.is_over(newest_tick, timeline):
         return False
     if newest_tick // TICKS_PER_QUANTUM > current or newest_tick // deployment.interval_ticks > state.interval.number:
         return False
@@ -26,13 +26,13 @@ def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment
     oldest_tick = timeline.tick(min(events.timestamps_ms))
     if oldest_tick < state.clock_tick and deployment.is_late(oldest_tick, state.clock_tick):
         return False
-    unknown = events.hashes or hash_pids(events.pids, deployment.salt)
+    unseen = events.hashes or hash_pids(events.pids, deployment.salt)
     blooms = [layer.bloom for layer in reversed(state.quanta[-1].layers)]
-    # In a flood, the last PID is probably unknown. Then the others need no look-up.
-    if True not in [unknown[-1] in bloom for bloom in blooms]:
+    # In a flood, the last PID is probably unseen. Then the others need no look-up.
+    if True not in [unseen[-1] in bloom for bloom in blooms]:
         return False
     for bloom in blooms:
-        unknown = [pid_hash for pid_hash in unknown if pid_hash not in bloom]
-        if not unknown:
+        unseen = [pid_hash for pid_hash in unseen if pid_hash not in bloom]
+        if not unseen:
             return True
     return False

@@ -63,19 +63,16 @@ class Quantum(msgspec.Struct, array_like=True):
     """The layers of one quantum, oldest first.
 
     Attributes:
-        renewed: Number of entries that were copied to a later quantum.
-        renewals: Number of entries that were copied from an earlier quantum.
+        copied: Number of entries that were also written to a later quantum.
+        refreshes: Number of entries that were written because an earlier quantum holds them.
     """
 
     number: int
-    renewed: int
-    renewals: int
+    copied: int
+    refreshes: int
     layers: list[Layer]
 
     @property
     def entries(self) -> int:
         """Number of PIDs in the quantum."""
-        held = 0
-        for layer in self.layers:
-            held += layer.entries
-        return held
+        return sum([layer.entries for layer in self.layers])

@@ -1,6 +1,6 @@
 """Counts per quantum and per metrics interval: admissions, refusals, throttle time."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -21,7 +21,7 @@ class QuantumCounts(msgspec.Struct, array_like=True):
         owed_first: Number of owed PIDs that `not_admitted` lacks, because no live quantum had a PID in its
             `not_admitted` before.
         not_admitted: Unseen PIDs that were refused, or that the filter had no room for.
-        unrenewed: Known PIDs that could not be copied to this quantum for lack of room.
+        unrefreshed: Known PIDs that could not be copied to this quantum for lack of room.
     """
 
     quantum: int
@@ -33,7 +33,7 @@ class QuantumCounts(msgspec.Struct, array_like=True):
     saturated: bool = False
     is_excusable: bool = False
     not_admitted: DistinctPids = msgspec.field(default_factory=DistinctPids)
-    unrenewed: DistinctPids = msgspec.field(default_factory=DistinctPids)
+    unrefreshed: DistinctPids = msgspec.field(default_factory=DistinctPids)
 
     def leave_out(self, pid_hash: int, *, has_quota: bool) -> None:
         """Count an unseen PID that the filter has no room for."""
@@ -86,15 +86,19 @@ class WindowCounts:
         self._layer_count = config.layer_count
         self._false_positive_rate = config.false_positive_rate
 
-    def of(self, quantum: int) -> QuantumCounts:
+    def open(self, quantum: int) -> QuantumCounts:
         """Return the current quantum's counts. Create the counts if they are missing."""
         if not self._counts or self._counts[-1].quantum < quantum:
             self._counts.append(QuantumCounts(quantum))
         return self._counts[-1]
 
+    def newest(self) -> QuantumCounts:
+        """Return the counts that `open` returned last."""
+        return self._counts[-1]
+
     def count_owed(self, pid_hash: int, quantum: int) -> None:
         """Count a refused PID that took a token. The count is exact while all refused PIDs took one."""
-        counts = self.of(quantum)
+        counts = self.open(quantum)
         # The PID is known now, so no live quantum refuses the PID again. But one may have refused the PID before.
         if any(each.not_admitted for each in self._counts):
             counts.not_admitted.add(pid_hash)
@@ -115,12 +119,13 @@ class WindowCounts:
     def _leaves_gap(self, ended: QuantumCounts) -> bool:
         """Return whether an ended quantum must be marked as saturated.
 
-        The quantum lacks known PIDs if more PIDs are unrenewed than false positives explain. A saturated principal
+        The quantum lacks known PIDs if more PIDs are unrefreshed than false positives explain. A saturated principal
         stays saturated while at least half of the PIDs that were not admitted were not admitted before, either. A flood
         has different PIDs in each quantum.
         """
         left_out = ended.not_admitted.estimate()
-        if ended.unrenewed.estimate() > 10 * self._false_positive_rate * (left_out + ended.owed_first + ended.admitted):
+        unseen = left_out + ended.owed_first + ended.admitted
+        if ended.unrefreshed.estimate() > 10 * self._false_positive_rate * unseen:
             return True
         if not left_out or not self.is_saturated():
             return False
@@ -132,22 +137,19 @@ class WindowCounts:
         """Return whether a live quantum is saturated."""
         return True in [each.saturated for each in self._counts]
 
-    def excuse_nobody(self) -> None:
+    def drop_excuses(self) -> None:
         """Clear the saturation that arose without a quota, so that unseen PIDs take tokens again."""
         for each in self._counts:
             each.saturated = each.saturated and not each.is_excusable
 
 
-def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:
+def throttle_time_avg_ms(counts: Sequence[QuantumCounts]) -> float | None:
     """Return the KIP's `throttle-time`: the mean over ticks with a refused PID; None without such ticks."""
-    ticks = throttle_ms_sum = 0
-    for each in counts:
-        ticks += each.throttled_ticks
-        throttle_ms_sum += each.throttle_ms_sum
-    return throttle_ms_sum / ticks if ticks else None
+    ticks = sum(each.throttled_ticks for each in counts)
+    return sum(each.throttle_ms_sum for each in counts) / ticks if ticks else None
 
 
-def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: int, timeline: Timeline) -> int:
+def new_pids_in_window(counts: Sequence[QuantumCounts], now_ms: int, window_ms: int, timeline: Timeline) -> int:
     """Return the number of new PIDs in the last window: admitted PIDs, and distinct PIDs that were not admitted.
 
     If the window covers only a part of its first quantum, the same share of that quantum's PIDs counts.
@@ -168,9 +170,6 @@ def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: 
 
 
 def _new_pids(counts: list[QuantumCounts]) -> float:
-    exact, sketches = 0, []
-    for each in counts:
-        exact += each.admitted + each.owed_first
-        if each.not_admitted:
-            sketches.append(each.not_admitted)
+    exact = sum(each.admitted + each.owed_first for each in counts)
+    sketches = [each.not_admitted for each in counts if each.not_admitted]
     return exact + (estimate_union(sketches) if sketches else 0.0)

@@ -24,8 +24,6 @@ from streaming.commit.pending_rows import PendingRows
 from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.databricks import is_local
 from streaming.decode.checks import Contract
-from streaming.decode.forwarded import WorkerMemory
-from streaming.decode.packing import Packing
 from streaming.decode.preaggregate import PreAggregate
 from streaming.failures import with_short_errors
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
@@ -179,11 +177,9 @@ def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFra
     """Decode the records into one row per principal, partition and block of records."""
     pre_aggregate = PreAggregate(
         Contract(),
-        Packing(options.config.quantum_ms, round(options.config.late_grace_seconds * 1000)),
         topic=options.topic,
         max_principals=options.max_principals,
         batch=TaskBatch(options.checkpoint),
-        memory=WorkerMemory(options.checkpoint),
         max_tasks=_max_tasks(records.sparkSession),
     )
     return records.select("value", "partition", "offset", "record_ms").mapInArrow(pre_aggregate, PRE_AGGREGATE_SCHEMA)

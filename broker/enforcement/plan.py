@@ -50,7 +50,7 @@ def end_of(decision: NewestDecision, situation: Situation) -> int:
 
     A stream writes such a change with its next batch. There is no batch while nobody produces.
     """
-    rate = situation.quotas.limit(decision.principal).producer_ids_rate
+    rate = situation.quotas.find(decision.principal).producer_ids_rate
     if rate is None:
         return decision.decided_at_ms
     if decision.quota is None or decision.tokens is None or rate <= decision.quota:
@@ -80,7 +80,7 @@ def _verdicts(situation: Situation, now_ms: int) -> Iterator[PlannedDecision]:
 
 def _pace_ms(decision: NewestDecision, situation: Situation) -> int | None:
     """Return the time per request that each broker lets through: the quota's pace, divided by the brokers."""
-    rate = situation.quotas.limit(decision.principal).producer_ids_rate
+    rate = situation.quotas.find(decision.principal).producer_ids_rate
     return max(1, round(situation.window_ms * max(1, situation.brokers) / rate)) if rate else None
 
 

@@ -28,7 +28,7 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
             raise JobError(msg) from None
     before = _in_force(tables, entity_name)
     kept = {} if before is None else {RATE: before.producer_ids_rate, BURST: before.producer_ids_burst}
-    allowance = Allowance.of(kept | numbers)
+    allowance = Allowance.parse(kept | numbers)
     set_quota(tables, QuotaEntry.of(entity_name, allowance, now, who))
     return allowance
 

@@ -129,7 +129,7 @@ def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, A
     else:
         try:
             numbers = {key: _number(entry.get(key)) for key in (RATE, BURST)}
-            return None if name in _DEFAULT_NAMES else name, Allowance.of(numbers)
+            return None if name in _DEFAULT_NAMES else name, Allowance.parse(numbers)
         except (ValueError, InvalidQuotaError) as error:
             wrong = error
     msg = f"quotas file {file}, {place}: {wrong}. Nothing was set; correct it"

@@ -43,10 +43,6 @@ class TaskBatch:
         """Return the quotas in force. Raises the same errors as `quotas_of_id`."""
         return self._files().quotas
 
-    def quotas_id(self) -> str:
-        """Return the id of the quotas in force. Raises the same errors as `input_of`."""
-        return self._files().input.quotas_id
-
     def next_producer_id(self) -> int | None:
         """Return the lowest PID that was not handed out when the batch began; None if unknown.
 

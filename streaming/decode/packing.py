@@ -1,81 +1,50 @@
-"""Packs the events of a block: one row per principal and partition, without repeats.
+"""Packs the events of a block: one row per principal and partition."""
 
-Repeats of a PID within a tick change nothing (see `state.ledger_batch`). This module drops repeats of events in the
-block and in earlier batches (see `streaming.decode.forwarded`).
-"""
-
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from quota.config import TICKS_PER_QUANTUM
 from quota.decision import OTHER_CLIENTS, Client
 from state.events import CHARGED, LEARNING
 from streaming.decode.exploded import Exploded, column
-from streaming.decode.forwarded import EventColumns, PartitionMemory, repeats_in_block
 from wire.packed_events import PackedEvents, pack
 
-NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
 _LONG_BYTES = 8
 MAX_CLIENT_CHARS = 256
 """Longer client ids and addresses become `other`. The state stores these texts, and Kafka allows 32 kB."""
 
 
-@dataclass(frozen=True)
-class Packing:
-    """Packs events.
+def pack_events(events: Exploded) -> Iterator[tuple[str, bytes]]:
+    """Yield a principal and encoded `PackedEvents` for each principal and partition of a block."""
+    partitions = column(events.records, "partition").to_numpy()
+    offsets, owners = column(events.records, "offset").to_numpy(), _codes(events.records, "principal")
+    # Sort records by partition, principal and offset. Events keep their order within a record.
+    order = np.lexsort((offsets, owners, partitions))
+    for rows in np.split(order, np.flatnonzero(np.diff(partitions[order])) + 1):
+        if len(rows):
+            yield from _pack_partition(events.take(rows), int(partitions[rows[0]]))
 
-    Attributes:
-        late_grace_ms: An event is late if the principal has an event that is newer by more than this time.
-    """
 
-    quantum_ms: int
-    late_grace_ms: int
-
-    def rows(
-        self, events: Exploded, memories: Mapping[int, PartitionMemory] = NOTHING_REMEMBERED
-    ) -> Iterator[tuple[str, bytes]]:
-        """Yield a principal and encoded `PackedEvents` for each principal and partition of a block.
-
-        `memories` holds the worker's memory by partition.
-        """
-        partitions = column(events.records, "partition").to_numpy()
-        offsets, owners = column(events.records, "offset").to_numpy(), _codes(events.records, "principal")
-        # Sort records by partition, principal and offset. Events keep their order within a record.
-        order = np.lexsort((offsets, owners, partitions))
-        for rows in np.split(order, np.flatnonzero(np.diff(partitions[order])) + 1):
-            if len(rows):
-                partition = int(partitions[rows[0]])
-                yield from self._partition(events.take(rows), partition, memories.get(partition))
-
-    def _partition(
-        self, events: Exploded, partition: int, memory: PartitionMemory | None
-    ) -> Iterator[tuple[str, bytes]]:
-        records, record, pid = events.records, events.record(), events.producer_ids
-        names = column(records, "principal").dictionary.to_pylist()
-        client_names, clients = _clients(events.groups)
-        kinds, owner = _kinds(events.groups)[events.group], _codes(records, "principal")[record]
-        seen = EventColumns(owner, pid, ticks_of(events.timestamps_ms, self.quantum_ms), kinds)
-        late_ticks = max(1, self.late_grace_ms * TICKS_PER_QUANTUM // self.quantum_ms)
-        kept = np.flatnonzero(pid >= 0)
-        kept = kept[~repeats_in_block(seen.take(kept), late_ticks)]
-        if memory is not None and len(kept):
-            kept = kept[~memory.repeats(names, seen.take(kept), late_ticks)]
-        if not len(kept):
-            return
-        owner = owner[kept]
-        offset = column(records, "offset").to_numpy()[record[kept]]
-        local, clients_of = _local_codes(owner, clients[events.group[kept]])
-        columns = [each.tobytes() for each in (offset, pid[kept], events.timestamps_ms[kept], local, kinds[kept])]
-        starts = np.flatnonzero(np.diff(owner, prepend=-1)).tolist()
-        owners = owner[starts].tolist()
-        for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
-            own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
-            own_names = [client_names[client] for client in own_clients]
-            offsets, pids, times, codes, own_kinds = (each[own] for each in columns)
-            yield names[code], pack(PackedEvents(partition, offsets, pids, times, codes, own_kinds, own_names))
+def _pack_partition(events: Exploded, partition: int) -> Iterator[tuple[str, bytes]]:
+    records, record, pid = events.records, events.record(), events.producer_ids
+    names = column(records, "principal").dictionary.to_pylist()
+    client_names, clients = _clients(events.groups)
+    # A PID of -1 is none.
+    kept = np.flatnonzero(pid >= 0)
+    if not len(kept):
+        return
+    owner, kinds = _codes(records, "principal")[record][kept], _kinds(events.groups)[events.group[kept]]
+    offset = column(records, "offset").to_numpy()[record[kept]]
+    local, clients_of = _local_codes(owner, clients[events.group[kept]])
+    columns = [each.tobytes() for each in (offset, pid[kept], events.timestamps_ms[kept], local, kinds)]
+    starts = np.flatnonzero(np.diff(owner, prepend=-1)).tolist()
+    owners = owner[starts].tolist()
+    for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
+        own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
+        own_names = [client_names[client] for client in own_clients]
+        offsets, pids, times, codes, own_kinds = (each[own] for each in columns)
+        yield names[code], pack(PackedEvents(partition, offsets, pids, times, codes, own_kinds, own_names))
 
 
 def _codes(records: pa.Table, name: str) -> np.ndarray:
@@ -126,10 +95,3 @@ def _kinds(groups: pa.Table) -> np.ndarray:
     learning = groups["learning"].fill_null(False).to_numpy()
     kinds: np.ndarray = np.where(learning, LEARNING, CHARGED)
     return kinds
-
-
-def ticks_of(timestamps_ms: np.ndarray, quantum_ms: int) -> np.ndarray:
-    """Return the tick of each timestamp, as `quota.timeline.Timeline.tick` does."""
-    quantum, rest = np.divmod(timestamps_ms, quantum_ms)
-    ticks: np.ndarray = quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // quantum_ms
-    return ticks

@@ -1,4 +1,4 @@
-"""Pre-aggregates events before the shuffle: one row per principal, partition and block of records, without repeats.
+"""Pre-aggregates events before the shuffle: one row per principal, partition and block of records.
 
 The operator's time then mostly depends on the number of principals in a batch.
 """
@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from streaming.batch.tasks import TaskBatch, freeze_gc
 from streaming.decode.checks import Contract
-from streaming.decode.forwarded import WorkerMemory
 from streaming.decode.overflow import Gate
-from streaming.decode.packing import Packing
+from streaming.decode.packing import pack_events
 from streaming.decode.quarantine import Sampler
 from streaming.decode.records import blocks, decode
 from wire.packed_events import PackedQuarantine, Quarantined, pack
@@ -32,11 +31,9 @@ class PreAggregate:
     """
 
     contract: Contract
-    packing: Packing
     topic: str
     max_principals: int
     batch: TaskBatch
-    memory: WorkerMemory
     max_tasks: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -48,14 +45,8 @@ class PreAggregate:
             # Spark need not send the topic to Python with each record.
             block = each.append_column("topic", pa.repeat(self.topic, len(each)))
             decoded = decode(block, self.contract, begin_ms)
-            partitions, offsets = (block[name].to_numpy() for name in ("partition", "offset"))
-            memories = self.memory.recall(self.topic, partitions, offsets)
-            rows = list(self.packing.rows(decoded.events, memories))
+            rows = list(pack_events(decoded.events))
             beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
-            for principal in beyond:
-                # The PIDs go to a shared ledger. A ledger that the principal gets later won't know them.
-                for memory in memories.values():
-                    memory.forget(principal)
             yield from _batch(
                 [(beyond.get(principal, principal), packed) for principal, packed in rows],
                 sampler.sample(decoded.quarantined),

@@ -81,7 +81,7 @@ class Operator:
             output.append((OVERFLOWED, max(events.timestamps_ms)))
         elif stored is None:
             output.append((TRACKED, code_of(principal)))
-            ledger.learn_again(self._learning_of_new(events.timestamps_ms[0], group))
+            ledger.extend_learning(self._learning_of_new(events.timestamps_ms[0], group))
         outcome = ledger.process(events, self._limit(principal))
         if held is not None and outcome.content is stored and own.partition() == held.partition:
             return output
@@ -118,7 +118,7 @@ class Operator:
         return most_ms if begin_ms is None else min(begin_ms, most_ms)
 
     def _limit(self, principal: str) -> Limit:
-        return UNLIMITED if principal in NEVER_ENFORCED else self.batch.quotas().limit(principal)
+        return UNLIMITED if principal in NEVER_ENFORCED else self.batch.quotas().find(principal)
 
     def _stored(self, ledger: Ledger, partition: int, outcome: Outcome) -> StoredLedger:
         # Keep the ledger a window longer than the rules need. One broker's plugin may lag behind another by a window.
@@ -142,7 +142,7 @@ class Operator:
             return self._ledger(principal, stored), []
         except LedgerCodecError as error:
             ledger = self._ledger(principal, None)
-            ledger.learn_again(self._learning(first_ms))
+            ledger.extend_learning(self._learning(first_ms))
             return ledger, [_lost(f"ledger of {principal} lost: {error}", first_ms, stored or b"")]
 
     def _learning_of_new(self, first_ms: int, group: LedgerGroup) -> Learning:

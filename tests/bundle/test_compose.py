@@ -127,7 +127,7 @@ def test_the_user_of_run_may_write_holds() -> None:
 
 def test_the_quotas_can_be_read() -> None:
     assert read_quotas(FILES / "quotas.yaml") == {
-        None: Allowance.of({"producer_ids_rate": 20, "producer_ids_burst": None})
+        None: Allowance.parse({"producer_ids_rate": 20, "producer_ids_burst": None})
     }
 
 

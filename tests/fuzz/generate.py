@@ -33,7 +33,7 @@ ADDRESSES = (
 )  # fmt: skip
 BURSTS = (0.1, 0.7, 1.0, 2.0, 4.0, 7.5, 30.0, 600.0)
 QUOTAS = (0.1, 0.5, 1.0, 2.0, 3.0, 3.7, 5.0, 8.0, 20.0, 100.0, 1_000_000.0)
-TROUBLES = ("", "", "", "lost", "speculative", "blocks", "restart", "crash before the tables", "crash after the tables")
+TROUBLES = ("", "", "", "blocks", "crash before the tables", "crash after the tables")
 HOUR_MS = 3_600_000
 
 
@@ -90,7 +90,7 @@ def _lagging(seed: int) -> History:
         batches.append(Batch(tuple(records)))
     # By then, what a late event stored is forgotten unless it was renewed.
     batches.append(Batch(tuple(Record(0, Event(at + rules.window_ms, name, pid)) for pid in range(6))))
-    return History(rules, tuple(batches), workers=1, salt=random.randrange(2**63))
+    return History(rules, tuple(batches), salt=random.randrange(2**63))
 
 
 def _deep_in_debt(seed: int) -> History:
@@ -200,7 +200,6 @@ class _Maker:
             tuple(batches),
             random.choice((64, 64, 1, 2, 5)),
             1e-4 if random.random() < 0.1 else 1e-9,
-            random.randint(1, 3),
             random.randrange(2**63),
         )
 

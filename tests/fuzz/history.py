@@ -137,8 +137,8 @@ class Batch:
         records: In offset order per partition.
         quotas: By bare name, "" for the default; None as in the batch before.
         clock_ms: How much processing time passes before it.
-        plan: Seed of who reads what, and in which order pre_aggregates arrive; 0 for worker 0 and offset order.
-        trouble: "", "lost", "speculative", "blocks", "restart", "crash before the tables", "crash after the tables".
+        plan: Seed of the order in which partitions are read and pre-aggregates arrive; 0 for offset order.
+        trouble: "", "blocks", "crash before the tables", "crash after the tables".
         loses: Principal whose ledger can't be read when a new run begins with this batch; empty for none.
         next_pid: The lowest PID that was not handed out yet, as the plugins have reported it; None if unknown.
     """
@@ -182,7 +182,6 @@ class History:
     batches: tuple[Batch, ...]
     buckets: int = 24
     false_positive_rate: float = 1e-9
-    workers: int = 2
     salt: int = 11
     is_made_up: bool = False  # a flood of PIDs with a pattern: only who was admitted is checked
     max_uncharged_bytes: int = 0  # 0 for the default, which no history reaches; else only bounds are checked

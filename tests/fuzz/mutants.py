@@ -12,25 +12,24 @@ from unittest.mock import patch
 import numpy as np
 from msgspec import structs
 
+import quota.bucket as bucket_module
 import state.journal as journal_module
-import streaming.decode.forwarded as forwarded_module
+import state.ledger_batch as ledger_batch_module
 import streaming.operator.ledger_group as ledger_group_module
 from quota.bucket import BucketTerms, TokenBucket
 from quota.episode import Episode
 from quota.limits import Limit
 from quota.timeline import Timeline
-from state.budget import Budget
 from state.codec import decode, encode
 from state.events import LEARNING, Deployment
 from state.learning import Learning
 from state.ledger import Ledger
 from state.ledger_batch import LedgerBatch
 from state.memory import Memory
-from state.refusals import Refusals
-from state.uncharged import Uncharged
+from state.rules import Verdict
+from state.throttle import Throttle
 from streaming.batch.event_times import EventTimes
 from streaming.decode import packing, preaggregate
-from streaming.decode.forwarded import Forwarded, ForwardedTick, PartitionMemory
 from streaming.operator import group_events
 from streaming.operator.ledger_group import LedgerGroup
 from streaming.operator.ledger_operator import Operator
@@ -39,11 +38,10 @@ from tests.fuzz.run import run
 
 MOST = 2000
 MUTANTS = Mutants()
-IS_RELIABLE = vars(forwarded_module)["_is_reliable"]
 
 
 @MUTANTS.of(LedgerGroup, "put")
-def a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored(put: Any) -> Any:
+def a_refresh_in_a_tick_that_the_clock_has_reached_is_not_stored(put: Any) -> Any:
     def told(state: Any) -> object:
         return state.clock_tick, state.limit, state.interval.number, state.interval.admitted
 
@@ -58,11 +56,11 @@ def a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored(put: Any) -> An
     return forgetful
 
 
-@MUTANTS.of(Uncharged, "store")
+@MUTANTS.of(Memory, "store_uncharged")
 def late_pids_pass_the_cap(store: Any) -> Any:
-    def roomy(self: Uncharged, pid_hash: int, quantum: int, current: int) -> Any:
+    def roomy(self: Memory, pid_hash: int, quantum: int, current: int) -> Any:
         if quantum < current:
-            return self._seen.store(pid_hash, quantum)
+            return self.filter.store(pid_hash, quantum)
         return store(self, pid_hash, quantum, current)
 
     return roomy
@@ -78,46 +76,49 @@ def a_ledger_is_forgotten_by_the_newest_time_of_any_partition(after: Any) -> Any
     return of_any
 
 
-@MUTANTS.of(LedgerBatch, "_observe")
-def a_refused_pid_beyond_the_debt_is_stored(observe: Any) -> Any:
-    def storing(self: LedgerBatch, event: Any, tick: int) -> None:
-        observe(self, event, tick)
-        if self._seen.find(event.pid_hash) is None:
-            self._seen.store(event.pid_hash, self._timeline.quantum(tick))
+@MUTANTS.of(LedgerBatch, "_refuse")
+def a_refused_pid_beyond_the_debt_is_stored(refuse: Any) -> Any:
+    def storing(
+        self: LedgerBatch, verdict: Verdict, pid: int, pid_hash: int, client: Any, tick: int, now_ms: int
+    ) -> None:
+        refuse(self, verdict, pid, pid_hash, client, tick, now_ms)
+        if verdict is Verdict.REFUSED:
+            self._memory.filter.store(pid_hash, self._timeline.quantum(tick))
 
     return storing
 
 
-@MUTANTS.of(Budget, "owe")
-def an_owed_pid_is_not_stored(owe: Any) -> Any:
-    def taking_only(self: Budget) -> bool:
-        owe(self)
-        return False
+@MUTANTS.of(ledger_batch_module, "decide")
+def an_owed_pid_is_not_stored(decide: Any) -> Any:
+    def taking_only(memory: Memory, pid_hash: int, tick: int, *, is_learning: bool) -> Verdict:
+        verdict: Verdict = decide(memory, pid_hash, tick, is_learning=is_learning)
+        if verdict is Verdict.OWED:
+            memory.bucket.take_token(tick)
+            return Verdict.REFUSED
+        return verdict
 
     return taking_only
 
 
-@MUTANTS.of(Refusals, "add")
-def an_owed_pid_settles_its_tick(add: Any) -> Any:
-    return lambda self, event, tick, *, is_owed: add(self, event, tick, is_owed=False)
+@MUTANTS.of(LedgerBatch, "_refuse")
+def an_owed_pid_settles_its_tick(refuse: Any) -> Any:
+    def settling(
+        self: LedgerBatch, verdict: Verdict, pid: int, pid_hash: int, client: Any, tick: int, now_ms: int
+    ) -> None:
+        refuse(self, verdict, pid, pid_hash, client, tick, now_ms)
+        self._refusing_tick = tick
+
+    return settling
 
 
-@MUTANTS.of(TokenBucket, "owe")
+@MUTANTS.of(TokenBucket, "has_credit")
 def a_debt_has_no_limit(_: Any) -> Any:
-    def endless(self: TokenBucket, terms: BucketTerms) -> bool:
-        self.units -= terms.units_per_token
-        return True
-
-    return endless
+    return lambda self, tick: self.has_quota
 
 
-@MUTANTS.of(TokenBucket, "owe")
-def a_debt_exceeds_its_limit_by_a_part_of_a_token(owe: Any) -> Any:
-    def generous(self: TokenBucket, terms: BucketTerms) -> Any:
-        larger = replace(terms, debt_units=terms.debt_units + terms.units_per_token)
-        return bool(self.units > -terms.debt_units and owe(self, larger))
-
-    return generous
+@MUTANTS.of(TokenBucket, "has_credit")
+def a_debt_exceeds_its_limit_by_a_part_of_a_token(_: Any) -> Any:
+    return lambda self, tick: self.tokens(tick) > -self.debt()
 
 
 @MUTANTS.of(Episode, "renewal_is_due")
@@ -147,56 +148,25 @@ def a_throttle_is_renewed_after_half_of_the_shortest_one(due: Any) -> Any:
     return early
 
 
-@MUTANTS.of(Budget, "take")
+@MUTANTS.of(TokenBucket, "take_token")
 def tokens_come_back_within_a_tick(take: Any) -> Any:
-    def generous(self: Budget, tick: int) -> Any:
-        bucket, terms = self._bucket, self._terms
-        if bucket and terms and bucket.tick == tick:
-            bucket.units = min(terms.burst_units, bucket.units + terms.refill_per_ms)
-        return take(self, tick)
+    def generous(self: TokenBucket, tick: int) -> None:
+        if self._terms and self._units is not None and self._tick == tick:
+            self._units = min(self._terms.burst_units, self._units + self._terms.refill_per_ms)
+        take(self, tick)
 
     return generous
 
 
-@MUTANTS.of(LedgerBatch, "_observe")
-def a_renewal_is_charged(observe: Any) -> Any:
-    def charging(self: LedgerBatch, event: Any, tick: int) -> None:
-        if self._seen.find(event.pid_hash) is not None:
-            self._budget.take(tick)
-        observe(self, event, tick)
+@MUTANTS.of(ledger_batch_module, "decide")
+def a_refresh_is_charged(decide: Any) -> Any:
+    def charging(memory: Memory, pid_hash: int, tick: int, *, is_learning: bool) -> Any:
+        verdict = decide(memory, pid_hash, tick, is_learning=is_learning)
+        if verdict is Verdict.KNOWN and memory.bucket.has_token(tick):
+            memory.bucket.take_token(tick)
+        return verdict
 
     return charging
-
-
-@MUTANTS.of(Forwarded, "of")
-def memory_of_an_attempt_that_was_lost_is_used(_: Any) -> Any:
-    def trusting(self: Forwarded, attempt: Any, topic: str, partition: int, first: int, last: int) -> PartitionMemory:
-        known = self._partitions.setdefault((topic, partition), PartitionMemory(attempt, first))
-        known.attempt, known.next_offset = attempt, last + 1
-        return known
-
-    return trusting
-
-
-@MUTANTS.of(Forwarded, "of")
-def memory_is_used_after_another_worker_read_on(_: Any) -> Any:
-    def gapless(self: Forwarded, attempt: Any, topic: str, partition: int, first: int, last: int) -> PartitionMemory:
-        known = self._partitions.get((topic, partition))
-        if known is None or not IS_RELIABLE(known, attempt):
-            known = self._partitions[topic, partition] = PartitionMemory(attempt, first)
-        known.attempt, known.next_offset = attempt, last + 1
-        return known
-
-    return gapless
-
-
-@MUTANTS.of(forwarded_module, "_is_reliable")
-def memory_outlives_a_change_of_quotas(_: Any) -> Any:
-    def unasked(known: PartitionMemory, attempt: Any) -> bool:
-        same_run = known.attempt.run_id == attempt.run_id
-        return bool(same_run and (known.attempt.batch_id < attempt.batch_id or known.attempt == attempt))
-
-    return unasked
 
 
 @MUTANTS.of(packing, "_kinds")
@@ -234,7 +204,7 @@ def a_refusal_refuses_what_is_old_in_its_tick(free_below: Any) -> Any:
     def unless_refused(self: Memory, tick: int) -> Any:
         return (
             0
-            if self.window.of(self.deployment.timeline.quantum(tick)).last_throttled_tick == tick
+            if self.window.open(self.deployment.timeline.quantum(tick)).last_throttled_tick == tick
             else free_below(self, tick)
         )
 
@@ -246,11 +216,10 @@ def a_throttle_is_renewed_a_tick_early(due: Any) -> Any:
     return lambda self, tick, recovers_ms, config, timeline: due(self, tick + 1, recovers_ms, config, timeline)
 
 
-@MUTANTS.of(Budget, "apply")
-def a_quota_refills_the_time_before_it(_: Any) -> Any:
-    def at_once(self: Budget, limit: Any, _tick: int = 0) -> None:
-        rate = limit.producer_ids_rate
-        self._terms = None if rate is None else BucketTerms.of(rate, self._config)
+@MUTANTS.of(TokenBucket, "change_quota")
+def a_quota_refills_the_time_before_it(change: Any) -> Any:
+    def at_once(self: TokenBucket, limit: Limit, _tick: int) -> Any:
+        return change(self, limit, self._tick)
 
     return at_once
 
@@ -265,14 +234,6 @@ def what_expired_keeps_its_rate(expire: Any) -> Any:
     return keeping
 
 
-@MUTANTS.of(packing, "repeats_in_block")
-def repeats_of_another_tick_are_dropped_in_a_block(repeats: Any) -> Any:
-    def coarser(seen: Any, late_ticks: int) -> Any:
-        return repeats(forwarded_module.EventColumns(seen.owner, seen.pid, seen.tick // 2 * 2, seen.kind), late_ticks)
-
-    return coarser
-
-
 @MUTANTS.of(packing, "_clients")
 def a_client_id_has_one_address(clients: Any) -> Any:
     def merged(groups: Any) -> Any:
@@ -283,19 +244,13 @@ def a_client_id_has_one_address(clients: Any) -> Any:
     return merged
 
 
-@MUTANTS.of(Refusals, "add")
-def a_throttle_is_measured_from_its_event(add: Any) -> Any:
-    def shifted(self: Refusals, event: Any, tick: int, *, is_owed: bool) -> None:
-        recovers_ms, since_ms = self._budget.recovers_ms, event.now_ms - self._timeline.tick_start_ms(tick)
-        with patch.object(self._budget, "recovers_ms", lambda at: recovers_ms(at) + since_ms):
-            add(self, event, tick, is_owed=is_owed)
+@MUTANTS.of(Throttle, "refuse")
+def a_throttle_is_measured_from_its_event(refuse: Any) -> Any:
+    def shifted(self: Throttle, now_ms: int, tick: int, recovers_ms: int, config: Any, timeline: Timeline) -> Any:
+        since_ms = now_ms - timeline.tick_start_ms(tick)
+        return refuse(self, now_ms, tick, recovers_ms + since_ms, config, timeline)
 
     return shifted
-
-
-@MUTANTS.of(ForwardedTick, "repeats")
-def a_late_event_leaves_what_was_forwarded(repeats: Any) -> Any:
-    return lambda self, pid, tick, kind, *, is_late: not is_late and repeats(self, pid, tick, kind, is_late=False)
 
 
 @MUTANTS.of(Episode, "add_refused")
@@ -318,18 +273,15 @@ def events_of_a_record_are_all_dated_as_the_first(events_of: Any) -> Any:
     return flat
 
 
-@MUTANTS.of(Budget, "apply")
-def a_raised_rate_brings_tokens_too(apply: Any) -> Any:
-    def generous(self: Budget, limit: Limit, tick: int = 0) -> Any:
-        named = structs.replace(limit, producer_ids_burst=limit.producer_ids_burst or _default_burst(self, limit))
-        return apply(self, named, tick)
+@MUTANTS.of(TokenBucket, "change_quota")
+def a_raised_rate_brings_tokens_too(change: Any) -> Any:
+    def generous(self: TokenBucket, limit: Limit, tick: int) -> Any:
+        rate, burst = limit.producer_ids_rate, limit.producer_ids_burst
+        if rate is not None and burst is None:
+            burst = rate * self._config.burst_windows
+        return change(self, structs.replace(limit, producer_ids_burst=burst), tick)
 
     return generous
-
-
-def _default_burst(budget: Budget, limit: Limit) -> float | None:
-    rate = limit.producer_ids_rate
-    return None if rate is None else rate * vars(budget)["_config"].burst_windows
 
 
 @MUTANTS.of(Memory, "to_bytes")
@@ -342,28 +294,42 @@ def a_burst_is_forgotten_with_the_batch(to_bytes: Any) -> Any:
     return forgetful
 
 
-@MUTANTS.of(BucketTerms, "of")
-def a_bucket_of_its_own_burst_holds_the_default_one(of: Any) -> Any:
-    def plain(rate: float, config: Any, burst: float | None = None) -> Any:
-        return of(rate, config)
+@MUTANTS.of(bucket_module, "bucket_terms")
+def a_bucket_of_its_own_burst_holds_the_default_one(terms: Any) -> Any:
+    return lambda rate, _burst, config: terms(rate, None, config)
+
+
+@MUTANTS.of(TokenBucket, "_units_at")
+def a_smaller_burst_takes_what_is_above_it_not_away(units_at: Any) -> Any:
+    def unclamped(self: TokenBucket, terms: BucketTerms, tick: int) -> Any:
+        most = max(terms.burst_units, self._units or 0)
+        return units_at(self, replace(terms, burst_units=most), tick)
+
+    return unclamped
+
+
+@MUTANTS.of(TokenBucket, "_units_at")
+def a_lowered_quota_leaves_the_debt(units_at: Any) -> Any:
+    def deep(self: TokenBucket, terms: BucketTerms, tick: int) -> Any:
+        return units_at(self, replace(terms, least_units=-(10**40)), tick)
+
+    return deep
+
+
+@MUTANTS.of(TokenBucket, "change_quota")
+def a_larger_burst_brings_nothing_at_once(change: Any) -> Any:
+    def plain(self: TokenBucket, limit: Limit, tick: int) -> bool:
+        change(self, structs.replace(limit, producer_ids_burst=None), tick)
+        self._terms = self._terms_of(limit)
+        return False
 
     return plain
-
-
-def _unclamped(self: TokenBucket, terms: BucketTerms, tick: int, timeline: Timeline) -> int:
-    elapsed_ms = max(0, timeline.tick_start_ms(tick) - timeline.tick_start_ms(self.tick))
-    return min(self.units + elapsed_ms * terms.refill_per_ms, max(self.units, terms.burst_units))
-
-
-def _as_deep_as_before(self: TokenBucket, terms: BucketTerms, tick: int, timeline: Timeline) -> int:
-    elapsed_ms = max(0, timeline.tick_start_ms(tick) - timeline.tick_start_ms(self.tick))
-    return min(self.units + elapsed_ms * terms.refill_per_ms, terms.burst_units)
 
 
 def _renewed_at_once(self: Episode, now_ms: int, tick: int, recovers_ms: int, min_throttle_ms: int) -> None:
     self.renewal += 1
     self.decided_at_ms, self.decided_tick = max(now_ms, self.decided_at_ms), tick
-    self._hold(recovers_ms, min_throttle_ms)
+    self._set_end(recovers_ms, min_throttle_ms)
 
 
 @MUTANTS.of(Operator, "_now_ms")
@@ -385,7 +351,6 @@ def a_changed_quota_reaches_who_is_silent_by_the_events_of_another_partition(now
 
 
 MUTANTS |= {
-    "a_lowered_quota_leaves_the_debt": lambda: patch.object(TokenBucket, "units_at", _as_deep_as_before),
     "a_renewal_has_the_time_of_the_throttle_before_it": lambda: patch.object(Episode, "renew", _renewed_at_once),
     "pids_are_salted_but_not_mixed": lambda: patch.object(
         group_events, "hash_pids", lambda pids, salt: [pid ^ salt for pid in pids]
@@ -394,17 +359,15 @@ MUTANTS |= {
         Episode, "is_over", lambda self, tick, timeline: timeline.tick_start_ms(tick + 1) > self.throttled_until_ms
     ),
     "a_late_event_is_charged": lambda: patch.object(Deployment, "is_late", lambda *_: False),
-    "a_raised_quota_leaves_the_throttle_in_force": lambda: patch.object(Refusals, "shorten", lambda *_: None),
+    "a_raised_quota_leaves_the_throttle_in_force": lambda: patch.object(Throttle, "shorten", lambda *_: False),
     "any_other_quota_ends_a_throttle_sooner": lambda: patch.object(Limit, "allows_less_than", lambda *_: True),
     "a_decision_id_depends_on_the_batch_and_not_on_the_episode": lambda: patch.object(
         journal_module, "decision_id", lambda *_: secrets.token_hex(12)
     ),
-    "after_a_lost_ledger_nothing_is_learned": lambda: patch.object(Ledger, "learn_again", lambda *_: None),
-    "a_larger_burst_brings_nothing_at_once": lambda: patch.object(TokenBucket, "grow", lambda self, old, new: False),
+    "after_a_lost_ledger_nothing_is_learned": lambda: patch.object(Ledger, "extend_learning", lambda *_: None),
     "a_burst_changed_alone_is_not_heard_of": lambda: patch.object(
         Limit, "counts_as", lambda self, other: self.producer_ids_rate == other.producer_ids_rate
     ),
-    "a_smaller_burst_takes_what_is_above_it_not_away": lambda: patch.object(TokenBucket, "units_at", _unclamped),
     "a_changed_quota_does_not_reach_who_is_silent": lambda: patch.object(
         Ledger, "change_quota", lambda self, limit, at_ms: None
     ),

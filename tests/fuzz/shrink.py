@@ -12,7 +12,7 @@ Changes = dict[str, Any]
 PLAIN_BATCH: tuple[Changes, ...] = (
     *({"trouble": ""}, {"loses": ""}, {"plan": 0}, {"clock_ms": 1000}, {"next_pid": None}),
 )
-PLAIN_HISTORY: tuple[Changes, ...] = ({"buckets": 1}, {"workers": 1}, {"salt": 0}, {"false_positive_rate": 1e-9})
+PLAIN_HISTORY: tuple[Changes, ...] = ({"buckets": 1}, {"salt": 0}, {"false_positive_rate": 1e-9})
 PLAIN_RECORD: tuple[Changes, ...] = ({"style": 0}, {"joined": False}, {"ahead_ms": 5}, {"partition": 0})
 PLAIN_EVENT: tuple[Changes, ...] = ({"learning": False}, {"broker": 1}, {"client": ""}, {"address": ""})
 

@@ -51,7 +51,7 @@ def through(values: Sequence[bytes | None]) -> dict[str, list[Any]]:
     """All rows that come of records, as columns of their tables, too."""
     deployment = Deployment(QuotaConfig(), salt=3)
     batches = block_of(values, NOW_MS).drop_columns("topic").to_batches()
-    pre_aggregated = [batch.to_pandas() for batch in pre_aggregate_of(deployment)(iter(batches))]
+    pre_aggregated = [batch.to_pandas() for batch in pre_aggregate_of()(iter(batches))]
     if not pre_aggregated:
         return {}
     said = operator_of(deployment)((3,), iter([pd.concat(pre_aggregated)]), State())

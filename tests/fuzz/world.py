@@ -1,10 +1,9 @@
 """Runs a history through the real pre-aggregation and the real operator, the way Spark calls them.
 
-Tasks read partitions in workers with a memory each; attempts are lost, run twice, or are repeated after a crash, in
-another order. A group's state keeps only what it is given, and is called again when its timeout fires.
+Tasks are repeated after a crash, in another order. A group has only its state, and is called again when its timeout
+fires.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -17,12 +16,11 @@ from quota.limits import UNLIMITED, Limit, Quotas
 from state.events import Deployment
 from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.decode import preaggregate
-from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import Rows, unpack_rows
 from tests.fuzz.history import Batch, Chance, History, QuotaEntry, Written, rate_and_burst
-from tests.kits.batch_kit import KnownBatch, KnownMemory, operator_of, pre_aggregate_of
+from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
 from tests.kits.group_state_kit import State
 
 PER_PRINCIPAL = 0
@@ -50,9 +48,6 @@ class World:
     def __init__(self, history: History) -> None:
         self.history, self.deployment = history, deployment(history)
         self.streams = [Stream(PER_PRINCIPAL), Stream(history.buckets)]
-        self.workers = [Forwarded() for _ in range(history.workers)]
-        self.runs = self.attempts = 0
-        self.quotas_id = ""
         self.clock_ms = self.began_ms = 0
         self.quotas = Quotas()
         self.next_offset: dict[int, int] = {}
@@ -74,17 +69,13 @@ class World:
             found = {name: limit(name, entry, batch_id) for name, entry in batch.quotas.items()}
             default = found.pop("", UNLIMITED)
             self.quotas = Quotas(found, default)
-            self.quotas_id = str(batch_id)
-        if batch.trouble == "restart" or batch.loses:
-            self._restart(Chance(batch.plan))
         self.lost.append(batch.loses if self._damage(batch) else "")
         parts = self._with_offsets(batch)
-        pre_aggregated = self._read(batch_id, batch, parts, batch.plan)
+        pre_aggregated = self._read(batch, parts, batch.plan)
         outcomes = [self._operate(stream, pre_aggregated, batch, batch.plan) for stream in self.streams]
         if batch.trouble.startswith("crash"):
             # Nothing is committed: the next run reads the batch again, and tables that have its rows take none.
-            self._restart(Chance(batch.plan + 1))
-            pre_aggregated = self._read(batch_id, batch, parts, batch.plan + 2)
+            pre_aggregated = self._read(batch, parts, batch.plan + 2)
             again = [self._operate(stream, pre_aggregated, batch, batch.plan + 3) for stream in self.streams]
             if batch.trouble == "crash after the tables":
                 outcomes = [(rows, states) for (rows, _), (_, states) in zip(outcomes, again, strict=True)]
@@ -129,53 +120,13 @@ class World:
             self.bad += [(partition, offset) for offset, record in parts[partition] if record.is_quarantined]
         return parts
 
-    def _restart(self, random: Random) -> None:
-        """A new run of the query, in the same workers or in new ones."""
-        self.runs += 1
-        if random.random() < 0.5:
-            self.workers = [Forwarded() for _ in self.workers]
-
     # --- the tasks before the shuffle
 
-    def _read(self, batch_id: int, batch: Batch, parts: dict[int, list[tuple[int, Written]]], plan: int) -> Packed:
-        random = Chance(plan)
+    def _read(self, batch: Batch, parts: dict[int, list[tuple[int, Written]]], plan: int) -> Packed:
         tasks = sorted(parts)
         if plan:
-            random.shuffle(tasks)
-        pre_aggregated: Packed = []
-        for partition in tasks:
-            part = parts[partition]
-            runs = 2 if batch.trouble in ("lost", "speculative") else 1
-            counts = random.randrange(runs) if batch.trouble == "speculative" else runs - 1
-            for run in range(runs):
-                self.attempts += 1
-                attempt = Attempt(f"run-{self.runs}", batch_id, self.attempts, self.quotas_id)
-                worker = random.randrange(len(self.workers)) if plan else 0
-                output = self._attempt(self.workers[worker], attempt, part, batch.trouble == "blocks")
-                if batch.trouble == "lost" and run == 0 and random.random() < 0.5:
-                    next(output, None)  # it dies in the middle
-                    continue
-                rows = [row for each in output for row in zip(*each.to_pydict().values(), strict=True)]
-                if run == counts:
-                    pre_aggregated += rows
-        return pre_aggregated
-
-    def _attempt(
-        self, worker: Forwarded, attempt: Attempt, part: list[tuple[int, Written]], in_blocks: bool
-    ) -> Iterator[pa.RecordBatch]:
-        begin_ms = max(record.record_ms for _, record in part)
-        memory = KnownMemory(worker=worker, running=attempt)
-        pre_aggregate = pre_aggregate_of(self.deployment, batch=KnownBatch(began_ms=begin_ms), memory=memory)
-        size = 3 if in_blocks else len(part)
-        batches = [records(part[begin : begin + size]) for begin in range(0, len(part), size)]
-        before, preaggregate.BLOCK_BYTES = (
-            preaggregate.BLOCK_BYTES,
-            1 if in_blocks else preaggregate.BLOCK_BYTES,
-        )
-        try:
-            yield from pre_aggregate(iter(batches))
-        finally:
-            preaggregate.BLOCK_BYTES = before
+            Chance(plan).shuffle(tasks)
+        return [row for partition in tasks for row in _pre_aggregated(parts[partition], batch.trouble == "blocks")]
 
     # --- the groups behind it
 
@@ -209,6 +160,18 @@ class World:
         else:
             states[key] = (state.stored, state.times_out_ms)
         return said
+
+
+def _pre_aggregated(part: list[tuple[int, Written]], in_blocks: bool) -> Packed:
+    task = pre_aggregate_of(KnownBatch(began_ms=max(record.record_ms for _, record in part)))
+    size = 3 if in_blocks else len(part)
+    batches = [records(part[begin : begin + size]) for begin in range(0, len(part), size)]
+    before = preaggregate.BLOCK_BYTES
+    preaggregate.BLOCK_BYTES = 1 if in_blocks else before
+    try:
+        return [row for each in task(iter(batches)) for row in zip(*each.to_pydict().values(), strict=True)]
+    finally:
+        preaggregate.BLOCK_BYTES = before
 
 
 def limit(name: str, entry: QuotaEntry, batch_id: int) -> Limit:

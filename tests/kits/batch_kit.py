@@ -9,8 +9,6 @@ from streaming.batch.event_times import EventTimes
 from streaming.batch.tasks import TaskBatch
 from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.decode.checks import Contract
-from streaming.decode.forwarded import Attempt, Forwarded, WorkerMemory
-from streaming.decode.packing import Packing
 from streaming.decode.preaggregate import PreAggregate
 from streaming.operator.ledger_operator import Operator
 from streaming.pipeline import StreamOptions
@@ -44,36 +42,15 @@ class KnownBatch(TaskBatch):
         return self.next_id
 
 
-@dataclass(frozen=True)
-class KnownMemory(WorkerMemory):
-    """The memory of a worker that a test has, as an attempt finds it."""
-
-    checkpoint: str = ""
-    worker: Forwarded = field(default_factory=Forwarded)
-    running: Attempt | None = None
-
-    def forwarded(self) -> Forwarded:
-        return self.worker
-
-    def attempt(self) -> Attempt | None:
-        return self.running
-
-
-BATCH, NO_MEMORY = KnownBatch(), KnownMemory()
+BATCH = KnownBatch()
 
 
 def stream_options(checkpoint: str = "checkpoint", **changes: Any) -> StreamOptions:
     return replace(StreamOptions(topic="events", kafka_options={}, tables="tables", checkpoint=checkpoint), **changes)
 
 
-def pre_aggregate_of(
-    deployment: Deployment,
-    *,
-    batch: TaskBatch = BATCH,
-    memory: WorkerMemory = NO_MEMORY,
-) -> PreAggregate:
-    packing = Packing(deployment.config.quantum_ms, deployment.late_grace_ms)
-    return PreAggregate(Contract(), packing, "produce-events", 50_000, batch, memory)
+def pre_aggregate_of(batch: TaskBatch = BATCH) -> PreAggregate:
+    return PreAggregate(Contract(), "produce-events", 50_000, batch)
 
 
 def operator_of(deployment: Deployment, batch: TaskBatch = BATCH) -> Operator:

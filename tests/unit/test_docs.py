@@ -1,6 +1,7 @@
 """The pages: their links, the files they name, and the tables that repeat what the code says."""
 
 import ast
+import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -105,6 +106,18 @@ def test_a_name_of_a_file_that_is_gone_is_found() -> None:
     assert missing("see `lifecycle/init_producer_id.py`, unit/lifecycle/test_churn.py and docs/kip-*.md") == [
         "lifecycle/init_producer_id.py"
     ]
+
+
+def test_every_function_that_the_table_of_the_kip_names_exists() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w.]+)` in `((?:quota|state)/\w+)\.py`", page)
+
+    assert len(named) > 25
+    for name, module in named:
+        found: Any = importlib.import_module(module.replace("/", "."))
+        for part in name.split("."):
+            found = getattr(found, part)
+        assert callable(found), name
 
 
 def test_every_test_that_a_page_names_exists() -> None:

@@ -13,7 +13,6 @@ from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming.batch.tasks import TaskBatch
 from streaming.commit.sinks import Commit, DeltaSink
-from streaming.decode.forwarded import WorkerMemory
 from streaming.pipeline import StreamOptions, loss_detector, quotas_of
 
 ROOT = Path(__file__).parents[2]
@@ -159,7 +158,6 @@ def test_the_functions_of_the_stream_can_be_sent_and_still_be_the_same() -> None
     for function in (
         Commit(sink, "stream", options.checkpoint, quotas),
         TaskBatch(options.checkpoint),
-        WorkerMemory(options.checkpoint),
         Deployment(QuotaConfig(), salt=7),
     ):
         assert travelled(function) == function

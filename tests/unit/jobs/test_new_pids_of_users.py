@@ -80,7 +80,7 @@ def row_of(row: MetricsRow) -> Row:
 def knows(ledger: Ledger, pid: int, at_ms: int) -> bool:
     """Whether a layer that is live at `at_ms` has the PID."""
     content, deployment = ledger.to_bytes(), Deployment()
-    newest = Memory(deployment, decode(content), content).seen.find(hash_pid(pid, deployment.salt))
+    newest = Memory(deployment, decode(content), content).filter.find(hash_pid(pid, deployment.salt))
     quantum = deployment.timeline.quantum(deployment.timeline.tick(at_ms))
     return newest is not None and newest.number >= quantum - deployment.config.layer_count
 

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from quota.config import QuotaConfig
 from quota.decision import Client, Decision
 from quota.limits import Limit
 from state.events import CHARGED, LEARNING, Deployment, Events, MetricsRow
@@ -31,25 +30,6 @@ def final(rows: Iterable[MetricsRow]) -> dict[int, MetricsRow]:
     """The row that holds of each interval; late events are counted per batch."""
     ordered = sorted(rows, key=lambda row: row.as_of_ms)
     return {row.window_end_ms: replace(row, late_pids=0) for row in ordered}
-
-
-def test_a_throttle_that_begins_behind_the_time_that_has_come_ends_with_the_next_event_of_that_time() -> None:
-    config = QuotaConfig(window_seconds=60, layer_count=5, min_throttle_seconds=0.0)
-    before = [(1, 17_533)]
-    steps = [(0, 17_540), (2, 17_540), (3, 17_547), (0, 17_613), (4, 17_548), (0, 17_615)]
-
-    def said(*parts: list[tuple[int, int]]) -> list[str]:
-        stored = None
-        actions: list[str] = []
-        for part in parts:
-            rows = [(pid, START_MS + at_ms, ("app", ""), CHARGED) for pid, at_ms in part]
-            limit = Limit(3.0 if stored is None else 1e6, "user")
-            outcome = Ledger("User:a", Deployment(config, salt=99), stored).process(columns(rows), limit)
-            stored = outcome.content
-            actions += [decision.action for decision in outcome.decisions]
-        return actions
-
-    assert said(before, steps) == said(before, steps[:5], steps[5:]) == ["THROTTLE", "RELEASE"]
 
 
 @given(

@@ -45,8 +45,8 @@ def test_a_truncated_ledger_is_refused(cut: int) -> None:
     [
         (b"", "are not a ledger"),
         (b"PAR1 something else", "are not a ledger"),
-        (b"PQL\x63" + full_ledger()[4:], "version 99, this release reads 4"),
-        (b"PQL\x01" + full_ledger()[4:], "version 1, this release reads 4: it restarts in learning mode for a window"),
+        (b"PQL\x63" + full_ledger()[4:], "version 99, this release reads 5"),
+        (b"PQL\x01" + full_ledger()[4:], "version 1, this release reads 5: it restarts in learning mode for a window"),
         (full_ledger()[:-1] + b"\x00\x00", "fails its checksum"),
     ],
 )

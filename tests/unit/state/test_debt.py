@@ -1,147 +1,22 @@
-"""Floods over the debt: whatever comes, debt, stored PIDs and rows stay bounded, and batches don't matter."""
-
-from itertools import pairwise
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+"""Owed PIDs: there is room for them, and refused PIDs are counted exactly while all of them are owed."""
 
 from quota.config import QuotaConfig
 from quota.limits import Limit
-from state.events import Deployment, Events, Outcome
+from state.events import Deployment, Outcome
 from state.layers import LayeredBloomFilter
-from tests.kits.ledger_kit import Principal, admitted, refused
+from tests.kits.ledger_kit import Principal
 
 START_MS = 1_790_000_000_000 // 3_600_000 * 3_600_000
 HOUR_MS = 3_600_000
-TICK_MS = 10_000
 SKETCHES_BYTES = 10 * 616 + 1200
 """Sketches of five live quanta, and counts."""
 
-CONFIGS = st.sampled_from(
-    [
-        QuotaConfig(),
-        QuotaConfig(max_throttle_seconds=60),
-        QuotaConfig(max_throttle_seconds=1234.5),
-        QuotaConfig(min_throttle_seconds=0, max_throttle_seconds=7200),
-    ]
-)
-RATES = st.sampled_from([0.3, 1.0, 7.7, 40.0])
-PARTS = st.lists(
-    st.tuples(st.sampled_from([0, 0, 0, 1, 4000, TICK_MS, 70_000, 900_000, HOUR_MS]), st.integers(1, 60)),
-    min_size=1,
-    max_size=12,
-)
 
-
-def flood_of(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return times and PIDs: in each part, as many new ones as it says and two of the last ones again."""
-    at_ms, first, events = START_MS, 0, []
-    for step_ms, count in parts:
-        at_ms += step_ms
-        events += [(at_ms, pid) for pid in (*range(first, first + count), max(0, first - 1), first)]
-        first += count
-    return events
-
-
-def batch_of(events: list[tuple[int, int]]) -> Events:
-    times, pids = zip(*events, strict=True)
-    return Events(list(pids), list(times), [("app", "")] * len(pids), [0] * len(pids))
-
-
-@given(config=CONFIGS, rates=st.lists(RATES, min_size=1, max_size=4), parts=PARTS)
-def test_tokens_are_never_below_the_debt_of_the_quota_in_force(
-    config: QuotaConfig, rates: list[float], parts: list[tuple[int, int]]
-) -> None:
-    principal, events = Principal(Deployment(config, salt=3), START_MS, Limit(rates[0], "user")), flood_of(parts)
-    for begin in range(0, len(events), 10):
-        rate = rates[begin // 10 % len(rates)]
-
-        outcome = principal.takes(batch_of(events[begin : begin + 10]), Limit(rate, "user"))
-
-        tokens = [row.tokens or 0 for row in outcome.metrics] + [each.tokens or 0 for each in outcome.decisions]
-        # The last row is of the quota in force, the others may be of an interval before it.
-        assert min(tokens[-1:], default=0) >= -debt_of(rate, config) - 1e-9
-
-
-def debt_of(rate: float, config: QuotaConfig) -> float:
-    """Return the tokens that may be missing: the last admitted PID may take one of which only a part was there."""
-    return max(1.0, rate * config.max_throttle_ms / config.window_ms)
-
-
-@given(config=CONFIGS, rate=RATES, parts=PARTS)
-def test_a_flood_stores_its_burst_its_debt_and_what_came_back(
-    config: QuotaConfig, rate: float, parts: list[tuple[int, int]]
-) -> None:
-    principal = Principal(Deployment(config, salt=3), START_MS, Limit(rate, "user"))
-    events = flood_of(parts)
-
-    outcome = principal.takes(batch_of(events))
-
-    windows = (events[-1][0] - START_MS) / HOUR_MS
-    assert outcome.metrics[-1].active_pids <= rate * (1 + windows) + debt_of(rate, config) + 1
-
-
-@given(config=CONFIGS, rate=RATES, parts=PARTS, cuts=st.sets(st.integers(1, 700), max_size=30))
-def test_a_flood_gets_the_same_decisions_and_ledger_wherever_batches_end(
-    config: QuotaConfig, rate: float, parts: list[tuple[int, int]], cuts: set[int]
-) -> None:
-    events = flood_of(parts)
-    bounds = [0, *sorted(cut for cut in cuts if cut < len(events)), len(events)]
-
-    assert outcome_of(config, rate, events, bounds) == outcome_of(config, rate, events, [0, len(events)])
-
-
-def outcome_of(config: QuotaConfig, rate: float, events: list[tuple[int, int]], bounds: list[int]) -> list[object]:
-    principal = Principal(Deployment(config, salt=3), START_MS, Limit(rate, "user"))
-    parts = [principal.takes(batch_of(events[begin:end])) for begin, end in pairwise(bounds)]
-    told = [
-        (each.decision_id, each.action, each.decided_at_ms, each.throttled_until_ms, each.tokens)
-        for part in parts
-        for each in part.decisions
-    ]
-    return [told, principal.stored]
-
-
-@pytest.mark.parametrize("quota", [3.0, 100.0, 1000.0])
-@pytest.mark.parametrize("per_batch", [1, 7, 100_000])
-def test_a_flood_gets_the_longest_throttle_by_a_dozen_rows(quota: float, per_batch: int) -> None:
-    # given a flood of ten times the quota within two minutes
-    principal = Principal(Deployment(salt=3), START_MS, Limit(quota, "user"))
-    count = round(10 * quota) + 30
-    events = [(START_MS + number * 120_000 // count, number) for number in range(count)]
-
-    decisions = [
-        decision
-        for begin in range(0, count, per_batch)
-        for decision in principal.takes(batch_of(events[begin : begin + per_batch])).decisions
-    ]
-
-    assert len(decisions) <= 12
-    last = decisions[-1]
-    longest_ms = last.throttled_until_ms - last.decided_at_ms
-    # What came back of a token can't be owed.
-    assert HOUR_MS - HOUR_MS / quota - TICK_MS <= longest_ms <= HOUR_MS
-
-
-def test_once_the_debt_is_paid_the_next_new_pid_is_admitted() -> None:
-    principal = Principal(Deployment(salt=3), START_MS, Limit(100.0, "user"))
-    flood = principal.produces(range(1000), 0)
-    longest = flood.decisions[-1]
-
-    early = principal.produces([2000], HOUR_MS - TICK_MS)
-    later = principal.produces([3000], HOUR_MS + 60_000)
-
-    assert longest.throttled_until_ms <= START_MS + HOUR_MS
-    assert (refused(early), admitted(early)) == (1, 0)
-    assert (refused(later), admitted(later), later.decisions[-1].action) == (0, 1, "RELEASE")
-
-
-def test_owed_pids_and_their_renewals_find_room_beside_those_that_take_no_token() -> None:
+def test_owed_pids_and_their_refreshes_find_room_beside_those_that_take_no_token() -> None:
     # given a cap far below what the quota needs
     config = QuotaConfig(max_uncharged_bytes=1024)
     principal = Principal(Deployment(config, salt=3), START_MS, Limit(2000.0, "user"))
-    needed = LayeredBloomFilter(config, 0).bytes_of(2000 * 3.25)
+    needed = LayeredBloomFilter(config, 0).bytes_for(2000 * 3.25)
 
     flood = principal.produces(range(10_000), 0)
     later = [principal.produces(range(4000), quantum * 900_000) for quantum in range(1, 6)]
@@ -167,26 +42,3 @@ def test_refused_pids_are_counted_exactly_while_all_of_them_are_owed() -> None:
     assert counts_of(flood) == (2001, 999, 999, 3000)
     assert counts_of(again) == (2001, 1899, 1899, 3900)
     assert counts_of(later) == (0, 90, 90, 3990)
-
-
-def test_a_pid_that_is_refused_and_then_owed_counts_as_owed_and_once_as_refused() -> None:
-    # given 40 PIDs on a quota of 10 that try all the time: 11 admitted, 9 owed, the others as tokens come back
-    principal = Principal(Deployment(salt=3), START_MS, Limit(10.0, "user"))
-
-    outcomes = [principal.produces(range(40), minute * 60_000) for minute in range(0, 60, 6)]
-
-    assert [counts_of(each) for each in outcomes[:3]] == [(11, 9, 29, 40), (0, 1, 20, 40), (0, 1, 19, 40)]
-    assert sum(row.owed_pids for each in outcomes for row in each.metrics) == 18
-    assert counts_of(outcomes[-1]) == (0, 1, 12, 40)
-
-
-def test_pids_that_are_owed_after_a_flood_are_in_its_sketch() -> None:
-    principal = Principal(Deployment(salt=3), START_MS, Limit(100.0, "user"))
-
-    principal.produces(range(1000), 0)
-    later = principal.produces(range(1000, 2000), 6 * 60_000)
-
-    admitted_pids, owed_pids, refused_pids, new_pids_window = counts_of(later)
-    assert (admitted_pids, owed_pids) == (0, 10)
-    assert refused_pids == pytest.approx(1000, rel=0.05)
-    assert new_pids_window == pytest.approx(2000, rel=0.05)

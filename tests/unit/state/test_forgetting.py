@@ -54,7 +54,7 @@ def test_a_principal_that_still_bears_on_what_comes_is_kept(rate: float, quiet_m
 
 def test_a_principal_that_still_learns_is_kept() -> None:
     ledger = Ledger("User:a", DEPLOYMENT)
-    ledger.learn_again(Learning(START_MS + 20 * HOUR_MS))
+    ledger.extend_learning(Learning(START_MS + 20 * HOUR_MS))
     ledger.process(events([1, 2], 0), TEN)
 
     assert read_back(ledger).expires_ms() > START_MS + 20 * HOUR_MS
@@ -67,39 +67,6 @@ def test_a_principal_whose_quota_was_deleted_is_kept_as_long_as_its_bucket_may_m
     ledger.process(events_at(START_MS + 10 * HOUR_MS, [2], kind=LEARNING), UNLIMITED)
 
     assert read_back(ledger).expires_ms() > START_MS + 20 * HOUR_MS
-
-
-def test_a_quota_raised_while_a_principal_was_idle_gives_its_whole_burst_whether_it_was_removed_or_not() -> None:
-    hundred, flood = Limit(100.0, "user"), events(list(range(1000, 1200)), 15 * HOUR_MS)
-    kept = Ledger("User:a", DEPLOYMENT)
-    kept.process(events(list(range(30)), 0), TEN)
-
-    outcomes = [ledger.process(flood, hundred) for ledger in (read_back(kept), Ledger("User:a", DEPLOYMENT))]
-
-    assert [outcome.metrics[-1].admitted_pids for outcome in outcomes] == [101, 101]
-
-
-def test_the_next_event_of_an_idle_principal_brings_the_same_last_row() -> None:
-    ledger = Ledger("User:a", DEPLOYMENT)
-    ledger.process(events(list(range(30)), 0), TEN)
-
-    removed = read_back(ledger).expire()
-    kept = read_back(ledger).process(events([1], 15 * HOUR_MS), TEN)
-
-    assert kept.decisions == removed.decisions
-    last, first_again = (asdict(row) for row in kept.metrics)
-    assert {**last, "state_bytes": 0} == {**asdict(removed.metrics[0]), "state_bytes": 0}
-    assert first_again["admitted_pids"] == 1
-
-
-def test_counts_of_an_interval_begin_anew_with_the_ledger_whether_it_was_removed_or_not() -> None:
-    short = Deployment(QuotaConfig(window_seconds=7, window_num=2), salt=3)
-    kept = Ledger("User:a", short)
-    kept.process(events([0], 0), UNLIMITED)
-
-    again = kept.process(events([0], 20_000), UNLIMITED)
-
-    assert [row.admitted_pids for row in again.metrics] == [1, 1]
 
 
 BURSTS = st.lists(

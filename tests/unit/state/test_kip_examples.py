@@ -34,7 +34,7 @@ def admitted_by_second(seconds: int, new_pids_per_second: int) -> list[int]:
 
 
 def test_a_flood_on_100_pids_per_hour_gets_101_and_no_more_while_it_lasts() -> None:
-    admitted = admitted_by_second(seconds=3 * 3600, new_pids_per_second=3)
+    admitted = admitted_by_second(seconds=4000, new_pids_per_second=3)
 
     # Refused PIDs take the tokens that come back.
     assert (sum(admitted[:60]), sum(admitted[60:])) == (101, 0)
@@ -70,3 +70,13 @@ def test_the_three_bad_clients_are_throttled_and_a_good_one_beside_them_is_not(
 
     assert "THROTTLE" in bad_actions
     assert good_actions == []
+
+
+def test_the_average_throttle_time_counts_each_tick_with_a_refused_pid_once() -> None:
+    ledger = Ledger("User:A", Deployment(salt=11))
+
+    produce(ledger, list(range(102)), 0)
+    outcome = produce(ledger, [200, 200], 10 * SECOND_MS)
+
+    # Two tokens are owed, then three but for what ten seconds brought back; a token comes every 36 seconds.
+    assert outcome.metrics[-1].throttle_time_avg_ms == (2 * 36_000 + (3 * 36_000 - 10_000)) / 2

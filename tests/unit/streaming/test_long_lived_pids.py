@@ -1,4 +1,4 @@
-"""A PID in use is never charged again, wherever batches are cut: the pre-aggregation, its memory, the operator."""
+"""A PID in use is never charged again, wherever batches are cut: the packing, the operator."""
 
 from collections import Counter
 
@@ -7,9 +7,9 @@ import pytest
 
 from quota.limits import Limit, Quotas
 from state.events import Deployment
-from streaming.decode.forwarded import Attempt, Forwarded
+from streaming.decode.packing import pack_events
 from streaming.operator.rows import unpack_rows
-from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
+from tests.kits.batch_kit import KnownBatch, operator_of
 from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.group_state_kit import State
 from tests.kits.packed_kit import frame_of
@@ -28,9 +28,8 @@ class Stream:
     def __init__(self, quota: float, learn_ms: int = 0) -> None:
         deployment = Deployment(salt=9, learn_until_ms=START_MS + learn_ms)
         quotas = Quotas(default=Limit(quota, "default", 0))
-        self.pre_aggregate = pre_aggregate_of(deployment)
         self.operator = operator_of(deployment, KnownBatch(in_force=quotas))
-        self.worker, self.state, self.offset, self.batch = Forwarded(), State(), 0, 0
+        self.state, self.offset = State(), 0
         self.charged: Counter[int] = Counter()
         self.throttles = 0
 
@@ -38,11 +37,8 @@ class Stream:
         last = self.offset + len(produced) - 1
         times, pids = [START_MS + at_ms for at_ms, _ in produced], [pid for _, pid in produced]
         events = event_table(pids, times, offset=range(self.offset, last + 1))
-        memory = self.worker.of(Attempt("run", self.batch, self.batch), "t", 0, self.offset, last)
-        rows = list(self.pre_aggregate.packing.rows(exploded(events), {0: memory}))
-        self.offset, self.batch = last + 1, self.batch + 1
-        if not rows:
-            return
+        rows = list(pack_events(exploded(events)))
+        self.offset = last + 1
         self.state = self.state.next_call()
         for part in self.operator((0,), iter([frame_of(rows)]), self.state):
             for kind, body in unpack_rows(part["packed"]):

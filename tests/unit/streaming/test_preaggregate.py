@@ -3,7 +3,6 @@ from dataclasses import replace
 from random import Random
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -11,14 +10,11 @@ from hypothesis import strategies as st
 
 from quota.decision import Client
 from quota.limits import Limit
-from quota.timeline import Timeline
 from state.events import CHARGED, LEARNING, Deployment, Events
 from state.ledger import Ledger
-from streaming.decode.forwarded import Attempt, Forwarded
-from streaming.decode.overflow import overflow_key
-from streaming.decode.packing import ticks_of
+from streaming.decode.packing import pack_events
 from streaming.decode.quarantine import MAX_ROWS
-from tests.kits.batch_kit import KnownBatch, KnownMemory, pre_aggregate_of
+from tests.kits.batch_kit import KnownBatch, pre_aggregate_of
 from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.packed_kit import in_order, unpacked
 from wire.event_record import EventRecord
@@ -26,8 +22,7 @@ from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, unpa
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
-QUANTUM_MS = DEPLOYMENT.config.quantum_ms
-PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
+PRE_AGGREGATE = pre_aggregate_of()
 Row = tuple[str, int, int, int]
 ADDRESSES = (None, "10.0.0.7", "10.0.0.8")
 KINDS = st.sampled_from([CHARGED, CHARGED, LEARNING])
@@ -67,13 +62,13 @@ def ledger_after(principal: str, events: Events, rate: float) -> bytes:
 
 
 @given(rows=ROWS, rate=st.sampled_from([4.0, 700.0]), random=st.randoms(use_true_random=False))
-def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
+def test_a_packed_block_leaves_the_same_ledger_bytes_as_every_single_event(
     rows: list[Row], rate: float, random: Random
 ) -> None:
     order = list(range(len(rows)))
     random.shuffle(order)
 
-    packed = dict(PRE_AGGREGATE.packing.rows(exploded(table(rows, order))))
+    packed = dict(pack_events(exploded(table(rows, order))))
 
     for principal in {row[0] for row in rows if row[1] >= 0}:
         mine = [(*row, number) for number, row in enumerate(rows) if row[0] == principal and row[1] >= 0]
@@ -86,29 +81,14 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
         assert ledger_after(principal, events_of(packed[principal]), rate) == ledger_after(principal, every, rate)
 
 
-def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
-    rows = [("User:a", 7, n * 10, CHARGED) for n in range(500)]
-
-    ((_, packed),) = PRE_AGGREGATE.packing.rows(exploded(table(rows)))
-
-    assert events_of(packed).pids == [7]
-
-
 def test_pre_aggregates_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
     first = table([("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)])
     second = table([("User:a", 3, 0, CHARGED)], partition=[1])
-    packed = [packed for _, packed in PRE_AGGREGATE.packing.rows(exploded(pa.concat_tables([second, first])))]
+    packed = [packed for _, packed in pack_events(exploded(pa.concat_tables([second, first])))]
 
     joined = events_of(*reversed(packed))
     assert joined.pids == [1, 2, 3]
     assert joined.clients == [("c1", ""), ("c0", "10.0.0.7"), ("c1", "")]
-
-
-@given(times=st.lists(st.integers(0, 4 * 10**12), min_size=1), quantum_ms=st.integers(90, 10**8))
-def test_ticks_of_columns_equal_ticks_of_single_times(times: list[int], quantum_ms: int) -> None:
-    line = Timeline(quantum_ms)
-
-    assert ticks_of(np.array(times), quantum_ms).tolist() == [line.tick(time) for time in times]
 
 
 CLIENT_IDS, CLIENT_ADDRESSES = st.sampled_from([None, "", "a", "b"]), st.sampled_from([None, "", "1", "2"])
@@ -121,7 +101,7 @@ def test_each_event_keeps_its_client_id_and_its_address_and_a_client_is_named_on
     client_ids, addresses = zip(*clients, strict=True)
     events = event_table(range(len(clients)), [NOW_MS] * len(clients), client_id=client_ids, address=addresses)
 
-    ((_, packed),) = PRE_AGGREGATE.packing.rows(exploded(events))
+    ((_, packed),) = pack_events(exploded(events))
 
     named = [(client_id or "", address or "") for client_id, address in clients]
     assert events_of(packed).clients == named
@@ -138,22 +118,6 @@ def record(principal: str, offset: int) -> pa.RecordBatch:
     value = msgspec.json.encode(EventRecord(NOW_MS, principal, [0], [7]))
     columns = {"partition": pa.array([0], pa.int32()), "offset": [offset], "record_ms": [NOW_MS]}
     return pa.record_batch({"value": pa.array([value], pa.binary()), **columns})
-
-
-def test_a_principal_that_was_keyed_to_an_overflow_entry_is_not_taken_for_forwarded_once_it_is_tracked() -> None:
-    worker, keys = Forwarded(), []
-    for batch_id, room in enumerate([0, 1, 1]):
-        attempt = Attempt("run", batch_id, batch_id)
-        task = replace(
-            PRE_AGGREGATE,
-            max_principals=room,
-            memory=KnownMemory(worker=worker, running=attempt),
-        )
-        keys.append(
-            [key for batch in task(iter([record("User:b", batch_id)])) for key in batch["principal"].to_pylist()]
-        )
-
-    assert keys == [[overflow_key("User:b")], ["User:b"], []]
 
 
 class FourPartitions(KnownBatch):

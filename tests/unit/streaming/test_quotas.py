@@ -60,7 +60,7 @@ def in_force(rows: Iterable[dict[str, object]]) -> Quotas:
 def test_the_newest_row_of_the_user_holds_else_that_of_the_default_else_none(
     rows: list[tuple[str | None, float, int]], principal: str
 ) -> None:
-    limit = in_force(row(*each) for each in rows).limit(principal)
+    limit = in_force(row(*each) for each in rows).find(principal)
 
     own = [(at_ms, rate) for name, rate, at_ms in rows if name == principal.removeprefix("User:")]
     default = [(at_ms, rate) for name, rate, at_ms in rows if name is None]
@@ -87,7 +87,7 @@ def test_the_newest_row_of_the_user_holds_else_that_of_the_default_else_none(
 def test_a_row_that_can_be_no_quota_is_passed_over_and_said(bad: dict[str, object]) -> None:
     rows = [row("alice", 100.0, 5) | bad, row("alice", 7.0, 1)]
 
-    assert in_force(rows).limit("User:alice").producer_ids_rate == 7.0
+    assert in_force(rows).find("User:alice").producer_ids_rate == 7.0
     (fault,) = entries_in_force(rows)[1]
     assert fault.startswith("a row of quotas is invalid: ")
 
@@ -95,7 +95,7 @@ def test_a_row_that_can_be_no_quota_is_passed_over_and_said(bad: dict[str, objec
 def test_a_burst_comes_with_its_rate_and_a_row_without_the_column_has_none() -> None:
     quotas = in_force([row("alice", 10.0, 5, producer_ids_burst=600), row("bob", 7.0, 1)])
 
-    assert [quotas.limit(name).producer_ids_burst for name in ("User:alice", "User:bob")] == [600.0, None]
+    assert [quotas.find(name).producer_ids_burst for name in ("User:alice", "User:bob")] == [600.0, None]
 
 
 def test_rows_that_can_be_no_quotas_are_logged_once_and_not_one_by_one(
@@ -133,7 +133,7 @@ def test_the_tasks_of_a_batch_find_what_the_driver_read_for_it(
     found = {}
     for batch_id in (5, 6, 7):
         in_attempt(monkeypatch, batch_id, batch_id)
-        found[batch_id] = TaskBatch(folder.checkpoint).quotas().limit("User:a").producer_ids_rate
+        found[batch_id] = TaskBatch(folder.checkpoint).quotas().find("User:a").producer_ids_rate
     assert found == {5: 2.0, 6: 9.0, 7: 9.0}
     assert len(list(Path(folder.checkpoint, FOLDER).iterdir())) == 2
 
@@ -145,7 +145,7 @@ def test_a_batch_that_is_repeated_goes_by_the_quotas_in_force_then(
         said.quotas = Quotas(default=Limit(rate, "default", 0))
         folder.publish(spark, 3)
         in_attempt(monkeypatch, 3, attempt_id)
-        assert TaskBatch(folder.checkpoint).quotas().limit("User:a").producer_ids_rate == rate
+        assert TaskBatch(folder.checkpoint).quotas().find("User:a").producer_ids_rate == rate
 
 
 def test_a_batch_keeps_the_next_producer_id_that_was_known_when_it_first_began(

@@ -289,6 +289,6 @@ def test_no_hold_outlives_its_decision_its_lease_or_its_limits(given_now: Situat
         assert each.ends_ms <= found.throttled_until_ms + 1_000
         assert each.hold.hold_ms <= MAX_HOLD_MS
         assert each.principal not in {*given_now.limits.never, "User:ANONYMOUS", "unknown"}
-        assert given_now.quotas.limit(each.principal).producer_ids_rate is not None
+        assert given_now.quotas.find(each.principal).producer_ids_rate is not None
     by_others = {name: each for name, each in given_now.holds.items() if each.is_by_hand and each.ends_ms > NOW_MS}
     assert by_others.items() <= then.holds.items()
