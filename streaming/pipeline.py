@@ -13,15 +13,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.batch.batch_ends import written_batches
-from streaming.batch.batch_quotas import BatchQuotas
+from streaming.batch.context import written_batches
 from streaming.batch.tasks import TaskBatch
 from streaming.checkpoint.commit_metadata import EARLIEST
 from streaming.checkpoint.data_loss import Extent, LossDetector, load_loss_record
 from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity, open_identity
+from streaming.commit.commit import Commit
 from streaming.commit.deltalake_sink import DeltalakeSink
 from streaming.commit.pending_rows import PendingRows
-from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
+from streaming.commit.sinks import BatchSummary, DeltaSink, TableSink
 from streaming.databricks import is_local
 from streaming.decode.checks import Contract
 from streaming.decode.forwarded import WorkerMemory
@@ -125,8 +125,7 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     records = read_records(spark, options, identity.starting_offsets)
     pre_aggregates = pre_aggregate_records(records, options)
     output = apply_rules(pre_aggregates, deployment, options)
-    quotas = quotas_of(options)
-    commit = Commit(sink, identity.stream_id, options.checkpoint, quotas, watch, options.observer)
+    commit = Commit(sink, identity.stream_id, options.checkpoint, options.tables, watch, options.observer)
     return write(output, options, commit)
 
 
@@ -187,11 +186,6 @@ def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFra
         max_tasks=_max_tasks(records.sparkSession),
     )
     return records.select("value", "partition", "offset", "record_ms").mapInArrow(pre_aggregate, PRE_AGGREGATE_SCHEMA)
-
-
-def quotas_of(options: StreamOptions) -> BatchQuotas:
-    """Return the writer of each batch's quotas."""
-    return BatchQuotas(options.checkpoint, options.tables)
 
 
 def apply_rules(pre_aggregates: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:

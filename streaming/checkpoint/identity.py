@@ -30,7 +30,7 @@ from tables.store.open import open_store
 IDENTITY_FILE = "pid-quota.json"
 DEFAULT_STATE_BUCKETS = 24
 """Number of state buckets of a new checkpoint. Spark spreads 24 buckets evenly over two or four partitions."""
-CHECKPOINT_FORMAT = 2
+CHECKPOINT_FORMAT = 3
 """Format of our files in a checkpoint, and of the state's rows. Raise the number with each change."""
 
 

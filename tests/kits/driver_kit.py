@@ -18,7 +18,8 @@ from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
 from streaming import pipeline
 from streaming.checkpoint.commit_metadata import CommitMetadata
-from streaming.commit.sinks import Commit, TableSink
+from streaming.commit.commit import Commit
+from streaming.commit.sinks import TableSink
 from streaming.session import stream_session
 from streaming.triggers import AVAILABLE_NOW
 from tests.kits.fault_kit import Stream

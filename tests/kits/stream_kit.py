@@ -17,13 +17,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
-from streaming.commit.sinks import BatchSummary, Commit
+from streaming.commit.commit import Commit
+from streaming.commit.sinks import BatchSummary
 from streaming.pipeline import (
     StreamOptions,
     apply_rules,
     open_sink,
     pre_aggregate_records,
-    quotas_of,
     write,
 )
 from tables.query.sql_query import query
@@ -113,9 +113,7 @@ class Stream:
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         pre_aggregates = pre_aggregate_records(reader.parquet(str(self.root / "records")), options)
         output = apply_rules(pre_aggregates, self.deployment, options)
-        commit = Commit(
-            open_sink(self.tables, "test"), "", options.checkpoint, quotas_of(options), observer=self.observer
-        )
+        commit = Commit(open_sink(self.tables, "test"), "test", options.checkpoint, self.tables, observer=self.observer)
         return write(output, options, commit)
 
     def rows(self, table: str) -> list[dict[str, Any]]:

@@ -17,7 +17,6 @@ from quota.limits import UNLIMITED, Limit, Quotas
 from state.events import CHARGED, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
 from streaming.batch import tasks
-from streaming.batch.batch_quotas import write_input
 from streaming.decode import forwarded
 from streaming.decode.forwarded import (
     Attempt,
@@ -28,7 +27,7 @@ from streaming.decode.forwarded import (
     WorkerMemory,
     repeats_in_block,
 )
-from tests.kits.batch_kit import pre_aggregate_of
+from tests.kits.batch_kit import pre_aggregate_of, run_batch
 from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.packed_kit import in_order, unpacked
 
@@ -258,8 +257,8 @@ def test_a_repeat_is_left_out_only_by_the_worker_that_read_the_batch_before_in_t
 def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for batch_id, default in ((6, UNLIMITED), (7, UNLIMITED), (8, Limit(5.0, "default"))):
-        write_input(str(tmp_path), batch_id, Quotas({}, default))
+    for batch_id, default in enumerate((UNLIMITED, UNLIMITED, Limit(5.0, "default"))):
+        run_batch(tmp_path, batch_id, Quotas({}, default))
     properties = {"spark.jobGroup.id": "run"}
     context = SimpleNamespace(
         getLocalProperty=properties.get, taskAttemptId=lambda: int(properties["streaming.sql.batchId"])
@@ -268,7 +267,7 @@ def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
         monkeypatch.setattr(module, "TaskContext", SimpleNamespace(get=lambda: context))
 
     found = []
-    for batch_id in (6, 7, 8):
+    for batch_id in range(3):
         properties["streaming.sql.batchId"] = str(batch_id)
         attempt = WorkerMemory(str(tmp_path)).attempt()
         assert attempt

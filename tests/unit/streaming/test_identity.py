@@ -6,9 +6,7 @@ import msgspec
 import pytest
 
 from quota.config import QuotaConfig
-from streaming.batch import batch_ends, batch_quotas, tracked_principals
-from streaming.batch.batch_ends import BatchEnd
-from streaming.batch.batch_quotas import BatchInput
+from streaming.batch.context import FOLDER, BatchContext, Carried
 from streaming.batch.event_times import EventTimes
 from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.checkpoint.data_loss import LOSS_FILE, LossRecord
@@ -177,22 +175,22 @@ def test_whoever_changes_a_file_of_the_checkpoint_gives_it_another_format() -> N
     files = {
         IDENTITY_FILE: StreamIdentity,
         LOSS_FILE: LossRecord,
-        batch_ends.FOLDER: BatchEnd,
-        batch_quotas.BATCH_FOLDER: BatchInput,
-        tracked_principals.FOLDER: TrackedPrincipals,
+        FOLDER: BatchContext,
+        "carried": Carried,
+        "tracked": TrackedPrincipals,
         "event times": EventTimes,
         "state": StoredLedger,
     }
     found = {name: " ".join(kind.__annotations__) for name, kind in files.items()}
     assert (CHECKPOINT_FORMAT, found) == (
-        2,
+        3,
         {
             "pid-quota.json": "stream_id salt learn_until_ms learn_below window_seconds layer_count window_num "
             "state_buckets starting_offsets format",
             "pid-quota-losses.json": "topic_id learn_until_ms learn_below losses",
-            "pid-quota-batch-ends": "tracked event_times written",
-            "pid-quota-batch-inputs": "quotas_id next_producer_id",
-            "pid-quota-principals": "codes overflowed_ms",
+            "pid-quota-batches": "begin_ms starts ends quotas next_producer_id before after",
+            "carried": "tracked event_times written",
+            "tracked": "codes overflowed_ms",
             "event times": "max_event_time_ms",
             "state": "forget_ms partition content throttled_until_ms",
         },
