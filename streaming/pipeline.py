@@ -5,7 +5,7 @@ Kafka ─▶ decode and pre-aggregate ─▶ one ledger per principal, with its 
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
@@ -51,7 +51,8 @@ KAFKA_SOURCE = {
 }
 """Options of both queries' Kafka sources."""
 
-BUCKET_COLUMN = "bucket"
+STATE_BUCKETS = 24
+"""Number of states that all principals share. Spark spreads 24 buckets evenly over two or four partitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,6 @@ class StreamOptions:
         new_checkpoint: Whether the stream may start on tables with rows of an earlier stream.
         extent: Asks the brokers which offsets the topic holds. If None, the stream ignores lost records.
         sink: Writer of the tables, by default as in `open_sink`.
-        state_buckets: As in `streaming.checkpoint.identity.CheckpointOptions`.
         plugin_observer: Called with the states that plugins report.
         hold_notes: Rows of the table `holds` that the stream's own plan hands over.
     """
@@ -89,7 +89,6 @@ class StreamOptions:
     new_checkpoint: bool = False
     extent: Callable[[], Extent] | None = field(default=None, repr=False)
     sink: SinkName | None = None
-    state_buckets: int | None = None
     observer: Callable[[BatchSummary], None] | None = field(default=None, repr=False)
     plugin_observer: Callable[[Sequence[PluginState]], None] | None = field(default=None, repr=False)
     hold_notes: PendingRows | None = field(default=None, repr=False)
@@ -102,9 +101,7 @@ class StreamOptions:
     @property
     def of_checkpoint(self) -> CheckpointOptions:
         """The options that the checkpoint stores."""
-        return CheckpointOptions(
-            self.checkpoint, self.config, self.learn_until_ms, self.learn_below, self.state_buckets
-        )
+        return CheckpointOptions(self.checkpoint, self.config, self.learn_until_ms, self.learn_below)
 
 
 def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -117,7 +114,6 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     identity = open_identity(
         spark, options.tables, options.of_checkpoint, written, new_checkpoint=options.new_checkpoint
     )
-    options = replace(options, state_buckets=identity.state_buckets)
     deployment = deployment_of(identity, options)
     sink = open_sink(options.tables, identity.stream_id, options.sink)
     watch = loss_detector(options, identity.starting_offsets)
@@ -191,11 +187,8 @@ def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFra
 def apply_rules(pre_aggregates: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:
     """Apply each principal's events to its ledger. Return rows of decisions, metrics and quarantined records."""
     operator = Operator(deployment, TaskBatch(options.checkpoint))
-    if options.state_buckets:
-        bucket = expr(f"pmod(xxhash64(principal), {options.state_buckets})")
-        grouped = pre_aggregates.withColumn(BUCKET_COLUMN, bucket).groupBy(BUCKET_COLUMN)
-    else:
-        grouped = pre_aggregates.groupBy("principal")
+    bucket = expr(f"pmod(xxhash64(principal), {STATE_BUCKETS})")
+    grouped = pre_aggregates.withColumn("bucket", bucket).groupBy("bucket")
     return grouped.applyInPandasWithState(operator, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout")
 
 

@@ -65,7 +65,7 @@ def main(asked: dict[str, object]) -> None:
     given["Commit"] = KillingCommit
     master = str(asked.get("master", "local[2]"))
     spark = stream_session(spark_jars(jars_folder()), master, java_options=quick_options())
-    changes = {name: asked[name] for name in ("sink", "state_buckets") if name in asked}
+    changes = {"sink": asked["sink"]} if "sink" in asked else {}
     options = stream.options(trigger=asked.get("trigger", AVAILABLE_NOW), **changes)
     pipeline.start(spark, options).awaitTermination()
 

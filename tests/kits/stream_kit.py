@@ -16,7 +16,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 from streaming.commit.commit import Commit
 from streaming.commit.sinks import BatchSummary
 from streaming.pipeline import (
@@ -49,7 +48,6 @@ class Stream:
     root: Path
     deployment: Deployment = field(default_factory=lambda: Deployment(QuotaConfig(), salt=7))
     offset: int = 0
-    state_buckets: int = DEFAULT_STATE_BUCKETS
     max_principals: int = 50_000
     observer: Callable[[BatchSummary], None] | None = None
 
@@ -107,7 +105,6 @@ class Stream:
             trigger=trigger,
             config=self.deployment.config,
             max_principals=self.max_principals,
-            state_buckets=self.state_buckets,
         )
         schema = "value BINARY, topic STRING, partition INT, offset BIGINT, record_ms BIGINT"
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
