@@ -1,6 +1,6 @@
 """The pre-aggregation and operator of one task, with batch metadata from the test; the options of a stream."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -57,6 +57,7 @@ class KnownMemory(WorkerMemory):
 
 
 BATCH, NO_MEMORY, NO_QUOTAS = KnownBatch(), KnownMemory(), Quotas()
+NO_REPORTS: Mapping[str, Sequence[Any]] = {}
 
 
 def begin(
@@ -69,7 +70,9 @@ def begin(
     return begin_batch(str(checkpoint), batch_id, lambda: quotas)
 
 
-def run_batch(checkpoint: Path, batch_id: int, quotas: Quotas = NO_QUOTAS, **reported: Sequence[Any]) -> None:
+def run_batch(
+    checkpoint: Path, batch_id: int, reported: Mapping[str, Sequence[Any]] = NO_REPORTS, quotas: Quotas = NO_QUOTAS
+) -> None:
     """Run a batch whose operator reports something."""
     end_batch(str(checkpoint), batch_id, begin(checkpoint, batch_id, quotas), reported)
 

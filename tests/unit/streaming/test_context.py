@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import pyarrow as pa
@@ -36,7 +37,7 @@ def enter_task(monkeypatch: pytest.MonkeyPatch, batch_id: int | None, attempt_id
 def test_the_tasks_of_a_batch_find_what_the_driver_wrote_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_batch(tmp_path, 0, default(1.0), **{TRACKED: [code_of("User:a")], MAX_EVENT_TIME: [(4, 900)]})
+    run_batch(tmp_path, 0, {TRACKED: [code_of("User:a")], MAX_EVENT_TIME: [(4, 900)]}, default(1.0))
     begin(tmp_path, 1, default(2.0), began_ms=1_800_000_000_000)
 
     found = {}
@@ -59,17 +60,17 @@ def test_before_the_first_batch_there_is_batch_0(tmp_path: Path) -> None:
 
 
 def test_a_repeated_batch_finds_the_facts_of_its_first_attempt(tmp_path: Path) -> None:
-    run_batch(tmp_path, 0, **{TRACKED: [code_of("User:a")]})
+    run_batch(tmp_path, 0, {TRACKED: [code_of("User:a")]})
     save_next_producer_id(str(tmp_path), 4000)
     first = begin(tmp_path, 1, default(1.0))
     save_next_producer_id(str(tmp_path), 5000)
 
     # It crashes in the batch, then after the tables have its rows.
     assert begin(tmp_path, 1, default(2.0)) == first
-    run_batch(tmp_path, 1, default(2.0), **{TRACKED: [code_of("User:b")]})
+    run_batch(tmp_path, 1, {TRACKED: [code_of("User:b")]}, default(2.0))
     again = begin(tmp_path, 1, default(2.0))
     assert (again.quotas, again.next_producer_id, again.before) == (default(1.0), 4000, first.before)
-    run_batch(tmp_path, 1, default(2.0), **{TRACKED: [code_of("User:b"), code_of("User:c")]})
+    run_batch(tmp_path, 1, {TRACKED: [code_of("User:b"), code_of("User:c")]}, default(2.0))
 
     following = begin(tmp_path, 2, default(2.0))
     assert (following.quotas, following.next_producer_id) == (default(2.0), 5000)
@@ -83,9 +84,17 @@ def test_a_file_of_other_records_is_not_taken_for_that_of_the_batch(tmp_path: Pa
 
 
 def test_what_a_batch_does_not_report_stays(tmp_path: Path) -> None:
-    first = {TRACKED: [code_of("User:a"), code_of("User:b")], MAX_EVENT_TIME: [(0, 900), (1, 1800), (1, 900)]}
-    run_batch(tmp_path, 0, **first, throttle_decisions=[{}], producer_id_metrics=[{}])
-    run_batch(tmp_path, 1, **{FORGOTTEN: [code_of("User:a")], MAX_EVENT_TIME: [(0, 1800)]}, producer_id_metrics=[{}])
+    first: dict[str, list[Any]] = {
+        TRACKED: [code_of("User:a"), code_of("User:b")],
+        MAX_EVENT_TIME: [(0, 900), (1, 1800), (1, 900)],
+    }
+    run_batch(tmp_path, 0, first | {"throttle_decisions": [{}], "producer_id_metrics": [{}]})
+    second: dict[str, list[Any]] = {
+        FORGOTTEN: [code_of("User:a")],
+        MAX_EVENT_TIME: [(0, 1800)],
+        "producer_id_metrics": [{}],
+    }
+    run_batch(tmp_path, 1, second)
 
     carried = carried_before(str(tmp_path), 2)
     assert carried.tracked.holds(["User:a", "User:b"]).tolist() == [False, True]
@@ -95,7 +104,7 @@ def test_what_a_batch_does_not_report_stays(tmp_path: Path) -> None:
 
 def test_the_newest_batch_that_wrote_is_known_whether_it_ended_or_only_began(tmp_path: Path) -> None:
     assert written_batches(str(tmp_path)) == {}
-    run_batch(tmp_path, 0, quarantined_events=[{}])
+    run_batch(tmp_path, 0, {"quarantined_events": [{}]})
     assert written_batches(str(tmp_path)) == {"quarantined_events": 0}
     begin(tmp_path, 1)
     assert written_batches(str(tmp_path)) == {"quarantined_events": 0}

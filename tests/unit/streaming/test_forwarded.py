@@ -258,7 +258,7 @@ def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for batch_id, default in enumerate((UNLIMITED, UNLIMITED, Limit(5.0, "default"))):
-        run_batch(tmp_path, batch_id, Quotas({}, default))
+        run_batch(tmp_path, batch_id, quotas=Quotas({}, default))
     properties = {"spark.jobGroup.id": "run"}
     context = SimpleNamespace(
         getLocalProperty=properties.get, taskAttemptId=lambda: int(properties["streaming.sql.batchId"])
