@@ -5,7 +5,7 @@ Kafka ─▶ decode and pre-aggregate ─▶ one ledger per principal, with its 
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
@@ -13,15 +13,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.batch.batch_ends import written_batches
-from streaming.batch.batch_quotas import BatchQuotas
+from streaming.batch.context import written_batches
 from streaming.batch.tasks import TaskBatch
 from streaming.checkpoint.commit_metadata import EARLIEST
 from streaming.checkpoint.data_loss import Extent, LossDetector, load_loss_record
 from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity, open_identity
+from streaming.commit.commit import Commit
 from streaming.commit.deltalake_sink import DeltalakeSink
 from streaming.commit.pending_rows import PendingRows
-from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
+from streaming.commit.sinks import BatchSummary, DeltaSink, TableSink
 from streaming.databricks import is_local
 from streaming.decode.checks import Contract
 from streaming.decode.preaggregate import PreAggregate
@@ -49,7 +49,8 @@ KAFKA_SOURCE = {
 }
 """Options of both queries' Kafka sources."""
 
-BUCKET_COLUMN = "bucket"
+STATE_BUCKETS = 24
+"""Number of states that all principals share. Spark spreads 24 buckets evenly over two or four partitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,6 @@ class StreamOptions:
         new_checkpoint: Whether the stream may start on tables with rows of an earlier stream.
         extent: Asks the brokers which offsets the topic holds. If None, the stream ignores lost records.
         sink: Writer of the tables, by default as in `open_sink`.
-        state_buckets: As in `streaming.checkpoint.identity.CheckpointOptions`.
         plugin_observer: Called with the states that plugins report.
         hold_notes: Rows of the table `holds` that the stream's own plan hands over.
     """
@@ -87,7 +87,6 @@ class StreamOptions:
     new_checkpoint: bool = False
     extent: Callable[[], Extent] | None = field(default=None, repr=False)
     sink: SinkName | None = None
-    state_buckets: int | None = None
     observer: Callable[[BatchSummary], None] | None = field(default=None, repr=False)
     plugin_observer: Callable[[Sequence[PluginState]], None] | None = field(default=None, repr=False)
     hold_notes: PendingRows | None = field(default=None, repr=False)
@@ -100,9 +99,7 @@ class StreamOptions:
     @property
     def of_checkpoint(self) -> CheckpointOptions:
         """The options that the checkpoint stores."""
-        return CheckpointOptions(
-            self.checkpoint, self.config, self.learn_until_ms, self.learn_below, self.state_buckets
-        )
+        return CheckpointOptions(self.checkpoint, self.config, self.learn_until_ms, self.learn_below)
 
 
 def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -115,7 +112,6 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     identity = open_identity(
         spark, options.tables, options.of_checkpoint, written, new_checkpoint=options.new_checkpoint
     )
-    options = replace(options, state_buckets=identity.state_buckets)
     deployment = deployment_of(identity, options)
     sink = open_sink(options.tables, identity.stream_id, options.sink)
     watch = loss_detector(options, identity.starting_offsets)
@@ -123,8 +119,7 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     records = read_records(spark, options, identity.starting_offsets)
     pre_aggregates = pre_aggregate_records(records, options)
     output = apply_rules(pre_aggregates, deployment, options)
-    quotas = quotas_of(options)
-    commit = Commit(sink, identity.stream_id, options.checkpoint, quotas, watch, options.observer)
+    commit = Commit(sink, identity.stream_id, options.checkpoint, options.tables, watch, options.observer)
     return write(output, options, commit)
 
 
@@ -185,19 +180,11 @@ def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFra
     return records.select("value", "partition", "offset", "record_ms").mapInArrow(pre_aggregate, PRE_AGGREGATE_SCHEMA)
 
 
-def quotas_of(options: StreamOptions) -> BatchQuotas:
-    """Return the writer of each batch's quotas."""
-    return BatchQuotas(options.checkpoint, options.tables)
-
-
 def apply_rules(pre_aggregates: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:
     """Apply each principal's events to its ledger. Return rows of decisions, metrics and quarantined records."""
     operator = Operator(deployment, TaskBatch(options.checkpoint))
-    if options.state_buckets:
-        bucket = expr(f"pmod(xxhash64(principal), {options.state_buckets})")
-        grouped = pre_aggregates.withColumn(BUCKET_COLUMN, bucket).groupBy(BUCKET_COLUMN)
-    else:
-        grouped = pre_aggregates.groupBy("principal")
+    bucket = expr(f"pmod(xxhash64(principal), {STATE_BUCKETS})")
+    grouped = pre_aggregates.withColumn("bucket", bucket).groupBy("bucket")
     return grouped.applyInPandasWithState(operator, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout")
 
 

@@ -121,14 +121,6 @@ def stream(
         SinkName | None,
         typer.Option(help="Writer of the tables. [default: deltalake in a local folder, else delta-spark]"),
     ] = None,
-    state_buckets: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            show_default="24 in a new checkpoint",
-            help="Number of state buckets; 0 keeps a state per principal. A checkpoint fixes the number.",
-        ),
-    ] = None,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
     metrics_top: Annotated[
@@ -172,7 +164,6 @@ def stream(
         config=config,
         new_checkpoint=new_checkpoint,
         sink=sink,
-        state_buckets=state_buckets,
         extent=ExtentReader(kafka.client(), topic),
     )
     launch = Launch(

@@ -24,7 +24,7 @@ from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_watch import Observer, Watch, reported
 from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
-from streaming.batch.batch_quotas import read_quotas
+from streaming.batch.quotas_in_force import read_quotas
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.identity import stored_identity
 from streaming.checkpoint.next_producer_id import save_next_producer_id

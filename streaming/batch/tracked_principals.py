@@ -10,15 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from streaming.batch.batch_files import SharedFiles
-
 TRACKED = "tracked"
 FORGOTTEN = "forgotten"
 OVERFLOWED = "overflowed"
 NOTES = (TRACKED, FORGOTTEN, OVERFLOWED)
 """Kinds of the operator's rows that change `TrackedPrincipals`. These rows go to no table."""
 
-FOLDER = "pid-quota-principals"
 _CODE_BYTES = 8
 
 _log = logging.getLogger(__name__)
@@ -55,12 +52,6 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
 
     def _array(self) -> np.ndarray:
         return np.frombuffer(self.codes, np.int64)
-
-
-def tracked_files(checkpoint: str) -> SharedFiles[TrackedPrincipals]:
-    """Return the files that store `TrackedPrincipals`."""
-    # A lost file is an error. With an incomplete list, principals with a ledger of their own might get a shared one.
-    return SharedFiles(checkpoint, FOLDER, TrackedPrincipals)
 
 
 def apply_notes(before: TrackedPrincipals, batch_id: int, notes: Mapping[str, Sequence[int]]) -> TrackedPrincipals:

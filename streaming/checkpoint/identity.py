@@ -28,9 +28,7 @@ from tables.store.engines import SparkEngine
 from tables.store.open import open_store
 
 IDENTITY_FILE = "pid-quota.json"
-DEFAULT_STATE_BUCKETS = 24
-"""Number of state buckets of a new checkpoint. Spark spreads 24 buckets evenly over two or four partitions."""
-CHECKPOINT_FORMAT = 2
+CHECKPOINT_FORMAT = 3
 """Format of our files in a checkpoint, and of the state's rows. Raise the number with each change."""
 
 
@@ -43,7 +41,6 @@ class StreamIdentity:
         salt: Secret for the hashes of PIDs.
         learn_until_ms: End of the stream's own learning time, in event time; 0 if it has none.
         learn_below: The cluster's next producer id at the first start; None if unknown.
-        state_buckets: Number of states that all principals share; 0 for a state per principal.
         starting_offsets: Offsets of the first batch, in the form of Spark's option `startingOffsets`; empty if unknown.
         format: `CHECKPOINT_FORMAT` at the first start. A release with another value refuses the checkpoint.
     """
@@ -53,12 +50,8 @@ class StreamIdentity:
     learn_until_ms: int
     learn_below: int | None
     window_seconds: int
-    layer_count: int
-    window_num: int
-    state_buckets: int
     starting_offsets: str = ""
-    # Checkpoints without this field have the first format.
-    format: int = 1
+    format: int = CHECKPOINT_FORMAT
 
     @property
     def learning(self) -> Learning:
@@ -72,15 +65,13 @@ class CheckpointOptions:
 
     Attributes:
         checkpoint: Path of a folder on a local disk or a Databricks volume.
-        config: The checkpoint stores only the settings that the state depends on.
-        state_buckets: As in `StreamIdentity`. If None, keep the stored number, or store `DEFAULT_STATE_BUCKETS`.
+        config: The checkpoint stores only the window, on which the state depends.
     """
 
     checkpoint: str
     config: QuotaConfig
     learn_until_ms: int
     learn_below: int | None = None
-    state_buckets: int | None = None
 
 
 def open_identity(
@@ -131,7 +122,7 @@ def load_or_create(options: CheckpointOptions) -> StreamIdentity:
         raise CheckpointError(msg)
     kept = stored_identity(checkpoint)
     if kept is not None:
-        return _require_same_settings(kept, options)
+        return _require_same_window(kept, options)
     try:
         has_begun = (Path(checkpoint) / "metadata").exists()
     except OSError as error:
@@ -145,10 +136,6 @@ def load_or_create(options: CheckpointOptions) -> StreamIdentity:
         learn_until_ms=options.learn_until_ms,
         learn_below=options.learn_below,
         window_seconds=options.config.window_seconds,
-        layer_count=options.config.layer_count,
-        window_num=options.config.window_num,
-        state_buckets=DEFAULT_STATE_BUCKETS if options.state_buckets is None else options.state_buckets,
-        format=CHECKPOINT_FORMAT,
     )
     write_json(Path(checkpoint) / IDENTITY_FILE, identity)
     return identity
@@ -171,22 +158,14 @@ def stored_identity(checkpoint: str) -> StreamIdentity | None:
     return kept
 
 
-def _require_same_settings(kept: StreamIdentity, options: CheckpointOptions) -> StreamIdentity:
-    config = options.config
-    asked = {
-        "window_seconds": config.window_seconds,
-        "layer_count": config.layer_count,
-        "window_num": config.window_num,
-        "state_buckets": kept.state_buckets if options.state_buckets is None else options.state_buckets,
-    }
-    for name, value in asked.items():
-        before = getattr(kept, name)
-        if before != value:
-            msg = (
-                f"{Path(options.checkpoint) / IDENTITY_FILE} has {name}={before}, but this start sets {value}: "
-                f"keep {before} or use a new checkpoint"
-            )
-            raise CheckpointError(msg)
+def _require_same_window(kept: StreamIdentity, options: CheckpointOptions) -> StreamIdentity:
+    before, asked = kept.window_seconds, options.config.window_seconds
+    if before != asked:
+        msg = (
+            f"{Path(options.checkpoint) / IDENTITY_FILE} has window_seconds={before}, but this start sets {asked}: "
+            f"keep {before} or use a new checkpoint"
+        )
+        raise CheckpointError(msg)
     return kept
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from quota.limits import Quotas
 from quota.principals import NEVER_ENFORCED, OVERFLOW_ENTRIES, OVERFLOW_PRINCIPALS
-from streaming.batch.tasks import TaskBatch
+from streaming.batch.context import BatchContext
 from streaming.batch.tracked_principals import TrackedPrincipals
 
 NO_QUOTAS = Quotas()
@@ -27,15 +27,15 @@ class Gate:
         self._passed: set[str] = set(NEVER_ENFORCED)
 
     @classmethod
-    def of(cls, batch: TaskBatch, max_principals: int, max_tasks: int | None = None) -> "Gate":
-        """Return the gate of the running task. Each task gets an equal share of the remaining ledgers.
+    def of(cls, batch: BatchContext, max_principals: int, max_tasks: int | None = None) -> "Gate":
+        """Return the gate of a task of a batch. Each task gets an equal share of the remaining ledgers.
 
         `max_tasks` is as in `streaming.decode.preaggregate.PreAggregate`.
         """
-        tracked, tasks = batch.tracked_principals(), batch.partitions()
+        tracked, tasks = batch.before.tracked, batch.partitions
         if max_tasks is not None:
             tasks = min(tasks, max_tasks)
-        return cls(tracked, max(0, max_principals - len(tracked)) // max(1, tasks), batch.quotas())
+        return cls(tracked, max(0, max_principals - len(tracked)) // max(1, tasks), batch.quotas)
 
     def keys(self, principals: Sequence[str]) -> dict[str, str]:
         """Return the overflow entry of each principal without its own ledger. Ledgers go to the first principals."""

@@ -39,12 +39,12 @@ class PreAggregate:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows of `PRE_AGGREGATE_SCHEMA`. `batches` has the columns that `decode` reads, except the topic."""
         freeze_gc()
-        gate, begin_ms = Gate.of(self.batch, self.max_principals, self.max_tasks), self.batch.begin_ms()
-        sampler = Sampler()
+        context, sampler = self.batch.context(), Sampler()
+        gate = Gate.of(context, self.max_principals, self.max_tasks)
         for each in blocks(batches, BLOCK_BYTES):
             # Spark need not send the topic to Python with each record.
             block = each.append_column("topic", pa.repeat(self.topic, len(each)))
-            decoded = decode(block, self.contract, begin_ms)
+            decoded = decode(block, self.contract, context.begin_ms)
             rows = list(pack_events(decoded.events))
             beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
             yield from _batch(

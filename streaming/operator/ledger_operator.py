@@ -49,7 +49,7 @@ class Operator:
         freeze_gc()
         pre_aggregates, bad = ([], []) if state.hasTimedOut else _read(frames)
         found = arrived(pre_aggregates, self.deployment.salt)
-        times = self.batch.event_times()
+        times = self.batch.context().before.event_times
         output: Rows = [("quarantined_events", quarantined_row(record)) for record in sorted(bad, key=_place)]
         group = self._open_group(key[0], found, state, output)
         for principal in sorted(found):
@@ -112,13 +112,13 @@ class Operator:
         (`Deployment.event_time_step`), whichever is earlier. With a later time, the next events of a lagging stream
         would be late, and would not be charged.
         """
-        newest_ms = self.batch.event_times().max_event_time_ms.get(partition, 0)
+        newest_ms = self.batch.context().before.event_times.max_event_time_ms.get(partition, 0)
         _, most_ms = self.deployment.event_time_step(newest_ms)
-        begin_ms = self.batch.begin_ms()
+        begin_ms = self.batch.context().begin_ms
         return most_ms if begin_ms is None else min(begin_ms, most_ms)
 
     def _limit(self, principal: str) -> Limit:
-        return UNLIMITED if principal in NEVER_ENFORCED else self.batch.quotas().find(principal)
+        return UNLIMITED if principal in NEVER_ENFORCED else self.batch.context().quotas.find(principal)
 
     def _stored(self, ledger: Ledger, partition: int, outcome: Outcome) -> StoredLedger:
         # Keep the ledger a window longer than the rules need. One broker's plugin may lag behind another by a window.
@@ -151,14 +151,14 @@ class Operator:
         `first_ms` is the time of the principal's first event.
         """
         # An overflow entry may have held the principal's PIDs until now.
-        overflowed_ms = self.batch.tracked_principals().overflowed_ms
+        overflowed_ms = self.batch.context().before.tracked.overflowed_ms
         if overflowed_ms and first_ms < overflowed_ms + self.deployment.config.window_ms:
             return group.learning.later(self._learning(first_ms))
         return group.learning
 
     def _learning(self, begin_ms: int) -> Learning:
         """Return a window of learning after PIDs were lost."""
-        return Learning(begin_ms + self.deployment.config.window_ms, self.batch.next_producer_id())
+        return Learning(begin_ms + self.deployment.config.window_ms, self.batch.context().next_producer_id)
 
     def _ledger(self, principal: str, stored: bytes | None) -> Ledger:
         return Ledger(principal, self._overflow if principal in OVERFLOW_PRINCIPALS else self.deployment, stored)

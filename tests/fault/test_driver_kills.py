@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
-from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 from tables.schema.specs import SinkName
 from tests.kits.broker_kit import new_topic, wait_until
 from tests.kits.fault_kit import SINK, Stream, committed, drive, running_driver, send, traffic
@@ -23,12 +22,11 @@ STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end
 
 
 @pytest.mark.parametrize(
-    ("sink", "state_buckets", "steps"),
+    ("sink", "steps"),
     [
-        ("deltalake", DEFAULT_STATE_BUCKETS, STEPS[1:2]),
-        pytest.param("deltalake", DEFAULT_STATE_BUCKETS, STEPS, marks=pytest.mark.slow),
-        pytest.param("delta-spark", DEFAULT_STATE_BUCKETS, STEPS, marks=pytest.mark.slow),
-        pytest.param("deltalake", 0, STEPS, marks=pytest.mark.slow),
+        ("deltalake", STEPS[1:2]),
+        pytest.param("deltalake", STEPS, marks=pytest.mark.slow),
+        pytest.param("delta-spark", STEPS, marks=pytest.mark.slow),
     ],
 )
 def test_killed_at_each_step_of_the_commit_it_writes_the_rows_and_keeps_the_state_of_an_undisturbed_run(
@@ -37,10 +35,9 @@ def test_killed_at_each_step_of_the_commit_it_writes_the_rows_and_keeps_the_stat
     undisturbed: Stream,
     tmp_path: Path,
     sink: SinkName,
-    state_buckets: int,
     steps: Sequence[str],
 ) -> None:
-    stream = replace(stream, sink=sink, state_buckets=state_buckets).prepared()
+    stream = replace(stream, sink=sink).prepared()
     for batch_id, step in enumerate(steps):
         assert drive(stream, tmp_path / "log", die=step, die_in=batch_id) == -signal.SIGKILL
         assert committed(stream) == batch_id, f"killed at step {step}"

@@ -8,13 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
-from quota.limits import Quotas
-from streaming.batch.batch_ends import tracked_principals_before, write_end
-from streaming.batch.batch_quotas import input_of, write_input
+from streaming.batch.context import carried_before, read_context
 from streaming.checkpoint import own_files
 from streaming.checkpoint.data_loss import load_loss_record
 from streaming.checkpoint.spark_files import batch_offsets
 from streaming.errors import CheckpointError
+from tests.kits.batch_kit import run_batch
 from tests.kits.broker_kit import new_topic
 from tests.kits.fault_kit import Stream, send, set_quota, traffic
 from tests.kits.late_mount import late_mount
@@ -45,7 +44,6 @@ def test_a_stream_decides_on_a_mount_that_lists_late_what_it_decides_on_a_disk(
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Iterator[str]:
     with late_mount(tmp_path / "backing", tmp_path / "mount", DELAY_S) as mount:
-        (mount / "offsets").mkdir()
         yield str(mount)
 
 
@@ -53,15 +51,14 @@ def test_a_file_that_never_appears_ends_the_batch_with_its_name(
     checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(own_files, "APPEARS_WITHIN_S", 0.2)
-    write_input(checkpoint, 6, Quotas())
-    write_end(checkpoint, 0, {})
-    Path(checkpoint, "offsets", "6").write_text("v1\n{}\n{}")
+    for batch_id in range(6):
+        run_batch(Path(checkpoint), batch_id)
 
     with pytest.raises(CheckpointError, match="another stream runs on checkpoint"):
-        input_of(checkpoint, 3)
+        read_context(checkpoint, 2)
     with pytest.raises(CheckpointError, match=r"7\.msgpack can't be read .*must see the same checkpoint folder"):
-        input_of(checkpoint, 7)
-    with pytest.raises(CheckpointError, match=r"6\.msgpack can't be read"):
-        tracked_principals_before(checkpoint, 7)
+        read_context(checkpoint, 7)
+    with pytest.raises(CheckpointError, match=r"6\.msgpack can't be read .*restore it from a backup"):
+        carried_before(checkpoint, 7)
     with pytest.raises(CheckpointError, match=r"batch 7 runs, but .*offsets/7 can't be read"):
         batch_offsets(checkpoint, 7)

@@ -335,8 +335,8 @@ def _renewed_at_once(self: Episode, now_ms: int, tick: int, recovers_ms: int, mi
 @MUTANTS.of(Operator, "_now_ms")
 def a_changed_quota_reaches_who_is_silent_up_to_a_quantum_ahead_of_events(_: Any) -> Any:
     def ahead(self: Operator, partition: int) -> int:
-        newest_ms = self.batch.event_times().max_event_time_ms.get(partition, 0)
-        return min(newest_ms + self.deployment.config.quantum_ms, self.batch.begin_ms() or newest_ms)
+        newest_ms = self.batch.context().before.event_times.max_event_time_ms.get(partition, 0)
+        return min(newest_ms + self.deployment.config.quantum_ms, self.batch.context().begin_ms or newest_ms)
 
     return ahead
 
@@ -344,7 +344,7 @@ def a_changed_quota_reaches_who_is_silent_up_to_a_quantum_ahead_of_events(_: Any
 @MUTANTS.of(Operator, "_now_ms")
 def a_changed_quota_reaches_who_is_silent_by_the_events_of_another_partition(now: Any) -> Any:
     def of_the_newest(self: Operator, partition: int) -> int:
-        times = self.batch.event_times().max_event_time_ms
+        times = self.batch.context().before.event_times.max_event_time_ms
         return int(now(self, max(times, key=lambda each: times[each], default=partition)))
 
     return of_the_newest

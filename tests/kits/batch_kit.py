@@ -1,10 +1,14 @@
 """The pre-aggregation and operator of one task, with batch metadata from the test; the options of a stream."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from quota.limits import Quotas
 from state.events import Deployment
+from streaming.batch.context import BatchContext, Carried, begin_batch, end_batch
 from streaming.batch.event_times import EventTimes
 from streaming.batch.tasks import TaskBatch
 from streaming.batch.tracked_principals import TrackedPrincipals
@@ -23,26 +27,37 @@ class KnownBatch(TaskBatch):
     began_ms: int | None = None
     next_id: int | None = None
 
-    def begin_ms(self) -> int | None:
-        return self.began_ms
+    partitions: int = 1
 
-    def partitions(self) -> int:
-        return 1
+    @cached_property
+    def known(self) -> BatchContext:
+        ends = {"produce-events": dict.fromkeys(range(self.partitions), 0)}
+        before = Carried(self.tracked, self.times)
+        return BatchContext(self.began_ms, {}, ends, self.in_force, self.next_id, before)
 
-    def quotas(self) -> Quotas:
-        return self.in_force
-
-    def tracked_principals(self) -> TrackedPrincipals:
-        return self.tracked
-
-    def event_times(self) -> EventTimes:
-        return self.times
-
-    def next_producer_id(self) -> int | None:
-        return self.next_id
+    def context(self) -> BatchContext:
+        return self.known
 
 
-BATCH = KnownBatch()
+BATCH, NO_QUOTAS = KnownBatch(), Quotas()
+NO_REPORTS: Mapping[str, Sequence[Any]] = {}
+
+
+def begin(
+    checkpoint: Path, batch_id: int, quotas: Quotas = NO_QUOTAS, began_ms: int = 1_790_000_000_000
+) -> BatchContext:
+    """Begin a batch as Spark and the driver do."""
+    (checkpoint / "offsets").mkdir(exist_ok=True)
+    offsets = f'v1\n{{"batchTimestampMs":{began_ms}}}\n{{"produce-events":{{"0":{batch_id + 5},"1":7}}}}'
+    (checkpoint / "offsets" / str(batch_id)).write_text(offsets)
+    return begin_batch(str(checkpoint), batch_id, lambda: quotas)
+
+
+def run_batch(
+    checkpoint: Path, batch_id: int, reported: Mapping[str, Sequence[Any]] = NO_REPORTS, quotas: Quotas = NO_QUOTAS
+) -> None:
+    """Run a batch whose operator reports something."""
+    end_batch(str(checkpoint), batch_id, begin(checkpoint, batch_id, quotas), reported)
 
 
 def stream_options(checkpoint: str = "checkpoint", **changes: Any) -> StreamOptions:

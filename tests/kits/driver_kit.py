@@ -18,7 +18,8 @@ from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
 from streaming import pipeline
 from streaming.checkpoint.commit_metadata import CommitMetadata
-from streaming.commit.sinks import Commit, TableSink
+from streaming.commit.commit import Commit
+from streaming.commit.sinks import TableSink
 from streaming.session import stream_session
 from streaming.triggers import AVAILABLE_NOW
 from tests.kits.fault_kit import Stream
@@ -64,7 +65,7 @@ def main(asked: dict[str, object]) -> None:
     given["Commit"] = KillingCommit
     master = str(asked.get("master", "local[2]"))
     spark = stream_session(spark_jars(jars_folder()), master, java_options=quick_options())
-    changes = {name: asked[name] for name in ("sink", "state_buckets") if name in asked}
+    changes = {"sink": asked["sink"]} if "sink" in asked else {}
     options = stream.options(trigger=asked.get("trigger", AVAILABLE_NOW), **changes)
     pipeline.start(spark, options).awaitTermination()
 

@@ -21,7 +21,7 @@ from broker.local.local_broker import LocalBroker
 from quota.config import QuotaConfig
 from streaming.checkpoint.commit_metadata import WRITE_ORDER
 from streaming.checkpoint.data_loss import Extent, restart_after_losses
-from streaming.checkpoint.identity import CHECKPOINT_FORMAT, DEFAULT_STATE_BUCKETS, IDENTITY_FILE, StreamIdentity
+from streaming.checkpoint.identity import IDENTITY_FILE, StreamIdentity
 from streaming.pipeline import StreamOptions, start
 from streaming.triggers import AVAILABLE_NOW
 from tables.schema.specs import TABLES, SinkName
@@ -85,7 +85,6 @@ class Stream:
     topic: str
     batch: int = BATCH
     sink: SinkName | None = SINK
-    state_buckets: int = DEFAULT_STATE_BUCKETS
 
     @property
     def tables(self) -> str:
@@ -105,11 +104,7 @@ class Stream:
             learn_until_ms=0,
             learn_below=None,
             window_seconds=CONFIG.window_seconds,
-            layer_count=CONFIG.layer_count,
-            window_num=CONFIG.window_num,
-            state_buckets=self.state_buckets,
             starting_offsets="earliest",
-            format=CHECKPOINT_FORMAT,
         )
         self.checkpoint.mkdir(parents=True, exist_ok=True)
         (self.checkpoint / IDENTITY_FILE).write_text(json.dumps(asdict(identity)))
@@ -125,7 +120,6 @@ class Stream:
             max_offsets_per_trigger=self.batch,
             config=CONFIG,
             sink=self.sink,
-            state_buckets=self.state_buckets,
         )
         return replace(options, **changes)
 
@@ -189,7 +183,7 @@ def set_quota(tables: str, rate: float, name: str | None = None) -> None:
 def running_driver(stream: Stream, log: Path, **more: object) -> Iterator[subprocess.Popen[bytes]]:
     """Run a driver process on a stream; it and its JVM are one process group."""
     asked = {"root": str(stream.root), "servers": stream.servers, "topic": stream.topic, "batch": stream.batch}
-    asked |= {"sink": stream.sink, "state_buckets": stream.state_buckets, **more}
+    asked |= {"sink": stream.sink, **more}
     with in_group([sys.executable, str(Path(__file__).with_name("driver_kit.py")), json.dumps(asked)], log) as process:
         yield process
 

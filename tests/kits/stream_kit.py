@@ -16,14 +16,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
-from streaming.commit.sinks import BatchSummary, Commit
+from streaming.commit.commit import Commit
+from streaming.commit.sinks import BatchSummary
 from streaming.pipeline import (
     StreamOptions,
     apply_rules,
     open_sink,
     pre_aggregate_records,
-    quotas_of,
     write,
 )
 from tables.query.sql_query import query
@@ -49,7 +48,6 @@ class Stream:
     root: Path
     deployment: Deployment = field(default_factory=lambda: Deployment(QuotaConfig(), salt=7))
     offset: int = 0
-    state_buckets: int = DEFAULT_STATE_BUCKETS
     max_principals: int = 50_000
     observer: Callable[[BatchSummary], None] | None = None
 
@@ -107,15 +105,12 @@ class Stream:
             trigger=trigger,
             config=self.deployment.config,
             max_principals=self.max_principals,
-            state_buckets=self.state_buckets,
         )
         schema = "value BINARY, topic STRING, partition INT, offset BIGINT, record_ms BIGINT"
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         pre_aggregates = pre_aggregate_records(reader.parquet(str(self.root / "records")), options)
         output = apply_rules(pre_aggregates, self.deployment, options)
-        commit = Commit(
-            open_sink(self.tables, "test"), "", options.checkpoint, quotas_of(options), observer=self.observer
-        )
+        commit = Commit(open_sink(self.tables, "test"), "test", options.checkpoint, self.tables, observer=self.observer)
         return write(output, options, commit)
 
     def rows(self, table: str) -> list[dict[str, Any]]:

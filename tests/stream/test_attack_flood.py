@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quota.principals import OVERFLOW_PRINCIPALS
-from streaming.batch.batch_ends import tracked_principals_before
+from streaming.batch.context import carried_before
 from tests.kits.attack_kit import OTHERS, LimitedStream, event, others
 
 BATCHES = 3
@@ -63,7 +63,7 @@ def test_beyond_the_limit_principals_share_entries_that_are_reported_and_never_t
     assert held >= {*OTHERS, "User:known by name", *OVERFLOW_PRINCIPALS}
     assert len(held) == 20 + 1 + len(OVERFLOW_PRINCIPALS)
     checkpoint = str(attacked.root / "checkpoint")
-    assert len(tracked_principals_before(checkpoint, BATCHES)) == 20 + 1
+    assert len(carried_before(checkpoint, BATCHES).tracked) == 20 + 1
     throttled = {row["principal"] for row in attacked.rows("throttle_decisions")}
     assert throttled == {"User:carol", "User:known by name"}
     last = [row for row in attacked.rows("producer_id_metrics") if row["batch_id"] == BATCHES - 1]

@@ -12,8 +12,9 @@ from broker.kafka.offsets import ExtentReader
 from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming.batch.tasks import TaskBatch
-from streaming.commit.sinks import Commit, DeltaSink
-from streaming.pipeline import StreamOptions, loss_detector, quotas_of
+from streaming.commit.commit import Commit
+from streaming.commit.sinks import DeltaSink
+from streaming.pipeline import StreamOptions, loss_detector
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
@@ -153,10 +154,9 @@ def test_the_functions_of_the_stream_can_be_sent_and_still_be_the_same() -> None
         extent=ExtentReader({"bootstrap.servers": "127.0.0.1:9"}, "produce-events"),
     )
     sink = DeltaSink(options.tables, "stream")
-    quotas = quotas_of(options)
-    commit = Commit(sink, "stream", options.checkpoint, quotas, loss_detector(options, "earliest"))
+    commit = Commit(sink, "stream", options.checkpoint, options.tables, loss_detector(options, "earliest"))
     for function in (
-        Commit(sink, "stream", options.checkpoint, quotas),
+        Commit(sink, "stream", options.checkpoint, options.tables),
         TaskBatch(options.checkpoint),
         Deployment(QuotaConfig(), salt=7),
     ):

@@ -184,7 +184,7 @@ from datetime import datetime, timezone
 from types import SimpleNamespace
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
-from streaming.batch.batch_quotas import read_quotas
+from streaming.batch.quotas_in_force import read_quotas
 from streaming.failures import await_batches, with_short_errors
 
 set_quota(sys.argv[1], QuotaEntry(None, 1.0, datetime.now(timezone.utc), "test"))

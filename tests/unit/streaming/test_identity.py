@@ -6,15 +6,12 @@ import msgspec
 import pytest
 
 from quota.config import QuotaConfig
-from streaming.batch import batch_ends, batch_quotas, tracked_principals
-from streaming.batch.batch_ends import BatchEnd
-from streaming.batch.batch_quotas import BatchInput
+from streaming.batch.context import FOLDER, BatchContext, Carried
 from streaming.batch.event_times import EventTimes
 from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.checkpoint.data_loss import LOSS_FILE, LossRecord
 from streaming.checkpoint.identity import (
     CHECKPOINT_FORMAT,
-    DEFAULT_STATE_BUCKETS,
     IDENTITY_FILE,
     CheckpointOptions,
     StreamIdentity,
@@ -28,10 +25,8 @@ from streaming.pipeline import deployment_of
 from tests.kits.batch_kit import stream_options
 
 
-def identity_of(
-    checkpoint: str, config: QuotaConfig, learn_until_ms: int = 0, state_buckets: int | None = None
-) -> StreamIdentity:
-    return load_or_create(CheckpointOptions(checkpoint, config, learn_until_ms, None, state_buckets))
+def identity_of(checkpoint: str, config: QuotaConfig, learn_until_ms: int = 0) -> StreamIdentity:
+    return load_or_create(CheckpointOptions(checkpoint, config, learn_until_ms))
 
 
 @pytest.mark.parametrize(
@@ -85,31 +80,11 @@ def test_two_checkpoints_have_names_and_salts_of_their_own(tmp_path: Path) -> No
     assert one.salt != other.salt
 
 
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        (QuotaConfig(window_seconds=60), "window_seconds=3600, but this start sets 60: keep 3600 or use"),
-        (QuotaConfig(layer_count=5), "layer_count=4, but this start sets 5"),
-        (QuotaConfig(window_num=6), "window_num=11, but this start sets 6"),
-    ],
-)
-def test_a_setting_the_state_depends_on_cannot_change_under_a_checkpoint(
-    tmp_path: Path, config: QuotaConfig, said: str
-) -> None:
+def test_the_window_cannot_change_under_a_checkpoint(tmp_path: Path) -> None:
     identity_of(str(tmp_path), QuotaConfig())
 
-    with pytest.raises(CheckpointError, match=f"has {said}"):
-        identity_of(str(tmp_path), config)
-
-
-def test_state_buckets_are_those_of_the_checkpoint_unless_others_are_asked_for(tmp_path: Path) -> None:
-    new, each = str(tmp_path / "new"), str(tmp_path / "each")
-    assert identity_of(new, QuotaConfig()).state_buckets == DEFAULT_STATE_BUCKETS
-    assert identity_of(each, QuotaConfig(), state_buckets=0).state_buckets == 0
-
-    assert identity_of(each, QuotaConfig()).state_buckets == 0
-    with pytest.raises(CheckpointError, match="has state_buckets=24, but this start sets 0"):
-        identity_of(new, QuotaConfig(), state_buckets=0)
+    with pytest.raises(CheckpointError, match="has window_seconds=3600, but this start sets 60: keep 3600 or use"):
+        identity_of(str(tmp_path), QuotaConfig(window_seconds=60))
 
 
 def test_a_checkpoint_whose_identity_is_missing_is_refused(tmp_path: Path) -> None:
@@ -164,35 +139,25 @@ def test_a_checkpoint_of_another_format_is_refused_with_both_numbers_and_left_al
     assert (file.read_bytes(), [*tmp_path.iterdir()]) == (before, [file])
 
 
-def test_a_checkpoint_that_does_not_name_its_format_has_the_first(tmp_path: Path) -> None:
-    written = json.loads(msgspec.json.encode(identity_of(str(tmp_path), QuotaConfig())))
-    del written["format"]
-    (tmp_path / IDENTITY_FILE).write_text(json.dumps(written))
-
-    with pytest.raises(CheckpointError, match=f"has format 1, this release of pid-quota reads {CHECKPOINT_FORMAT}"):
-        identity_of(str(tmp_path), QuotaConfig())
-
-
 def test_whoever_changes_a_file_of_the_checkpoint_gives_it_another_format() -> None:
     files = {
         IDENTITY_FILE: StreamIdentity,
         LOSS_FILE: LossRecord,
-        batch_ends.FOLDER: BatchEnd,
-        batch_quotas.BATCH_FOLDER: BatchInput,
-        tracked_principals.FOLDER: TrackedPrincipals,
+        FOLDER: BatchContext,
+        "carried": Carried,
+        "tracked": TrackedPrincipals,
         "event times": EventTimes,
         "state": StoredLedger,
     }
     found = {name: " ".join(kind.__annotations__) for name, kind in files.items()}
     assert (CHECKPOINT_FORMAT, found) == (
-        2,
+        3,
         {
-            "pid-quota.json": "stream_id salt learn_until_ms learn_below window_seconds layer_count window_num "
-            "state_buckets starting_offsets format",
+            "pid-quota.json": "stream_id salt learn_until_ms learn_below window_seconds starting_offsets format",
             "pid-quota-losses.json": "topic_id learn_until_ms learn_below losses",
-            "pid-quota-batch-ends": "tracked event_times written",
-            "pid-quota-batch-inputs": "quotas_id next_producer_id",
-            "pid-quota-principals": "codes overflowed_ms",
+            "pid-quota-batches": "begin_ms starts ends quotas next_producer_id before after",
+            "carried": "tracked event_times written",
+            "tracked": "codes overflowed_ms",
             "event times": "max_event_time_ms",
             "state": "forget_ms partition content throttled_until_ms",
         },

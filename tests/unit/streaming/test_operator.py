@@ -103,9 +103,8 @@ def refused_and_phase(rows: list[tuple[str, Any]]) -> tuple[int, str]:
     return row["refused_pids"], row["phase"]
 
 
-@pytest.mark.parametrize("lost", ["ledger", "group"])
-def test_what_was_lost_learns_only_below_the_next_producer_id_of_its_batch_also_in_later_batches(lost: str) -> None:
-    state = with_damaged_ledger(NOW_MS + WINDOW_MS) if lost == "ledger" else State(b"damaged")
+def test_a_lost_group_learns_only_below_the_next_producer_id_of_its_batch_also_in_later_batches() -> None:
+    state = State(b"damaged")
 
     first = say(state, frame(list(range(3900, 4000))), next_producer_id=4000)
     later = say(state := state.next_call(), frame(list(range(3800, 3900)), 1000), next_producer_id=9000)
@@ -113,22 +112,6 @@ def test_what_was_lost_learns_only_below_the_next_producer_id_of_its_batch_also_
 
     assert refused_and_phase(first) == refused_and_phase(later) == (0, "learning")
     assert refused_and_phase(new) == (20 - 11, "learning")
-
-
-def test_a_lost_ledger_learns_every_pid_if_no_plugin_has_said_how_far_they_have_come() -> None:
-    rows = say(with_damaged_ledger(NOW_MS + WINDOW_MS), frame(list(range(2**62, 2**62 + 50))))
-
-    assert refused_and_phase(rows) == (0, "learning")
-
-
-def test_a_ledger_that_cannot_be_read_is_quarantined_alone() -> None:
-    damaged = with_damaged_ledger(NOW_MS + WINDOW_MS)
-
-    rows = run(damaged, frame(list(range(500))))
-
-    assert [kind for kind, _ in rows] == ["quarantined_events", "producer_id_metrics"]
-    assert str(rows[0][1]["reason"]).startswith("ledger of User:a lost: ")
-    assert rows[1][1]["phase"] == "learning"
 
 
 FORGOTTEN_AFTER_MS = 13 * WINDOW_MS
@@ -145,20 +128,6 @@ def test_a_ledger_that_has_expired_is_removed_with_a_last_row_of_rate_0() -> Non
     assert not timed_out.exists
     assert release[1]["action"] == "RELEASE"
     assert (last[0], last[1]["rate"], last[1]["tokens"], last[1]["active_pids"]) == ("producer_id_metrics", 0, 10, 0)
-
-
-def test_a_ledger_is_forgotten_by_the_time_of_its_own_partition_only() -> None:
-    state = State()
-    run(state, frame([1], partition=4))
-    run(other := state.next_call(), frame([1], principal="User:b", partition=5))
-
-    ahead = run(ahead_call := other.next_call(), nothing(), come(1000 * WINDOW_MS, partition=5))
-    own = run(own_call := other.next_call(), nothing(), come(FORGOTTEN_AFTER_MS, partition=4))
-
-    assert [row["principal"] for _, row in ahead] == ["User:b"]
-    assert [row["principal"] for _, row in own] == ["User:a"]
-    assert LedgerGroup(ahead_call.next_call()).get("User:a") is not None
-    assert LedgerGroup(own_call.next_call()).get("User:b") is not None
 
 
 def test_a_ledger_follows_its_principal_to_another_partition_even_if_nothing_else_changes() -> None:
@@ -316,43 +285,6 @@ def test_a_changed_quota_reaches_a_throttled_principal_that_is_silent_once() -> 
     assert (kind, decision["reason"], decision["quota"]) == ("throttle_decisions", "quota_changed", 100.0)
     assert NOW_MS + 30_000 == decision["decided_at"] <= decision["throttled_until"] < throttle["throttled_until"]
     assert again == []
-
-
-def test_a_changed_quota_reaches_who_is_silent_by_the_time_of_events_where_a_clock_is_far_ahead_of_them() -> None:
-    # Given a stream that reads events of a day ago, and another partition that is ahead.
-    state = State()
-    run(state, frame(list(range(50)), partition=4))
-    times = EventTimes({**come(0, partition=4).max_event_time_ms, **come(WINDOW_MS, partition=5).max_event_time_ms})
-
-    state = state.times_out(now_ms=2)
-    (_, decision), _ = silent_under_raised(state, times, NOW_MS + 24 * WINDOW_MS)
-
-    # Then the change is dated a step after the newest events of its partition, and the ledger stays with it.
-    assert decision["decided_at"] == times.max_event_time_ms[4] + STEP_MS
-    held = LedgerGroup(state.next_call()).get("User:a")
-    assert held is not None
-    assert held.partition == 4
-
-
-def test_no_event_is_late_since_a_quota_was_raised_in_a_stream_that_lags() -> None:
-    # Given a driver whose clock is a day ahead of events, and a flooder whose quota is raised while it is silent.
-    begin_ms, at_ms = NOW_MS + 24 * WINDOW_MS, (-NOW_MS % QUANTUM_MS) + STEP_MS
-
-    def batch(state: State, rate: float, events: pd.DataFrame, times: EventTimes = NOTHING) -> list[tuple[str, Any]]:
-        quotas = Quotas({"a": Limit(rate, "user", NOW_MS)})
-        operator = operator_of(DEPLOYMENT, KnownBatch("", quotas, EMPTY, times, begin_ms))
-        return [row for part in operator((3,), iter([events]), state) for row in unpack_rows(part["packed"])]
-
-    batch(state := State(), 0.5, frame(list(range(5)), at_ms=at_ms))
-    changed = batch(state := state.times_out(now_ms=2), 0.6, nothing(), come(at_ms))
-    assert [row["reason"] for kind, row in changed if kind == "throttle_decisions"] == ["quota_changed"]
-
-    # When it goes on seconds later.
-    rows = batch(state.next_call(), 0.6, frame(list(range(100, 120)), at_ms=at_ms + 10_000), come(at_ms))
-
-    # Then its PIDs are refused, and none is free for being late.
-    (metrics,) = (row for kind, row in rows if kind == "producer_id_metrics")
-    assert (metrics["late_pids"], metrics["active_pids"]) == (0, 1)
 
 
 def test_a_throttled_ledger_that_cannot_be_read_waits_for_an_event_to_say_so() -> None:

@@ -120,13 +120,8 @@ def record(principal: str, offset: int) -> pa.RecordBatch:
     return pa.record_batch({"value": pa.array([value], pa.binary()), **columns})
 
 
-class FourPartitions(KnownBatch):
-    def partitions(self) -> int:
-        return 4
-
-
 def test_a_task_that_reads_all_partitions_has_all_the_room_for_principals() -> None:
-    task = replace(PRE_AGGREGATE, max_principals=4, batch=FourPartitions(), max_tasks=1)
+    task = replace(PRE_AGGREGATE, max_principals=4, batch=KnownBatch(partitions=4), max_tasks=1)
 
     found = task(record(f"User:{number}", number) for number in range(6))
 

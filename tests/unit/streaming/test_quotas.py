@@ -1,10 +1,9 @@
-"""The quotas of a batch: which hold, and how the tasks come to know them."""
+"""The quotas of a batch: which of the table's rows hold."""
 
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -12,13 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from quota.limits import UNLIMITED, Limit, Quotas
-from streaming.batch import batch_quotas, tasks
-from streaming.batch.batch_quotas import FOLDER, BatchQuotas, quotas_in_force, read_quotas
-from streaming.batch.tasks import TaskBatch
-from streaming.checkpoint import own_files
-from streaming.checkpoint.next_producer_id import save_next_producer_id
-from streaming.errors import CheckpointError
+from quota.limits import UNLIMITED, Quotas
+from streaming.batch.quotas_in_force import quotas_in_force, read_quotas
 from tables.errors import TableNotFoundError
 from tables.quotas.quota_rows import entries_in_force
 
@@ -30,21 +24,6 @@ ROWS = st.lists(
 @pytest.fixture
 def spark() -> SparkSession:
     return Mock(spec=SparkSession)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchQuotas:
-    """A checkpoint beside tables whose quotas are those of `said`."""
-    monkeypatch.setattr(batch_quotas, "read_quotas", lambda _spark, _tables, _id: said.quotas)
-    return BatchQuotas(str(tmp_path), "./tables")
-
-
-said = SimpleNamespace(quotas=Quotas())
-
-
-def in_attempt(monkeypatch: pytest.MonkeyPatch, batch_id: int, attempt_id: int) -> None:
-    task = SimpleNamespace(taskAttemptId=lambda: attempt_id, getLocalProperty=lambda _: str(batch_id))
-    monkeypatch.setattr(tasks, "TaskContext", SimpleNamespace(get=lambda: task))
 
 
 def row(name: str | None, rate: object, at_ms: int, **more: object) -> dict[str, object]:
@@ -121,50 +100,3 @@ def test_of_duplicates_it_is_said_which_holds() -> None:
 def test_a_missing_table_is_told_not_taken_for_no_quota(tmp_path: Path, spark: SparkSession) -> None:
     with pytest.raises(TableNotFoundError):
         read_quotas(spark, str(tmp_path))
-
-
-def test_the_tasks_of_a_batch_find_what_the_driver_read_for_it(
-    folder: BatchQuotas, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for batch_id, rate in ((3, 1.0), (4, 1.0), (5, 2.0), (6, 9.0), (7, 9.0)):
-        said.quotas = Quotas(default=Limit(rate, "default", 0))
-        folder.publish(spark, batch_id)
-
-    found = {}
-    for batch_id in (5, 6, 7):
-        in_attempt(monkeypatch, batch_id, batch_id)
-        found[batch_id] = TaskBatch(folder.checkpoint).quotas().find("User:a").producer_ids_rate
-    assert found == {5: 2.0, 6: 9.0, 7: 9.0}
-    assert len(list(Path(folder.checkpoint, FOLDER).iterdir())) == 2
-
-
-def test_a_batch_that_is_repeated_goes_by_the_quotas_in_force_then(
-    folder: BatchQuotas, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for attempt_id, rate in enumerate((1.0, 2.0)):
-        said.quotas = Quotas(default=Limit(rate, "default", 0))
-        folder.publish(spark, 3)
-        in_attempt(monkeypatch, 3, attempt_id)
-        assert TaskBatch(folder.checkpoint).quotas().find("User:a").producer_ids_rate == rate
-
-
-def test_a_batch_keeps_the_next_producer_id_that_was_known_when_it_first_began(
-    folder: BatchQuotas, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said.quotas, found = Quotas(), list[int | None]()
-    for attempt_id, (batch_id, reported) in enumerate([(0, None), (1, 4000), (1, 5000), (2, 5000)]):
-        save_next_producer_id(folder.checkpoint, reported)
-        folder.publish(spark, batch_id)
-        in_attempt(monkeypatch, batch_id, attempt_id)
-        found.append(TaskBatch(folder.checkpoint).next_producer_id())
-
-    assert found == [None, 4000, 4000, 5000]
-
-
-def test_a_worker_that_does_not_see_the_checkpoint_ends_the_batch_instead_of_enforcing_nothing(
-    folder: BatchQuotas, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(own_files, "APPEARS_WITHIN_S", 0.0)
-    in_attempt(monkeypatch, 0, 77)
-    with pytest.raises(CheckpointError, match="must see the same checkpoint"):
-        TaskBatch(folder.checkpoint).quotas()
