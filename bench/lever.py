@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
 from bench.kit import Figure, Found, decided_s, figure, in_background, running_broker, running_product, wait_until
@@ -67,6 +68,8 @@ def lever_figures(trials: Sequence[tuple[Sequence[float], float]]) -> dict[str, 
 def trial(broker: LocalBroker, reports: Consumer, user: str) -> tuple[list[float], float]:
     """Use new PIDs as a user until the broker holds the user. Return the times of deliveries, and of the hold."""
     delivered_s = list[float]()
+    # A hold follows a trigger, and so would the next trial.
+    time.sleep(float(np.random.default_rng().uniform(0, 1)))
     with in_background(partial(flood, broker, user, RATE, lambda: delivered_s.append(time.time()))):
         held_s = await_hold(reports, f"User:{user}")
         time.sleep(_IDLE_S / 10)

@@ -27,7 +27,6 @@ BROKERS, BROKERS_EACH = 12, 3
 _SETTINGS = {"linger.ms": 20, "queue.buffering.max.messages": 2_000_000, "compression.type": "lz4"}
 _FLOOD_PID, FLOOD_SIZE = 1 << 40, 5_000 * ROUND_MS // 1000
 Record = tuple[str, bytes]
-"""Principal and value of a record."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Plugins:
                 self._due[zlib.crc32(f"{owner} {broker}".encode()) % ROUNDS].append((owner, broker))
 
     def records(self, number: int, at_ms: int) -> Iterator[Record]:
-        """Yield the records of all plugins in a round."""
+        """Yield the records (principal, value) of all plugins in a round."""
         self._new_due += self._cluster.new_share * self._pids.size * ROUND_MS / 3_600_000
         while self._new_due >= 1:
             self._new_due -= 1

@@ -6,20 +6,19 @@ from pathlib import Path
 from typing import Any
 
 BEGIN, END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
-Results = Mapping[str, Any]
 Row = Mapping[str, str]
 ROWS: list[Row] = list(csv.DictReader(Path(__file__).with_name("figures.csv").read_text().splitlines(), delimiter=";"))
 """Figures: headline key, meaning, comparison and target, and why the target is missed."""
 
 
-def page(template: str, results: Results) -> str:
+def page(template: str, results: Mapping[str, Any]) -> str:
     """Return a page with a new generated part."""
     before, _, rest = template.partition(BEGIN)
     generated = "\n".join(lines(results))
     return f"{before}{BEGIN}\n{generated}\n\n{END}{rest.partition(END)[2]}"
 
 
-def lines(results: Results) -> Iterator[str]:
+def lines(results: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the generated part."""
     figures, growth = results["figures"], results["details"].get("growth", ())
     known = [row for row in ROWS if row["key"] in figures]

@@ -1,6 +1,6 @@
-"""A client with many producer ids on one connection, by requests of our own.
+"""A client with many producer ids on one connection.
 
-Client libraries would need threads and a connection per producer, and their CPU time would hide the broker's.
+Those of libraries would need a thread each, and their CPU time would hide the broker's.
 """
 
 import socket
