@@ -1,7 +1,4 @@
-"""A client with many producer ids on one connection.
-
-Those of libraries would need a thread each, and their CPU time would hide the broker's.
-"""
+"""A client with many producer ids on one connection. Libraries would need a thread for each."""
 
 import socket
 import struct
