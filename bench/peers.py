@@ -32,7 +32,6 @@ WARM_UP, BATCHES = 6, 4
 """Batches of the first interval, in which all PIDs are new, and batches that count."""
 _WINDOW = "3600 seconds"
 _RECORD = "timestamp_ms BIGINT, principal STRING, after_ms ARRAY<BIGINT>, producer_ids ARRAY<BIGINT>"
-_decoder = msgspec.msgpack.Decoder(dict[int, int])
 
 
 @contextmanager
@@ -79,7 +78,7 @@ def exact_set(events: DataFrame) -> DataFrame:
 
 def remember(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
     """Yield a row for each PID that is new to a principal's set. `applyInPandasWithState` calls this."""
-    seen: dict[int, int] = _decoder.decode(state.get[0]) if state.exists else {}
+    seen: dict[int, int] = msgspec.msgpack.decode(state.get[0], type=dict[int, int]) if state.exists else {}
     before = len(seen)
     for frame in frames:
         seen |= dict(zip(frame["producer_id"].tolist(), frame["at_ms"].tolist(), strict=True))
