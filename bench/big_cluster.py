@@ -20,10 +20,11 @@ WARM_UP_S, MOST_PAUSE_S, DECIDED_S, DECISIONS = 60.0, 4.0, 60.0, 30
 
 
 def measure(share: float) -> Found:
+    cluster = Cluster(max(200, round(share * CLUSTER.principals)), CLUSTER.pids_each)
     with (
         running_broker() as (broker, folder),
-        traffic(broker, Plugins(CLUSTER).records),
         running_product(broker, folder / "run", QUOTA, "5 seconds") as child,
+        traffic(broker, Plugins(cluster).records),
     ):
         # In the first interval, all PIDs are new.
         time.sleep(REPEAT_MS / 1000 + share * WARM_UP_S)

@@ -115,7 +115,7 @@ def write(broker: LocalBroker, records: Iterable[Record]) -> None:
     for name, value in records:
         producer.produce(PRODUCE_EVENTS, value, name)
         producer.poll(0)
-    producer.flush(300)
+    producer.flush(60)
 
 
 def now_ms() -> int:

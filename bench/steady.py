@@ -41,8 +41,8 @@ def under(cluster: Cluster, share: float) -> Iterator[Child]:
     """Run a broker, its traffic and `pid-quota run` with a trigger of 1 s, and wait until these are warm."""
     with (
         running_broker() as (broker, folder),
-        traffic(broker, Plugins(cluster).records),
         running_product(broker, folder / "run", QUOTA, "1 second") as child,
+        traffic(broker, Plugins(cluster).records),
     ):
         time.sleep(share * WARM_UP_S)
         yield child
