@@ -11,7 +11,7 @@ from state.events import LEARNING, Event, Events, Outcome
 from state.hashing import hash_pids
 from state.journal import Journal
 from state.memory import Memory
-from state.rules import Verdict, decide
+from state.rules import Ruling, decide
 from state.window import IntervalCounts
 
 _NO_TICK = -1
@@ -60,8 +60,8 @@ class LedgerBatch:
                     continue
                 now_tick = max(tick, state.clock_tick)
                 now_ms = timestamp_ms if now_tick == tick else timeline.tick_start_ms(now_tick)
-                verdict = decide(memory, pid_hash, now_tick, is_learning=is_learning)
-                self._apply(verdict, Event(pid, pid_hash, now_ms, client), now_tick)
+                ruling = decide(memory, pid_hash, now_tick, is_learning=is_learning)
+                self._apply(ruling, Event(pid, pid_hash, now_ms, client), now_tick)
 
     def end(self) -> Outcome:
         """End the batch and return its result."""
@@ -69,28 +69,28 @@ class LedgerBatch:
         content = self._report_news()
         return Outcome(tuple(self._journal.decisions), tuple(self._journal.metrics), content)
 
-    def _apply(self, verdict: Verdict, event: Event, tick: int) -> None:
-        """Apply a verdict to a PID that the current quantum does not hold. `tick` is not before the clock's tick."""
+    def _apply(self, ruling: Ruling, event: Event, tick: int) -> None:
+        """Apply a ruling to a PID that the current quantum does not hold. `tick` is not before the clock's tick."""
         memory, pid_hash, quantum = self._memory, event.pid_hash, self._timeline.quantum(tick)
         if tick > self._state.clock_tick:
             self._move_clock(tick)
-        match verdict:
-            case Verdict.KNOWN:
+        match ruling:
+            case Ruling.KNOWN:
                 memory.refresh(pid_hash, quantum, quantum)
-            case Verdict.FREE:
+            case Ruling.FREE:
                 self._store_uncharged(pid_hash, quantum, quantum)
-            case Verdict.UNLIMITED:
+            case Ruling.UNLIMITED:
                 if self._store_uncharged(pid_hash, quantum, quantum):
                     self._count_admitted(event, quantum)
-            case Verdict.UNSTORED:
+            case Ruling.UNSTORED:
                 memory.window.open(quantum).not_admitted.add(pid_hash)
-            case Verdict.ADMITTED:
+            case Ruling.ADMITTED:
                 memory.store_charged(pid_hash, tick)
                 self._count_admitted(event, quantum)
-            case Verdict.OWED:
+            case Ruling.OWED:
                 memory.store_charged(pid_hash, tick)
                 self._refuse(event, tick, is_owed=True)
-            case Verdict.REFUSED:
+            case Ruling.REFUSED:
                 self._refuse(event, tick, is_owed=False)
                 self._refusing_tick = tick
         # If a throttle began, events of known PIDs may have moved `_tick` beyond the throttle's end. So advance again

@@ -8,8 +8,8 @@ from enum import Enum
 from state.memory import Memory
 
 
-class Verdict(Enum):
-    """What becomes of the PID of an event that is not late."""
+class Ruling(Enum):
+    """What the rule says about the PID of an event that is not late."""
 
     KNOWN = "a layer of a live quantum holds it, so it is in use: it is written to the current quantum, and not counted"
     FREE = "it is unseen, but may be older than the watch or the loss: it is stored, and takes no token"
@@ -20,8 +20,8 @@ class Verdict(Enum):
     REFUSED = "it is refused beyond the debt: it is counted, and nothing of it is stored"
 
 
-def decide(memory: Memory, pid_hash: int, tick: int, *, is_learning: bool) -> Verdict:
-    """Return the verdict of a PID that an event at `tick` names.
+def decide(memory: Memory, pid_hash: int, tick: int, *, is_learning: bool) -> Ruling:
+    """Return the ruling of a PID that an event at `tick` names.
 
     Args:
         memory: What is remembered of the principal, with its clock not after `tick`.
@@ -30,16 +30,16 @@ def decide(memory: Memory, pid_hash: int, tick: int, *, is_learning: bool) -> Ve
         is_learning: Whether the PID may be older than the plugin's watch, or than the loss of a ledger or of records.
     """
     if memory.filter.find(pid_hash) is not None:
-        return Verdict.KNOWN
+        return Ruling.KNOWN
     if is_learning:
-        return Verdict.FREE
+        return Ruling.FREE
     if not memory.bucket.has_quota:
-        return Verdict.UNLIMITED
+        return Ruling.UNLIMITED
     if memory.window.is_saturated():
         # If such PIDs were stored, a flood could take the room of known PIDs, and so escape the quota.
-        return Verdict.UNSTORED
+        return Ruling.UNSTORED
     if memory.bucket.has_token(tick):
-        return Verdict.ADMITTED
+        return Ruling.ADMITTED
     if memory.bucket.has_credit(tick):
-        return Verdict.OWED
-    return Verdict.REFUSED
+        return Ruling.OWED
+    return Ruling.REFUSED

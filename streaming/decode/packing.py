@@ -15,7 +15,7 @@ MAX_CLIENT_CHARS = 256
 """Longer client ids and addresses become `other`. The state stores these texts, and Kafka allows 32 kB."""
 
 
-def pack_events(events: Exploded) -> Iterator[tuple[str, bytes]]:
+def pack_by_principal(events: Exploded) -> Iterator[tuple[str, bytes]]:
     """Yield a principal and encoded `PackedEvents` for each principal and partition of a block."""
     partitions = column(events.records, "partition").to_numpy()
     offsets, owners = column(events.records, "offset").to_numpy(), _codes(events.records, "principal")

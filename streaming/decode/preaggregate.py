@@ -11,7 +11,7 @@ import pyarrow as pa
 from streaming.batch.tasks import TaskBatch, freeze_gc
 from streaming.decode.checks import Contract
 from streaming.decode.overflow import Gate
-from streaming.decode.packing import pack_events
+from streaming.decode.packing import pack_by_principal
 from streaming.decode.quarantine import Sampler
 from streaming.decode.records import blocks, decode
 from wire.packed_events import PackedQuarantine, Quarantined, pack
@@ -45,7 +45,7 @@ class PreAggregate:
             # Spark need not send the topic to Python with each record.
             block = each.append_column("topic", pa.repeat(self.topic, len(each)))
             decoded = decode(block, self.contract, context.begin_ms)
-            rows = list(pack_events(decoded.events))
+            rows = list(pack_by_principal(decoded.events))
             beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
             yield from _batch(
                 [(beyond.get(principal, principal), packed) for principal, packed in rows],

@@ -26,7 +26,7 @@ from state.learning import Learning
 from state.ledger import Ledger
 from state.ledger_batch import LedgerBatch
 from state.memory import Memory
-from state.rules import Verdict
+from state.rules import Ruling
 from state.throttle import Throttle
 from streaming.batch.event_times import EventTimes
 from streaming.decode import packing, preaggregate
@@ -79,10 +79,10 @@ def a_ledger_is_forgotten_by_the_newest_time_of_any_partition(after: Any) -> Any
 @MUTANTS.of(LedgerBatch, "_refuse")
 def a_refused_pid_beyond_the_debt_is_stored(refuse: Any) -> Any:
     def storing(
-        self: LedgerBatch, verdict: Verdict, pid: int, pid_hash: int, client: Any, tick: int, now_ms: int
+        self: LedgerBatch, ruling: Ruling, pid: int, pid_hash: int, client: Any, tick: int, now_ms: int
     ) -> None:
-        refuse(self, verdict, pid, pid_hash, client, tick, now_ms)
-        if verdict is Verdict.REFUSED:
+        refuse(self, ruling, pid, pid_hash, client, tick, now_ms)
+        if ruling is Ruling.REFUSED:
             self._memory.filter.store(pid_hash, self._timeline.quantum(tick))
 
     return storing
@@ -90,12 +90,12 @@ def a_refused_pid_beyond_the_debt_is_stored(refuse: Any) -> Any:
 
 @MUTANTS.of(ledger_batch_module, "decide")
 def an_owed_pid_is_not_stored(decide: Any) -> Any:
-    def taking_only(memory: Memory, pid_hash: int, tick: int, *, is_learning: bool) -> Verdict:
-        verdict: Verdict = decide(memory, pid_hash, tick, is_learning=is_learning)
-        if verdict is Verdict.OWED:
+    def taking_only(memory: Memory, pid_hash: int, tick: int, *, is_learning: bool) -> Ruling:
+        ruling: Ruling = decide(memory, pid_hash, tick, is_learning=is_learning)
+        if ruling is Ruling.OWED:
             memory.bucket.take_token(tick)
-            return Verdict.REFUSED
-        return verdict
+            return Ruling.REFUSED
+        return ruling
 
     return taking_only
 
@@ -103,9 +103,9 @@ def an_owed_pid_is_not_stored(decide: Any) -> Any:
 @MUTANTS.of(LedgerBatch, "_refuse")
 def an_owed_pid_settles_its_tick(refuse: Any) -> Any:
     def settling(
-        self: LedgerBatch, verdict: Verdict, pid: int, pid_hash: int, client: Any, tick: int, now_ms: int
+        self: LedgerBatch, ruling: Ruling, pid: int, pid_hash: int, client: Any, tick: int, now_ms: int
     ) -> None:
-        refuse(self, verdict, pid, pid_hash, client, tick, now_ms)
+        refuse(self, ruling, pid, pid_hash, client, tick, now_ms)
         self._refusing_tick = tick
 
     return settling
@@ -161,10 +161,10 @@ def tokens_come_back_within_a_tick(take: Any) -> Any:
 @MUTANTS.of(ledger_batch_module, "decide")
 def a_refresh_is_charged(decide: Any) -> Any:
     def charging(memory: Memory, pid_hash: int, tick: int, *, is_learning: bool) -> Any:
-        verdict = decide(memory, pid_hash, tick, is_learning=is_learning)
-        if verdict is Verdict.KNOWN and memory.bucket.has_token(tick):
+        ruling = decide(memory, pid_hash, tick, is_learning=is_learning)
+        if ruling is Ruling.KNOWN and memory.bucket.has_token(tick):
             memory.bucket.take_token(tick)
-        return verdict
+        return ruling
 
     return charging
 

@@ -7,7 +7,7 @@ import pytest
 
 from quota.limits import Limit, Quotas
 from state.events import Deployment
-from streaming.decode.packing import pack_events
+from streaming.decode.packing import pack_by_principal
 from streaming.operator.rows import unpack_rows
 from tests.kits.batch_kit import KnownBatch, operator_of
 from tests.kits.exploded_kit import event_table, exploded
@@ -37,7 +37,7 @@ class Stream:
         last = self.offset + len(produced) - 1
         times, pids = [START_MS + at_ms for at_ms, _ in produced], [pid for _, pid in produced]
         events = event_table(pids, times, offset=range(self.offset, last + 1))
-        rows = list(pack_events(exploded(events)))
+        rows = list(pack_by_principal(exploded(events)))
         self.offset = last + 1
         self.state = self.state.next_call()
         for part in self.operator((0,), iter([frame_of(rows)]), self.state):

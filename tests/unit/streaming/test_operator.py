@@ -13,7 +13,7 @@ from state.events import Deployment
 from state.learning import Learning
 from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.batch.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
-from streaming.decode.packing import pack_events
+from streaming.decode.packing import pack_by_principal
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import unpack_rows
@@ -38,7 +38,7 @@ NOTHING = EventTimes()
 def frame(pids: list[int], at_ms: int = 0, principal: str = "User:a", partition: int = 0) -> pd.DataFrame:
     each = {"principal": principal, "partition": partition, "client_id": "app"}
     columns = {name: [value] * len(pids) for name, value in each.items()}
-    return frame_of(pack_events(exploded(event_table(pids, [NOW_MS + at_ms] * len(pids), **columns))))
+    return frame_of(pack_by_principal(exploded(event_table(pids, [NOW_MS + at_ms] * len(pids), **columns))))
 
 
 def nothing() -> pd.DataFrame:

@@ -12,7 +12,7 @@ from quota.decision import Client
 from quota.limits import Limit
 from state.events import CHARGED, LEARNING, Deployment, Events
 from state.ledger import Ledger
-from streaming.decode.packing import pack_events
+from streaming.decode.packing import pack_by_principal
 from streaming.decode.quarantine import MAX_ROWS
 from tests.kits.batch_kit import KnownBatch, pre_aggregate_of
 from tests.kits.exploded_kit import event_table, exploded
@@ -68,7 +68,7 @@ def test_a_packed_block_leaves_the_same_ledger_bytes_as_every_single_event(
     order = list(range(len(rows)))
     random.shuffle(order)
 
-    packed = dict(pack_events(exploded(table(rows, order))))
+    packed = dict(pack_by_principal(exploded(table(rows, order))))
 
     for principal in {row[0] for row in rows if row[1] >= 0}:
         mine = [(*row, number) for number, row in enumerate(rows) if row[0] == principal and row[1] >= 0]
@@ -84,7 +84,7 @@ def test_a_packed_block_leaves_the_same_ledger_bytes_as_every_single_event(
 def test_pre_aggregates_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
     first = table([("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)])
     second = table([("User:a", 3, 0, CHARGED)], partition=[1])
-    packed = [packed for _, packed in pack_events(exploded(pa.concat_tables([second, first])))]
+    packed = [packed for _, packed in pack_by_principal(exploded(pa.concat_tables([second, first])))]
 
     joined = events_of(*reversed(packed))
     assert joined.pids == [1, 2, 3]
@@ -101,7 +101,7 @@ def test_each_event_keeps_its_client_id_and_its_address_and_a_client_is_named_on
     client_ids, addresses = zip(*clients, strict=True)
     events = event_table(range(len(clients)), [NOW_MS] * len(clients), client_id=client_ids, address=addresses)
 
-    ((_, packed),) = pack_events(exploded(events))
+    ((_, packed),) = pack_by_principal(exploded(events))
 
     named = [(client_id or "", address or "") for client_id, address in clients]
     assert events_of(packed).clients == named
