@@ -20,7 +20,7 @@ from bench.raw_client import Connection, batch_of
 from broker.local.local_broker import LocalBroker
 
 BROKERS, ROUNDS, WARM_UP_S, ROUND_S = 5, 8, 10.0, 2.0
-KINDS: tuple[dict[str, str], ...] = ({"metric_reporters": "org.apache.kafka.common.metrics.JmxReporter"}, {})
+KINDS: tuple[dict[str, Any], ...] = ({"metric_reporters": "org.apache.kafka.common.metrics.JmxReporter"}, {})
 """Properties of a server without the plugin, and of one with it."""
 OUTSTANDING = 200
 """Requests without an answer, at any time."""

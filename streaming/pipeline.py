@@ -23,7 +23,6 @@ from streaming.commit.deltalake_sink import DeltalakeSink
 from streaming.commit.pending_rows import PendingRows
 from streaming.commit.sinks import BatchSummary, DeltaSink, TableSink
 from streaming.databricks import is_local
-from streaming.decode.checks import Contract
 from streaming.decode.preaggregate import PreAggregate
 from streaming.failures import with_short_errors
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
@@ -171,7 +170,6 @@ def _max_tasks(spark: SparkSession) -> int | None:
 def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFrame:
     """Decode the records into one row per principal, partition and block of records."""
     pre_aggregate = PreAggregate(
-        Contract(),
         topic=options.topic,
         max_principals=options.max_principals,
         batch=TaskBatch(options.checkpoint),

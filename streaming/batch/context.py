@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from quota.limits import Quotas
-from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.batch.tracked_principals import NOTES, TrackedPrincipals, apply_notes
 from streaming.checkpoint.commit_metadata import WRITE_ORDER
 from streaming.checkpoint.next_producer_id import load_next_producer_id
@@ -30,6 +29,9 @@ from streaming.checkpoint.spark_files import (
 from streaming.errors import CheckpointError
 
 FOLDER = "pid-quota-batches"
+MAX_EVENT_TIME = "max_event_time"
+"""Kind of the operator's rows that hold a partition and the start of that partition's newest step
+(`Deployment.event_time_step`)."""
 KEPT_BATCHES = 3
 """Number of batches whose files are kept. Spark repeats only the newest batch, which needs its predecessor's file."""
 _Content = TypeVar("_Content")
@@ -41,12 +43,13 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         tracked: The principals with a ledger of their own.
-        event_times: The maximum event times.
+        event_times: Newest event time per topic partition, rounded down to a minute by default. A ledger is evicted
+            when its partition reaches a certain time. So a repeated batch evicts the same ledgers.
         written: Number of the newest batch that wrote rows, by table.
     """
 
     tracked: TrackedPrincipals = TrackedPrincipals()
-    event_times: EventTimes = EventTimes()
+    event_times: dict[int, int] = {}
     written: dict[str, int] = {}
 
     def after(self, batch_id: int, reported: Mapping[str, Sequence[Any]]) -> "Carried":
@@ -57,7 +60,7 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
         has_notes = any(reported.get(kind) for kind in NOTES)
         return Carried(
             apply_notes(self.tracked, batch_id, reported) if has_notes else self.tracked,
-            self.event_times.after(reported.get(MAX_EVENT_TIME, ())),
+            furthest(self.event_times, reported.get(MAX_EVENT_TIME, ())),
             self.written | {table: batch_id for table in WRITE_ORDER if reported.get(table)},
         )
 
@@ -88,6 +91,19 @@ class BatchContext(msgspec.Struct, frozen=True, array_like=True):
     def partitions(self) -> int:
         """The number of the batch's topic partitions."""
         return sum(map(len, self.ends.values()))
+
+
+def furthest(event_times: Mapping[int, int], latest: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Return the event times after a batch. `latest` holds pairs of a partition and the start of its newest step.
+
+    Examples:
+        >>> furthest({0: 900, 1: 1800}, [(0, 1800), (1, 900)])
+        {0: 1800, 1: 1800}
+    """
+    times = dict(event_times)
+    for partition, ms in latest:
+        times[partition] = max(ms, times.get(partition, 0))
+    return times
 
 
 def begin_batch(checkpoint: str, batch_id: int, read_quotas: Callable[[], Quotas]) -> BatchContext:

@@ -1,7 +1,6 @@
 """Checks the values of parsed events."""
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,26 +10,17 @@ from quota.principals import MAX_PRINCIPAL_BYTES
 from streaming.decode.exploded import Exploded, column
 
 MAX_INT64 = 2**63 - 1
+MAX_CLOCK_SKEW_MS = 300_000
+"""An event may be at most this far ahead of its record's Kafka timestamp, and of the driver's clock."""
 _PRINCIPAL = r"\A(unknown|[^:]+:(?s:.+))\z"
 
 
-@dataclass(frozen=True)
-class Contract:
-    """Conditions that an event must satisfy, besides its schema.
-
-    Attributes:
-        max_clock_skew_ms: An event may be at most this far ahead of its record's Kafka timestamp.
-    """
-
-    max_clock_skew_ms: int = 300_000
-
-
-def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tuple[np.ndarray, dict[int, str]]:
+def bad_events(events: Exploded, begin_ms: int | None) -> tuple[np.ndarray, dict[int, str]]:
     """Return a mask of the events that break the contract, and the reasons by row of `events.records`.
 
     `begin_ms` is the driver's time when the batch began.
     """
-    checks = _checks(events, contract, MAX_INT64 if begin_ms is None else begin_ms)
+    checks = _checks(events, MAX_INT64 if begin_ms is None else begin_ms)
     found: np.ndarray = np.any([failed for failed, _ in checks] or [np.zeros(len(events), bool)], axis=0)
     if not found.any():
         return found, {}
@@ -52,7 +42,7 @@ def _reason(why: np.ndarray, reasons: list[str]) -> str:
     )
 
 
-def _checks(events: Exploded, contract: Contract, clock_ms: int) -> list[tuple[np.ndarray, str]]:
+def _checks(events: Exploded, clock_ms: int) -> list[tuple[np.ndarray, str]]:
     """Return a mask of bad events and a reason for each failed check."""
     times, pids = events.timestamps_ms, events.producer_ids
     if not len(events):
@@ -65,7 +55,7 @@ def _checks(events: Exploded, contract: Contract, clock_ms: int) -> list[tuple[n
     for failed, reason in _principals(column(events.records, "principal")):
         checks.append((np.repeat(failed, events.counts), reason))
     # The difference may wrap around for a negative time. Such an event has already failed.
-    earliest, newest = times - contract.max_clock_skew_ms, int(times.max()) - contract.max_clock_skew_ms
+    earliest, newest = times - MAX_CLOCK_SKEW_MS, int(times.max()) - MAX_CLOCK_SKEW_MS
     record_ms = column(events.records, "record_ms").to_numpy()
     if newest > record_ms.min():
         checks.append((earliest > np.repeat(record_ms, events.counts), "timestamp_ms is in the future"))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from streaming.batch.tasks import TaskBatch, freeze_gc
-from streaming.decode.checks import Contract
 from streaming.decode.overflow import Gate
 from streaming.decode.packing import pack_by_principal
 from streaming.decode.quarantine import Sampler
@@ -30,7 +29,6 @@ class PreAggregate:
         max_tasks: Maximum number of tasks that read the topic; None for one per partition.
     """
 
-    contract: Contract
     topic: str
     max_principals: int
     batch: TaskBatch
@@ -44,7 +42,7 @@ class PreAggregate:
         for each in blocks(batches, BLOCK_BYTES):
             # Spark need not send the topic to Python with each record.
             block = each.append_column("topic", pa.repeat(self.topic, len(each)))
-            decoded = decode(block, self.contract, context.begin_ms)
+            decoded = decode(block, context.begin_ms)
             rows = list(pack_by_principal(decoded.events))
             beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
             yield from _batch(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from streaming.decode.checks import MAX_INT64, Contract, bad_events
+from streaming.decode.checks import MAX_INT64, bad_events
 from streaming.decode.exploded import EVENT_SCHEMA, SOURCE_COLUMNS, Exploded, misfits
 from wire.packed_events import Quarantined
 
@@ -59,7 +59,7 @@ class DecodedBlock:
     quarantined: list[Quarantined]
 
 
-def decode(records: pa.Table, contract: Contract, begin_ms: int | None = None) -> DecodedBlock:
+def decode(records: pa.Table, begin_ms: int | None = None) -> DecodedBlock:
     """Decode a block of Kafka records.
 
     `records` has the columns `value` (binary), `topic`, `partition`, `offset` and `record_ms` (Kafka's timestamp, int64
@@ -67,11 +67,11 @@ def decode(records: pa.Table, contract: Contract, begin_ms: int | None = None) -
     """
     parsed = _parse_block(records["value"].combine_chunks())
     if parsed is None:
-        return _decode_one_by_one(records, contract, begin_ms)
-    return _checked(records, parsed, contract, begin_ms)
+        return _decode_one_by_one(records, begin_ms)
+    return _checked(records, parsed, begin_ms)
 
 
-def _checked(records: pa.Table, parsed: pa.Table, contract: Contract, begin_ms: int | None) -> DecodedBlock:
+def _checked(records: pa.Table, parsed: pa.Table, begin_ms: int | None) -> DecodedBlock:
     """Explode and check parsed records. `parsed` and `records` have the same rows."""
     bad: dict[int, str] = {}
     for failed, reason in misfits(parsed):
@@ -83,7 +83,7 @@ def _checked(records: pa.Table, parsed: pa.Table, contract: Contract, begin_ms: 
     for name in SOURCE_COLUMNS:
         parsed = parsed.append_column(name, sources[name])
     events = Exploded.of(parsed)
-    failed, reasons = bad_events(events, contract, begin_ms)
+    failed, reasons = bad_events(events, begin_ms)
     if reasons:
         events = events.filter(~failed)
         bad |= {int(rows[row]): reason for row, reason in reasons.items()}
@@ -123,7 +123,7 @@ def _joined(values: pa.Array) -> bytes:
     return joined
 
 
-def _decode_one_by_one(records: pa.Table, contract: Contract, begin_ms: int | None) -> DecodedBlock:
+def _decode_one_by_one(records: pa.Table, begin_ms: int | None) -> DecodedBlock:
     found, rows, bad = [], [], {}
     for row, value in enumerate(records["value"].to_pylist()):
         record, reason = _decode_one(value)
@@ -133,7 +133,7 @@ def _decode_one_by_one(records: pa.Table, contract: Contract, begin_ms: int | No
             found.append(msgspec.to_builtins(record))
             rows.append(row)
     parsed = pa.Table.from_pylist(found, schema=EVENT_SCHEMA)
-    decoded = _checked(records.take(pa.array(rows, pa.int64())), parsed, contract, begin_ms)
+    decoded = _checked(records.take(pa.array(rows, pa.int64())), parsed, begin_ms)
     return DecodedBlock(decoded.events, [*_quarantine(records, bad), *decoded.quarantined])
 
 

@@ -4,14 +4,13 @@ Spark's operator has a high fixed cost per group and batch, so fewer groups are 
 whole group is written. Grouping changes no decision.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Any
 
 import msgspec
 
 from state.errors import LedgerCodecError
 from state.learning import Learning
-from streaming.batch.event_times import EventTimes
 
 _MAGIC = b"PQG\x03"
 _NEXT_BATCH_MS = 1
@@ -87,16 +86,15 @@ class LedgerGroup:
         held_by = self._content.ledgers.items()
         return {name: held for name, held in sorted(held_by) if held.throttled_until_ms and name not in but}
 
-    def expired(self, times: EventTimes, but: Container[str]) -> list[str]:
+    def expired(self, event_times: Mapping[int, int], but: Container[str]) -> list[str]:
         """Return the principals whose ledger must be evicted, except those in `but`."""
-        max_event_time_ms = times.max_event_time_ms
         return sorted(
             principal
             for principal, held in self._content.ledgers.items()
-            if held.forget_ms <= max_event_time_ms.get(held.partition, 0) and principal not in but
+            if held.forget_ms <= event_times.get(held.partition, 0) and principal not in but
         )
 
-    def store(self, times: EventTimes, look_again_ms: int) -> None:
+    def store(self, event_times: Mapping[int, int], look_again_ms: int) -> None:
         """If the group has changed, update the state, and set the timeout to the time when a ledger may next expire.
 
         A new timeout rewrites the group, so an unchanged group gets one only after its timeout has fired. A timeout
@@ -113,9 +111,7 @@ class LedgerGroup:
             self._state.remove()
             return
         self._state.update((_MAGIC + _encoder.encode(self._content),))
-        left_ms = min(
-            held.forget_ms - times.max_event_time_ms.get(held.partition, held.forget_ms) for held in ledgers.values()
-        )
+        left_ms = min(held.forget_ms - event_times.get(held.partition, held.forget_ms) for held in ledgers.values())
         self._state.setTimeoutDuration(_NEXT_BATCH_MS if is_throttled else max(left_ms, look_again_ms))
 
 

@@ -15,7 +15,7 @@ from state.errors import LedgerCodecError
 from state.events import Deployment, Outcome
 from state.learning import Learning
 from state.ledger import Ledger
-from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.batch.context import MAX_EVENT_TIME
 from streaming.batch.tasks import TaskBatch, freeze_gc
 from streaming.batch.tracked_principals import FORGOTTEN, OVERFLOWED, TRACKED, code_of
 from streaming.operator.group_events import Arrived, arrived
@@ -112,7 +112,7 @@ class Operator:
         (`Deployment.event_time_step`), whichever is earlier. With a later time, the next events of a lagging stream
         would be late, and would not be charged.
         """
-        newest_ms = self.batch.context().before.event_times.max_event_time_ms.get(partition, 0)
+        newest_ms = self.batch.context().before.event_times.get(partition, 0)
         _, most_ms = self.deployment.event_time_step(newest_ms)
         begin_ms = self.batch.context().begin_ms
         return most_ms if begin_ms is None else min(begin_ms, most_ms)
@@ -187,7 +187,7 @@ def _place(record: Quarantined) -> tuple[str, int, int]:
     return record.topic, record.partition, record.offset
 
 
-def _max_event_times(found: Mapping[str, Arrived], times: EventTimes, deployment: Deployment) -> Rows:
+def _max_event_times(found: Mapping[str, Arrived], times: Mapping[int, int], deployment: Deployment) -> Rows:
     """Return a row for each partition whose newest event-time step is later than its step in `times`."""
     newest: dict[int, int] = {}
     for each in found.values():
@@ -195,11 +195,7 @@ def _max_event_times(found: Mapping[str, Arrived], times: EventTimes, deployment
             if newest_ms > newest.get(partition, 0):
                 newest[partition] = newest_ms
     begins = {partition: deployment.event_time_step(newest_ms)[0] for partition, newest_ms in sorted(newest.items())}
-    return [
-        (MAX_EVENT_TIME, (partition, ms))
-        for partition, ms in begins.items()
-        if ms > times.max_event_time_ms.get(partition, 0)
-    ]
+    return [(MAX_EVENT_TIME, (partition, ms)) for partition, ms in begins.items() if ms > times.get(partition, 0)]
 
 
 def _lost(reason: str, now_ms: int, stored: bytes = b"") -> tuple[str, dict[str, Any]]:

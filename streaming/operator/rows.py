@@ -20,7 +20,7 @@ If the kind is a table's name, the body is a row of the table, with times in mil
 unpacks as a dict.
 
 Other kinds are notes for the driver. The body is a number for a kind in `streaming.batch.tracked_principals.NOTES`, and
-a partition and a time for `streaming.batch.event_times.MAX_EVENT_TIME`.
+a partition and a time for `streaming.batch.context.MAX_EVENT_TIME`.
 """
 
 Rows = list[Row]

@@ -28,7 +28,7 @@ from state.ledger_batch import LedgerBatch
 from state.memory import Memory
 from state.rules import Ruling
 from state.throttle import Throttle
-from streaming.batch.event_times import EventTimes
+from streaming.batch import context
 from streaming.decode import packing, preaggregate
 from streaming.operator import group_events
 from streaming.operator.ledger_group import LedgerGroup
@@ -66,12 +66,11 @@ def late_pids_pass_the_cap(store: Any) -> Any:
     return roomy
 
 
-@MUTANTS.of(EventTimes, "after")
-def a_ledger_is_forgotten_by_the_newest_time_of_any_partition(after: Any) -> Any:
-    def of_any(self: EventTimes, latest: Any) -> EventTimes:
-        times = after(self, latest)
-        newest = max(times.max_event_time_ms.values(), default=0)
-        return EventTimes(dict.fromkeys(range(3), newest))
+@MUTANTS.of(context, "furthest")
+def a_ledger_is_forgotten_by_the_newest_time_of_any_partition(furthest: Any) -> Any:
+    def of_any(event_times: Any, latest: Any) -> dict[int, int]:
+        newest = max(furthest(event_times, latest).values(), default=0)
+        return dict.fromkeys(range(3), newest)
 
     return of_any
 
@@ -335,7 +334,7 @@ def _renewed_at_once(self: Episode, now_ms: int, tick: int, recovers_ms: int, mi
 @MUTANTS.of(Operator, "_now_ms")
 def a_changed_quota_reaches_who_is_silent_up_to_a_quantum_ahead_of_events(_: Any) -> Any:
     def ahead(self: Operator, partition: int) -> int:
-        newest_ms = self.batch.context().before.event_times.max_event_time_ms.get(partition, 0)
+        newest_ms = self.batch.context().before.event_times.get(partition, 0)
         return min(newest_ms + self.deployment.config.quantum_ms, self.batch.context().begin_ms or newest_ms)
 
     return ahead
@@ -344,7 +343,7 @@ def a_changed_quota_reaches_who_is_silent_up_to_a_quantum_ahead_of_events(_: Any
 @MUTANTS.of(Operator, "_now_ms")
 def a_changed_quota_reaches_who_is_silent_by_the_events_of_another_partition(now: Any) -> Any:
     def of_the_newest(self: Operator, partition: int) -> int:
-        times = self.batch.context().before.event_times.max_event_time_ms
+        times = self.batch.context().before.event_times
         return int(now(self, max(times, key=lambda each: times[each], default=partition)))
 
     return of_the_newest

@@ -10,7 +10,6 @@ from msgspec import MsgspecError
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.decode.checks import Contract
 from streaming.decode.exploded import Exploded
 from streaming.decode.records import _decode_one_by_one, _parse_block, decode
 from streaming.operator.rows import by_kind, table_rows, unpack_rows
@@ -21,7 +20,6 @@ from tests.kits.exploded_kit import block_of, table_of
 from tests.kits.group_state_kit import State
 from wire.event_record import parse_events
 
-CONTRACT = Contract(300_000)
 GOOD = b'{"timestamp_ms": 1790000000000, "principal": "User:good", "after_ms": [0], "producer_ids": [1]}'
 FIXED, NEW = 6000, 2000
 
@@ -38,8 +36,8 @@ def differing(each: bytes) -> str:
     if _parse_block(block_of(values, NOW_MS)["value"].combine_chunks()) is None:
         return ""
     together, alone = (
-        decode(block_of(values, NOW_MS), CONTRACT),
-        _decode_one_by_one(block_of(values, NOW_MS), CONTRACT, None),
+        decode(block_of(values, NOW_MS)),
+        _decode_one_by_one(block_of(values, NOW_MS), None),
     )
     if taken(together.events) == taken(alone.events) and len(together.quarantined) == len(alone.quarantined):
         return ""
@@ -74,7 +72,7 @@ def test_each_record_is_an_event_or_quarantined_and_none_raises(seed: int) -> No
     random = Chance(seed)
     for _ in range(40):
         values = [value(random) for _ in range(random.randint(1, 40))]
-        taken_ones = {row["offset"] for row in table_of(decode(block_of(values, NOW_MS), CONTRACT).events).to_pylist()}
+        taken_ones = {row["offset"] for row in table_of(decode(block_of(values, NOW_MS)).events).to_pylist()}
 
         rows = through(values)
 
@@ -88,7 +86,7 @@ def test_what_both_readers_of_a_record_take_is_the_same_to_them(seed: int) -> No
     random = Chance(seed)
     for _ in range(NEW):
         each = value(random)
-        read = decode(block_of([each], NOW_MS), CONTRACT)
+        read = decode(block_of([each], NOW_MS))
         try:
             parsed = parse_events(each)
         except (MsgspecError, UnicodeDecodeError, RecursionError):
@@ -106,7 +104,7 @@ def test_huge_and_deep_values_are_quarantined_or_taken_and_none_raises() -> None
     for _ in range(30):
         odd = huge(random)
         for values in ([odd], [GOOD, odd, GOOD], [b"bad", odd]):
-            read = decode(block_of(values, NOW_MS), CONTRACT)
+            read = decode(block_of(values, NOW_MS))
             assert len(read.events) + len(read.quarantined) == len(values), odd[:100]
             through(values)
         assert differing(odd) == ""

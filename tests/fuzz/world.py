@@ -14,7 +14,8 @@ import pyarrow as pa
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit, Quotas
 from state.events import Deployment
-from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.batch import context
+from streaming.batch.context import MAX_EVENT_TIME
 from streaming.decode import preaggregate
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import Operator
@@ -35,7 +36,7 @@ class Stream:
 
     buckets: int
     states: dict[object, tuple[bytes | None, int | None]] = field(default_factory=dict)
-    times: EventTimes = field(default_factory=EventTimes)
+    times: dict[int, int] = field(default_factory=dict)
     said: Rows = field(default_factory=list)
 
     def group_of(self, key: str) -> object:
@@ -84,7 +85,7 @@ class World:
         for stream, (rows, states) in zip(self.streams, outcomes, strict=True):
             stream.said += rows
             stream.states = states
-            stream.times = stream.times.after([body for kind, body in rows if kind == MAX_EVENT_TIME])
+            stream.times = context.furthest(stream.times, [body for kind, body in rows if kind == MAX_EVENT_TIME])
 
     def _damage(self, batch: Batch) -> bool:
         """Damage the ledger of a principal who has events in the batch, if no stream has removed it by now."""
@@ -107,7 +108,7 @@ class World:
 
     def _is_evicted_at_once(self, principal: str, partition: int, records: list[Written]) -> bool:
         """Whether a new ledger has expired by its partition's time: its events are more than a window behind."""
-        newest_ms = self.streams[0].times.max_event_time_ms.get(partition, 0)
+        newest_ms = self.streams[0].times.get(partition, 0)
         times = [event.at_ms for record in records for event in record.taken if event.principal == principal]
         return bool(times) and min(times) + self.deployment.config.window_ms < newest_ms
 
@@ -204,7 +205,7 @@ def damaged_in(stored: bytes | None, principal: str) -> bytes | None:
     if held is None:
         return None
     group.put(principal, StoredLedger(held.forget_ms, held.partition, b"damaged"))
-    group.store(EventTimes(), 1)
+    group.store({}, 1)
     return state.stored
 
 

@@ -9,10 +9,8 @@ from typing import Any
 from quota.limits import Quotas
 from state.events import Deployment
 from streaming.batch.context import BatchContext, Carried, begin_batch, end_batch
-from streaming.batch.event_times import EventTimes
 from streaming.batch.tasks import TaskBatch
 from streaming.batch.tracked_principals import TrackedPrincipals
-from streaming.decode.checks import Contract
 from streaming.decode.preaggregate import PreAggregate
 from streaming.operator.ledger_operator import Operator
 from streaming.pipeline import StreamOptions
@@ -23,7 +21,7 @@ class KnownBatch(TaskBatch):
     checkpoint: str = ""
     in_force: Quotas = field(default_factory=Quotas)
     tracked: TrackedPrincipals = field(default_factory=TrackedPrincipals)
-    times: EventTimes = field(default_factory=EventTimes)
+    times: dict[int, int] = field(default_factory=dict)
     began_ms: int | None = None
     next_id: int | None = None
 
@@ -65,7 +63,7 @@ def stream_options(checkpoint: str = "checkpoint", **changes: Any) -> StreamOpti
 
 
 def pre_aggregate_of(batch: TaskBatch = BATCH) -> PreAggregate:
-    return PreAggregate(Contract(), "produce-events", 50_000, batch)
+    return PreAggregate("produce-events", 50_000, batch)
 
 
 def operator_of(deployment: Deployment, batch: TaskBatch = BATCH) -> Operator:

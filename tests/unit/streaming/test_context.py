@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame
 
 from quota.limits import Limit, Quotas
 from streaming.batch import tasks
-from streaming.batch.context import FOLDER, carried_before, written_batches
-from streaming.batch.event_times import MAX_EVENT_TIME
+from streaming.batch.context import FOLDER, MAX_EVENT_TIME, carried_before, written_batches
 from streaming.batch.tasks import TaskBatch, batch_of_task
 from streaming.batch.tracked_principals import FORGOTTEN, TRACKED, code_of
 from streaming.checkpoint import own_files
@@ -52,7 +51,7 @@ def test_the_tasks_of_a_batch_find_what_the_driver_wrote_for_it(
     assert found[1].partitions == 2
     assert found[0].before.tracked.holds(["User:a"]).tolist() == [False]
     assert found[1].before.tracked.holds(["User:a", "User:b"]).tolist() == [True, False]
-    assert found[1].before.event_times.max_event_time_ms == {4: 900}
+    assert found[1].before.event_times == {4: 900}
 
 
 def test_before_the_first_batch_there_is_batch_0(tmp_path: Path) -> None:
@@ -98,7 +97,7 @@ def test_what_a_batch_does_not_report_stays(tmp_path: Path) -> None:
 
     carried = carried_before(str(tmp_path), 2)
     assert carried.tracked.holds(["User:a", "User:b"]).tolist() == [False, True]
-    assert carried.event_times.max_event_time_ms == {0: 1800, 1: 1800}
+    assert carried.event_times == {0: 1800, 1: 1800}
     assert carried.written == {"throttle_decisions": 0, "producer_id_metrics": 1}
 
 
@@ -161,7 +160,7 @@ def test_what_the_operator_says_of_times_in_a_batch_holds_from_the_next_batch_on
     Commit(NoTables(), "s", str(tmp_path), "tables")(output, 0)
 
     before, after = (carried_before(str(tmp_path), batch_id).event_times for batch_id in (0, 1))
-    assert (before.max_event_time_ms, after.max_event_time_ms) == ({}, {4: 900, 5: 1800})
+    assert (before, after) == ({}, {4: 900, 5: 1800})
 
 
 def test_a_batch_whose_predecessor_has_not_ended_does_not_begin(

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.decode.checks import Contract
 from streaming.decode.records import decode
 from tests.kits.exploded_kit import block_of, table_of
 from wire.event_record import EventRecord, ProduceEvent, pack_events, parse_events
 
 NOW_MS = 1_790_000_000_000
-CONTRACT = Contract(300_000)
 
 Values = list[bytes]
 
@@ -43,7 +41,7 @@ def value(**fields: object) -> bytes:
 
 
 def test_events_of_a_record_have_its_place_and_their_own_time_and_group() -> None:
-    block = decode(records([value()]), CONTRACT)
+    block = decode(records([value()]))
 
     rows = table_of(block.events).to_pylist()
     assert [(row["producer_id"], row["timestamp_ms"] - NOW_MS, row["client_id"]) for row in rows] == [
@@ -58,7 +56,7 @@ def test_events_of_a_record_have_its_place_and_their_own_time_and_group() -> Non
 def test_an_event_has_its_address_also_beside_a_bad_record(neighbours: Values) -> None:
     several = value(groups=[{"address": "10.0.0.7"}, {"client_id": "c"}])
 
-    block = decode(records([OTHER, *neighbours, several]), CONTRACT)
+    block = decode(records([OTHER, *neighbours, several]))
 
     addresses = [row["address"] for row in table_of(block.events).to_pylist()]
     assert addresses == [None, "10.0.0.7", None, "10.0.0.7"]
@@ -66,7 +64,7 @@ def test_an_event_has_its_address_also_beside_a_bad_record(neighbours: Values) -
 
 @pytest.mark.parametrize("address", [7, ["10.0.0.7"], {"ip": "10.0.0.7"}])
 def test_an_address_that_is_no_text_is_quarantined(address: object) -> None:
-    block = decode(records([value(groups=[{"address": address}, {}]), value()]), CONTRACT)
+    block = decode(records([value(groups=[{"address": address}, {}]), value()]))
 
     assert [each.offset for each in block.quarantined] == [0]
 
@@ -74,7 +72,7 @@ def test_an_address_that_is_no_text_is_quarantined(address: object) -> None:
 def test_bad_events_are_counted_by_reason_and_the_others_count() -> None:
     bad = value(after_ms=[0, 300_001, 300_001], producer_ids=[1, 2, -2])
 
-    block = decode(records([value(), bad, value()]), CONTRACT)
+    block = decode(records([value(), bad, value()]))
 
     ((kept, reason, _, _, offset, _),) = block.quarantined
     assert (kept, offset) == (bad, 1)
@@ -83,7 +81,7 @@ def test_bad_events_are_counted_by_reason_and_the_others_count() -> None:
 
 
 def test_what_is_wrong_with_all_events_is_said_of_the_record() -> None:
-    ((_, reason, *_),) = decode(records([value(principal="alice")]), CONTRACT).quarantined
+    ((_, reason, *_),) = decode(records([value(principal="alice")])).quarantined
 
     assert reason == "principal is not Type:name"
 
@@ -129,7 +127,7 @@ def test_a_record_that_does_not_fit_together_is_quarantined_whole_and_shifts_no_
     good = [value(), OTHER]
 
     for values in ([*good, odd, *good], [odd], [*good, odd, b"broken", *good]):
-        block = decode(records(values), CONTRACT)
+        block = decode(records(values))
 
         (bad,) = [each for each in block.quarantined if each.value == odd[:4096]]
         assert reason in bad.reason
@@ -144,7 +142,7 @@ def test_a_field_that_comes_twice_shifts_no_other_record(field: str) -> None:
     in_group = value(groups="left out")[:-1] + b', "groups": [{"client_id": "a", "client_id": "b"}, {}]}'
 
     for odd in (twice, in_group):
-        block = decode(records([value(), odd, value()]), CONTRACT)
+        block = decode(records([value(), odd, value()]))
 
         rows = table_of(block.events).to_pylist()
         ends = [row for row in rows if row["offset"] != 1]
@@ -152,7 +150,7 @@ def test_a_field_that_comes_twice_shifts_no_other_record(field: str) -> None:
 
 
 def test_shared_fields_at_the_top_of_a_record_are_ignored() -> None:
-    block = decode(records([value(groups="left out", group="left out", client_id="top", learning=True)]), CONTRACT)
+    block = decode(records([value(groups="left out", group="left out", client_id="top", learning=True)]))
 
     assert {(row["client_id"], row["learning"]) for row in table_of(block.events).to_pylist()} == {(None, None)}
 
@@ -161,7 +159,7 @@ def test_a_record_without_groups_takes_none_of_another() -> None:
     bare, learning = value(groups="left out", group="left out"), value(groups=[{"learning": True}], group="left out")
 
     for values, learns in (([bare, learning], [None] * 3 + [True] * 3), ([learning, bare], [True] * 3 + [None] * 3)):
-        assert table_of(decode(records(values), CONTRACT).events)["learning"].to_pylist() == learns
+        assert table_of(decode(records(values)).events)["learning"].to_pylist() == learns
 
 
 @pytest.mark.parametrize("fields", [{"groups": None}, {"group": None}, {"version": "2"}, {"broker_id": "one"}])
@@ -170,7 +168,7 @@ def test_a_field_that_is_null_is_left_out_and_one_that_the_rules_do_not_read_may
 ) -> None:
     bare = RECORD | {"groups": [{}], "group": None}
 
-    block = decode(records([json.dumps(bare | fields).encode(), value()]), CONTRACT)
+    block = decode(records([json.dumps(bare | fields).encode(), value()]))
 
     assert block.quarantined == []
     assert [row["client_id"] for row in table_of(block.events).to_pylist()] == [None] * 3 + ["c", None, "c"]
@@ -201,7 +199,7 @@ EVENTS = st.lists(
 def test_the_columns_of_records_are_the_events_that_were_packed(parts: list[list[ProduceEvent]], has_bad: bool) -> None:
     values = [msgspec.json.encode(record) for part in parts for record in pack_events(part)]
 
-    block = decode(records([b"broken"] * has_bad + values), CONTRACT)
+    block = decode(records([b"broken"] * has_bad + values))
 
     parsed = [event for each in values for event in parse_events(each)]
     names = ("timestamp_ms", "principal", "producer_id", "client_id", "address")

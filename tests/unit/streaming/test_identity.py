@@ -7,7 +7,6 @@ import pytest
 
 from quota.config import QuotaConfig
 from streaming.batch.context import FOLDER, BatchContext, Carried
-from streaming.batch.event_times import EventTimes
 from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.checkpoint.data_loss import LOSS_FILE, LossRecord
 from streaming.checkpoint.identity import (
@@ -146,7 +145,6 @@ def test_whoever_changes_a_file_of_the_checkpoint_gives_it_another_format() -> N
         FOLDER: BatchContext,
         "carried": Carried,
         "tracked": TrackedPrincipals,
-        "event times": EventTimes,
         "state": StoredLedger,
     }
     found = {name: " ".join(kind.__annotations__) for name, kind in files.items()}
@@ -158,7 +156,6 @@ def test_whoever_changes_a_file_of_the_checkpoint_gives_it_another_format() -> N
             "pid-quota-batches": "begin_ms starts ends quotas next_producer_id before after",
             "carried": "tracked event_times written",
             "tracked": "codes overflowed_ms",
-            "event times": "max_event_time_ms",
             "state": "forget_ms partition content throttled_until_ms",
         },
     )

@@ -11,7 +11,7 @@ from quota.config import QuotaConfig
 from quota.limits import Limit, Quotas
 from state.events import Deployment
 from state.learning import Learning
-from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.batch.context import MAX_EVENT_TIME
 from streaming.batch.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
 from streaming.decode.packing import pack_by_principal
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
@@ -32,7 +32,7 @@ QUOTAS = Quotas({"a": Limit(10.0, "user", NOW_MS), "ANONYMOUS": Limit(10.0, "use
 PRE_AGGREGATE = pre_aggregate_of()
 QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
 STEP_MS = 60_000
-NOTHING = EventTimes()
+NOTHING: dict[int, int] = {}
 
 
 def frame(pids: list[int], at_ms: int = 0, principal: str = "User:a", partition: int = 0) -> pd.DataFrame:
@@ -45,16 +45,16 @@ def nothing() -> pd.DataFrame:
     return frame_of([])
 
 
-def come(ms: int, partition: int = 0) -> EventTimes:
+def come(ms: int, partition: int = 0) -> dict[int, int]:
     """So far a partition had come before the batch."""
-    return EventTimes({partition: (NOW_MS + ms) // STEP_MS * STEP_MS})
+    return {partition: (NOW_MS + ms) // STEP_MS * STEP_MS}
 
 
 def say(
     state: State,
     rows: pd.DataFrame,
     tracked: TrackedPrincipals = EMPTY,
-    times: EventTimes = NOTHING,
+    times: dict[int, int] = NOTHING,
     next_producer_id: int | None = None,
 ) -> list[tuple[str, Any]]:
     """All that comes out, notes for the driver too."""
@@ -62,7 +62,7 @@ def say(
     return [row for part in operator((3,), iter([rows]), state) for row in unpack_rows(part["packed"])]
 
 
-def run(state: State, rows: pd.DataFrame, times: EventTimes = NOTHING) -> list[tuple[str, dict[str, Any]]]:
+def run(state: State, rows: pd.DataFrame, times: dict[int, int] = NOTHING) -> list[tuple[str, dict[str, Any]]]:
     return [(kind, body) for kind, body in say(state, rows, times=times) if kind in TABLES]
 
 
@@ -187,7 +187,7 @@ def test_a_batch_tells_how_far_its_partitions_have_come_and_only_when_they_have(
     batch = pd.concat([frame([1]), frame([2], at_ms=STEP_MS, partition=1), frame([3], partition=1)])
 
     first = say(State(), batch)
-    again = say(State(), batch, times=EventTimes({0: begin_ms, 1: begin_ms}))
+    again = say(State(), batch, times={0: begin_ms, 1: begin_ms})
 
     assert [body for kind, body in first if kind == MAX_EVENT_TIME] == [[0, begin_ms], [1, begin_ms + STEP_MS]]
     assert [body for kind, body in again if kind == MAX_EVENT_TIME] == [[1, begin_ms + STEP_MS]]
@@ -207,10 +207,10 @@ def test_a_ledger_expires_at_its_time_and_the_first_of_a_group_sets_the_timeout(
     for principal, forget_ms in (("User:a", 9000), ("User:b", 5000)):
         group.put(principal, StoredLedger(forget_ms, 0, b""))
 
-    group.store(EventTimes({0: 0}), 1000)
+    group.store({0: 0}, 1000)
 
     assert state.timeout_ms == 5000
-    assert [group.expired(EventTimes({0: ms}), ()) for ms in (4999, 5000)] == [[], ["User:b"]]
+    assert [group.expired({0: ms}, ()) for ms in (4999, 5000)] == [[], ["User:b"]]
 
 
 def test_a_group_that_was_lost_is_removed_even_if_nothing_follows() -> None:
@@ -266,7 +266,7 @@ def test_a_throttled_group_is_called_in_each_batch_without_being_rewritten_until
 RAISED = Quotas({"a": Limit(100.0, "user", NOW_MS)})
 
 
-def silent_under_raised(state: State, times: EventTimes, begin_ms: int) -> list[tuple[str, Any]]:
+def silent_under_raised(state: State, times: dict[int, int], begin_ms: int) -> list[tuple[str, Any]]:
     """What a batch says that begins under a raised quota, and has no event of the group."""
     operator = operator_of(DEPLOYMENT, KnownBatch("", RAISED, EMPTY, times, begin_ms))
     return [row for part in operator((3,), iter([nothing()]), state) for row in unpack_rows(part["packed"])]

@@ -3,12 +3,10 @@ import json
 import pyarrow as pa
 import pytest
 
-from streaming.decode.checks import Contract
 from streaming.decode.records import decode
 from tests.kits.exploded_kit import block_of, table_of
 
 SKEW_MS = 300_000
-CONTRACT = Contract(SKEW_MS)
 NOW_MS = 1_790_000_000_000
 
 
@@ -22,9 +20,7 @@ def event(pid: object = 4711, **fields: object) -> bytes:
 
 
 def test_an_event_is_read_with_its_place_and_unknown_fields_are_ignored() -> None:
-    block = decode(
-        records(event(groups=[{"client_id": "app", "address": "10.0.0.7", "x": 1}], nested={"x": [1]})), CONTRACT
-    )
+    block = decode(records(event(groups=[{"client_id": "app", "address": "10.0.0.7", "x": 1}], nested={"x": [1]})))
 
     assert block.quarantined == []
     assert table_of(block.events).to_pylist() == [
@@ -70,7 +66,7 @@ def test_an_event_is_read_with_its_place_and_unknown_fields_are_ignored() -> Non
 def test_a_bad_record_is_quarantined_with_its_reason_whatever_its_neighbours(
     value: bytes | None, reason: str, neighbours: tuple[bytes, ...]
 ) -> None:
-    block = decode(records(*neighbours, value), CONTRACT)
+    block = decode(records(*neighbours, value))
 
     (bad,) = [record for record in block.quarantined if record.offset == len(neighbours)]
     assert bad.value == (value or b"")
@@ -85,7 +81,7 @@ def test_an_event_is_held_to_its_own_record_and_its_neighbours_count() -> None:
     values = records(event(timestamp_ms=ahead), event(timestamp_ms=edge), event(timestamp_ms=ahead))
     own = pa.array([NOW_MS, NOW_MS, NOW_MS + SKEW_MS])
 
-    block = decode(values.set_column(4, "record_ms", own), CONTRACT)
+    block = decode(values.set_column(4, "record_ms", own))
 
     # Then only the first is ahead of its own
     assert [(each.offset, each.reason) for each in block.quarantined] == [(0, "timestamp_ms is in the future")]
@@ -95,20 +91,20 @@ def test_an_event_is_held_to_its_own_record_and_its_neighbours_count() -> None:
 def test_an_event_ahead_of_the_streams_clock_takes_no_other_with_it() -> None:
     values = records(event(), event(timestamp_ms=NOW_MS - 1))
 
-    block = decode(values, CONTRACT, begin_ms=NOW_MS - SKEW_MS - 1)
+    block = decode(values, begin_ms=NOW_MS - SKEW_MS - 1)
 
     assert [each.offset for each in block.quarantined] == [0]
     assert len(block.events) == 1
 
 
 def test_an_event_at_the_edge_of_the_allowed_skew_is_good() -> None:
-    assert decode(records(event(timestamp_ms=NOW_MS + SKEW_MS)), CONTRACT).quarantined == []
+    assert decode(records(event(timestamp_ms=NOW_MS + SKEW_MS))).quarantined == []
 
 
 def test_principals_may_hold_commas_colons_newlines_and_any_script() -> None:
     names = ["User:CN=a,O=b", "User:a:b", "User:é漢", "User:a\nb", "unknown"]
 
-    block = decode(records(*[event(principal=name) for name in names]), CONTRACT)
+    block = decode(records(*[event(principal=name) for name in names]))
 
     assert table_of(block.events)["principal"].to_pylist() == names
 
@@ -116,12 +112,12 @@ def test_principals_may_hold_commas_colons_newlines_and_any_script() -> None:
 def test_the_longest_principal_that_is_accepted_has_1024_bytes() -> None:
     names = ["User:" + "x" * 1019, "User:" + "é" * 509]
 
-    assert decode(records(*[event(principal=name) for name in names]), CONTRACT).quarantined == []
+    assert decode(records(*[event(principal=name) for name in names])).quarantined == []
 
 
 @pytest.mark.parametrize("value", [b"x" * 10_000, event(principal="User:" + "x" * 10_000)])
 def test_of_a_long_bad_value_the_beginning_is_kept_and_its_length_said(value: bytes) -> None:
-    ((kept, reason, *_),) = decode(records(value), CONTRACT).quarantined
+    ((kept, reason, *_),) = decode(records(value)).quarantined
 
     assert kept == value[:4096]
     assert reason.endswith(f"(value cut to 4096 of {len(value)} bytes)")
@@ -133,8 +129,8 @@ def test_an_event_ahead_of_the_drivers_clock_is_bad_even_if_its_record_is_as_far
 ) -> None:
     values = records(event(), *neighbours)
 
-    block = decode(values, CONTRACT, begin_ms=NOW_MS - SKEW_MS - 1)
-    at_the_edge = decode(values, CONTRACT, begin_ms=NOW_MS - SKEW_MS)
+    block = decode(values, begin_ms=NOW_MS - SKEW_MS - 1)
+    at_the_edge = decode(values, begin_ms=NOW_MS - SKEW_MS)
 
     (ahead,) = [record.reason for record in block.quarantined if record.offset == 0]
     assert ahead == "timestamp_ms is ahead of the stream's clock"
@@ -160,8 +156,8 @@ BASE = event()[:-1]
     ],
 )
 def test_what_is_an_event_does_not_depend_on_the_block_that_it_is_in(value: bytes) -> None:
-    alone = decode(records(value), CONTRACT)
-    beside_a_bad_one = decode(records(b"broken", value), CONTRACT)
+    alone = decode(records(value))
+    beside_a_bad_one = decode(records(b"broken", value))
 
     assert beside_a_bad_one.events.producer_ids.size == alone.events.producer_ids.size
     assert len(beside_a_bad_one.quarantined) == 1 + len(alone.quarantined)
