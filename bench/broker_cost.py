@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.kit import TICKS_PER_S, Figure, Found, create_topic, figure
 from bench.raw_client import Connection, batch_of
