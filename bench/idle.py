@@ -16,9 +16,9 @@ from pathlib import Path
 
 from bench.noise import Meter, command
 from bench.processes import Place, Traffic, finished_batches, running_stream
-from broker.kafka.topics import ensure_topics
+from broker.kafka.topic_setup import TopicSetup, plan_topics
 from broker.local.local_broker import LocalBroker
-from wire.topics import PRODUCE_EVENTS
+from wire.topics import EVENT_PARTITIONS, PRODUCE_EVENTS
 
 PIDS_EACH = 5
 STREAM, DRIVER = "stream", "jobs.stream"
@@ -42,7 +42,7 @@ def main() -> None:
 
 def measured(place: Place, asked: argparse.Namespace) -> dict[str, float]:
     """Run the stream under a small load; return its CPU time, memory and batches."""
-    ensure_topics(place.broker.admin_config())
+    TopicSetup(place.broker.admin_config()).create(plan_topics(EVENT_PARTITIONS))
     with (
         running_stream(place.arguments("job", asked.trigger), place.log) as require_alive,
         Traffic(place, asked.principals, PIDS_EACH, asked.rate),

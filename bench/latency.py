@@ -23,11 +23,11 @@ from pyarrow import dataset
 from bench import kit
 from bench.loads import values_of
 from bench.processes import Place, Traffic, behind, running_stream
-from broker.kafka.topics import ensure_topics
+from broker.kafka.topic_setup import TopicSetup, plan_topics
 from broker.local.local_broker import LocalBroker
 from jobs.stream.stream_progress import StreamProgress
 from tables.store.path_tables import table_path
-from wire.topics import PRODUCE_EVENTS
+from wire.topics import EVENT_PARTITIONS, PRODUCE_EVENTS
 
 PIDS_SENT = int(kit.QUOTA) + 10
 """Ten PIDs above the quota. One principal in a thousand has a false positive, which takes no token."""
@@ -55,7 +55,7 @@ def main() -> None:
 def measured(place: Place, asked: argparse.Namespace) -> dict[str, object]:
     """Run the stream under load; return latencies, and the number of unread records at the end."""
     config = place.broker.admin_config()
-    ensure_topics(config)
+    TopicSetup(config).create(plan_topics(EVENT_PARTITIONS))
     progress = StreamProgress(place.checkpoint, config, PRODUCE_EVENTS)
     with running_stream(place.arguments("job", asked.trigger, "--sink", asked.sink), place.log) as require_alive:
         found = []

@@ -31,14 +31,14 @@ from bench.kit import folder_bytes
 from bench.loads import FLOOD, round_records
 from bench.noise import grouped, process_stats
 from bench.processes import ROUND_S, Place, behind, finished_batches, running_stream
-from broker.kafka.topics import ensure_topics
+from broker.kafka.topic_setup import TopicSetup, plan_topics
 from broker.local.local_broker import LocalBroker
 from jobs.stream.stream_progress import StreamProgress
 from jvm.process import run_to_end
 from streaming.batch.batch_ends import tracked_principals_before
 from streaming.checkpoint.spark_files import newest_batch
 from tables.store.log_upkeep import tidy_log
-from wire.topics import PRODUCE_EVENTS
+from wire.topics import EVENT_PARTITIONS, PRODUCE_EVENTS
 
 PRINCIPALS = 300
 PIDS_EACH = 20
@@ -69,7 +69,7 @@ def main() -> None:
 def soak(folder: Path, broker: LocalBroker, options: argparse.Namespace) -> list[dict[str, float]]:
     """Run the stream under load, and return a sample per interval."""
     place, tables = Place(broker, PRODUCE_EVENTS, folder), folder / "tables"
-    ensure_topics(broker.admin_config())
+    TopicSetup(broker.admin_config()).create(plan_topics(EVENT_PARTITIONS))
     progress = StreamProgress(place.checkpoint, broker.admin_config(), PRODUCE_EVENTS)
     samples: list[dict[str, float]] = []
     stream = running_stream(place.arguments("job", options.trigger, "--window-seconds", "360"), place.log)

@@ -21,9 +21,18 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from broker.kafka.topics import admin_client, ensure_topics, existing_topics
+from broker.kafka.topics import admin_client, existing_topics
 from broker.local.local_broker import LocalBroker
-from tests.kits.broker_kit import events_of, make_topic, new_topic, produce, read_events, wait_for_report, wait_until
+from tests.kits.broker_kit import (
+    ensure_topics,
+    events_of,
+    make_topic,
+    new_topic,
+    produce,
+    read_events,
+    wait_for_report,
+    wait_until,
+)
 from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.login_kit import PREFIX, LoginBroker
 from tests.kits.plugin_kit import switch
