@@ -245,21 +245,3 @@ def test_a_young_cluster_with_too_few_brokers_starts_and_waits(tmp_path: Path, j
         ensure_topics(broker.admin_config(), replication_factor=1)
 
         wait_until(lambda: len(read_events(broker)) >= 1, "the event from before")
-
-
-@pytest.mark.slow
-def test_a_wrong_setting_is_one_line_that_names_the_value_in_force(tmp_path: Path, jars: Path) -> None:
-    wrong: dict[str, Any] = {
-        "pid_quota_repeat_ms": "often",
-        "pid_quota_partitions": "0",
-        "pid_quota_create_topics": "yes",
-    }
-    with LocalBroker(tmp_path, jars=jars, **wrong) as broker:
-        broker.wait_for_plugin()
-        pid = produced(broker, new_topic(broker, "orders"))
-        assert events_of(broker, pid)
-        assert sorted(logged(broker)) == [
-            "ERROR pid-quota: pid.quota.create.topics=yes is neither true nor false: using true",
-            "ERROR pid-quota: pid.quota.partitions=0 is not a whole number from 1 to 2147483647: using 12",
-            "ERROR pid-quota: pid.quota.repeat.ms=often is not a whole number from 100 to 2147483647: using 30000",
-        ]
