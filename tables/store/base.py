@@ -203,7 +203,7 @@ class TableStore(ABC):
         raise TableError(msg)
 
     def require_known_version(self, name: str) -> None:
-        """Raise `TableVersionError` if a newer release created the table."""
+        """Raise `TableVersionError` if a newer release created the table. In a folder, also check its features."""
         require_version(self.properties(name).get(VERSION_PROPERTY, "0"), f"{name} in {self.tables}")
 
     def write_settings(self, settings: StreamSettings) -> None:

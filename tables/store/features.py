@@ -45,6 +45,6 @@ def _refused(path: str, found: str, statements: tuple[str, ...], feature: str = 
     table = f"delta.`{place.replace('`', '``')}`"
     mend = " ".join(f"{each.format(table=table, feature=feature)};" for each in statements)
     return TableFeatureError(
-        f"table {path} has {found}, and pid-quota reads such tables only in a catalog. In Spark SQL, run {mend} "
+        f"table {path} has {found}, and pid-quota reads such tables only in a catalog: in Spark SQL, run {mend} "
         "Then try again"
     )

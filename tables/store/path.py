@@ -59,6 +59,11 @@ class PathStore(TableStore):
         return found
 
     @override
+    def require_known_version(self, name: str) -> None:
+        table_to_read(self.tables, name)
+        super().require_known_version(name)
+
+    @override
     def set_properties(self, name: str, wanted: Mapping[str, str]) -> None:
         def commit() -> None:
             table = open_table(self.tables, name)

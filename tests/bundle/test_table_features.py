@@ -29,6 +29,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "page": lambda tables: ConsoleData(tables).decisions(NOON, 24, ""),
     "hold": lambda tables: principal_hold(tables, "User:gone", NOON),
     "facts": lambda tables: open_store(tables).facts(TABLES[DECISIONS]),
+    "doctor": lambda tables: open_store(tables).require_known_version(DECISIONS),
     "upkeep": lambda tables: open_store(tables).keep_up(TABLES[DECISIONS], plan(), now()),
 }
 
