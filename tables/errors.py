@@ -19,6 +19,10 @@ class TableVersionError(TableError):
     """Raised when a newer release of pid-quota created a table."""
 
 
+class TableFeatureError(TableError):
+    """Raised when a table outside of a catalog has a Delta feature that pid-quota does not read."""
+
+
 class QueryError(TablesError):
     """Raised when a query is invalid or fails."""
 

@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from broker.closing import Closing
 from broker.errors import BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
-from broker.kafka.config import librdkafka_of
+from broker.kafka.config import KafkaConfig
 from broker.kafka.errors import from_kafka_python
 from broker.kafka.topics import admin_client
 
@@ -33,8 +33,7 @@ class RawAdmin(KafkaAdminClient):
 
     def __init__(self, **settings: Any) -> None:
         """Connect. After a failure, close the client. Otherwise, the library would leak a thread."""
-        servers = settings["bootstrap_servers"]
-        _probe(servers.split(",") if isinstance(servers, str) else servers)
+        _probe(settings["bootstrap_servers"])
         try:
             super().__init__(**settings)
         except BaseException:
@@ -66,10 +65,11 @@ class KafkaAdmin(Closing):
     RequestRefusedError if Kafka refuses for another reason.
     """
 
-    def __init__(self, settings: Mapping[str, Any], timeout_ms: int = TIMEOUT_MS) -> None:
+    def __init__(self, kafka: KafkaConfig, timeout_ms: int = TIMEOUT_MS, **more: object) -> None:
         # A broker that does not answer the first connection within TIMEOUT_MS does not answer later, either.
         limits = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": min(timeout_ms, TIMEOUT_MS)}
-        self._settings: dict[str, Any] = {"client_id": "pid-quota", **settings, **limits}
+        self._kafka = kafka
+        self._settings: dict[str, Any] = {"client_id": "pid-quota", **kafka.kafka_python(), **limits, **more}
         self._client: RawAdmin | None = None
 
     def connect(self) -> Self:
@@ -90,16 +90,14 @@ class KafkaAdmin(Closing):
                 self._client = RawAdmin(**self._settings)
             return request(self._client)
         except (KafkaError, OSError) as error:
-            servers = self._settings["bootstrap_servers"]
-            servers = servers if isinstance(servers, str) else ",".join(servers)
             if self._client is None and "sasl_mechanism" in self._settings:
                 self._require_login()
-            raise from_kafka_python(error, servers) from error
+            raise from_kafka_python(error, self._kafka.settings["bootstrap.servers"]) from error
 
     def _require_login(self) -> None:
         """Raise LoginRefusedError if brokers refuse the login. kafka-python reports only a lost connection."""
         with suppress(BrokerUnreachableError):
-            admin_client(librdkafka_of(self._settings)).metadata(_LOGIN_S)
+            admin_client(self._kafka.client()).metadata(_LOGIN_S)
 
     def ask(self, request: Any, node_id: int | None = None) -> Any:
         """Send a request; see `RawAdmin.ask`. The response may contain errors."""

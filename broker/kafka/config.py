@@ -1,12 +1,14 @@
 """Kafka client settings from one file, for librdkafka, kafka-python and Spark's Kafka source."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.errors import KafkaConfigError
 from broker.kafka.java_properties import is_java, librdkafka_settings
 
+_LINE_END = re.compile("\r\n|\n|\r")
 _JAAS_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -57,7 +59,7 @@ class KafkaConfig:
     @classmethod
     def load(cls, bootstrap_servers: str, file: Path | None = None, password_file: Path | None = None) -> "KafkaConfig":
         """Read a file of settings. The first line of `password_file` takes the place of `sasl.password`."""
-        found = cls.parse(bootstrap_servers, [] if file is None else _lines(file, "Kafka settings file"), str(file))
+        found = cls.parse(bootstrap_servers, [] if file is None else _settings_lines(file), str(file))
         if password_file is None:
             return found
         first, *_ = _lines(password_file, "Kafka password file") or [""]
@@ -169,25 +171,24 @@ class KafkaConfig:
             raise KafkaConfigError(msg)
 
 
-def librdkafka_of(kafka_python: Mapping[str, object]) -> dict[str, str]:
-    """Translate kafka-python's login settings to librdkafka's."""
-    names = {theirs: ours for ours, theirs in _KAFKA_PYTHON.items()}
-    names |= {"security_protocol": "security.protocol", "sasl_mechanism": "sasl.mechanism"}
-    found = {names[name]: str(value) for name, value in kafka_python.items() if name in names}
-    if kafka_python.get("ssl_check_hostname") is False:
-        found["ssl.endpoint.identification.algorithm"] = "none"
-    servers = kafka_python["bootstrap_servers"]
-    return found | {"bootstrap.servers": ",".join(servers) if isinstance(servers, list) else str(servers)}
-
-
 def _unsupported(mechanism: str) -> KafkaConfigError:
     # With OAUTHBEARER or AWS_MSK_IAM, each of the three client libraries would have to renew a token.
     return KafkaConfigError(f"sasl.mechanisms={mechanism} is not supported: {_INSTEAD_OF_TOKENS}")
 
 
+def _settings_lines(file: Path) -> list[str]:
+    """Return a file's lines as the clients read them: Java decodes ISO-8859-1, librdkafka's users write UTF-8."""
+    lines = _LINE_END.split(_text(file, "Kafka settings file", "iso-8859-1"))
+    return lines if is_java(lines) else _lines(file, "Kafka settings file")
+
+
 def _lines(file: Path, what: str) -> list[str]:
+    return _text(file, what, "utf-8").splitlines()
+
+
+def _text(file: Path, what: str, encoding: str) -> str:
     try:
-        return file.read_text(encoding="utf-8").splitlines()
+        return file.read_bytes().decode(encoding)
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{what} {file} can't be read ({error}): check the path and its permissions"
         raise KafkaConfigError(msg) from error

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from broker.errors import KafkaConfigError
+from broker.kafka.jaas import parse_login
 
 _OF_JAVA = ("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.")
 _NOT_OF_JAVA = ("ssl.keystore.location", "ssl.keystore.password")
@@ -27,9 +28,14 @@ _ELSEWHERE = frozenset(
     }
 )
 _LOGIN_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
-_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
-_SPLIT = re.compile(r"((?:[^\\=:\s]|\\.)*)\s*[=:]?\s*(.*)", re.DOTALL)
+_BLANKS = " \t\f"
+_SPLIT = re.compile(rf"((?:[^\\=:{_BLANKS}]|\\.)*)[{_BLANKS}]*[=:]?[{_BLANKS}]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_PLACEHOLDER = re.compile(r"\$\{[^}]*?:[^}]*?\}")
+_PROVIDERS = "config.providers"
+"""Only with this setting, Kafka's clients replace placeholders."""
+_TRIMMED = "".join(map(chr, range(33)))
+"""What Kafka's clients remove at both ends of a value."""
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -51,18 +57,19 @@ def read_properties(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         >>> list(read_properties(["a = 1 \\", "   2", "! no", "b\\:c:3\\u00e9"]))
         [('a', '1 2'), ('b:c', '3é')]
     """
-    waiting = ""
+    waiting: str | None = None
     # The added empty line ends a last line that has a backslash at its end.
     for line in (*lines, ""):
-        text = waiting + line.lstrip()
-        if not waiting and (not text or text[0] in "#!"):
+        text = (waiting or "") + line.lstrip(_BLANKS)
+        if waiting is None and (not text or text[0] in "#!"):
             continue
-        waiting = ""
+        waiting = None
         if (len(text) - len(text.rstrip("\\"))) % 2:
             waiting = text[:-1]
             continue
-        name, value = _SPLIT.findall(text)[0]
-        yield _unescaped(name), _unescaped(value)
+        if text:
+            name, value = _SPLIT.findall(text)[0]
+            yield _unescaped(name), _unescaped(value)
 
 
 def librdkafka_settings(lines: Iterable[str], origin: str) -> dict[str, str]:
@@ -70,12 +77,12 @@ def librdkafka_settings(lines: Iterable[str], origin: str) -> dict[str, str]:
 
     Raises KafkaConfigError for a security setting without a counterpart. The message shows no secret.
     """
-    java = dict(read_properties(lines))
+    java = {name: value.strip(_TRIMMED) for name, value in read_properties(lines)}
     for name, value in java.items():
         if name.startswith(("sasl.", "ssl.")) and name not in _SAME and name not in _ELSEWHERE:
             msg = f"{origin}: {name} has no counterpart outside Java: leave it out, or write librdkafka's settings"
             raise KafkaConfigError(msg)
-        if "${" in value:
+        if _PROVIDERS in java and _PLACEHOLDER.search(value):
             msg = f"{origin}: {name} is a placeholder of Java's config providers: write the value itself"
             raise KafkaConfigError(msg)
     settings = {ours: java[theirs] for theirs, ours in _SAME.items() if theirs in java}
@@ -88,15 +95,20 @@ def _login(java: Mapping[str, str], origin: str) -> dict[str, str]:
     jaas = java.get("sasl.jaas.config")
     if jaas is None:
         return {}
-    # The error shows only the class, because the rest contains the password.
-    found = re.match(r"\s*[\w.]*?(\w+LoginModule)\s", jaas)
-    module = found[1] if found else "(none)"
-    mechanism = java.get("sasl.mechanism", "GSSAPI")
-    if mechanism not in _LOGIN_MODULES.get(module, ()):
-        able = ", ".join(each for mechanisms in _LOGIN_MODULES.values() for each in mechanisms)
-        msg = f"{origin}: sasl.mechanism {mechanism} with the login module {module} is not supported: use one of {able}"
+    login = parse_login(jaas)
+    if login is None:
+        msg = f'{origin}: Kafka can\'t parse sasl.jaas.config. Write: CLASS required username="…" password="…";'
         raise KafkaConfigError(msg)
-    options = {name: _unescaped(a or b or c) for name, a, b, c in _OPTION.findall(jaas)}
+    mechanism, options = java.get("sasl.mechanism", "GSSAPI"), login.options
+    if mechanism not in _LOGIN_MODULES.get(login.module, ()):
+        able = ", ".join(each for mechanisms in _LOGIN_MODULES.values() for each in mechanisms)
+        # The message shows only the class, because the rest contains the password.
+        which = f"sasl.mechanism {mechanism} with the login module {login.module}"
+        msg = f"{origin}: {which} is not supported: use one of {able}"
+        raise KafkaConfigError(msg)
+    if options.get("tokenauth", "").lower() == "true":
+        msg = f"{origin}: tokenauth=true, a login by delegation token, is not supported: use the user's own password"
+        raise KafkaConfigError(msg)
     if not options.get("username") or "password" not in options:
         msg = f'{origin}: sasl.jaas.config lacks username="…" or password="…": both are needed'
         raise KafkaConfigError(msg)
@@ -131,4 +143,13 @@ def _stores(java: Mapping[str, str], origin: str) -> dict[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _CONTROL.get(found[2], found[2]), text)
+    return _ESCAPE.sub(_character, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _character(found: re.Match[str]) -> str:
+    if found[1]:
+        return chr(int(found[1], 16))
+    if found[2] == "u":
+        msg = "a Java properties file has \\u without four hexadecimal digits: write a backslash as two"
+        raise KafkaConfigError(msg)
+    return _CONTROL.get(found[2], found[2])

@@ -10,6 +10,7 @@ from kafka.protocol.admin import DescribeProducersRequest
 
 from broker.errors import BrokerError
 from broker.kafka.client import KafkaAdmin
+from broker.kafka.config import KafkaConfig
 
 PARTITIONS_PER_REQUEST = 20
 REQUESTS_PER_SECOND = 5.0
@@ -43,8 +44,8 @@ class ProducersAnswer:
 class ProducersAdmin(KafkaAdmin):
     """A client for requests about producers, which need READ on the topics."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        super().__init__({**settings, "receive_message_max_bytes": _MAX_ANSWER_BYTES}, timeout_ms=_TIMEOUT_MS)
+    def __init__(self, kafka: KafkaConfig) -> None:
+        super().__init__(kafka, timeout_ms=_TIMEOUT_MS, receive_message_max_bytes=_MAX_ANSWER_BYTES)
         self.connect()
 
     def topics(self) -> list[dict[str, Any]]:

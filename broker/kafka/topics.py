@@ -10,7 +10,6 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError, TopicMissingError
 from broker.kafka.errors import login_refused, name_of, reason_of, unreachable
-from wire.topics import EVENT_PARTITIONS, NEW_TOPIC_SETTINGS, PRODUCE_EVENTS, topic_settings
 
 DEFAULT_TIMEOUT_S = 15.0
 
@@ -62,22 +61,6 @@ def admin_client(config: Mapping[str, str]) -> Admin:
 def running_brokers(config: Mapping[str, str]) -> list[int]:
     """Return the ids of the brokers that are up."""
     return sorted(admin_client(config).metadata().brokers)
-
-
-def ensure_topics(
-    config: Mapping[str, str], *, partitions: int = EVENT_PARTITIONS, replication_factor: int = -1
-) -> None:
-    """Create the topics of the plugins if they are missing, with `partitions` of `produce-events`."""
-    wanted = [
-        NewTopic(
-            name,
-            partitions if name == PRODUCE_EVENTS else 1,
-            replication_factor,
-            config=settings | NEW_TOPIC_SETTINGS,
-        )
-        for name, settings in topic_settings().items()
-    ]
-    _ensure(config, wanted)
 
 
 def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
@@ -132,11 +115,3 @@ def _remedy(error: KafkaException) -> str:
     if name_of(error) == "INVALID_REPLICATION_FACTOR":
         return "start the other brokers, or create the topic with `pid-quota topics create --replication-factor N`"
     return "create it by hand or grant CREATE"
-
-
-def _ensure(config: Mapping[str, str], wanted: Sequence[NewTopic], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-    admin = admin_client(config)
-    existing = existing_topics(admin, timeout_s)
-    missing = [topic for topic in wanted if topic.topic not in existing]
-    if missing:
-        create_topics(admin, missing, timeout_s)

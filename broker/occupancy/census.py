@@ -97,7 +97,7 @@ def take_census(
     bytes_per_entry: int = BYTES_PER_ENTRY,
 ) -> TakenCensus:
     """Take a census of all brokers."""
-    with ProducersAdmin(kafka.kafka_python()) as admin:
+    with ProducersAdmin(kafka) as admin:
         partitions = placements(admin)
         expirations, silent = _settings(admin)
         brokers = [each.broker_id for each in expirations]

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any
 
@@ -18,8 +19,11 @@ from tables.errors import TablesError
 from tables.query.principal_hold import holds_of
 from tables.query.sql_query import query
 from tables.query.throttle_causes import looks_like
+from tables.store.base import TableStore
 from tables.store.open import open_store
+from tables.store.values import RowFilter
 
+_TABLE, _EARLIEST, _LATE = "throttle_decisions", datetime(1970, 1, 1, tzinfo=timezone.utc), timedelta(hours=1)
 _NEWEST = "SELECT max(as_of) AS newest FROM producer_id_metrics"
 
 
@@ -38,19 +42,19 @@ def decisions(
     begin = start(since, datetime.now(timezone.utc), follow=follow)
     wanted = principal and full_name(principal)
     with until_interrupted(), open_store(tables) as store:
-        followed = store.follow("throttle_decisions")
+        newest = _NewDecisions(store)
         while True:
-            rows = followed.new_rows("decided_at", begin)
+            rows = newest.read(begin)
             found = [row for row in rows if wanted is None or row["principal"] == wanted]
             now = datetime.now(timezone.utc)
             causes = looks_like(tables, {row["principal"] for row in found if _is_new_throttle(row, now)}, now)
             # Only a principal's newest decision can be in force.
-            newest = {row["principal"]: row for row in found}
-            in_force = {name for name, row in newest.items() if _is_in_force(row, now)}
+            last = {row["principal"]: row for row in found}
+            in_force = {name for name, row in last.items() if _is_in_force(row, now)}
             holds = holds_of(tables, in_force, now)
             for row in found:
                 cause = causes.get(row["principal"]) if _is_new_throttle(row, now) else None
-                hold = holds.get(row["principal"]) if newest[row["principal"]] is row else None
+                hold = holds.get(row["principal"]) if last[row["principal"]] is row else None
                 more = {"looks_like": cause, "hold": hold and hold["hold"]}
                 emit(_line(row, cause, hold), row | more, as_json=as_json)
             if not follow:
@@ -58,6 +62,30 @@ def decisions(
                     print(one_line(_nothing(tables, wanted, begin)), file=sys.stderr)
                 return
             time.sleep(seconds or store.poll_seconds)
+
+
+@dataclass
+class _NewDecisions:
+    """The decisions of a store, each once."""
+
+    store: TableStore
+    _from: datetime | None = None
+    _seen: set[tuple[str, str]] = field(default_factory=set)
+
+    def read(self, since: datetime | None) -> list[dict[str, Any]]:
+        """Return unseen decisions of `since` or later. If `since` is None, the first call returns none.
+
+        A decision that is an hour older than the newest seen one is missed.
+        """
+        begin = since if self._from is None else self._from
+        if begin is None:
+            (row,) = self.store.read(_TABLE, RowFilter(columns=("max(decided_at) AS newest",)))
+            begin = (row["newest"] or _EARLIEST + _LATE) - _LATE
+        rows = self.store.read(_TABLE, RowFilter("decided_at >= :since ORDER BY decided_at", {"since": begin}))
+        fresh = [row for row in rows if (row["decision_id"], row["action"]) not in self._seen]
+        self._seen.update((row["decision_id"], row["action"]) for row in fresh)
+        is_first, self._from = self._from is None, max([begin, *(row["decided_at"] - _LATE for row in rows)])
+        return [] if is_first and since is None else fresh
 
 
 def _nothing(tables: str, principal: str | None, begin: datetime) -> str:

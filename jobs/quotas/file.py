@@ -106,13 +106,19 @@ def _parse_yaml(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     try:
         loader = _OnceEach(text)
         loader.name = f"quotas file {file}"
-        content = loader.get_single_data()
+        documents = []
+        while loader.check_data():
+            documents.append(loader.get_data())
     except yaml.YAMLError as error:
         msg = (
             f"quotas file {file} is not valid YAML: {' '.join(str(error).split())}. Compare `quotas --describe --json`"
         )
         raise WrongSettingError(msg) from error
-    if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
+    # Each of several documents may also be an entry, as in a file of Kubernetes resources.
+    lists = [[found] if isinstance(found, dict) and len(documents) > 1 else found for found in documents]
+    lists = [found for found in lists if found is not None]
+    content = [entry for found in lists if isinstance(found, list) for entry in found]
+    if not all(isinstance(each, list) for each in lists) or not all(isinstance(entry, dict) for entry in content):
         msg = f"quotas file {file} is not a list of entries. Write '- {{{_NAME}: user1, {RATE}: 50}}' per line"
         raise WrongSettingError(msg)
     return [(f"entry {number}", entry) for number, entry in enumerate(content, start=1)]
@@ -126,6 +132,8 @@ def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, A
         wrong = f"has the fields {sorted(map(str, entry))}, expected are {_NAME}, {RATE} and {BURST}"
     elif name not in _DEFAULT_NAMES and (not isinstance(name, str) or name.startswith("User:")):
         wrong = f"{_NAME} {name!r} is not a bare user name in quotes"
+    elif name and name != name.strip():
+        wrong = f"{_NAME} {name!r} begins or ends with a blank"
     else:
         try:
             numbers = {key: _number(entry.get(key)) for key in (RATE, BURST)}

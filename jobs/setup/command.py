@@ -127,7 +127,7 @@ def _require_safe(kafka: KafkaConfig, first: Sequence[str]) -> None:
     """Raise TopicError if the first ACLs on these topics might take WRITE from the brokers' own user."""
     if not first:
         return
-    with KafkaAdmin(kafka.kafka_python()) as admin:
+    with KafkaAdmin(kafka) as admin:
         unsafe = [number for number in admin.brokers() if not lets_brokers_write(admin.broker_settings(number))]
     if unsafe:
         msg = (

@@ -52,7 +52,7 @@ def _switch(servers: str, config: Path | None, ids: str | None, as_json: bool, *
     except ValueError as error:
         msg = f"{ids!r} is not a list of node ids, such as 1,2,3"
         raise typer.BadParameter(msg, param_hint="--broker-ids") from error
-    with KafkaAdmin(KafkaConfig.load(servers, config).kafka_python()).connect() as admin:
+    with KafkaAdmin(KafkaConfig.load(servers, config)).connect() as admin:
         changes = switch_plugin(admin, on=on, broker_ids=wanted)
     for change in changes:
         if as_json:

@@ -64,7 +64,7 @@ class Watch:
             TableError: If the throttles can't be read.
         """
         since = now - _LONGEST_THROTTLE
-        recent = RowFilter("throttled_until > :since", {"since": since}, _COLUMNS, ("throttled_until", since))
+        recent = RowFilter("throttled_until > :since", {"since": since}, _COLUMNS)
         times = ("decided_at", "throttled_until")
         found = store.read("throttle_decisions", recent)
         rows = [row | {name: to_ms(row[name]) for name in times} for row in found]

@@ -4,6 +4,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
 from jobs.errors import JobError
@@ -14,6 +15,7 @@ from jobs.output.tables_out import form, show
 from jobs.output.terminal import OUR_ERRORS, output
 from streaming.databricks import secret_lines
 from tables.errors import TableError, TableNotFoundError
+from tables.schema.ddl import spark_type
 from tables.schema.metric_views import metric_views as definitions
 from tables.schema.specs import TABLES
 from tables.store.open import open_store
@@ -65,16 +67,15 @@ def describe(
     specs = [TABLES[name]] if name else list(TABLES.values())
     with open_store(tables) as store:
         there = store.existing()
-        found = [(store.facts(spec), store.columns(spec)) for spec in specs if spec.name in there]
+        found = [store.facts(spec) for spec in specs if spec.name in there]
     if not found:
         msg = f"there are no tables in {tables}. Check --tables; `pid-quota tables create` creates them"
         raise TableNotFoundError(msg)
-    about = Answer(_FACTS, tuple(astuple(facts) for facts, _ in found))
+    about = Answer(_FACTS, tuple(map(astuple, found)))
     if not name:
         show(about, wanted, _FORMATS)
         return
-    ((_, columns),) = found
-    what = Answer(_COLUMNS, tuple(astuple(column) for column in columns))
+    what = Answer(_COLUMNS, tuple(_about_column(column) for column in TABLES[name].schema))
     if wanted == "json":
         show(Answer((*_FACTS, "comment", "columns"), ((*about.rows[0], TABLES[name].comment, what.records()),)), wanted)
         return
@@ -82,6 +83,10 @@ def describe(
         output().print(TABLES[name].comment, soft_wrap=True)
         show(about, wanted, _FORMATS)
     show(what, wanted)
+
+
+def _about_column(column: pa.Field) -> tuple[object, ...]:
+    return column.name, spark_type(column.type), column.nullable, column.metadata[b"comment"].decode()
 
 
 @app.command()

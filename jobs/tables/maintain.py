@@ -1,6 +1,7 @@
 """The command `pid-quota maintain`."""
 
 from contextlib import nullcontext
+from dataclasses import astuple
 from datetime import datetime, timezone
 from typing import Annotated
 
@@ -89,4 +90,4 @@ def _keep_up(store: TableStore, plan: UpkeepPlan, report: ProgressReport) -> tup
 def _row(done: Upkeep) -> tuple[object, ...]:
     before, after = done.before, done.after
     sizes = (before.rows, after.rows, before.files, after.files, before.size_bytes, after.size_bytes)
-    return (after.table, *sizes, done.deleted_rows, done.merged_files, done.vacuumed_files, done.log_files)
+    return (after.table, *sizes, done.deleted_rows, *astuple(done.files))

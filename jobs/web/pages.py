@@ -1,9 +1,8 @@
 """The web console's pages as JSON values, with a method per page."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -31,7 +30,6 @@ from tables.query.principal_hold import HOLD
 from tables.query.sql_query import opened
 from tables.query.throttle_causes import CLIENTS, causes_of
 from tables.store.base import Relations
-from tables.store.kept_files import KeptFiles, KeptTables
 from tables.store.values import RowFilter
 from tables.times import to_ms
 
@@ -59,15 +57,14 @@ class ConsoleData:
     tables: str
     stale_after_s: float = STALE_AFTER_S
     cluster: str = ""
-    _kept: KeptTables = field(default_factory=lambda: defaultdict(KeptFiles), repr=False, compare=False)
 
     def opened(self, now: datetime, rows: Mapping[str, RowFilter]) -> AbstractContextManager[Relations]:
         """Open tables for several queries; see `TableStore.relations`."""
-        return opened(self.tables, now, rows, self._kept)
+        return opened(self.tables, now, rows)
 
     def freshness(self, now: datetime) -> dict[str, Any]:
         """Return the time of the newest row, and a warning if the tables are stale."""
-        found = read_freshness(self.tables, now, self.stale_after_s, self._kept)
+        found = read_freshness(self.tables, now, self.stale_after_s)
         page: dict[str, Any] = json_value(
             {
                 "stale": found.is_stale,

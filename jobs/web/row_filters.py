@@ -16,17 +16,15 @@ def later_than(column: str, since: datetime, principal: str = "") -> RowFilter:
     # The filters of a page share parameters, so the parameter's name contains the column.
     condition, values = f"{column} > :since_{column}", {f"since_{column}": since}
     if not principal:
-        return RowFilter(condition, values, newer_than=(column, since))
+        return RowFilter(condition, values)
     whose = "principal = :principal AND "
-    return RowFilter(whose + condition, {"principal": principal, **values}, newer_than=(column, since))
+    return RowFilter(whose + condition, {"principal": principal, **values})
 
 
 def recent_decisions(now: datetime) -> RowFilter:
     """Return a filter for the decisions of the last day, and for those in force."""
     condition = "decided_at > :day OR throttled_until > :present"
-    day = now - timedelta(hours=DAY_HOURS)
-    # A throttle ends after its decision, so in all these rows, `throttled_until` is later than `day`.
-    return RowFilter(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
+    return RowFilter(condition, {"day": now - timedelta(hours=DAY_HOURS), "present": now})
 
 
 def present_holds(now: datetime, principal: str = "") -> dict[str, RowFilter]:

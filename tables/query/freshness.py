@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tables.store.base import TableStore
-from tables.store.kept_files import KeptTables
 from tables.store.open import open_store
 from tables.store.values import RowFilter
 from tables.times import duration
@@ -81,30 +80,23 @@ class Freshness:
         return f"no rows since {self.since}, {duration(self.silent_seconds)}: is the stream running?"
 
 
-def read_freshness(
-    tables: str, now: datetime, stale_after_s: float = STALE_AFTER_S, kept: KeptTables | None = None
-) -> Freshness:
-    """Read the time of the newest row. `kept` caches rows for a later call.
+def read_freshness(tables: str, now: datetime, stale_after_s: float = STALE_AFTER_S) -> Freshness:
+    """Read the time of the newest row.
 
     Raises:
         TableError: If a table can't be read.
         CatalogError: If the catalog can't be reached.
     """
     hour = now - timedelta(hours=1)
-    recent = {
-        name: RowFilter(f"{column} > :hour", {"hour": hour}, (column,), (column, hour))
-        for name, column in _TIMES.items()
-    }
+    recent = {name: RowFilter(f"{column} > :hour", {"hour": hour}, (column,)) for name, column in _TIMES.items()}
     every = {name: RowFilter(columns=(column,)) for name, column in _TIMES.items()}
     with open_store(tables) as store:
         # Try the last hour first, so that older files usually stay closed.
-        last = _newest(store, now, recent, kept) or _newest(store, now, every)
+        last = _newest(store, now, recent) or _newest(store, now, every)
         return Freshness(last, now, stale_after_s, store.look)
 
 
-def _newest(
-    store: TableStore, now: datetime, rows: dict[str, RowFilter], kept: KeptTables | None = None
-) -> datetime | None:
-    with store.relations(now, rows, kept) as relations:
+def _newest(store: TableStore, now: datetime, rows: dict[str, RowFilter]) -> datetime | None:
+    with store.relations(now, rows) as relations:
         found: datetime | None = relations.ask(_NEWEST).records()[0]["last_row_at"]
         return found

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from tables.store.base import Relations
-from tables.store.kept_files import KeptTables
 from tables.store.open import open_store
 from tables.store.values import Answer, RowFilter
 
@@ -17,9 +16,7 @@ def query(tables: str, sql: str, now: datetime, parameters: Mapping[str, object]
 
 
 @contextmanager
-def opened(
-    tables: str, now: datetime, rows: Mapping[str, RowFilter], kept: KeptTables | None = None
-) -> Iterator[Relations]:
+def opened(tables: str, now: datetime, rows: Mapping[str, RowFilter]) -> Iterator[Relations]:
     """Open tables for several queries; see `TableStore.relations`."""
-    with open_store(tables) as store, store.relations(now, rows, kept) as relations:
+    with open_store(tables) as store, store.relations(now, rows) as relations:
         yield relations

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from quota.errors import InvalidQuotaError
 from tables.errors import NoSuchQuotaError
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 from tables.quotas.quota_rows import entries_in_force
@@ -24,11 +25,15 @@ def set_quotas(tables: str, entries: Sequence[QuotaEntry], remove: Sequence[str 
     If `tables` is a folder, create missing tables.
 
     Raises:
-        InvalidQuotaError: If a number is out of range.
+        InvalidQuotaError: If a number is out of range, or a name begins or ends with a blank.
         TableError: If the table can't be written.
     """
     for entry in entries:
         _ = entry.allowance
+        name = entry.entity_name or ""
+        if name != name.strip():
+            msg = f"{entity_words(name)} begins or ends with a blank, and no principal does: write {name.strip()!r}"
+            raise InvalidQuotaError(msg)
     with open_store(tables) as store:
         store.ensure_tables()
         rows = [{"entity_type": "user", **asdict(entry)} for entry in entries]

@@ -1,4 +1,4 @@
-"""The interface of a store of tables, in a folder or in a catalog."""
+"""What tables in a folder and in a catalog have in common. `path` and `catalog` open them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from tables.errors import TableError, TableNotFoundError
 from tables.schema.specs import VERSION_PROPERTY
 from tables.schema.views import SETTINGS, mentioned, needed_views, views
-from tables.store.values import ALL_ROWS, SETTINGS_TABLE, StreamSettings, require_version
+from tables.store.retention import QUOTAS, SEVERAL_ROWS, keep_from, old_rows, replaced_quotas
+from tables.store.values import ALL_ROWS, SETTINGS_TABLE, RowFilter, StreamSettings, TableFacts, Upkeep, require_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from tables.schema.specs import TableSpec
-    from tables.store.kept_files import KeptTables
     from tables.store.rights import Right
-    from tables.store.values import Answer, ColumnFacts, Row, RowFilter, TableCommit, TableFacts, Upkeep, UpkeepPlan
+    from tables.store.values import Answer, Row, TableCommit, Tidied, UpkeepPlan
 
 
 class Relations(Protocol):
@@ -36,34 +36,6 @@ class Relations(Protocol):
         """Run a SELECT with `:name` parameter markers."""
 
 
-class Followed(Protocol):
-    """A table to which other programs append. Methods raise `TableError` if the table can't be read."""
-
-    def refresh(self) -> bool:
-        """Advance to the newest version; return whether the version changed."""
-
-    def has_news(self) -> bool:
-        """Return True once per new version; always False if only a query finds new versions."""
-
-    def version(self) -> int:
-        """Return the version of the last refresh."""
-
-    def last_write_ms(self) -> int:
-        """Return the newest version's time."""
-
-    def since(self, column: str, time: datetime) -> list[Row]:
-        """Return all rows whose `column` is `time` or later, and perhaps earlier rows."""
-
-    def rows(self) -> list[Row]:
-        """Return all rows."""
-
-    def new_rows(self, column: str, since: datetime | None) -> list[Row]:
-        """Return the rows that no earlier call returned, from the time `since` on, ordered by `column`.
-
-        If `since` is None, the first call returns no rows, and later calls return rows written after the first call.
-        """
-
-
 class TableStore(ABC):
     """The tables of one folder or catalog: a context manager that connects on first use.
 
@@ -73,7 +45,7 @@ class TableStore(ABC):
     needs_session: ClassVar[bool] = False
     """Whether the stream reaches the tables only through Spark."""
     poll_seconds: ClassVar[float] = 1.0
-    """Default interval between reads of a followed table."""
+    """Default interval between reads of a command that follows a table."""
     look: ClassVar[tuple[str, ...]]
     """Commands that show whether the stream and the plugins run."""
 
@@ -99,13 +71,17 @@ class TableStore(ABC):
     def existing(self) -> list[str]:
         """Return the names of the existing tables."""
 
-    def require_known_version(self, name: str) -> None:
-        """Raise `TableVersionError` if a newer release created the table."""
-        require_version(self.properties(name).get(VERSION_PROPERTY, "0"), f"{name} in {self.tables}")
-
     @abstractmethod
     def table_id(self, name: str) -> str:
         """Return a table's Delta id."""
+
+    @abstractmethod
+    def properties(self, name: str) -> Mapping[str, str]:
+        """Return a table's properties."""
+
+    @abstractmethod
+    def set_properties(self, name: str, wanted: Mapping[str, str]) -> None:
+        """Set properties of a table, unless the table has them."""
 
     @abstractmethod
     def query(self, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:
@@ -120,21 +96,15 @@ class TableStore(ABC):
         """
 
     @abstractmethod
-    def relations(
-        self, now: datetime, rows: Mapping[str, RowFilter], kept: KeptTables | None = None
-    ) -> AbstractContextManager[Relations]:
+    def relations(self, now: datetime, rows: Mapping[str, RowFilter]) -> AbstractContextManager[Relations]:
         """Open tables for several queries of this project. Tables without a filter in `rows` are read whole.
 
-        In a folder, a missing table is empty, and `kept` caches rows. A catalog uses its own clock instead of `now`.
+        In a folder, a missing table is empty. A catalog uses its own clock instead of `now`.
         """
 
     @abstractmethod
     def read(self, name: str, rows: RowFilter = ALL_ROWS) -> list[Row]:
         """Return rows of a table."""
-
-    @abstractmethod
-    def follow(self, name: str, columns: Sequence[str] = ()) -> Followed:
-        """Return a table to follow, whose `since` and `new_rows` return `columns` (all columns if empty)."""
 
     @abstractmethod
     def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -150,24 +120,61 @@ class TableStore(ABC):
         """
 
     @abstractmethod
-    def facts(self, spec: TableSpec) -> TableFacts:
-        """Return a table's size and contents."""
+    def delete(self, name: str, rows: RowFilter) -> int:
+        """Delete rows, and return their number."""
 
     @abstractmethod
-    def columns(self, spec: TableSpec) -> list[ColumnFacts]:
-        """Return a table's columns, in order."""
+    def tidy(self, name: str, plan: UpkeepPlan, now: datetime) -> Tidied:
+        """Compact a table, and delete files that nothing needs."""
+
+    @abstractmethod
+    def extent(self, name: str) -> tuple[int, int, int]:
+        """Return a table's version, number of data files, and their size in bytes."""
 
     @abstractmethod
     def history(self, name: str, limit: int) -> list[TableCommit]:
         """Return a table's last commits, newest first."""
 
     @abstractmethod
-    def has_rows(self, name: str) -> bool:
-        """Return whether a table has any row."""
+    def save(self, writer: Any, name: str) -> None:
+        """Run a Spark `DataFrameWriter` that appends to a table."""
 
     @abstractmethod
+    def spark_name(self, name: str) -> str:
+        """Return the name by which Spark SQL reads a table."""
+
+    def has_rows(self, name: str) -> bool:
+        """Return whether a table has any row."""
+        return bool(self.read(name, RowFilter("TRUE LIMIT 1", columns=("1 AS one",))))
+
+    def facts(self, spec: TableSpec) -> TableFacts:
+        """Return a table's size and contents."""
+        bounds = [f"{each}({spec.time_column}) AS {each}" for each in ("min", "max") if spec.time_column]
+        (counted,) = self.read(spec.name, RowFilter(columns=("count(*) AS row_count", *bounds)))
+        version, files, size = self.extent(spec.name)
+        oldest, newest = counted.get("min"), counted.get("max")
+        return TableFacts(spec.name, version, counted["row_count"], files, size, oldest, newest)
+
     def keep_up(self, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
         """Delete a table's expired rows, compact the table, and delete unneeded files."""
+        before = self.facts(spec)
+        expired = self._expired(spec, plan, now, before.oldest)
+        # Delete first, so that expired rows are not compacted.
+        deleted = 0
+        if expired is not None:
+            deleted = self._count(spec.name, expired) if plan.dry_run else self.delete(spec.name, expired)
+        tidied = self.tidy(spec.name, plan, now)
+        return Upkeep(before, before if plan.dry_run else self.facts(spec), deleted, tidied)
+
+    def _expired(self, spec: TableSpec, plan: UpkeepPlan, now: datetime, oldest: datetime | None) -> RowFilter | None:
+        if spec.name == QUOTAS:
+            return replaced_quotas(self.read(QUOTAS, SEVERAL_ROWS))
+        before = keep_from(now, plan.days[spec.name]) if spec.time_column else None
+        return None if before is None or oldest is None or oldest >= before else old_rows(spec, before)
+
+    def _count(self, name: str, rows: RowFilter) -> int:
+        (counted,) = self.read(name, RowFilter(rows.condition, rows.values, ("count(*) AS row_count",)))
+        return int(counted["row_count"])
 
     def alone(self) -> AbstractContextManager[None]:
         """Return a lock that allows one `pid-quota maintain` at a time. It does nothing if concurrent runs are safe."""
@@ -195,13 +202,15 @@ class TableStore(ABC):
         msg = f"rights are granted in a catalog, and {self.tables} is a folder. Give --tables CATALOG.SCHEMA"
         raise TableError(msg)
 
-    @abstractmethod
-    def properties(self, name: str) -> Mapping[str, str]:
-        """Return a table's properties."""
+    def require_known_version(self, name: str) -> None:
+        """Raise `TableVersionError` if a newer release created the table. In a folder, also check its features."""
+        require_version(self.properties(name).get(VERSION_PROPERTY, "0"), f"{name} in {self.tables}")
 
-    @abstractmethod
     def write_settings(self, settings: StreamSettings) -> None:
-        """Store the stream's settings for readers of the tables."""
+        """Store the stream's settings for readers of the tables, and bring the views up to date."""
+        self.set_properties(SETTINGS_TABLE, settings.properties())
+        self._settings = settings
+        self.create_views()
 
     def settings(self) -> StreamSettings:
         """Return the stream's settings, or defaults if no stream has written settings."""
@@ -217,11 +226,3 @@ class TableStore(ABC):
         used = "\n".join(views()[name] for name in needed_views(select))
         needs = mentioned(used, ("window_ms",)) or mentioned(select, (SETTINGS, "window_ms"))
         return (self.settings() if needs else StreamSettings()).window_seconds * 1000
-
-    @abstractmethod
-    def save(self, writer: Any, name: str) -> None:
-        """Run a Spark `DataFrameWriter` that appends to a table."""
-
-    @abstractmethod
-    def spark_name(self, name: str) -> str:
-        """Return the name by which Spark SQL reads a table."""

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tables.errors import QueryError, TableNotFoundError, first_line
@@ -13,8 +12,7 @@ from tables.schema.ddl import deltalake_literal
 from tables.schema.specs import TABLES
 from tables.schema.views import SETTINGS, mentioned, needed_views, relations, views
 from tables.store.base import TableStore
-from tables.store.duck_tables import add_table, marked, texts
-from tables.store.kept_files import KeptTables
+from tables.store.duck_tables import add_rows, add_table, marked
 from tables.store.values import Answer, RowFilter
 
 if TYPE_CHECKING:
@@ -71,12 +69,9 @@ class DuckRelations:
         connection: "DuckDBPyConnection",
         store: TableStore,
         rows: Mapping[str, RowFilter],
-        kept: KeptTables | None = None,
     ) -> None:
-        self._connection, self._tables, self._rows, self._kept = connection, store.tables, rows, kept
+        self._connection, self._tables, self._rows = connection, store.tables, rows
         self._window_ms, self.settings = store.window_ms, store.settings
-        if "://" not in self._tables:
-            connection.execute(f"SET allowed_directories = {texts([f'{Path(self._tables).absolute()}/'])}")
         _lock(connection)
         self._made: set[str] = set()
         self.missing: dict[str, str] = {}
@@ -102,7 +97,7 @@ class DuckRelations:
     def _add(self, name: str) -> None:
         rows = self._rows.get(name, RowFilter())
         try:
-            add_table(self._connection, self._tables, name, rows, self._kept)
+            add_rows(self._connection, self._tables, name, rows)
         except TableNotFoundError as error:
             self.missing[name] = str(error)
             schema = TABLES[name].schema

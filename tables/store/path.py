@@ -1,36 +1,29 @@
 """Tables in a folder or in an object store, through `deltalake` and DuckDB."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+from typing_extensions import override
 
 from tables.errors import TableError, first_line
 from tables.schema.ddl import deltalake_literal, row_schema, with_literals
-from tables.schema.specs import TABLES, TableSpec
+from tables.schema.specs import TABLES
 from tables.store import duck
 from tables.store.base import Relations, TableStore
 from tables.store.commits import leaving_old_log, retry_conflicts
-from tables.store.facts import column_facts, table_facts
-from tables.store.follow import FollowedTable
-from tables.store.kept_files import KeptTables
-from tables.store.path_tables import ask, create_missing, is_delta_error, open_table, table_path
-from tables.store.upkeep import alone, keep_up
-from tables.store.values import (
-    ALL_ROWS,
-    SETTINGS_TABLE,
-    Answer,
-    ColumnFacts,
-    Row,
-    RowFilter,
-    StreamSettings,
-    TableCommit,
-    TableFacts,
-    Upkeep,
-    UpkeepPlan,
-)
+from tables.store.log_upkeep import tidy_log
+from tables.store.path_tables import create_missing, data_files, open_table, select_rows, table_path, table_to_read
+from tables.store.upkeep import alone, merge_files, quietly, vacuum
+from tables.store.values import ALL_ROWS, Answer, Row, RowFilter, TableCommit, Tidied, UpkeepPlan
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_Result = TypeVar("_Result")
 
 
 class PathStore(TableStore):
@@ -38,93 +31,84 @@ class PathStore(TableStore):
 
     look = ("pgrep -af 'pid-quota stream'", "pid-quota doctor")
 
+    @override
     def create(self) -> dict[str, bool]:
-        """Create missing tables; return whether each table is new."""
         before = self.existing()
         create_missing(self.tables)
         return {name: name not in before for name in TABLES}
 
+    @override
     def ensure_tables(self, having: str | None = None) -> None:
-        """Raise an error if the table `having` is missing, else create missing tables."""
         if having is not None:
             open_table(self.tables, having)
         create_missing(self.tables)
 
+    @override
     def existing(self) -> list[str]:
-        """Return the names of the existing tables."""
         from deltalake import DeltaTable
 
         return [name for name in TABLES if DeltaTable.is_deltatable(table_path(self.tables, name))]
 
+    @override
+    def table_id(self, name: str) -> str:
+        return str(open_table(self.tables, name).metadata().id)
+
+    @override
     def properties(self, name: str) -> Mapping[str, str]:
-        """Return a table's properties."""
         found: Mapping[str, str] = open_table(self.tables, name).metadata().configuration
         return found
 
+    @override
+    def require_known_version(self, name: str) -> None:
+        table_to_read(self.tables, name)
+        super().require_known_version(name)
+
+    @override
+    def set_properties(self, name: str, wanted: Mapping[str, str]) -> None:
+        def commit() -> None:
+            table = open_table(self.tables, name)
+            if not wanted.items() <= table.metadata().configuration.items():
+                # Delta does not know this project's properties.
+                table.alter.set_table_properties(dict(wanted), raise_if_not_exists=False, **leaving_old_log())
+
+        self._commit(name, commit)
+
+    @override
     def create_views(self) -> None:
         """Do nothing, because each query defines its views."""
 
-    def write_settings(self, settings: StreamSettings) -> None:
-        """Store the stream's settings in a table's properties."""
-        wanted = settings.properties()
-
-        def commit() -> None:
-            table = open_table(self.tables, SETTINGS_TABLE)
-            if not wanted.items() <= table.metadata().configuration.items():
-                # Delta does not know this project's properties.
-                table.alter.set_table_properties(wanted, raise_if_not_exists=False, **leaving_old_log())
-
-        self._commit(SETTINGS_TABLE, commit)
-
-    def table_id(self, name: str) -> str:
-        """Return a table's Delta id."""
-        return str(open_table(self.tables, name).metadata().id)
-
+    @override
     def query(self, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one SELECT. Only mentioned tables are opened."""
         with duck.connected(now, self.window_ms(sql)) as connection:
             return duck.query(connection, self.tables, sql, parameters or {})
 
+    @override
     @contextmanager
-    def relations(
-        self, now: datetime, rows: Mapping[str, RowFilter], kept: KeptTables | None = None
-    ) -> Iterator[Relations]:
-        """Open tables for several queries."""
+    def relations(self, now: datetime, rows: Mapping[str, RowFilter]) -> Iterator[Relations]:
         with duck.connected(now) as connection:
-            yield duck.DuckRelations(connection, self, rows, kept)
+            yield duck.DuckRelations(connection, self, rows)
 
+    @override
     def read(self, name: str, rows: RowFilter = ALL_ROWS) -> list[Row]:
-        """Return rows of a table."""
-        table = open_table(self.tables, name)
-        try:
-            return ask(table, with_literals(rows.select("t"), rows.values, deltalake_literal))
-        except Exception as error:
-            if not is_delta_error(error):
-                raise
-            msg = f"can't read table {name} in {self.tables}: {first_line(error)}. Check the folder given by --tables"
-            raise TableError(msg) from error
+        found: list[Row] = select_rows(self.tables, name, rows).to_pylist(maps_as_pydicts="lossy")
+        return found
 
-    def follow(self, name: str, columns: Sequence[str] = ()) -> FollowedTable:
-        """Return a table to follow."""
-        return FollowedTable(self.tables, name, columns)
-
+    @override
     def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows atomically."""
         from deltalake import write_deltalake
 
         found = pa.Table.from_pylist(list(rows), schema=row_schema(name))
-
-        def commit() -> None:
-            # Open the table first, because deltalake would create a missing table if it got a path.
-            write_deltalake(open_table(self.tables, name), found, mode="append", **leaving_old_log())
-
         # In deltalake, an append that overlaps a delete fails, although an append reads nothing. So retry appends.
-        self._commit(name, commit)
+        # Open the table first, because deltalake would create a missing table if it got a path.
+        self._commit(
+            name,
+            lambda: write_deltalake(open_table(self.tables, name), found, mode="append", **leaving_old_log()),
+        )
 
+    @override
     def merge(
         self, name: str, keys: Sequence[str], rows: Iterable[Mapping[str, Any]], remove: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Insert, update and delete rows in one commit."""
         columns = TABLES[name].schema.names
         # Rows to delete have only their keys.
         schema = pa.schema([*(each.with_nullable(True) for each in row_schema(name)), pa.field("removed", pa.bool_())])
@@ -135,22 +119,33 @@ class PathStore(TableStore):
         new = {column: f"new.{column}" for column in columns}
 
         def commit() -> None:
-            merger = open_table(self.tables, name).merge(source, same, "new", "old", **leaving_old_log())
+            merger = table_to_read(self.tables, name).merge(source, same, "new", "old", **leaving_old_log())
             merger = merger.when_matched_delete("new.removed").when_matched_update(new, "NOT new.removed")
             merger.when_not_matched_insert(new, "NOT new.removed").execute()
 
         self._commit(name, commit)
 
-    def facts(self, spec: TableSpec) -> TableFacts:
-        """Return a table's size and contents."""
-        return table_facts(spec, open_table(self.tables, spec.name))
+    @override
+    def delete(self, name: str, rows: RowFilter) -> int:
+        condition = with_literals(rows.condition, rows.values, deltalake_literal)
+        return self._rewrite(name, lambda table: int(table.delete(condition, **quietly())["num_deleted_rows"]))
 
-    def columns(self, spec: TableSpec) -> list[ColumnFacts]:
-        """Return a table's columns, in order."""
-        return column_facts(open_table(self.tables, spec.name))
+    @override
+    def tidy(self, name: str, plan: UpkeepPlan, now: datetime) -> Tidied:
+        merged = self._rewrite(name, lambda table: merge_files(table, plan))
+        vacuumed = self._rewrite(name, lambda table: vacuum(table, plan))
+        folder = None if "://" in self.tables else Path(table_path(self.tables, name))
+        log_files = 0 if plan.dry_run else self._rewrite(name, lambda table: tidy_log(table, folder, now))
+        return Tidied(merged, vacuumed, log_files)
 
+    @override
+    def extent(self, name: str) -> tuple[int, int, int]:
+        table = open_table(self.tables, name)
+        files = data_files(table)
+        return table.version(), files.num_rows, sum(files["size_bytes"].to_pylist())
+
+    @override
     def history(self, name: str, limit: int) -> list[TableCommit]:
-        """Return a table's last commits, newest first."""
         return [
             TableCommit(
                 int(commit.get("version", 0)), int(commit.get("timestamp", 0)), str(commit.get("userMetadata", ""))
@@ -158,32 +153,27 @@ class PathStore(TableStore):
             for commit in open_table(self.tables, name).history(limit)
         ]
 
-    def has_rows(self, name: str) -> bool:
-        """Return whether a table has a data file."""
-        return bool(open_table(self.tables, name).file_uris())
-
-    def keep_up(self, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-        """Maintain a table; see `tables.store.upkeep.keep_up`."""
-        return keep_up(self.tables, spec, plan, now)
-
+    @override
     def alone(self) -> AbstractContextManager[None]:
-        """Return a lock on a local folder, because concurrent compactions by deltalake may duplicate rows."""
         return alone(self.tables)
 
+    @override
     def save(self, writer: Any, name: str) -> None:
-        """Run a Spark `DataFrameWriter` that appends to a table."""
         writer.save(table_path(self.tables, name))
 
+    @override
     def spark_name(self, name: str) -> str:
-        """Return the name by which Spark SQL reads a table."""
         return f"delta.`{table_path(self.tables, name)}`"
 
-    def _commit(self, name: str, commit: Any) -> None:
+    def _rewrite(self, name: str, step: "Callable[[DeltaTable], int]") -> int:
+        return self._commit(name, lambda: step(table_to_read(self.tables, name)))
+
+    def _commit(self, name: str, commit: Callable[[], _Result]) -> _Result:
         from deltalake.exceptions import DeltaError
 
         try:
-            retry_conflicts(commit)
+            return retry_conflicts(commit)
         except (DeltaError, OSError) as error:
             place = table_path(self.tables, name)
-            msg = f"can't write {place}: {first_line(error)}. Check the folder given by --tables"
+            msg = f"can't write {place}: {first_line(error)}. Finished steps are kept: check the folder and try again"
             raise TableError(msg) from error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tables.errors import TableError, TableNotFoundError, first_line
+from tables.schema.ddl import deltalake_literal, with_literals
 from tables.schema.specs import (
     LOG_RETENTION,
     LOG_RETENTION_PROPERTY,
@@ -16,7 +17,8 @@ from tables.schema.specs import (
     TableSpec,
 )
 from tables.store.commits import leaving_old_log, retry_conflicts
-from tables.store.values import Row, require_version
+from tables.store.features import require_known, require_whole
+from tables.store.values import ALL_ROWS, RowFilter, require_version
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -51,46 +53,70 @@ def create_missing(root: str) -> None:
 
 
 def open_table(root: str, name: str) -> "DeltaTable":
-    """Open a table at its newest version.
+    """Open a table at its newest version, to append to it or to read its log. `table_to_read` opens its rows.
 
     Raises:
         TableNotFoundError: If there is no such table.
-        TableError: If the table can't be read.
+        TableError: If the table can't be read, or has an unknown feature.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
     from deltalake.exceptions import TableNotFoundError as NoSuchTable
 
     try:
-        return DeltaTable(table_path(root, name))
+        table = DeltaTable(table_path(root, name))
     except (NoSuchTable, FileNotFoundError, NotADirectoryError) as error:
         made = f"`pid-quota tables create --tables {root}` creates the tables, and so does the stream"
         msg = f"no table {name} in {root}. Check --tables (or PID_QUOTA_TABLES); {made}"
         raise TableNotFoundError(msg) from error
     except (DeltaError, OSError) as error:
-        msg = f"can't read table {name} in {root}: {first_line(error)}. Check the folder given by --tables"
-        raise TableError(msg) from error
+        raise unreadable(root, name, error) from error
+    require_known(table, table_path(root, name))
+    return table
 
 
-def ask(table: "DeltaTable", select: str) -> list[Row]:
-    """Run a SELECT over the table, named `t`, with deltalake's engine.
+def table_to_read(root: str, name: str) -> "DeltaTable":
+    """Open a table whose rows are read or rewritten. All readers of rows come through here.
+
+    Raises:
+        TableNotFoundError: If there is no such table.
+        TableError: If the table can't be read, has an unknown feature, or has deletion vectors.
+    """
+    table = open_table(root, name)
+    require_whole(table, table_path(root, name))
+    return table
+
+
+def unreadable(root: str, name: str, error: BaseException) -> TableError:
+    """Return the error to raise if a table can't be read."""
+    return TableError(f"can't read table {name} in {root}: {first_line(error)}. Check the folder given by --tables")
+
+
+def data_files(table: "DeltaTable") -> pa.Table:
+    """Return a row per data file: relative `path`, `size_bytes`, and more."""
+    # pyarrow.table() would load pandas.
+    return pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+
+
+def select_rows(root: str, name: str, rows: RowFilter = ALL_ROWS) -> pa.Table:
+    """Return rows of a table. deltalake's engine skips files by the log's statistics.
 
     An Arrow data set would run Python in threads, and a process aborts if it ends before such a thread.
+
+    Raises:
+        TableNotFoundError: If there is no such table.
+        TableError: If the table can't be read.
     """
     from deltalake import QueryBuilder
-
-    rows: list[Row] = pa.table(QueryBuilder().register("t", table).execute(select).read_all()).to_pylist(
-        maps_as_pydicts="lossy"
-    )
-    return rows
-
-
-def is_delta_error(error: Exception) -> bool:
-    """Return whether an error is of a type that reading a table raises."""
     from deltalake.exceptions import DeltaError
 
+    table = table_to_read(root, name)
+    select = with_literals(rows.select("t"), rows.values, deltalake_literal)
+    try:
+        return pa.table(QueryBuilder().register("t", table).execute(select).read_all())
     # Timestamps outside Python's range raise ValueError or OverflowError.
-    return isinstance(error, DeltaError | OSError | pa.ArrowException | ValueError | OverflowError)
+    except (DeltaError, OSError, pa.ArrowException, ValueError, OverflowError) as error:
+        raise unreadable(root, name, error) from error
 
 
 def _create(spec: TableSpec, path: str) -> None:

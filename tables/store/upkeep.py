@@ -4,22 +4,15 @@ Each step commits separately. The log keeps the stream's batch numbers and newes
 """
 
 import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tables.errors import TableError, TableNotFoundError, first_line
-from tables.schema.ddl import deltalake_literal
-from tables.schema.specs import TableSpec
-from tables.store.commits import leaving_old_log, retry_conflicts
-from tables.store.facts import file_sizes, table_facts
-from tables.store.log_upkeep import tidy_log
-from tables.store.path_tables import ask, open_table, table_path
-from tables.store.retention import Asker, keep_from
-from tables.store.values import Upkeep, UpkeepPlan
+from tables.errors import TableError, TableNotFoundError
+from tables.store.commits import leaving_old_log
+from tables.store.path_tables import data_files
+from tables.store.values import UpkeepPlan
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -32,26 +25,6 @@ _MANY_FILES = 20
 """If more files than this are smaller than half of `_LARGE_FILE`, maintenance compacts these files, too."""
 
 _LOCK = ".maintain.lock"
-
-
-def keep_up(tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-    """Delete a table's expired rows, compact and vacuum the table, and truncate the log.
-
-    Raises:
-        TableError: If the table is missing or can't be read or written, or conflicts persist.
-    """
-    # Step 1. Note the size before.
-    before = table_facts(spec, open_table(tables, spec.name))
-    # Step 2. Delete expired rows first, so that they are not compacted.
-    deleted = _commit(tables, spec, lambda table: _delete(table, spec, plan, now))
-    # Step 3. Compact.
-    merged = _commit(tables, spec, lambda table: _merge(table, plan))
-    # Step 4. Vacuum.
-    vacuumed = _commit(tables, spec, lambda table: _vacuum(table, plan))
-    # Step 5. Checkpoint and truncate the log.
-    folder = None if "://" in tables else Path(table_path(tables, spec.name))
-    log_files = 0 if plan.dry_run else _commit(tables, spec, lambda table: tidy_log(table, folder, now))
-    return Upkeep(before, table_facts(spec, open_table(tables, spec.name)), deleted, merged, vacuumed, log_files)
 
 
 @contextmanager
@@ -83,47 +56,28 @@ def alone(tables: str) -> Iterator[None]:
         yield
 
 
-def _commit(tables: str, spec: TableSpec, step: "Callable[[DeltaTable], int]") -> int:
-    from deltalake.exceptions import DeltaError
-
-    try:
-        return retry_conflicts(lambda: step(open_table(tables, spec.name)))
-    except (DeltaError, OSError) as error:
-        reason = first_line(error)
-        msg = f"upkeep of {spec.name} in {tables} failed: {reason}. Finished steps are kept; run it again"
-        raise TableError(msg) from error
-
-
-def _delete(table: "DeltaTable", spec: TableSpec, plan: UpkeepPlan, now: datetime) -> int:
-    before = keep_from(now, plan.days[spec.name]) if spec.time_column else None
-    oldest = table_facts(spec, table).oldest
-    if before is not None and oldest is not None and oldest >= before:
-        return 0
-    asker = Asker("t", partial(ask, table), deltalake_literal)
-    rows = asker.expired(spec, plan.days, now)
-    if rows is None:
-        return 0
+def merge_files(table: "DeltaTable", plan: UpkeepPlan) -> int:
+    """Compact small files, and return their number."""
     if plan.dry_run:
-        return asker.count(rows)
-    return int(table.delete(rows.as_text(deltalake_literal), **_quietly())["num_deleted_rows"])
-
-
-def _merge(table: "DeltaTable", plan: UpkeepPlan) -> int:
-    if plan.dry_run:
-        small = sum(size < _SMALL_FILE for size in file_sizes(table))
+        small = _count_below(table, _SMALL_FILE)
         return small if small > 1 else 0
-    merged = int(table.optimize.compact(target_size=_SMALL_FILE, **_quietly())["numFilesRemoved"])
-    if sum(size < _LARGE_FILE // 2 for size in file_sizes(table)) > _MANY_FILES:
-        merged += int(table.optimize.compact(target_size=_LARGE_FILE, **_quietly())["numFilesRemoved"])
+    merged = int(table.optimize.compact(target_size=_SMALL_FILE, **quietly())["numFilesRemoved"])
+    if _count_below(table, _LARGE_FILE // 2) > _MANY_FILES:
+        merged += int(table.optimize.compact(target_size=_LARGE_FILE, **quietly())["numFilesRemoved"])
     return merged
 
 
-def _vacuum(table: "DeltaTable", plan: UpkeepPlan) -> int:
+def vacuum(table: "DeltaTable", plan: UpkeepPlan) -> int:
+    """Delete unreferenced files, and return their number."""
     # A full vacuum also finds files of crashed writers.
     options: dict[str, Any] = {"retention_hours": plan.vacuum_hours, "enforce_retention_duration": False, "full": True}
-    return len(table.vacuum(dry_run=plan.dry_run, **options, **_quietly()))
+    return len(table.vacuum(dry_run=plan.dry_run, **options, **quietly()))
 
 
-def _quietly() -> dict[str, Any]:
-    # Step 5 writes the checkpoint.
+def quietly() -> dict[str, Any]:
+    """Return arguments with which a commit of maintenance leaves the log alone, because its last step tidies it."""
     return leaving_old_log(checkpoint=False)
+
+
+def _count_below(table: "DeltaTable", size: int) -> int:
+    return sum(each < size for each in data_files(table)["size_bytes"].to_pylist())

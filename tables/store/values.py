@@ -41,13 +41,11 @@ class RowFilter:
         condition: SQL condition with `:name` parameter markers.
         values: Values of the markers: strings and aware datetimes.
         columns: Columns to read; all if empty.
-        newer_than: A column and a time. All selected rows have later times in that column, so older files are skipped.
     """
 
     condition: str = "TRUE"
     values: Mapping[str, str | datetime] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
-    newer_than: tuple[str, datetime] | None = None
 
     def select(self, table: str) -> str:
         """Return the SELECT of these rows."""
@@ -104,16 +102,6 @@ class TableFacts:
 
 
 @dataclass(frozen=True)
-class ColumnFacts:
-    """A column in a table's metadata."""
-
-    name: str
-    kind: str
-    nullable: bool
-    comment: str
-
-
-@dataclass(frozen=True)
 class TableCommit:
     """A commit in a table's log.
 
@@ -143,8 +131,8 @@ class UpkeepPlan:
 
 
 @dataclass(frozen=True)
-class Upkeep:
-    """What `pid-quota maintain` changed in a table, or would change. None means that the storage reports no number.
+class Tidied:
+    """The files that `pid-quota maintain` compacted and deleted, or would. None: the storage reports no number.
 
     Attributes:
         merged_files: Small files that were compacted.
@@ -152,12 +140,19 @@ class Upkeep:
         log_files: Log files that were deleted, including orphaned checksums.
     """
 
+    merged_files: int | None = None
+    vacuumed_files: int | None = None
+    log_files: int | None = None
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What `pid-quota maintain` changed in a table, or would change."""
+
     before: TableFacts
     after: TableFacts
     deleted_rows: int
-    merged_files: int | None
-    vacuumed_files: int | None
-    log_files: int | None
+    files: Tidied
 
 
 def require_version(version: str, place: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from broker.enforcement import by_hand
 from broker.enforcement.hold_topic import HoldTopic, steady_ms
 from broker.enforcement.model import Change, Limits
-from broker.errors import HoldNotWrittenError, NotHeldError
+from broker.errors import HoldNotWrittenError
 from broker.kafka.topics import admin_client
 from broker.local.local_broker import LocalBroker
 from jobs.stream.enforcing import Enforcing, EnforcingThread, HoldNotes
@@ -18,7 +18,6 @@ from quota.limits import Limit, Quotas
 from streaming.commit.sinks import BatchSummary
 from tests.kits.broker_kit import wait_until
 from tests.kits.hold_kit import Asker
-from wire.holds import EVERYBODY
 from wire.topics import HOLDS
 
 MALLORY = "User:mallory"
@@ -121,16 +120,6 @@ def test_a_committed_decision_holds_and_its_release_lets_go(
         wait_until(lambda: stream.told("User:mallory is no longer on hold"), "it is told")
 
 
-def test_a_quota_that_is_removed_while_nobody_produces_ends_the_hold(
-    topic: HoldTopic, streams: Callable[..., Stream]
-) -> None:
-    stream = streams().start()
-    stream.commit(row())
-    wait_until(lambda: on_hold(topic) == {MALLORY}, "the broker holds mallory")
-    stream.quotas = Quotas()
-    wait_until(lambda: not on_hold(topic), "nobody is held")
-
-
 def test_a_decision_from_before_a_crash_is_held_before_the_first_batch(
     topic: HoldTopic, streams: Callable[..., Stream]
 ) -> None:
@@ -154,21 +143,6 @@ def test_a_stream_that_ends_leaves_its_holds_and_one_without_enforce_ends_them(
     wait_until(lambda: not on_hold(topic), "nobody is held")
     wait_until(lambda: bool(second.notes.pending()), "the note is there")
     assert [each["state"] for each in second.notes.pending()] == ["would_hold"]
-
-
-def test_of_two_live_streams_only_the_first_holds_and_both_tell_of_it(
-    topic: HoldTopic, streams: Callable[..., Stream]
-) -> None:
-    first = streams(writer="s1").start(row())
-    wait_until(lambda: on_hold(topic) == {MALLORY}, "the broker holds mallory")
-    second = streams(writer="s2").start(row(), row(principal="User:other"))
-    wait_until(lambda: first.told("another live stream (s2)"), "the first one tells of the second")
-    wait_until(
-        lambda: second.told("another stream (s1) was first on this cluster"), "the second one tells of the first"
-    )
-    wait_until(lambda: second.told("User:other is over its quota and not held"), "the second one tells whom it leaves")
-    assert on_hold(topic) == {MALLORY}
-    assert topic.state.holds[MALLORY].hold.writer == "s1"
 
 
 def test_a_stream_that_may_not_write_says_what_is_missing_and_goes_on(
@@ -215,27 +189,12 @@ class TestByHand:
             wait_until(lambda: stream.told("a release is in force"), "it is told")
             assert mallory.gets_one()
 
-    def test_of_a_principal_that_nobody_holds_is_an_error_that_lists_who_is_held(
-        self, held_broker: LocalBroker, topic: HoldTopic, streams: Callable[..., Stream]
-    ) -> None:
-        streams().start(row())
-        wait_until(lambda: on_hold(topic) == {MALLORY}, "the broker holds mallory")
-        with pytest.raises(NotHeldError, match=r"User:malory is not on hold\. On hold: User:mallory"):
-            by_hand.release(held_broker.client_config("alice"), "User:malory", 600_000, "carol")
-
     @pytest.mark.parametrize("name", ["User:system:serviceaccount:ns:app", r"User:CN=app-1,OU=Pay,O=Acme\, Inc.,C=DE"])
     def test_a_hold_and_a_release_of_any_name(self, held_broker: LocalBroker, topic: HoldTopic, name: str) -> None:
         config = held_broker.client_config("alice")
         assert by_hand.hold(config, name, 600_000, "carol").held == [name]
         wait_until(lambda: on_hold(topic) == {name}, "the report is there")
         assert by_hand.release(config, name, 1_000, "carol").held == []
-
-    def test_a_release_of_everybody(self, held_broker: LocalBroker, topic: HoldTopic) -> None:
-        config = held_broker.client_config("alice")
-        by_hand.hold(config, MALLORY, 600_000, "carol")
-        by_hand.hold(config, "User:x", 600_000, "carol")
-        assert by_hand.release(config, EVERYBODY, 600_000, "carol").held == []
-        wait_until(lambda: not on_hold(topic), "the report is there")
 
     def test_a_hold_that_the_broker_refuses_is_an_error_with_its_reason(
         self, held_broker: LocalBroker, topic: HoldTopic, monkeypatch: pytest.MonkeyPatch
@@ -244,15 +203,6 @@ class TestByHand:
         monkeypatch.setattr(by_hand, "OBEY_S", 5.0)
         with pytest.raises(HoldNotWrittenError, match=r"pid\.quota\.never"):
             by_hand.hold(held_broker.client_config("alice"), "User:never", 600_000, "carol")
-
-    def test_a_stream_leaves_a_hold_by_hand_alone(
-        self, held_broker: LocalBroker, topic: HoldTopic, streams: Callable[..., Stream]
-    ) -> None:
-        by_hand.hold(held_broker.client_config("alice"), MALLORY, 600_000, "carol")
-        stream = streams().start(row())
-        wait_until(lambda: stream.told("somebody holds it by hand: carol"), "it is told")
-        stream.commit(row("RELEASE"))
-        wait_until(lambda: on_hold(topic) == {MALLORY}, "the report is there")
 
 
 def test_the_thread_ends_when_the_stream_ends(held_broker: LocalBroker) -> None:

@@ -1,5 +1,6 @@
 """Who may use the plugin's topics: its authorizer decides, without ACLs."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +12,11 @@ from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from broker.enforcement import by_hand
-from broker.kafka.topics import admin_client, create_topics, ensure_topics
+from broker.kafka.topics import admin_client, create_topics
 from broker.local.local_broker import LocalBroker
 from tests.broker.test_plugin_topics import logged
 from tests.kits.acl_kit import allow, bound
-from tests.kits.broker_kit import events_of, new_topic, wait_for_report, wait_until
+from tests.kits.broker_kit import ensure_topics, events_of, new_topic, wait_for_report, wait_until
 from tests.kits.hold_kit import LOADING, Asker, HoldWriter
 from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.login_kit import PREFIX, LoginBroker
@@ -144,15 +145,21 @@ def test_a_wrong_setting_is_one_line_that_names_the_value_in_force(tmp_path: Pat
         "pid_quota_max_holds": "many",
         "pid_quota_writers": "alice;User:bob",
         "pid_quota_never": ":",
+        "pid_quota_repeat_ms": "often",
+        "pid_quota_partitions": "0",
+        "pid_quota_create_topics": "yes",
     }
     with LocalBroker(tmp_path, jars=jars, holds=True, **wrong) as broker:
         broker.wait_for_plugin()
         lines = [
             line.split("] ", 1)[1] for line in broker.server_log.read_text().splitlines() if "ERROR pid-quota" in line
         ]
-        assert [line.removeprefix("ERROR pid-quota: ").removesuffix(" (pidquota.Holds)") for line in sorted(lines)] == [
+        assert [re.sub(r"^ERROR pid-quota: | \(pidquota\.\w+\)$", "", line) for line in sorted(lines)] == [
+            "pid.quota.create.topics=yes is neither true nor false: using true",
             "pid.quota.max.holds=many is not a whole number from 0 to 1000: using 50",
             "pid.quota.never: : is not a principal such as User:alice: ignoring it",
+            "pid.quota.partitions=0 is not a whole number from 1 to 2147483647: using 12",
+            "pid.quota.repeat.ms=often is not a whole number from 100 to 2147483647: using 30000",
             "pid.quota.writers: alice is not a principal such as User:alice: ignoring it",
         ]
 

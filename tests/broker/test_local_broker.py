@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.local.server_process import free_ports
 from tests.kits.broker_kit import (
     end_offset,
+    ensure_topics,
     new_topic,
     produce,
     read_records,

@@ -85,7 +85,7 @@ def on_all(user: str, kind: ResourceType, permission: AclPermissionType) -> AclB
 
 
 def rules_now(broker: LocalBroker) -> AclRules:
-    with KafkaAdmin(KafkaConfig.load(broker.admin_servers).kafka_python()) as admin:
+    with KafkaAdmin(KafkaConfig.load(broker.admin_servers)) as admin:
         return AclRules(Acls(admin).for_writers(), allows_without_acl=True)
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from tests.kits.broker_kit import events_of, read_events, wait_for_events, wait_for_report, wait_until
+from tests.kits.broker_kit import ensure_topics, events_of, read_events, wait_for_events, wait_for_report, wait_until
 from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.plugin_kit import NO_PLUGIN, ready_topic, switch
 from wire.plugin_reports import PluginState, StartReport

@@ -21,9 +21,18 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from broker.kafka.topics import admin_client, ensure_topics, existing_topics
+from broker.kafka.topics import admin_client, existing_topics
 from broker.local.local_broker import LocalBroker
-from tests.kits.broker_kit import events_of, make_topic, new_topic, produce, read_events, wait_for_report, wait_until
+from tests.kits.broker_kit import (
+    ensure_topics,
+    events_of,
+    make_topic,
+    new_topic,
+    produce,
+    read_events,
+    wait_for_report,
+    wait_until,
+)
 from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.login_kit import PREFIX, LoginBroker
 from tests.kits.plugin_kit import switch
@@ -236,21 +245,3 @@ def test_a_young_cluster_with_too_few_brokers_starts_and_waits(tmp_path: Path, j
         ensure_topics(broker.admin_config(), replication_factor=1)
 
         wait_until(lambda: len(read_events(broker)) >= 1, "the event from before")
-
-
-@pytest.mark.slow
-def test_a_wrong_setting_is_one_line_that_names_the_value_in_force(tmp_path: Path, jars: Path) -> None:
-    wrong: dict[str, Any] = {
-        "pid_quota_repeat_ms": "often",
-        "pid_quota_partitions": "0",
-        "pid_quota_create_topics": "yes",
-    }
-    with LocalBroker(tmp_path, jars=jars, **wrong) as broker:
-        broker.wait_for_plugin()
-        pid = produced(broker, new_topic(broker, "orders"))
-        assert events_of(broker, pid)
-        assert sorted(logged(broker)) == [
-            "ERROR pid-quota: pid.quota.create.topics=yes is neither true nor false: using true",
-            "ERROR pid-quota: pid.quota.partitions=0 is not a whole number from 1 to 2147483647: using 12",
-            "ERROR pid-quota: pid.quota.repeat.ms=often is not a whole number from 100 to 2147483647: using 30000",
-        ]

@@ -1,15 +1,12 @@
-from pathlib import Path
-
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from broker.errors import BrokerUnreachableError, LoginRefusedError, TopicError, TopicMissingError
 from broker.kafka.topic_setup import TopicSetup, plan_topics
-from broker.kafka.topics import admin_client, create_topics, ensure_topics, require_topic
+from broker.kafka.topics import admin_client, create_topics, require_topic
 from broker.local.local_broker import LocalBroker
 from tests.kits.broker_kit import new_topic, wait_until
-from tests.kits.plugin_kit import NO_PLUGIN
-from wire.topics import EVENT_PARTITIONS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS, topic_settings
+from wire.topics import EVENT_PARTITIONS, OWN_TOPICS
 
 
 def setting(broker: LocalBroker, topic: str, name: str) -> str:
@@ -17,24 +14,6 @@ def setting(broker: LocalBroker, topic: str, name: str) -> str:
     admin = AdminClient({**broker.admin_config()})
     (found,) = admin.describe_configs([resource]).values()
     return str(found.result()[name].value)
-
-
-def test_the_topics_are_created_once_with_their_settings(jars: Path, tmp_path: Path) -> None:
-    # A cluster's default may be compaction.
-    with LocalBroker(tmp_path, jars=jars, metric_reporters=NO_PLUGIN, log_cleanup_policy="compact") as broker:
-        ensure_topics(broker.admin_config())
-        ensure_topics(broker.admin_config(), partitions=9)
-
-        assert require_topic(broker.admin_config(), PRODUCE_EVENTS) == EVENT_PARTITIONS
-        assert require_topic(broker.admin_config(), REPORTS) == 1
-        for topic in OWN_TOPICS:
-            assert setting(broker, topic, "message.timestamp.type") == "LogAppendTime"
-            assert setting(broker, topic, "cleanup.policy") == topic_settings()[topic]["cleanup.policy"]
-            assert setting(broker, topic, "retention.ms") == str(7 * 24 * 3_600_000)
-        outcomes = TopicSetup(broker.admin_config()).describe(plan_topics())
-        assert {each.name: each.action for each in outcomes if each.name in OWN_TOPICS} == dict.fromkeys(
-            OWN_TOPICS, "exists"
-        )
 
 
 def test_the_plugin_creates_the_same_topics(broker: LocalBroker) -> None:

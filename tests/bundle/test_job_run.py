@@ -20,10 +20,10 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jvm.process import run_to_end, start_watched
 from tables.schema.specs import TABLES as TABLE_SPECS
+from tests.kits.broker_kit import ensure_topics
 from tests.kits.console_kit import wait_for
 from tests.kits.databricks_kit import GIVEN, ROOT, load_bundle
 from tests.kits.runtime_kit import LIMIT_S, Runtime

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -15,17 +15,25 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from broker.kafka.tail import TopicReader, bounds, decode_values
+from broker.kafka.topic_setup import TopicSetup, plan_topics
 from broker.kafka.topics import admin_client, existing_topics
 from broker.local.local_broker import LocalBroker
 from tests.broker.local_cluster import LocalCluster
 from wire.event_record import ProduceEvent, parse_events
 from wire.plugin_reports import PluginReport, parse_report
-from wire.topics import PRODUCE_EVENTS, REPORTS
+from wire.topics import EVENT_PARTITIONS, PRODUCE_EVENTS, REPORTS
 
 R = TypeVar("R", bound=PluginReport)
 
 # Only a limit for what went wrong: a healthy run waits for seconds, for Spark's start on a busy machine for minutes.
 LIMIT_S = 600.0
+
+
+def ensure_topics(
+    config: Mapping[str, str], *, partitions: int = EVENT_PARTITIONS, replication_factor: int = -1
+) -> None:
+    """Create our topics if they are missing."""
+    TopicSetup(config).create(plan_topics(partitions), replication_factor=replication_factor)
 
 
 def wait_until(condition: Callable[[], bool], what: str, process: subprocess.Popen[bytes] | None = None) -> None:

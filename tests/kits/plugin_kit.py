@@ -84,7 +84,7 @@ def set_logger(broker: LocalBroker, logger: str, level: str) -> None:
 
 def switch(broker: LocalBroker, *, on: bool) -> None:
     """Load the plugin into the running broker, or take it out."""
-    with KafkaAdmin(KafkaConfig.load(broker.admin_servers).kafka_python()) as admin:
+    with KafkaAdmin(KafkaConfig.load(broker.admin_servers)) as admin:
         (change,) = switch_plugin(admin, on=on)
         assert (change.problem, change.is_changed) == (None, True)
         wait_until(

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 from broker.kafka.client import KafkaAdmin
+from broker.kafka.config import KafkaConfig
 from broker.kafka.reporters import switch_plugin
 from broker.local.local_broker import LocalBroker
 from tables.query.sql_query import query
@@ -38,7 +39,7 @@ def test_brokers_without_a_plugin_get_a_census_and_the_stream_starts_when_they_l
             assert found.records()[0]["n"] >= 1
 
             # and the stream starts when the plugin is there
-            with KafkaAdmin({"bootstrap_servers": broker.admin_servers}) as admin:
+            with KafkaAdmin(KafkaConfig.load(broker.admin_servers)) as admin:
                 switch_plugin(admin, on=True)
             run.wait_for("the brokers load the plugin now: the stream starts")
             run.until(lambda: run.metric('pid_quota_part_up{part="stream"}') == 1, "the stream runs")

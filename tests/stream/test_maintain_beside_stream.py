@@ -15,7 +15,6 @@ from tables.schema.ddl import row_schema
 from tables.schema.specs import TABLES
 from tables.store.open import open_store
 from tables.store.path_tables import open_table
-from tables.store.upkeep import keep_up
 from tables.store.values import UpkeepPlan
 from tests.kits.process_kit import repeating
 from tests.kits.stream_kit import Stream, event
@@ -29,7 +28,7 @@ PLAN = UpkeepPlan(dict.fromkeys(TABLES, 1500), vacuum_hours=1)
 
 
 def upkeep(tables: str) -> int:
-    return keep_up(tables, TABLES[METRICS], PLAN, datetime.now(timezone.utc)).deleted_rows
+    return open_store(tables).keep_up(TABLES[METRICS], PLAN, datetime.now(timezone.utc)).deleted_rows
 
 
 def add_an_old_row(tables: str) -> None:

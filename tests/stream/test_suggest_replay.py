@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
+from tests.kits.broker_kit import ensure_topics
 from tests.kits.exploded_kit import event_value
 from wire.topics import PRODUCE_EVENTS
 

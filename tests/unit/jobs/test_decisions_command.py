@@ -2,21 +2,13 @@
 
 import json
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
-from tables.errors import TableError
-from tables.store import engines
-from tables.store.open import open_store
 from tables.store.path_tables import create_missing, table_path
-from tables.store.values import Answer, Row
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.following_kit import Following
 from tests.kits.kip_kit import deploys, now
@@ -140,90 +132,13 @@ def test_no_time_is_one_line(pid_quota: PidQuota, tables: str, since: str) -> No
     assert f"'{since}' is not a time" in one_error(pid_quota("decisions", "--tables", tables, "--since", since), 2)
 
 
-@contextmanager
-def following(tables: str, since: datetime | None = None) -> Iterator[Callable[[], list[Row]]]:
-    with open_store(tables) as store:
-        followed = store.follow(NAME)
-        if since is None:
-            assert followed.new_rows(COLUMN, None) == []
-        yield lambda: followed.new_rows(COLUMN, since)
-
-
-class TestNewRows:
-    def test_each_row_comes_once_though_it_is_written_again_by_a_compaction(self, tables: str) -> None:
-        with following(tables) as read:
-            assert read() == []
-            append(tables, NAME, decision("User:a", now()), decision("User:late", now() - timedelta(days=9)))
-            assert [row["principal"] for row in read()] == ["User:late", "User:a"]
-            compact(tables)
-            append(tables, NAME, decision("User:b", now()))
-            assert [row["principal"] for row in read()] == ["User:b"]
-            assert read() == []
-
-    def test_only_new_files_are_read(self, tables: str) -> None:
-        with following(tables) as read:
-            for file in Path(table_path(tables, NAME)).glob("*.parquet"):
-                # Given that what was there can't be read any more.
-                file.unlink()
-            append(tables, NAME, decision("User:a", now()))
-            assert [row["principal"] for row in read()] == ["User:a"]
-
-    def test_what_could_not_be_read_comes_with_the_next_read(self, tables: str, tmp_path: Path) -> None:
-        with following(tables) as read:
-            before = set(Path(table_path(tables, NAME)).glob("*.parquet"))
-            append(tables, NAME, decision("User:a", now()))
-            (file,) = set(Path(table_path(tables, NAME)).glob("*.parquet")) - before
-            away = file.rename(tmp_path / "away")
-            with pytest.raises(TableError, match="can't read table throttle_decisions"):
-                read()
-            away.rename(file)
-            assert [row["principal"] for row in read()] == ["User:a"]
-
-    def test_a_log_that_was_cleaned_up_is_read_anew(self, tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        with following(tables) as read:
-            append(tables, NAME, decision("User:a", now()))
-            monkeypatch.setattr(DeltaTable, "update_incremental", Mock(side_effect=DeltaError("no such version")))
-            assert [row["principal"] for row in read()] == ["User:a"]
-
-    def test_an_empty_table_is_followed_from_its_first_row(self, tmp_path: Path) -> None:
-        create_missing(str(tmp_path))
-        with following(str(tmp_path), datetime(2026, 1, 1, tzinfo=timezone.utc)) as read:
-            assert read() == []
-            append(tmp_path, NAME, decision("User:a", now()))
-            assert len(read()) == 1
-
-
-class Warehouse:
-    """Stands in for a catalog that holds the table."""
-
-    def __init__(self, *rows: tuple[datetime, str]) -> None:
-        self.rows, self.since = list(rows), list[datetime]()
-
-    def execute(self, statement: str, parameters: Mapping[str, datetime] | None = None) -> Answer:
-        if statement.startswith("SELECT max("):
-            return Answer(("newest",), ((max((at for at, _ in self.rows), default=None),),))
-        self.since.append((parameters or {})["since"])
-        return Answer((COLUMN, "principal"), tuple(row for row in self.rows if row[0] >= self.since[-1]))
-
-
-class TestNewRowsOfACatalog:
-    @pytest.fixture
-    def warehouse(self, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
-        warehouse = Warehouse()
-        monkeypatch.setattr(engines, "engine", lambda _: nullcontext(warehouse))
-        return warehouse
-
-    def test_from_the_end_each_row_comes_once_by_a_query_of_the_newest(self, warehouse: Warehouse) -> None:
-        warehouse.rows = [(now() - minutes(9), "User:old"), (now(), "User:a")]
-        with following("prod.quota") as read:
-            warehouse.rows += [(now(), "User:b"), (now() + minutes(1), "User:c")]
-            assert [row["principal"] for row in read()] == ["User:b", "User:c"]
-            warehouse.rows.append((now() + minutes(2), "User:d"))
-            assert [row["principal"] for row in read()] == ["User:d"]
-        assert warehouse.since == [now(), now(), now() + minutes(1)]
-
-    def test_an_empty_table_is_followed_from_its_first_row(self, warehouse: Warehouse) -> None:
-        with following("prod.quota") as read:
-            assert read() == []
-            warehouse.rows = [(now(), "User:a"), (now() + minutes(1), "User:b")]
-            assert [row["principal"] for row in read()] == ["User:a", "User:b"]
+def test_each_decision_comes_once_though_it_is_written_again_by_a_compaction(tables: str) -> None:
+    command = ("decisions", "--tables", tables, "--follow", "--json", "--since", "10m", "--seconds", "0.1")
+    with Following(*command) as shown:
+        shown.wait_for(1)
+        append(tables, NAME, decision("User:a", now()))
+        shown.wait_for(2)
+        compact(tables)
+        append(tables, NAME, decision("User:b", now()))
+        lines = shown.wait_for(3)
+    assert [json.loads(line)["principal"] for line in lines] == ["User:mallory", "User:a", "User:b"]

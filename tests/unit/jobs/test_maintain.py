@@ -16,7 +16,7 @@ from tables.schema.specs import TABLES
 from tables.store.log_upkeep import drop_orphaned_checksums
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing, open_table
-from tables.store.upkeep import alone, keep_up
+from tables.store.upkeep import alone
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.upkeep_kit import (
     DECISIONS,
@@ -69,11 +69,11 @@ def test_where_there_is_nothing_to_do_nothing_is_written(pid_quota: PidQuota, tm
 def test_many_middling_files_become_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tables.store.upkeep._SMALL_FILE", 1)
     write_batches(tmp_path, 20)
-    assert keep_up(str(tmp_path), TABLES[METRICS], plan(), now()).merged_files == 0
+    assert open_store(str(tmp_path)).keep_up(TABLES[METRICS], plan(), now()).files.merged_files == 0
 
     write_batches(tmp_path, 1, first=20)
 
-    assert keep_up(str(tmp_path), TABLES[METRICS], plan(), now()).after.files == 1
+    assert open_store(str(tmp_path)).keep_up(TABLES[METRICS], plan(), now()).after.files == 1
 
 
 def test_rows_go_by_the_age_of_their_event(pid_quota: PidQuota, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_the_newest_commit_of_a_stream_stays_in_the_log(tmp_path: Path) -> None:
     make_old(tmp_path / METRICS)
 
     # Seven hours later the log's retention of six is over for all of them.
-    keep_up(str(tmp_path), TABLES[METRICS], plan(), now() + timedelta(hours=7))
+    open_store(str(tmp_path)).keep_up(TABLES[METRICS], plan(), now() + timedelta(hours=7))
 
     marks = [commit.get("userMetadata", "") for commit in open_table(str(tmp_path), METRICS).history()]
     assert any('"batch_id":11' in mark for mark in marks)
@@ -268,7 +268,7 @@ def test_no_append_and_no_quota_of_others_is_lost_or_refused_beside_it(tmp_path:
             # Something to delete each time: that is what appends may meet.
             open_store(str(tmp_path)).append(METRICS, [old])
             for name in (METRICS, QUOTAS):
-                keep_up(str(tmp_path), TABLES[name], plan(vacuum_hours=1), now())
+                open_store(str(tmp_path)).keep_up(TABLES[name], plan(vacuum_hours=1), now())
 
     with ThreadPoolExecutor(4) as threads:
         work = [threads.submit(append_each, n) for n in (1, 2)]
@@ -276,7 +276,7 @@ def test_no_append_and_no_quota_of_others_is_lost_or_refused_beside_it(tmp_path:
         for one in work:
             one.result()
 
-    keep_up(str(tmp_path), TABLES[METRICS], plan(), now())
+    open_store(str(tmp_path)).keep_up(TABLES[METRICS], plan(), now())
     assert len(rows_of(tmp_path, METRICS)) == 2 * len(rounds)
     assert len(rows_of(tmp_path, QUOTAS)) == len(rounds)
 
@@ -289,14 +289,14 @@ def test_a_step_that_met_a_commit_of_others_is_taken_again(tmp_path: Path, monke
     def open_and_let_others_delete(tables: str, name: str) -> DeltaTable:
         table = open_table(tables, name)
         opened.append(name)
-        # Of the tables that are opened, the second is the one to delete from.
-        if len(opened) == 2:
+        # The first is the one to delete from.
+        if len(opened) == 1:
             open_table(tables, name).delete("principal = 'User:old'")
         return table
 
-    monkeypatch.setattr("tables.store.upkeep.open_table", open_and_let_others_delete)
+    monkeypatch.setattr("tables.store.path.table_to_read", open_and_let_others_delete)
 
-    done = keep_up(str(tmp_path), TABLES[METRICS], plan(), now())
+    done = open_store(str(tmp_path)).keep_up(TABLES[METRICS], plan(), now())
 
     assert (done.deleted_rows, done.after.rows, done.after.files) == (0, 4, 1)
 

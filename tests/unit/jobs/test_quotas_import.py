@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tables.quotas.quota_table import quotas_in_force
+from quota.errors import InvalidQuotaError
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import quotas_in_force, set_quota
 from tables.store.path_tables import open_table
 from tests.kits.command_kit import PidQuota, one_error, printed
+from tests.unit.jobs.table_rows import NOON
 
 Import = Callable[[str, str], tuple[int, str, str]]
 
@@ -69,6 +72,8 @@ def test_what_describe_writes_can_be_imported(imported: Import, quotas: PidQuota
         ("a.yaml", "- {entity_name: alice, producer_byte_rate: 5}\n", "has the fields"),
         ("a.csv", "entity_type,entity_name,producer_ids_rate\nclient-id,app,5\n", "has the fields"),
         ("a.yaml", "alice: 5\n", "is not a list of entries"),
+        ("a.yaml", "kind: KafkaUser\nspec: {}\n---\nkind: KafkaUser\n", "entry 1: has the fields ['kind', 'spec']"),
+        ("a.csv", "entity_name,producer_ids_rate\nalice ,5\n", "'alice ' begins or ends with a blank"),
         (
             "a.yaml",
             "- producer_ids_rate: 5\n  entity_name: alice\n  entity_name: bob\n",
@@ -91,6 +96,17 @@ def test_a_file_with_one_mistake_sets_nothing_and_says_where(
 
     assert message in one_error(imported(name, text), 2)
     assert in_force(tmp_path) == {"carol": 1.0}
+
+
+def test_a_file_may_have_several_documents(imported: Import, tmp_path: Path) -> None:
+    text = "- {entity_name: alice, producer_ids_rate: 5}\n---\nentity_name: bob\nproducer_ids_rate: 6\n---\n"
+    assert imported("a.yaml", text)[0] == 0
+    assert in_force(tmp_path) == {"alice": 5.0, "bob": 6.0}
+
+
+def test_a_name_with_a_blank_at_an_end_is_refused_everywhere(tmp_path: Path) -> None:
+    with pytest.raises(InvalidQuotaError, match="write 'alice'"):
+        set_quota(str(tmp_path), QuotaEntry("alice ", 5.0, NOON, "test"))
 
 
 def test_a_missing_file_is_one_line(quotas: PidQuota, tmp_path: Path) -> None:

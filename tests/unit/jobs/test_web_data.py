@@ -365,13 +365,13 @@ class TestOccupancy:
 def test_times_are_pushed_below_the_views(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     append(data.tables, "producer_id_metrics", metrics("User:old", NOON - timedelta(days=9)))
     append(data.tables, "producer_id_metrics", metrics("User:new", NOON))
-    add, loaded = duck_tables.add_table, {}
+    add, loaded = duck_tables.add_rows, {}
 
-    def counted(connection: Any, tables: str, name: str, rows: Any, kept: Any) -> None:
-        add(connection, tables, name, rows, kept)
+    def counted(connection: Any, tables: str, name: str, rows: Any) -> None:
+        add(connection, tables, name, rows)
         loaded[name] = connection.table(name).fetchall()
 
-    monkeypatch.setattr(duck, "add_table", counted)
+    monkeypatch.setattr(duck, "add_rows", counted)
     data.headroom(NOON)
     assert [row[0] for row in loaded["producer_id_metrics"]] == ["User:new"]
     data.principal(NOON, "User:old", hours=720)

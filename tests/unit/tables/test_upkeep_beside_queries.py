@@ -8,7 +8,6 @@ from tables.query.top_rows import read_rows
 from tables.schema.specs import TABLES
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
-from tables.store.upkeep import keep_up
 from tables.store.values import Upkeep, UpkeepPlan
 from tests.kits.process_kit import repeating
 
@@ -32,7 +31,7 @@ def test_queries_beside_upkeep_neither_fail_nor_miss_a_row(tmp_path: Path) -> No
 
     def keep() -> None:
         append(tables, len(rounds), NOW - timedelta(days=9))
-        rounds.append(keep_up(tables, TABLES[METRICS], PLAN, NOW))
+        rounds.append(open_store(tables).keep_up(TABLES[METRICS], PLAN, NOW))
 
     with repeating(keep):
         for number in range(KEPT):
@@ -42,4 +41,4 @@ def test_queries_beside_upkeep_neither_fail_nor_miss_a_row(tmp_path: Path) -> No
             assert len(read_rows(tables, NOW)) >= number + 1
 
     assert sum(done.deleted_rows or 0 for done in rounds) > 0
-    assert sum(done.merged_files or 0 for done in rounds) > 0
+    assert sum(done.files.merged_files or 0 for done in rounds) > 0

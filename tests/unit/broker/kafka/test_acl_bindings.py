@@ -6,6 +6,7 @@ import pytest
 from broker.errors import ClusterRequestError
 from broker.kafka import client
 from broker.kafka.acls import Acl, AclResource, Acls
+from broker.kafka.config import KafkaConfig
 
 SECURITY_DISABLED, NO_RIGHT = 54, 31
 TOPICS = AclResource.TOPIC
@@ -34,7 +35,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 @pytest.fixture
 def acls(broker: Broker) -> Acls:
-    return Acls(client.KafkaAdmin({"bootstrap_servers": "nowhere:1"}))
+    return Acls(client.KafkaAdmin(KafkaConfig.load("nowhere:1")))
 
 
 @pytest.mark.parametrize(("pattern_code", "pattern"), [(3, "literal"), (4, "prefixed")])

@@ -16,11 +16,12 @@ from kafka.errors import (
 from broker.errors import BrokerError, BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
 from broker.kafka import client
 from broker.kafka.client import KafkaAdmin
+from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import ProducersAdmin
 
 ROOT = Path(client.__file__).parents[2]
 PINNED = "3.0.12"
-SETTINGS = {"bootstrap_servers": ["kafka:9092"]}
+SETTINGS = KafkaConfig.load("kafka:9092")
 
 
 def private_names(path: Path) -> set[str]:
@@ -110,6 +111,6 @@ def test_a_listener_that_does_not_speak_our_protocol_is_given_up_long_before_a_l
         address = f"127.0.0.1:{listener.getsockname()[1]}"
 
         with pytest.raises(BrokerUnreachableError, match=address):
-            ProducersAdmin({"bootstrap_servers": [address]})
+            ProducersAdmin(KafkaConfig.load(address))
 
     assert (limits["bootstrap_timeout_ms"], limits["request_timeout_ms"]) == (15_000, 60_000)

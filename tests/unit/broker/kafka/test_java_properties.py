@@ -1,10 +1,17 @@
+import base64
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
 
 from broker.errors import KafkaConfigError
 from broker.kafka.config import KafkaConfig
-from broker.kafka.java_properties import librdkafka_settings, read_properties
+from broker.kafka.java_properties import librdkafka_settings
+from jvm.jar_sets import kafka_classpath
+from jvm.java import find_java
 
 JAAS = "org.apache.kafka.common.security"
 SCRAM = rf"""
@@ -81,7 +88,7 @@ def test_stores_and_logins(lines: list[str], settings: dict[str, str]) -> None:
         (["ssl.truststore.location=/secret"], "no PEM file"),
         (["ssl.truststore.location=/secret", "ssl.truststore.type=PKCS12"], "no PEM file"),
         (["ssl.keystore.location=/secret"], "type JKS"),
-        (["sasl.jaas.config=secret"], "use one of PLAIN"),
+        (["sasl.jaas.config=secret"], "can't parse sasl.jaas.config"),
         (["sasl.mechanism=GSSAPI", "sasl.jaas.config=com.sun.Krb5LoginModule required x=secret;"], "GSSAPI"),
         (["sasl.mechanism=PLAIN", f"sasl.jaas.config={JAAS}.scram.ScramLoginModule required x=secret;"], "PLAIN"),
         (["sasl.mechanism=PLAIN", f"sasl.jaas.config={JAAS}.plain.PlainLoginModule required x=secret;"], "username="),
@@ -90,7 +97,11 @@ def test_stores_and_logins(lines: list[str], settings: dict[str, str]) -> None:
             ["sasl.mechanism=PLAIN", f"sasl.jaas.config={JAAS}.plain.PlainLoginModule required username=secret;"],
             "lacks",
         ),
-        (["sasl.jaas.config=${file:/etc/secret:jaas}"], "placeholder"),
+        (["config.providers=file", "sasl.jaas.config=${file:/etc/secret:jaas}"], "placeholder"),
+        (
+            ["sasl.mechanism=PLAIN", f"sasl.jaas.config={JAAS}.plain.PlainLoginModule required tokenauth=true;"],
+            "tokenauth",
+        ),
         (["ssl.truststore.certificates=secret", "ssl.cipher.suites=secret"], "ssl.cipher.suites has no counterpart"),
         (["sasl.jaas.config=secret", "sasl.oauthbearer.token.endpoint.url=secret"], "has no counterpart"),
     ],
@@ -108,9 +119,77 @@ def test_librdkafka_s_own_file_is_read_as_before(tmp_path: Path) -> None:
     assert "back\\slash:and=more" in load(tmp_path, text).client().values()
 
 
-def test_the_format_of_java() -> None:
-    lines = ["a:1", "b 2", "c = x\\", "  y", "d\\ e=\\u00e9\\t!", "f", "  # no", "g=\\\\", "h=last\\"]
+class Java:
+    """Kafka's own clients, which read files one after the other."""
 
-    assert list(read_properties(lines)) == [
-        *(("a", "1"), ("b", "2"), ("c", "xy"), ("d e", "é\t!"), ("f", ""), ("g", "\\"), ("h", "last")),
-    ]
+    def __init__(self) -> None:
+        command = [
+            find_java(),
+            "-Xmx128m",
+            "-cp",
+            kafka_classpath(),
+            str(Path(__file__).with_name("ReadClientFile.java")),
+        ]
+        quiet = subprocess.DEVNULL
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=quiet, text=True)
+
+    def read(self, file: Path) -> dict[str, str]:
+        """Return settings and options of the login, or `refused`."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(file, file=self.process.stdin, flush=True)
+        parts = base64.b64decode(self.process.stdout.readline()).decode().split("\0")
+        return dict(zip(parts[::2], parts[1::2], strict=False))
+
+
+@pytest.fixture(scope="module")
+def java(jars: Path) -> Iterator[Java]:
+    java = Java()
+    yield java
+    java.process.communicate()
+
+
+SIGNS = st.sampled_from(["a", "9", "u0041", "u00", "\\", '"', "'", ";", "=", ":", " ", "\t", "\f", "\x0b", "\x85", "é"])
+MORE = st.sampled_from(
+    ["\n", "\r", "\\\n", "#", "!", "/", "*", "//", "/*", "*/", "$", "${a:b}", ".", "-", "_", "n", "7", "\xa0"]
+)
+WORDS = st.lists(SIGNS | MORE, max_size=6).map("".join)
+NAMES = st.sampled_from(["username", "password", "tokenauth", "x"])
+OPTIONS = st.tuples(NAMES, st.sampled_from(["=", " = "]), st.sampled_from(['"', "'", ""]), WORDS).map(
+    lambda each: f"{each[0]}{each[1]}{each[2]}{each[3]}{each[2]} "
+)
+ENDS = st.sampled_from([";", " ;  ", "", "; x", ";\n# no\n"])
+LOGIN = f"sasl.jaas.config={JAAS}.plain.PlainLoginModule required"
+FILES = st.tuples(
+    st.sampled_from(
+        ["sasl.mechanism=PLAIN", "sasl.mechanism : PLAIN  ", "sasl.mechanism PLAIN\t", "sasl.mechan\\\n ism=PLAIN"]
+    ),
+    WORDS.map(lambda words: f"note={words}"),
+    st.tuples(WORDS, st.lists(OPTIONS, max_size=2).map("".join), ENDS).map(
+        lambda each: f"{LOGIN} username=a password='{each[0]}' {each[1]}{each[2]}"
+    ),
+).map("\n".join)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(FILES)
+@example(
+    "sasl.mechanism=PLAIN\nsasl.jaas.config=a.PlainLoginModule required username=é password='${x}' tokenauth=\"true\";"
+)
+def test_files_are_read_as_kafka_s_own_clients_read_them(java: Java, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_bytes(text.encode())
+    theirs = java.read(file)
+    # To Java, an option without a name is an option. A note may continue on the line of the login, which then is none.
+    assume("option null" not in theirs and theirs.keys() & {"module", "refused"})
+
+    login = {name: theirs.get(f"option {name}", "") for name in ("username", "password", "tokenauth")}
+    is_ours = theirs.get("sasl.mechanism") == "PLAIN" and login["username"] and "option password" in theirs
+    if is_ours and login["tokenauth"].lower() != "true":
+        found = KafkaConfig.load("broker:9092", file).settings
+        assert {name: found[f"sasl.{name}"] for name in ("username", "password")} == {
+            name: login[name] for name in ("username", "password")
+        }
+    else:
+        with pytest.raises(KafkaConfigError):
+            KafkaConfig.load("broker:9092", file)

@@ -55,12 +55,6 @@ def test_the_login_module_has_the_prefix_of_a_runtime_that_shades_kafka(tmp_path
     assert jaas.startswith("kafkashaded.org.apache.kafka.common.security.scram.ScramLoginModule required")
 
 
-def test_a_password_is_in_no_representation(tmp_path: Path) -> None:
-    config = KafkaConfig.load(SERVERS, settings_file(tmp_path, "sasl.password=hunter2\n"))
-
-    assert "hunter2" not in repr(config)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [("sasl.username\n", "line 1 is not of the form name=value"), ("sasl.mechanisms=OAUTHBEARER", "use one of PLAIN")],
