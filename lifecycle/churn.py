@@ -1,16 +1,15 @@
 """Diagnoses why a client keeps requesting producer ids.
 
-The tables hold the requests for producer ids, and brokers report how long each id was in use. Different causes can
-leave the same evidence, so a diagnosis names all causes that fit, the likeliest first. `healthy` means that the ids are
-too few to harm a broker.
+The tables hold the requests for producer ids and a sample of the ids' uses; brokers know all uses. `CAUSES` is the
+table of rules: a function per cause tells how well the evidence fits. The first likely cause is the diagnosis; the
+possible ones are its alternatives. `healthy` means that the ids are too few to harm a broker.
 """
 
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
 
-from lifecycle.churn_evidence import MIN_NEW_PIDS, REGULAR_SPREAD, ChurnEvidence
+from lifecycle.churn_evidence import MAX_POOL, MIN_NEW_PIDS, REGULAR_SPREAD, ChurnEvidence
 from lifecycle.producer_lives import Lives
 
 ERROR_SHARE = 0.5
@@ -19,19 +18,22 @@ MIN_ERRORS = 5
 MIN_RETURNS = 3
 """If a producer takes a transactional id back from another producer this often, the two may be rivals."""
 MANY_RETURNS = 10
+RETURNS_SHARE = 0.25
+"""Rivals take an id back nearly each time. The producers of a pool hardly ever do."""
 RETURN_SECONDS = 600.0
 """Rivals take over an id at shorter intervals than this. A deploy takes longer to bring an id back to a host."""
-MIN_INSTANCES = 5
 INSTANCE_SECONDS = 60.0
 """A client that takes over its transactional id at shorter intervals than this restarts in a loop or has a rival."""
+ROTATION_SECONDS = 30.0
+"""At a thousand commits a second, the epochs of an id last for this long."""
 KEPT_SHARE = 0.8
 SURELY_KEPT_SHARE = 0.95
 SURELY_KEPT_SECONDS = 300.0
 SESSION_SECONDS = 3600.0
 """A producer per session or process may be in use for up to this long."""
-MIN_LEAKED_PIDS = 50
-ROLL_OUT_SECONDS = 3600.0
-"""Ids that come one by one and stay in use may come from a roll-out, if they come within this time or are few."""
+MIN_LEAKED_PIDS = 40
+MIN_LEAKED_PER_HOST = 20
+"""An address that keeps more ids than this has one process that leaks rather than a process for each id."""
 ENDED_SHARE = 0.9
 BRIEF_SECONDS = 60.0
 """Ids of a deploy, and leaked ids, are in use for longer than this."""
@@ -39,6 +41,20 @@ REPLACED_SHARE = 0.5
 """After a deploy, at least this share of the ended ids ended when the next ids began."""
 WORK_SECONDS = 1.0
 """An id in use for this long sent more than one batch."""
+MIN_RESTARTS = 8
+"""An address on which producers end and begin this often, one at a time, has a process that restarts."""
+RANDOM_SPREAD = 1.0
+"""Messages that come at random have waits with a spread of 1.6..."""
+VARIED_SPREAD = 0.3
+"""...and restarts, after work of varying length and an equal wait, one between these."""
+
+
+MIN_UNUSED = 12
+UNUSED_SECONDS = 300.0
+MAX_POOL_TURNS = 8
+"""A pool of transactional ids per subtask is smaller than these, and full after this time or this many turns."""
+MAX_QUICK_DEPLOYS = 4
+"""More groups, less than half an hour apart, are those of replicas that crash together."""
 
 
 class Churn(str, Enum):
@@ -50,23 +66,17 @@ class Churn(str, Enum):
     ON_ERROR = "new producer on error"
     FENCING_WAR = "fencing war"
     NEW_TRANSACTIONAL_ID = "new transactional id each time"
+    EXPIRED_IDLE = "expired while idle"
+    ROTATION = "rotation by EndTxn"
     DEPLOY = "deploy"
     SCALE_OUT = "scale-out"
     HEALTHY = "healthy"
     CANT_TELL = "can't tell"
 
 
-HARMLESS = frozenset({Churn.DEPLOY, Churn.SCALE_OUT, Churn.HEALTHY})
+HARMLESS = frozenset({Churn.ROTATION, Churn.DEPLOY, Churn.SCALE_OUT, Churn.HEALTHY})
 """Kinds that need no fix."""
-_PLAIN = (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.DEPLOY, Churn.SCALE_OUT, Churn.HEALTHY)
-_TRANSACTIONAL = (
-    Churn.NEW_TRANSACTIONAL_ID,
-    Churn.RESTART_LOOP,
-    Churn.LEAK,
-    Churn.DEPLOY,
-    Churn.SCALE_OUT,
-    Churn.HEALTHY,
-)
+_RIVALS = (Churn.RESTART_LOOP, Churn.FENCING_WAR)
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,178 @@ class Diagnosis:
         return self.could_be if self.kind is Churn.CANT_TELL else (self.kind,)
 
 
+class Fit(IntEnum):
+    """How well a cause fits the evidence. NONE: it never leaves such evidence."""
+
+    NONE = 0
+    UNLIKELY = 1
+    POSSIBLE = 2
+    LIKELY = 3
+    CERTAIN = 4
+
+
+def expired_idle(e: ChurnEvidence) -> Fit:
+    """Transactional ids come back after the coordinator has forgotten them."""
+    if not e.expired_ids:
+        return Fit.NONE
+    return Fit.CERTAIN if e.expired_ids >= max(1, (e.new_pids - e.transactional_ids) / 2) else Fit.POSSIBLE
+
+
+def fencing_war(e: ChurnEvidence) -> Fit:
+    """Producers take a transactional id from each other again and again, and nobody fences them in between."""
+    seconds = e.instance_seconds or 0.0
+    often = e.returns >= max(MIN_RETURNS, RETURNS_SHARE * e.instances)
+    if (e.fenced_answers >= 2 and e.instances >= MIN_RETURNS and not e.fences) or (
+        often and e.returns >= MANY_RETURNS and seconds < INSTANCE_SECONDS
+    ):
+        return Fit.CERTAIN
+    if often:
+        # A task that fails on one worker may restart on another worker.
+        return Fit.LIKELY if seconds < RETURN_SECONDS else Fit.POSSIBLE
+    # Rivals that share an address and a client id look like one that restarts, or like a pool.
+    return Fit.POSSIBLE if e.instances >= MIN_NEW_PIDS and seconds < INSTANCE_SECONDS else Fit.NONE
+
+
+def on_error(e: ChurnEvidence) -> Fit:
+    """Errors come before most ids, or instead of ids."""
+    in_vain = e.error_answers >= MIN_ERRORS and e.error_answers > e.new_pids
+    before = e.new_pids >= MIN_NEW_PIDS and e.errors_before_share >= ERROR_SHARE
+    return Fit.LIKELY if in_vain or before else Fit.NONE
+
+
+def rotation(e: ChurnEvidence) -> Fit:
+    """EndTxn hands out ids that nobody asked for, and each is in use for as long as its epochs last."""
+    if not e.rotations:
+        return Fit.NONE
+    lasting = e.rotation_seconds is not None and e.rotation_seconds >= ROTATION_SECONDS
+    return Fit.CERTAIN if lasting and e.rotations >= e.new_pids else Fit.POSSIBLE
+
+
+def few_ids(e: ChurnEvidence) -> Fit:
+    """Too few new ids to harm a broker, or a pool of transactional ids that are used in turn."""
+    if e.new_pids < MIN_NEW_PIDS or (e.is_transactional and e.is_reused):
+        return Fit.LIKELY
+    if e.grows:
+        return Fit.UNLIKELY
+    started = e.is_start and (not e.throttles if e.lives is None else e.lives.kept_share >= KEPT_SHARE)
+    is_kept_pool = e.is_slow_pool and e.lives is not None and e.lives.kept_share >= KEPT_SHARE
+    if e.is_calm or started or is_kept_pool:
+        return Fit.LIKELY
+    is_filling = e.is_transactional and not e.names_anew and e.new_pids < MAX_POOL
+    return Fit.POSSIBLE if e.is_single_group or e.is_rare or e.is_pool or is_filling else Fit.UNLIKELY
+
+
+def new_transactional_id(e: ChurnEvidence) -> Fit:
+    """Each new id has a new transactional id, and none is used again."""
+    if not e.is_transactional:
+        return Fit.NONE
+    if e.names_anew or e.is_reused or _surely_kept(e):
+        return Fit.UNLIKELY
+    if e.lives is None:
+        lasting = e.new_pids >= MIN_UNUSED and e.span_seconds >= UNUSED_SECONDS and not e.is_in_steps
+    else:
+        # A pool of transactional ids looks like this until each id was used once.
+        turn_seconds = max(e.lives.used_seconds, e.lives.precision_seconds / 3)
+        lasting = e.lives.kept_share <= 1 - REPLACED_SHARE and e.span_seconds >= MAX_POOL_TURNS * turn_seconds
+    return Fit.LIKELY if lasting else Fit.POSSIBLE
+
+
+def restart_loop(e: ChurnEvidence) -> Fit:
+    """A process ends again and again, and its supervisor starts it again after a growing or an equal wait."""
+    if e.grows:
+        return Fit.LIKELY
+    if e.counts_up or _surely_kept(e) or (_brief(e) and e.is_flood):
+        # The client ids of one process count up. A new process would start at 1 again.
+        return Fit.UNLIKELY
+    if e.lives is None or e.lives.kept_share >= KEPT_SHARE:
+        return Fit.POSSIBLE
+    single = not (e.lives.on_schedule or e.is_in_steps or e.is_fleet or e.is_fast or e.is_transactional)
+    anew = single and e.is_java_s_first and e.is_regular
+    varied = single and VARIED_SPREAD <= (e.life_spread or 0.0) < RANDOM_SPREAD
+    supervised = e.lives.used_seconds >= max(WORK_SECONDS, e.lives.precision_seconds) and _is_supervised(e.lives)
+    named_anew = e.is_transactional and e.names_anew and e.lives.kept_share <= 1 - KEPT_SHARE
+    return (
+        Fit.LIKELY
+        if ((anew or varied) and _brief(e)) or supervised or named_anew or _is_one_at_a_time(e)
+        else Fit.POSSIBLE
+    )
+
+
+def deploy(e: ChurnEvidence) -> Fit:
+    """Groups of ids, each of which ends as the next one begins."""
+    if e.counts_up or e.is_crowded:
+        return Fit.UNLIKELY
+    if e.lives is None:
+        return Fit.LIKELY if e.has_steps_of_deploys else Fit.POSSIBLE
+    lasted = e.lives.used_seconds + e.lives.precision_seconds >= BRIEF_SECONDS
+    replaced = e.lives.replaced_share >= REPLACED_SHARE and lasted
+    if replaced and e.is_in_steps and (e.has_rare_steps or e.steps <= MAX_QUICK_DEPLOYS):
+        return Fit.LIKELY
+    like_deploys = e.is_fleet or e.has_rare_steps or e.is_single_group
+    return Fit.UNLIKELY if _brief(e) and not like_deploys else Fit.POSSIBLE
+
+
+def scale_out(e: ChurnEvidence) -> Fit:
+    """Many processes each open a producer that stays in use, and no more come."""
+    if deploy(e) is Fit.UNLIKELY or (e.lives is not None and e.lives.replaced_share >= REPLACED_SHARE):
+        return Fit.UNLIKELY
+    if e.is_transactional and e.is_reused:
+        return Fit.UNLIKELY
+    if e.lives is None:
+        return Fit.LIKELY if e.is_fleet and not e.goes_on else Fit.POSSIBLE
+    kept = e.lives.kept_share >= KEPT_SHARE and not e.is_start
+    return Fit.LIKELY if kept and (e.is_fleet or not e.goes_on) else Fit.POSSIBLE
+
+
+def leak(e: ChurnEvidence) -> Fit:
+    """One process opens producers again and again, and all stay in use."""
+    if _brief(e) and e.is_flood:
+        return Fit.UNLIKELY
+    if e.lives is None or e.lives.kept_share < KEPT_SHARE:
+        return Fit.POSSIBLE
+    if _surely_kept(e) and e.is_start and not e.goes_on:
+        return Fit.UNLIKELY
+    many = e.new_pids >= max(MIN_LEAKED_PIDS, MIN_LEAKED_PER_HOST * e.hosts)
+    one_process = e.counts_up or (e.counts_on and e.goes_on)
+    likely = not e.is_slow_pool and (one_process or (many and e.goes_on and not e.is_in_waves))
+    return Fit.LIKELY if likely else Fit.POSSIBLE
+
+
+def per_message(e: ChurnEvidence) -> Fit:
+    """Each id is used for a moment only, at times that no supervisor has."""
+    if e.is_transactional:
+        return Fit.NONE
+    if e.lives is None:
+        at_random = not e.is_in_steps and e.goes_on and not e.is_fleet
+        return Fit.LIKELY if e.is_fast and at_random else Fit.POSSIBLE
+    if _surely_kept(e) and (not e.counts_up or e.lives.kept_seconds >= SESSION_SECONDS):
+        return Fit.UNLIKELY
+    if e.lives.kept_share > 1 - KEPT_SHARE:
+        return Fit.POSSIBLE
+    jobs = e.is_burst and e.lives.replaced_share < REPLACED_SHARE
+    at_random = (e.life_spread or 0.0) >= RANDOM_SPREAD
+    on_schedule = e.lives.on_schedule and e.lives.used_spread <= REGULAR_SPREAD
+    clear = e.counts_up or on_schedule or jobs
+    brief = e.lives.used_seconds < BRIEF_SECONDS and (e.is_fast or e.is_fleet or at_random)
+    return Fit.LIKELY if clear or brief else Fit.POSSIBLE
+
+
+CAUSES: tuple[tuple[Churn, Callable[[ChurnEvidence], Fit]], ...] = (
+    (Churn.EXPIRED_IDLE, expired_idle),
+    (Churn.FENCING_WAR, fencing_war),
+    (Churn.ON_ERROR, on_error),
+    (Churn.ROTATION, rotation),
+    (Churn.HEALTHY, few_ids),
+    (Churn.LEAK, leak),
+    (Churn.SCALE_OUT, scale_out),
+    (Churn.DEPLOY, deploy),
+    (Churn.RESTART_LOOP, restart_loop),
+    (Churn.NEW_TRANSACTIONAL_ID, new_transactional_id),
+    (Churn.PER_MESSAGE, per_message),
+)
+"""The table of rules: the first cause that is certain, else the first likely one, is the diagnosis."""
+
+
 def diagnose(evidence: ChurnEvidence) -> Diagnosis:
     """Diagnose a client.
 
@@ -106,124 +288,29 @@ def diagnose(evidence: ChurnEvidence) -> Diagnosis:
         >>> diagnose(known).kind.value
         'healthy'
     """
-    found = _by_answers(evidence) or _by_pattern(evidence)
-    if not found.could_be and found.kind is Churn.HEALTHY:
-        return found
-    named = {found.kind, *found.could_be, Churn.HEALTHY}
-    return replace(found, unlikely=tuple(kind for kind in _kinds(evidence) if kind not in named))
+    fits = {kind: fit(evidence) for kind, fit in CAUSES}
+    best = max(fits, key=lambda kind: fits[kind])
+    if best is Churn.HEALTHY and evidence.new_pids < MIN_NEW_PIDS:
+        # So few ids are no churn, whatever else fits. Rivals cost epochs only.
+        return Diagnosis(best, _RIVALS if fits[Churn.FENCING_WAR] is Fit.POSSIBLE else ())
+    is_found = fits[best] >= Fit.LIKELY
+    possible = tuple(kind for kind in fits if fits[kind] >= Fit.POSSIBLE and not (is_found and kind is best))
+    unlikely = tuple(kind for kind in fits if fits[kind] is Fit.UNLIKELY)
+    if fits[best] is Fit.CERTAIN:
+        return Diagnosis(best, (), (*possible, *unlikely))
+    if is_found or len(possible) == 1:
+        return Diagnosis(best, () if not is_found else possible, unlikely)
+    return Diagnosis(Churn.CANT_TELL, possible, unlikely)
 
 
-def _by_pattern(evidence: ChurnEvidence) -> Diagnosis:
-    unlikely = _unlikely(evidence)
-    kinds = tuple(kind for kind in _kinds(evidence) if kind not in unlikely)
-    first = _by_requests(evidence) if evidence.lives is None else _by_lives(evidence, evidence.lives)
-    if first in kinds:
-        return Diagnosis(first, tuple(kind for kind in kinds if kind is not first))
-    return Diagnosis(kinds[0]) if len(kinds) == 1 else Diagnosis(Churn.CANT_TELL, kinds)
+def _brief(e: ChurnEvidence) -> bool:
+    lives = e.lives
+    return lives is not None and lives.used_seconds < BRIEF_SECONDS and lives.kept_share <= 1 - ENDED_SHARE
 
 
-def _by_answers(evidence: ChurnEvidence) -> Diagnosis | None:
-    """Diagnose a client that has errors, rivals or only a few new ids. Return None for other clients."""
-    rivals = _of_rivals(evidence)
-    if rivals is not None:
-        return rivals
-    in_vain = evidence.error_answers >= MIN_ERRORS and evidence.error_answers > evidence.new_pids
-    if in_vain or (evidence.new_pids >= MIN_NEW_PIDS and evidence.errors_before_share >= ERROR_SHARE):
-        return Diagnosis(Churn.ON_ERROR, (Churn.RESTART_LOOP,))
-    if evidence.new_pids < MIN_NEW_PIDS:
-        return Diagnosis(Churn.HEALTHY, (Churn.FENCING_WAR,) if evidence.returns >= MIN_RETURNS else ())
-    return None
-
-
-def _of_rivals(evidence: ChurnEvidence) -> Diagnosis | None:
-    """Diagnose a client whose producers repeatedly take over a transactional id. Return None for other clients."""
-    seconds = evidence.instance_seconds or 0.0
-    fenced = evidence.fenced_answers >= 2 and evidence.instances >= MIN_RETURNS
-    if fenced or (evidence.returns >= MANY_RETURNS and seconds < INSTANCE_SECONDS):
-        return Diagnosis(Churn.FENCING_WAR)
-    if evidence.returns >= MIN_RETURNS and seconds < RETURN_SECONDS:
-        # A task that fails on one worker may restart on another worker.
-        return Diagnosis(Churn.FENCING_WAR, (Churn.RESTART_LOOP,))
-    often = evidence.instances >= max(MIN_INSTANCES, evidence.new_pids)
-    if often and evidence.instance_seconds is not None and seconds < INSTANCE_SECONDS:
-        # Rivals that share an address and a client id look like a restart loop. So does a pool of transactional ids.
-        both = (Churn.RESTART_LOOP, Churn.FENCING_WAR)
-        few = evidence.new_pids < MIN_NEW_PIDS
-        return Diagnosis(Churn.HEALTHY, both) if few else Diagnosis(Churn.CANT_TELL, (*both, Churn.HEALTHY))
-    return None
-
-
-def _kinds(evidence: ChurnEvidence) -> tuple[Churn, ...]:
-    if evidence.is_transactional:
-        return _TRANSACTIONAL
-    return tuple(sorted(_PLAIN, key=lambda kind: kind is not Churn.DEPLOY)) if evidence.is_in_steps else _PLAIN
-
-
-def _unlikely(evidence: ChurnEvidence) -> AbstractSet[Churn]:
-    found: set[Churn] = set()
-    if not (evidence.is_single_group or evidence.is_rare or evidence.is_pool):
-        found.add(Churn.HEALTHY)
-    if evidence.counts_up:
-        # The client ids of one process count up. A new process would start at 1 again.
-        found |= {Churn.RESTART_LOOP, Churn.DEPLOY, Churn.SCALE_OUT}
-    if evidence.is_crowded:
-        found |= {Churn.DEPLOY, Churn.SCALE_OUT}
-    return found if evidence.lives is None else found | _unlikely_by_lives(evidence, evidence.lives)
-
-
-def _unlikely_by_lives(evidence: ChurnEvidence, lives: Lives) -> AbstractSet[Churn]:
-    if lives.kept_share >= SURELY_KEPT_SHARE and lives.kept_seconds >= SURELY_KEPT_SECONDS:
-        found = {Churn.RESTART_LOOP, Churn.NEW_TRANSACTIONAL_ID}
-        if not evidence.counts_up or lives.kept_seconds >= SESSION_SECONDS:
-            found.add(Churn.PER_MESSAGE)
-        if evidence.is_start and not evidence.goes_on:
-            found.add(Churn.LEAK)
-        return found
-    if lives.used_seconds < BRIEF_SECONDS and lives.kept_share <= 1 - ENDED_SHARE:
-        # A deploy's ids usually stay in use. If they hardly write, they still come in groups or from many addresses.
-        like_deploys = evidence.is_fleet or evidence.has_rare_steps or evidence.is_single_group
-        deploys = set() if like_deploys else {Churn.DEPLOY, Churn.SCALE_OUT}
-        return deploys | ({Churn.RESTART_LOOP, Churn.LEAK} if evidence.is_flood else set())
-    return {Churn.SCALE_OUT} if lives.replaced_share >= REPLACED_SHARE else set()
-
-
-def _by_requests(evidence: ChurnEvidence) -> Churn:
-    if evidence.grows:
-        # Check this before steps: the last waits of a backoff also look like pauses between groups.
-        return Churn.RESTART_LOOP
-    if evidence.is_calm:
-        return Churn.HEALTHY
-    if evidence.is_start:
-        return Churn.CANT_TELL if evidence.throttles else Churn.HEALTHY
-    if evidence.has_steps_of_deploys:
-        return Churn.DEPLOY
-    if evidence.is_transactional and not evidence.is_in_steps:
-        return Churn.NEW_TRANSACTIONAL_ID
-    if evidence.is_fleet and not evidence.goes_on:
-        return Churn.SCALE_OUT
-    at_random = not evidence.is_in_steps and evidence.goes_on and not evidence.is_fleet
-    return Churn.PER_MESSAGE if evidence.is_fast and at_random else Churn.CANT_TELL
-
-
-def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Churn:
-    if lives.kept_share >= KEPT_SHARE:
-        return _of_kept(evidence)
-    replaced = lives.replaced_share >= REPLACED_SHARE and lives.used_seconds >= BRIEF_SECONDS
-    if replaced and evidence.has_rare_steps:
-        return Churn.DEPLOY
-    if evidence.grows:
-        return Churn.RESTART_LOOP
-    if evidence.is_calm:
-        return Churn.HEALTHY
-    if evidence.is_transactional:
-        return Churn.NEW_TRANSACTIONAL_ID
-    if lives.used_seconds >= WORK_SECONDS and _is_supervised(lives):
-        return Churn.RESTART_LOOP
-    if lives.used_seconds < BRIEF_SECONDS:
-        return _of_brief(evidence, lives)
-    # Ids of periodic jobs end before the next ids begin.
-    jobs = evidence.is_in_steps and not replaced
-    return Churn.PER_MESSAGE if jobs or evidence.counts_up else Churn.CANT_TELL
+def _surely_kept(e: ChurnEvidence) -> bool:
+    lives = e.lives
+    return lives is not None and (lives.kept_share >= SURELY_KEPT_SHARE and lives.kept_seconds >= SURELY_KEPT_SECONDS)
 
 
 def _is_supervised(lives: Lives) -> bool:
@@ -231,23 +318,17 @@ def _is_supervised(lives: Lives) -> bool:
     return lives.down_seconds > 0 and lives.down_spread <= REGULAR_SPREAD < lives.used_spread
 
 
-def _of_kept(evidence: ChurnEvidence) -> Churn:
-    if evidence.is_start:
-        return Churn.HEALTHY
-    if evidence.is_fleet:
-        return Churn.SCALE_OUT
-    lasting = evidence.goes_on and evidence.new_pids >= MIN_LEAKED_PIDS and evidence.span_seconds >= ROLL_OUT_SECONDS
-    if evidence.counts_up or (lasting and not evidence.is_in_waves):
-        return Churn.LEAK
-    return Churn.SCALE_OUT if evidence.steps == 1 and not evidence.goes_on else Churn.CANT_TELL
-
-
-def _of_brief(evidence: ChurnEvidence, lives: Lives) -> Churn:
-    if evidence.counts_up or lives.on_schedule:
-        return Churn.PER_MESSAGE
-    if lives.used_seconds >= WORK_SECONDS or evidence.starts_anew:
-        return Churn.PER_MESSAGE if evidence.is_fleet and not evidence.starts_anew else Churn.CANT_TELL
-    return Churn.PER_MESSAGE if evidence.is_fast or evidence.is_fleet or not evidence.is_regular else Churn.CANT_TELL
+def _is_one_at_a_time(e: ChurnEvidence) -> bool:
+    """Return whether each address has one producer at a time, again and again, for a minute or more each."""
+    lives = e.lives
+    again = e.new_pids >= MIN_RESTARTS * max(1, e.hosts)
+    return (
+        lives is not None
+        and again
+        and lives.used_seconds >= BRIEF_SECONDS
+        and lives.overlap_share <= 1 - ENDED_SHARE
+        and not ((lives.on_schedule and lives.used_spread <= REGULAR_SPREAD) or e.is_burst)
+    )
 
 
 def diagnosis_text(diagnosis: Diagnosis) -> str:

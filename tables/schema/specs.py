@@ -10,6 +10,16 @@ SinkName = Literal["deltalake", "delta-spark"]
 
 _TIME = pa.timestamp("us", tz="UTC")
 _COUNTS = pa.map_(pa.string(), pa.int64())
+_PID_USES = pa.list_(
+    pa.struct(
+        [
+            pa.field("producer_id", pa.int64()),
+            pa.field("client_id", pa.string()),
+            pa.field("first_used_ms", pa.int64()),
+            pa.field("last_used_ms", pa.int64()),
+        ]
+    )
+)
 VERSION_PROPERTY = "pidQuota.tablesVersion"
 """Table property with `TABLES_VERSION` of the release that created the table."""
 LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
@@ -109,6 +119,13 @@ _METRICS = TableSpec(
             _column("state_bytes", pa.int64(), "Size of the principal's state in bytes."),
             _column("phase", pa.string(), "learning, or enforcing."),
             _column("saturated", pa.bool_(), "Whether the state reached its cap and no longer stores unseen ids."),
+            _column(
+                "pid_uses",
+                _PID_USES,
+                "When at most 64 of the principal's producer ids were first and last used, in ms since the epoch; null "
+                "if nothing has changed. first_used_ms is 0 if the id may be older than the plugin's watch.",
+            ),
+            _column("pid_uses_one_in", pa.int64(), "pid_uses has one of this many new producer ids; null without."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from lifecycle.churn import Churn
 from lifecycle.churn_evidence import MIN_NEW_PIDS
-from lifecycle.producer_lives import lives_of
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
 from tests.kits.kip_kit import append_kip_tables, now
-from tests.unit.jobs.test_client_patterns import DAY, HOUR, Pattern, Request, lasting, now_ms, rows_of
+from tests.unit.jobs.table_rows import append
+from tests.unit.jobs.test_client_patterns import DAY, HOUR, Pattern, Request, rows_of, uses_of
 
 CLIENTS = 200
 ADDRESSES = (1, 1, 2, 3, 8, 30)
@@ -138,15 +138,16 @@ def clients(random: Random) -> Iterator[Pattern]:
 def test_a_diagnosis_never_leaves_the_cause_out_nor_names_it_as_if_no_other_could_be(random: Random) -> None:
     patterns = {f"User:{each.name}": each for each in clients(random)}
     firsts = accumulate((len(each.requests) for each in patterns.values()), initial=0)
-    inits = [row for first, each in zip(firsts, patterns.values(), strict=False) for row in rows_of(each, first)]
+    numbered = list(zip(firsts, patterns.values(), strict=False))
     with TemporaryDirectory() as tables:
-        append_kip_tables(Path(tables), inits=inits)
+        append_kip_tables(Path(tables), inits=[row for first, each in numbered for row in rows_of(each, first)])
+        append(tables, "producer_id_metrics", *(uses_of(each, first) for first, each in numbered))
         rows = query(tables, "TABLE principal_churn", now()).records()
 
     assert {row["principal"] for row in rows} == patterns.keys()
     for row in rows:
         pattern = patterns[row["principal"]]
-        for lives in (None, lives_of(lasting(pattern), now_ms())):
-            found = diagnosis_of(row, lives)
-            assert pattern.cause in (found.kind, *found.could_be, *found.unlikely), (row, lives, found)
-            assert found.could_be or found.unlikely or found.kind is pattern.cause, (row, lives, found)
+        for evidence in (row, {**row, "lives": None}):
+            found = diagnosis_of(evidence)
+            assert pattern.cause in (found.kind, *found.could_be, *found.unlikely), (evidence, found)
+            assert found.could_be or found.unlikely or found.kind is pattern.cause, (evidence, found)
