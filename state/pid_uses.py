@@ -18,6 +18,7 @@ from state.hashing import hash_pids
 MAX_PIDS = 64
 RECENT_QUANTA = 4
 """If more than half of a full sample is younger than this, the sample is thinned. Otherwise the oldest entry goes."""
+NEVER_MS = 2**63
 RECOVERY = 2
 """Levels by which a sample gets denser in each quantum with few new PIDs."""
 
@@ -40,7 +41,7 @@ class PidUses(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         level: The newest entries are the PIDs whose hash is divisible by 2**level.
-        quantum: Quantum of the newest change of the level.
+        quantum: Quantum in which the sample was last thinned, or made denser.
         is_told: Whether a metrics row has this sample.
     """
 
@@ -70,6 +71,8 @@ def observed(uses: PidUses, events: Events, deployment: Deployment) -> PidUses:
     for pid, pid_hash, at_ms, (client_id, _), kind in zip(
         events.pids, events.hashes, events.timestamps_ms, events.clients, events.kinds, strict=True
     ):
+        if at_ms >= sample.recovers_ms:
+            sample.recover(at_ms)
         if not pid_hash & sample.rest:
             sample.note(pid, at_ms, client_id, is_new=kind != LEARNING)
     return sample.stored()
@@ -81,13 +84,20 @@ class _Sample:
     def __init__(self, uses: PidUses, deployment: Deployment) -> None:
         self._before, self._deployment, self._timeline = uses, deployment, deployment.timeline
         self._level, self._quantum, self._pids = uses.level, uses.quantum, uses.pids
-        self.rest = (1 << uses.level) - 1
-        """A PID belongs to the sample if its hash has none of these bits."""
+        self._set_level(uses.level)
 
     def stored(self) -> PidUses:
-        if self._pids is self._before.pids:
+        if self._pids is self._before.pids and self._quantum == self._before.quantum:
             return self._before
         return PidUses(self._level, self._quantum, self._pids, is_told=False)
+
+    def recover(self, at_ms: int) -> None:
+        """Make the sample denser again in a new quantum after a flood."""
+        before, self._quantum = self._quantum, self._quantum_of(at_ms)
+        if len(self._recent(at_ms)) < MAX_PIDS // 4:
+            self._set_level(max(0, self._level - RECOVERY * (self._quantum - before)))
+        else:
+            self._set_level(self._level)
 
     def note(self, pid: int, at_ms: int, client_id: str, *, is_new: bool) -> None:
         known = self._pids.get(pid)
@@ -95,7 +105,6 @@ class _Sample:
             if self._is_due(known, at_ms):
                 self._put(pid, PidUse(known.client_id, known.first_ms, self._tick_ms(at_ms)))
             return
-        self._recover(at_ms)
         self._put(pid, PidUse(client_id, at_ms if is_new else 0, at_ms))
         if len(self._pids) > MAX_PIDS:
             self._shrink(at_ms)
@@ -115,18 +124,11 @@ class _Sample:
         is_longer = 2 * (at_ms - known.last_ms) >= known.last_ms - known.first_ms
         return is_longer or tick // TICKS_PER_QUANTUM > last_tick // TICKS_PER_QUANTUM
 
-    def _recover(self, at_ms: int) -> None:
-        """Make the sample denser again after a flood."""
-        quantum = self._timeline.quantum(self._timeline.tick(at_ms))
-        if quantum > self._quantum:
-            self._quantum = quantum
-            if len(self._recent(at_ms)) < MAX_PIDS // 4:
-                self._set_level(max(0, self._level - RECOVERY))
-
     def _shrink(self, at_ms: int) -> None:
         if len(self._recent(at_ms)) <= MAX_PIDS // 2:
             del self._pids[min(self._pids, key=lambda pid: self._pids[pid].first_ms)]
             return
+        self._quantum = self._quantum_of(at_ms)
         while len(self._pids) > MAX_PIDS:
             self._set_level(self._level + 1)
             hashes = hash_pids(list(self._pids), self._deployment.salt)
@@ -138,5 +140,12 @@ class _Sample:
         since_ms = at_ms - RECENT_QUANTA * self._timeline.quantum_ms
         return [pid for pid, use in self._pids.items() if use.first_ms > since_ms]
 
+    def _quantum_of(self, at_ms: int) -> int:
+        return self._timeline.quantum(self._timeline.tick(at_ms))
+
     def _set_level(self, level: int) -> None:
-        self._level, self.rest = level, (1 << level) - 1
+        self._level = level
+        # A PID belongs to the sample if its hash has none of these bits.
+        self.rest = (1 << level) - 1
+        next_tick = (self._quantum + 1) * TICKS_PER_QUANTUM
+        self.recovers_ms = self._timeline.tick_start_ms(next_tick) if level else NEVER_MS
