@@ -382,8 +382,8 @@ def uses_of(pattern: Pattern, first: int) -> Row:
     events = []
     for number, each in enumerate(pattern.requests):
         pid = first + (number if each.pid is None else each.pid)
-        uses = max(1, math.ceil((each.at_s - each.last_s) / REPEAT_S))
-        events += [(each.at_s - REPEAT_S * use, pid, each.client_id) for use in range(uses)]
+        count = max(1, math.ceil((each.at_s - each.last_s) / REPEAT_S))
+        events += [(each.at_s - REPEAT_S * use, pid, each.client_id) for use in range(count)]
     events.sort(reverse=True)
     pids = [pid for _, pid, _ in events]
     times_ms = [now_ms() - round(at_s * 1000) for at_s, _, _ in events]

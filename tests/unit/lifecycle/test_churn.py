@@ -30,9 +30,9 @@ KEPT = Lives(kept_share=1.0, kept_seconds=3600.0)
 REPLACED = Lives(kept_share=0.05, used_seconds=3600, replaced_share=0.5)
 CRASHES = Lives(kept_share=0.0, used_seconds=40, used_spread=0.9, down_seconds=3, down_spread=0.1)
 RECORDED = json.loads(Path(__file__).with_name("recorded_churn.json").read_text(encoding="utf-8"))
-HOURLY = {"new_pids": 480, "steps": 24, "span_seconds": 1800 * 23}
-TRANSACTIONAL = {"transactional_ids": 300}
-JAVA = {"client": "producer-#", "client_ids": 300, "counted_ids": 300}
+HOURLY: dict[str, Any] = {"new_pids": 480, "steps": 24, "span_seconds": 1800 * 23}
+TRANSACTIONAL: dict[str, Any] = {"transactional_ids": 300}
+JAVA: dict[str, Any] = {"client": "producer-#", "client_ids": 300, "counted_ids": 300}
 
 PER_MESSAGE, LEAK, RESTART, DEPLOY, SCALE_OUT, HEALTHY, WAR, NEW_TRANSACTIONAL_ID, ON_ERROR, CANT_TELL = (
     Churn.PER_MESSAGE,
