@@ -153,8 +153,7 @@ FROM (
                         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
                     ) AS errors_so_far,
                     lag(outcome) OVER (
-                        PARTITION BY principal, transactional_id, transactional_id IS NULL
-                        ORDER BY at_ms, result_producer_epoch
+                        PARTITION BY transactional_id ORDER BY at_ms, result_producer_epoch
                     ) AS outcome_before,
                     lag(who) OVER (
                         PARTITION BY principal, transactional_id, is_taken ORDER BY at_ms, result_producer_epoch

@@ -6,8 +6,9 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from lifecycle.churn import Diagnosis, diagnose
+from lifecycle.churn import Diagnosis
 from lifecycle.churn_evidence import ChurnEvidence
+from lifecycle.churn_rules import diagnose
 from lifecycle.producer_lives import Life, Lives, Seen, lives_of
 from tables.query.sql_query import query
 from tables.times import to_ms

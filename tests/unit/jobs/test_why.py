@@ -384,12 +384,21 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("begin_s", "gap_s", "answered", "last_s", "words"),
         [
-            (600, 5, 120, 600, ("client app: likely leak, else scale-out or deploy", "100% still in use")),
+            (600, 5, 120, 0, ("client app: likely leak, else scale-out or deploy", "100% still in use")),
             # The others may be on topics without a right to read.
-            (600, 5, 50, 600, ("client app: can't tell",)),
+            (600, 5, 50, 0, ("client app: can't tell",)),
             (40_000, 60, 120, -7200, ("100% in use when the client last wrote, 2 h ago",)),
+            # Times of old records, and of a device with a wrong clock, do not tell when an id was in use.
+            (600, 5, 120, -3 * 86_400, ("client app: can't tell", "(median), 0% after an error")),
+            (600, 5, 120, 3000, ("client app: can't tell", "(median), 0% after an error")),
         ],
-        ids=["they decide the diagnosis", "few decide nothing", "a client that pauses has kept its producers"],
+        ids=[
+            "they decide the diagnosis",
+            "few decide nothing",
+            "a client that pauses has kept its producers",
+            "old",
+            "future",
+        ],
     )
     def test_answers_of_the_brokers_are_used(
         self,
@@ -407,6 +416,35 @@ class TestCommand:
         monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
         out = pid_quota("why", "m", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
         assert all(each in out for each in words)
+
+    def test_a_tool_is_known_by_its_names_and_gets_the_fix_that_it_has(
+        self, pid_quota: PidQuota, tmp_path: Path
+    ) -> None:
+        times = [600.0 - 10 * number for number in range(60)]
+        inits = [
+            row
+            for n, at in enumerate(times)
+            for row in rows_of([at], "User:flink", f"producer-sink-0-{n}", first=n, transactional_id=f"sink-0-{n}")
+        ]
+        append_kip_tables(tmp_path, inits=inits)
+        out = pid_quota("why", "flink", "--tables", tmp_path)[1]
+        assert "client producer-sink-0-#: likely new transactional id each time" in out
+        assert "  fix in Flink's KafkaSink: Choose setTransactionNamingStrategy" in out
+        assert json.loads(pid_quota("why", "flink", "--tables", tmp_path, "--json")[1])["clients"][0]["tool"]
+
+    def test_transactional_ids_that_expired_while_idle_are_no_new_ones(
+        self, pid_quota: PidQuota, tmp_path: Path
+    ) -> None:
+        inits = [
+            init(ago(at - 3 * n), 100 * turn + n, client_id=f"billing-{n}", transactional_id=f"billing-{n}")
+            for turn, at in enumerate((9000, 600))
+            for n in range(7)
+        ]
+        append_kip_tables(tmp_path, inits=inits)
+        out = pid_quota("why", "alice", "--tables", tmp_path)[1]
+        assert "client billing-#: likely expired while idle" in out
+        assert "7 new transactional ids, 7 producer ids for transactional ids that had expired" in out
+        assert "transactional.id.expiration.ms" in out
 
     def test_a_hold_is_shown_with_its_reason_and_a_page_for_the_owner(
         self, pid_quota: PidQuota, tmp_path: Path

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from lifecycle.churn import CAUSES, Churn, Diagnosis, diagnose, diagnosis_text, what_decides
+from lifecycle.churn import Churn, Diagnosis, diagnosis_text, what_decides
 from lifecycle.churn_evidence import ChurnEvidence
 from lifecycle.churn_fixes import FIXES
+from lifecycle.churn_rules import CAUSES, diagnose
 from lifecycle.known_clients import FENCER, KNOWN_CLIENTS, known_client
 from lifecycle.producer_lives import Life, Lives, Seen, lives_of
 from tables.schema.views import views
