@@ -74,7 +74,10 @@ FROM (
             AS DOUBLE
         )
         / 1000 AS rotation_seconds,
-        array_agg(DISTINCT transactional_id) FILTER (WHERE outcome = 'rotation') AS rotated_ids,
+        CASE
+            WHEN count(CASE WHEN outcome = 'rotation' THEN 1 END) > 0
+                THEN array_sort(array_agg(DISTINCT transactional_id) FILTER (WHERE outcome = 'rotation'))
+        END AS rotated_ids,
         max(transactional_id) AS a_transactional_id,
         count(CASE WHEN outcome = 'fence' THEN 1 END) AS fences,
         count(CASE WHEN outcome = 'new instance' THEN 1 END) AS instances,
@@ -82,17 +85,23 @@ FROM (
         count(CASE WHEN is_return THEN 1 END) AS returns,
         count(CASE WHEN outcome = 'fenced' THEN 1 END) AS fenced_answers,
         count(CASE WHEN outcome IN ('epoch bump', 'new instance', 'fence') THEN 1 END) AS epoch_bumps,
-        array_agg(
-            concat(
-                CAST(at_ms AS STRING),
-                ' ',
-                CAST(used_ms AS STRING),
-                ' ',
-                CAST(coalesce(at_ms + life_ms, 0) AS STRING),
-                ' ',
-                coalesce(client_host, '')
-            )
-        ) FILTER (WHERE is_new_pid AND used_ms IS NOT NULL) AS lives,
+        CASE
+            WHEN count(CASE WHEN is_new_pid THEN used_ms END) > 0
+                THEN
+                    array_sort(
+                        array_agg(
+                            concat(
+                                CAST(at_ms AS STRING),
+                                ' ',
+                                CAST(used_ms AS STRING),
+                                ' ',
+                                CAST(coalesce(at_ms + life_ms, 0) AS STRING),
+                                ' ',
+                                coalesce(client_host, '')
+                            )
+                        ) FILTER (WHERE is_new_pid AND used_ms IS NOT NULL)
+                    )
+        END AS lives,
         max(CASE WHEN is_new_pid THEN one_in END) AS lives_one_in,
         max(CASE WHEN is_new_pid THEN as_of_ms END) AS lives_as_of_ms,
         min(answered_at) AS first_at,
