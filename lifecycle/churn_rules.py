@@ -48,10 +48,8 @@ RANDOM_SPREAD = 1.0
 """Messages that come at random have waits with a spread of 1.6..."""
 VARIED_SPREAD = 0.3
 """...and restarts, after work of varying length and an equal wait, one between these."""
-
-
 MIN_UNUSED = 12
-UNUSED_SECONDS = 300.0
+UNUSED_SECONDS = 180.0
 MAX_POOL_TURNS = 8
 """A pool of transactional ids per subtask is smaller than these, and full after this time or this many turns."""
 MAX_QUICK_DEPLOYS = 4
@@ -247,7 +245,7 @@ def diagnose(evidence: ChurnEvidence) -> Diagnosis:
         return Diagnosis(best, _RIVALS if fits[Churn.FENCING_WAR] is Fit.POSSIBLE else ())
     is_found = fits[best] >= Fit.LIKELY
     possible = tuple(kind for kind in fits if fits[kind] >= Fit.POSSIBLE and not (is_found and kind is best))
-    unlikely = tuple(kind for kind in fits if fits[kind] is Fit.UNLIKELY)
+    unlikely = tuple(kind for kind in fits if fits[kind] is Fit.UNLIKELY and kind is not Churn.HEALTHY)
     if fits[best] is Fit.CERTAIN:
         return Diagnosis(best, (), (*possible, *unlikely))
     if is_found or len(possible) == 1:

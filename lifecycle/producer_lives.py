@@ -39,7 +39,7 @@ class Life:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class UseEvidence:
     """How well uses are known.
 
     Attributes:
@@ -90,7 +90,7 @@ class Lives:
     precision_seconds: float = 1.0
 
 
-def lives_of(lives: Sequence[Life], seen: Seen) -> Lives | None:
+def lives_of(lives: Sequence[Life], seen: UseEvidence) -> Lives | None:
     """Return statistics over one client's ids; None if all ids are too young."""
     young_ms = seen.at_ms - 2 * seen.precision_ms
     known = sorted((each for each in lives if each.from_ms <= young_ms), key=lambda each: each.from_ms)

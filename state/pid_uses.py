@@ -52,11 +52,10 @@ class PidUses(msgspec.Struct, frozen=True, array_like=True):
 
     def row(self) -> dict[str, Any]:
         """Return the sample as columns of the table `producer_id_metrics`."""
-        uses = [
-            {"producer_id": pid, "client_id": use.client_id, "first_used_ms": use.first_ms, "last_used_ms": use.last_ms}
-            for pid, use in self.pids.items()
-        ]
-        return {"pid_uses": uses, "pid_uses_one_in": 1 << self.level}
+        uses = (
+            f"{pid} {use.first_ms} {use.last_ms} {use.client_id.replace(';', ',')}" for pid, use in self.pids.items()
+        )
+        return {"pid_uses": ";".join(uses), "pid_uses_one_in": 1 << self.level}
 
 
 NO_USES = PidUses()

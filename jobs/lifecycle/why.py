@@ -127,7 +127,7 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     if row["expired_ids"]:
         parts.append(f"{plural(row['expired_ids'], 'producer id')} for transactional ids that had expired")
     if row["rotations"]:
-        named = sorted(row["rotated_ids"] or [])
+        named = sorted(set(row["rotated_ids"] or []))
         more = f" and {len(named) - _MAX_NAMED:,} more" if len(named) > _MAX_NAMED else ""
         parts.append(
             f"about {plural(row['rotations'], 'producer id')} handed out by EndTxn, each in use for "

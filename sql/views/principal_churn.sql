@@ -76,7 +76,7 @@ FROM (
         / 1000 AS rotation_seconds,
         CASE
             WHEN count(CASE WHEN outcome = 'rotation' THEN 1 END) > 0
-                THEN array_sort(array_agg(DISTINCT transactional_id) FILTER (WHERE outcome = 'rotation'))
+                THEN array_sort(array_agg(transactional_id) FILTER (WHERE outcome = 'rotation'))
         END AS rotated_ids,
         max(transactional_id) AS a_transactional_id,
         count(CASE WHEN outcome = 'fence' THEN 1 END) AS fences,

@@ -17,16 +17,16 @@ FROM (
         principal,
         one_in,
         as_of_ms,
-        used.producer_id,
-        used.client_id,
-        used.first_used_ms,
-        used.last_used_ms
+        CAST(split_part(used, ' ', 1) AS BIGINT) AS producer_id,
+        regexp_replace(used, '^[0-9]+ [0-9]+ [0-9]+ ', '') AS client_id,
+        CAST(split_part(used, ' ', 2) AS BIGINT) AS first_used_ms,
+        CAST(split_part(used, ' ', 3) AS BIGINT) AS last_used_ms
     FROM (
         SELECT
             principal,
             pid_uses_one_in AS one_in,
             unix_millis(as_of) AS as_of_ms,
-            explode(pid_uses) AS used
+            explode(split(pid_uses, ';')) AS used
         FROM (
             SELECT
                 metrics.principal,

@@ -9,7 +9,7 @@ from typing import Any
 from lifecycle.churn import Diagnosis
 from lifecycle.churn_evidence import ChurnEvidence
 from lifecycle.churn_rules import diagnose
-from lifecycle.producer_lives import Life, Lives, Seen, lives_of
+from lifecycle.producer_lives import Life, Lives, UseEvidence, lives_of
 from tables.query.sql_query import query
 from tables.times import to_ms
 
@@ -77,7 +77,7 @@ def lives_by_tables(row: Mapping[str, Any]) -> Lives | None:
     lives = [Life(host, *map(int, times)) for *times, host in (text.split(" ", 3) for text in texts)]
     return lives_of(
         lives,
-        Seen(
+        UseEvidence(
             at_ms=row["lives_as_of_ms"],
             precision_ms=row["repeat_ms"],
             slack_share=_SLACK_SHARE,
@@ -97,7 +97,7 @@ def _lives_by_brokers(
         if used_at_ms is not None:
             found[row["client"]].append(Life(row["client_host"] or "", row["at_ms"], used_at_ms, row["next_ms"] or 0))
     told = {
-        client: lives_of(lives, Seen(at_ms=to_ms(now)))
+        client: lives_of(lives, UseEvidence(at_ms=to_ms(now)))
         for client, lives in found.items()
         # Brokers forget ids and hide topics that you may not read, so a few ids prove nothing.
         if len(lives) >= _MIN_SHARE * handed_out[client] and _are_possible(lives, to_ms(now))

@@ -51,8 +51,6 @@ def spark_type(kind: pa.DataType) -> str:
         return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
     if pa.types.is_list(kind):
         return f"ARRAY<{spark_type(kind.value_type)}>"
-    if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'{field.name}: {spark_type(field.type)}' for field in kind)}>"
     return _SPARK_TYPES[kind]
 
 

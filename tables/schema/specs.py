@@ -10,16 +10,6 @@ SinkName = Literal["deltalake", "delta-spark"]
 
 _TIME = pa.timestamp("us", tz="UTC")
 _COUNTS = pa.map_(pa.string(), pa.int64())
-_PID_USES = pa.list_(
-    pa.struct(
-        [
-            pa.field("producer_id", pa.int64()),
-            pa.field("client_id", pa.string()),
-            pa.field("first_used_ms", pa.int64()),
-            pa.field("last_used_ms", pa.int64()),
-        ]
-    )
-)
 VERSION_PROPERTY = "pidQuota.tablesVersion"
 """Table property with `TABLES_VERSION` of the release that created the table."""
 LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
@@ -121,9 +111,10 @@ _METRICS = TableSpec(
             _column("saturated", pa.bool_(), "Whether the state reached its cap and no longer stores unseen ids."),
             _column(
                 "pid_uses",
-                _PID_USES,
-                "When at most 64 of the principal's producer ids were first and last used, in ms since the epoch; null "
-                "if nothing has changed. first_used_ms is 0 if the id may be older than the plugin's watch.",
+                pa.string(),
+                "When at most 64 of the principal's producer ids were used: for each its number, the first use (0 if it "
+                "may be older than the plugin's watch) and the last one in ms since the epoch, and the client id. "
+                "Semicolons separate ids, spaces the rest. Null if nothing has changed. The view used_pids splits it.",
             ),
             _column("pid_uses_one_in", pa.int64(), "pid_uses has one of this many new producer ids; null without."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),

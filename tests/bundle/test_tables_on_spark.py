@@ -125,17 +125,16 @@ def uses() -> list[Row]:
     """Of two principals' newest samples, one has an id that EndTxn handed out."""
     first_ms = round(later(60).timestamp() * 1000)
 
-    def use(pid: int, client_id: str, seconds_used: int) -> dict[str, Any]:
-        last_ms = first_ms + 1000 * seconds_used
-        return {"producer_id": pid, "client_id": client_id, "first_used_ms": first_ms, "last_used_ms": last_ms}
+    def use(pid: int, client_id: str, seconds_used: int) -> str:
+        return f"{pid} {first_ms} {first_ms + 1000 * seconds_used} {client_id}"
 
     sampled = [use(pid, "producer-1", 60 * pid) for pid in range(4)]
     rotated = [use(201, "pay", 7), use(900, "pay", 70)]
     return [
-        metrics("User:m", later(7300), pid_uses=sampled[:1], pid_uses_one_in=1),
-        metrics("User:m", later(7400), pid_uses=sampled, pid_uses_one_in=2),
+        metrics("User:m", later(7300), pid_uses=sampled[0], pid_uses_one_in=1),
+        metrics("User:m", later(7400), pid_uses=";".join(sampled), pid_uses_one_in=2),
         metrics("User:m", later(7450)),
-        metrics("User:t", later(7400), pid_uses=rotated, pid_uses_one_in=1),
+        metrics("User:t", later(7400), pid_uses=";".join(rotated), pid_uses_one_in=1),
     ]
 
 

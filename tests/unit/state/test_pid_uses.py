@@ -30,10 +30,7 @@ def test_first_and_last_use_are_kept_and_the_metrics_row_has_them() -> None:
     uses = after(NO_USES, (5, 1234), (5, 31_000), (6, 40_000))
     assert uses.pids == {5: PidUse("app", 1234, 30_000), 6: PidUse("app", 40_000, 40_000)}
     assert uses.row() == {
-        "pid_uses": [
-            {"producer_id": 5, "client_id": "app", "first_used_ms": 1234, "last_used_ms": 30_000},
-            {"producer_id": 6, "client_id": "app", "first_used_ms": 40_000, "last_used_ms": 40_000},
-        ],
+        "pid_uses": "5 1234 30000 app;6 40000 40000 app",
         "pid_uses_one_in": 1,
     }
     assert not uses.is_told
