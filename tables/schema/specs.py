@@ -112,7 +112,7 @@ _METRICS = TableSpec(
             _column(
                 "pid_uses",
                 pa.string(),
-                "When at most 64 of the principal's producer ids were used: for each its number, the first use (0 if it "
+                "When at most 64 of the producer ids were used: for each its number, the first use (0 if it "
                 "may be older than the plugin's watch) and the last one in ms since the epoch, and the client id. "
                 "Semicolons separate ids, spaces the rest. Null if nothing has changed. The view used_pids splits it.",
             ),
