@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from lifecycle.known_clients import known_client
 from lifecycle.producer_lives import Lives
 
 MIN_NEW_PIDS = 5
@@ -28,9 +29,12 @@ MIN_GROWING_TIMES = 16
 JAVA_DEFAULT = "producer-#"
 """Java's default client id without its number. A process numbers its producers: `producer-1`, `producer-2`."""
 MIN_COUNTED = 20
+MIN_COUNTED_ON = 5
 COUNTED_SHARE = 0.25
 MAX_POOL = 50
 """A process that opens producers on demand, for example one per topic, needs at most this many."""
+POOL_PIDS_PER_HOUR = 60
+BURST_SECONDS = 5.0
 TRANSACTIONAL_SHARE = 0.8
 MIN_STEP_PIDS = 3.0
 RARE_STEP_SECONDS = 1800.0
@@ -57,7 +61,11 @@ class ChurnEvidence:
         client_ids: Distinct client ids that got new producer ids.
         counted_ids: Pairs of address and client id whose first id came 30 s or more after the address's first id.
         steps: Groups of new ids separated by pauses of 45 s.
-        transactional_ids: Transactional ids that got new producer ids.
+        transactional_ids: Transactional ids that got their first producer id.
+        expired_ids: Producer ids given to transactional ids that the coordinator had forgotten while they were idle.
+        rotations: Producer ids that EndTxn handed out (transaction version 2), estimated from a sample.
+        rotation_seconds: Median time in use of these ids.
+        fences: How often an admin client, such as Connect's leader, fenced a transactional id.
         instances: How often a producer started with a transactional id that was in use before.
         instance_seconds: Median time between these starts.
         returns: How often a transactional id returned to an address and client id that had it before.
@@ -81,6 +89,10 @@ class ChurnEvidence:
     counted_ids: int = 0
     steps: int = 1
     transactional_ids: int = 0
+    expired_ids: int = 0
+    rotations: int = 0
+    rotation_seconds: float | None = None
+    fences: int = 0
     instances: int = 0
     instance_seconds: float | None = None
     returns: int = 0
@@ -96,8 +108,11 @@ class ChurnEvidence:
 
     @property
     def goes_on(self) -> bool:
-        """Whether more new ids are likely to come."""
-        return self.throttled_now or self.silent_seconds < max(START_SECONDS, self.span_seconds / 4)
+        """Whether more new ids are likely to come, or came while the client was last in use."""
+        if self.throttled_now:
+            return True
+        quiet_seconds = self.silent_seconds if self.lives is None else self.lives.quiet_seconds
+        return quiet_seconds < max(START_SECONDS, self.span_seconds / 4)
 
     @property
     def is_start(self) -> bool:
@@ -126,6 +141,16 @@ class ChurnEvidence:
         return self.counts_up and self.counted_ids < MAX_POOL * max(1, self.hosts)
 
     @property
+    def is_slow_pool(self) -> bool:
+        """Whether a process may still open the producers of a pool, one after the other."""
+        return self.is_pool and self.pids_per_hour < POOL_PIDS_PER_HOUR
+
+    @property
+    def is_burst(self) -> bool:
+        """Whether the ids of a group come at once, as those of a job."""
+        return self.is_in_steps and (self.median_life_seconds or 0.0) <= BURST_SECONDS
+
+    @property
     def is_crowded(self) -> bool:
         """Whether there are too many ids to be one per process in each group."""
         return self.new_pids > MAX_PIDS_PER_ADDRESS * max(1, self.hosts) * max(1, self.steps)
@@ -137,8 +162,19 @@ class ChurnEvidence:
 
     @property
     def is_transactional(self) -> bool:
-        """Whether most new ids belong to new transactional ids."""
-        return 0 < TRANSACTIONAL_SHARE * self.new_pids <= self.transactional_ids
+        """Whether most new ids belong to transactional ids."""
+        return 0 < TRANSACTIONAL_SHARE * self.new_pids <= self.transactional_ids + self.expired_ids
+
+    @property
+    def is_reused(self) -> bool:
+        """Whether transactional ids are used in turn, as in a pool, rather than once."""
+        return self.instances >= max(1, self.transactional_ids)
+
+    @property
+    def names_anew(self) -> bool:
+        """Whether the client is a tool's that takes new transactional ids at each start by design."""
+        known = known_client(self.client)
+        return known is not None and known.names_anew
 
     @property
     def is_fleet(self) -> bool:
@@ -172,7 +208,12 @@ class ChurnEvidence:
         return self.client == JAVA_DEFAULT and self.counted_ids >= enough
 
     @property
-    def starts_anew(self) -> bool:
+    def counts_on(self) -> bool:
+        """Whether Java's default client id counts up a little on each address."""
+        return self.client == JAVA_DEFAULT and self.counted_ids >= MIN_COUNTED_ON * max(1, self.hosts)
+
+    @property
+    def is_java_s_first(self) -> bool:
         """Whether each id is the first producer of a new process."""
         return self.client == JAVA_DEFAULT and self.client_ids == 1
 

@@ -65,6 +65,18 @@ FIXES: dict[Churn, Fix] = {
         "Derive transactional.id from the instance's stable name, without a UUID or a time.",
         "Derive transactional.id from the instance's stable name, without a UUID or a time.",
     ),
+    Churn.EXPIRED_IDLE: Fix(
+        "Raise the brokers' transactional.id.expiration.ms (7 days) above the longest pause, or keep the ids in use.",
+        "Begin and commit an empty transaction before transactional.id.expiration.ms is over; after an "
+        "InvalidPidMappingException make a new KafkaProducer with the same transactional.id.",
+        "Keep the Producer; if error.fatal() after a pause, make a new one with the same transactional.id.",
+        "Keep the handle; after RD_KAFKA_RESP_ERR_INVALID_PRODUCER_ID_MAPPING make a new one with the same id.",
+    ),
+    Churn.ROTATION: Fix(
+        "Nothing is wrong: with transaction version 2, EndTxn hands out a new id when the epochs of the old one are "
+        "used up. Let the quota cover it, or commit less often.",
+        *_NO_CHANGE,
+    ),
     Churn.DEPLOY: Fix(
         "Nothing is wrong: each roll-out opens a producer per process. Let the quota cover two roll-outs in a window.",
         *_NO_CHANGE,

@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from broker.errors import BrokerUnreachableError, ClusterRequestError, TopicMissingError
+from broker.errors import BrokerError, BrokerUnreachableError, ClusterRequestError, TopicMissingError
 from broker.kafka.acls import Acls
 from broker.kafka.client import with_retries
 from broker.kafka.config import KafkaConfig
@@ -52,6 +52,8 @@ class TakenCensus:
         down: The brokers that should hold replicas but did not answer, with reasons.
         unowned: Number of producer ids for which ACLs name no owner, by reason.
         is_partial: Whether brokers hide topics from this user.
+        transactional_ids: The transactional ids that the brokers tell this user, by producer id; only asked for if a
+            transaction is open.
     """
 
     census: Census
@@ -62,6 +64,7 @@ class TakenCensus:
     down: Mapping[int, str] = field(default_factory=dict)
     unowned: Mapping[OwnerReason, int] = field(default_factory=dict)
     is_partial: bool = False
+    transactional_ids: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def brokers(self) -> list[int]:
@@ -103,6 +106,7 @@ def take_census(
         brokers = [each.broker_id for each in expirations]
         swept = sweep(admin, partitions, brokers, requests_per_second=requests_per_second, progress=report)
         found = _owners(kafka, admin, swept, now_ms)
+        named = _transactional_ids(admin, swept)
     owners = owners_of(swept.replicas, found.bound, found.known_since_ms)
     census = Census(
         now_ms,
@@ -118,7 +122,18 @@ def take_census(
     return TakenCensus(
         *(census, tuple(expirations), tuple(swept.unanswered), swept.requests, found.source, down, found.unowned),
         is_partial=not sees_every_topic(kafka.client()),
+        transactional_ids=named,
     )
+
+
+def _transactional_ids(admin: ProducersAdmin, swept: Sweep) -> dict[int, str]:
+    if not any(replica.in_transaction.any() for replica in swept.replicas):
+        return {}
+    try:
+        return admin.transactional_ids()
+    except BrokerError:
+        # This user may not ask, or a coordinator is down.
+        return {}
 
 
 def _settings(admin: ProducersAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:

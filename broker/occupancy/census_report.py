@@ -12,6 +12,7 @@ from lifecycle.failover import Failover, failovers
 from lifecycle.forecast import Outlook
 from lifecycle.occupancy import Census, Held, Occupancy, count_held, count_occupancy
 from lifecycle.occupancy_rate import EarlierCensus, Rate, rates_of
+from lifecycle.record_times import HangingTransaction, RecordTimes, hanging_transactions, odd_record_times
 
 _HOUR_MS = 3_600_000
 _ALTER = ("kafka-configs.sh", "--bootstrap-server")
@@ -83,6 +84,8 @@ class CensusReport:
     brokers: tuple[BrokerOutlook, ...]
     failovers: tuple[Failover, ...]
     what_if: WhatIf | None
+    record_times: tuple[RecordTimes, ...] = ()
+    hanging: tuple[HangingTransaction, ...] = ()
 
 
 def make_report(
@@ -104,7 +107,12 @@ def make_report(
         what_if = WhatIf(expiration_ms, tuple(freed), tuple(lost), tuple(commands))
     deaths = failovers(census) if len(brokers) > 1 else []
     held = tuple(count_held(census, occupancy))
-    return CensusReport(taken, tuple(occupancy), held, brokers, tuple(deaths), what_if)
+    hanging = hanging_transactions(census, taken.transactional_ids)
+    return CensusReport(
+        *(taken, tuple(occupancy), held, brokers, tuple(deaths), what_if),
+        record_times=tuple(odd_record_times(census)),
+        hanging=tuple(hanging),
+    )
 
 
 def change_commands(expirations: Sequence[BrokerExpiration], expiration_ms: int, bootstrap_servers: str) -> list[str]:

@@ -22,10 +22,11 @@ from jobs.output.terminal import output, printable
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
+from lifecycle.known_clients import known_client
 from lifecycle.producer_lives import PAUSE_MS, Lives
 from tables.errors import TableNotFoundError
 from tables.query.addresses import asked_from, refused_from
-from tables.query.churn_clients import DiagnosedClient, clients_of
+from tables.query.churn_clients import DiagnosedClient, clients_of, lives_by_tables
 from tables.query.held_entries import held_entries
 from tables.query.principal_hold import principal_hold
 from tables.query.sql_query import query
@@ -34,6 +35,7 @@ from tables.times import duration
 _FOR_ITS_OWNER = "docs/throttled.md"
 _IF_WANTED = "to admit its ids: `pid-quota quotas --suggest-for {}` prints the command that sets a sufficient quota"
 _MAX_SIMILAR = 5
+_MAX_NAMED = 5
 _KNOWN = "SELECT 1 FROM {} WHERE principal = :principal LIMIT 1"
 _NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"
 
@@ -103,22 +105,36 @@ def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[
 
 
 def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
-    """Describe the evidence in a row of `principal_churn` and in `lives`."""
+    """Describe the evidence in a row of `principal_churn` and in `lives`, by default the row's own sample."""
     parts = [f"{plural(row['new_pids'], 'new producer id')} in 24 h"]
     if row["new_pids"] >= MIN_NEW_PIDS:
         parts[0] += f" ({row['pids_per_hour']:,.0f} an hour while active)"
     life = row["median_life_seconds"]
     parts.append("no second one from any address" if life is None else f"the next one after {duration(life)} (median)")
+    lives = lives or lives_by_tables(row)
     if lives is not None:
         last_wrote = f"in use when the client last wrote, {duration(lives.silent_seconds)} ago"
         is_recent = lives.silent_seconds < PAUSE_MS / 1000
         parts.append(f"{lives.kept_share:.0%} {'still in use' if is_recent else last_wrote}")
         if lives.kept_share < 1:
-            parts.append(f"the others were for {duration(lives.used_seconds)} (median)")
+            used_seconds = max(lives.used_seconds, lives.precision_seconds)
+            brief = "" if lives.used_seconds >= lives.precision_seconds else "at most "
+            parts.append(f"the others were for {brief}{duration(used_seconds)} (median)")
     if row["steps"] > 1:
         parts.append(f"in {row['steps']:,} groups")
     if row["transactional_ids"]:
         parts.append(plural(row["transactional_ids"], "new transactional id"))
+    if row["expired_ids"]:
+        parts.append(f"{plural(row['expired_ids'], 'producer id')} for transactional ids that had expired")
+    if row["rotations"]:
+        named = sorted(set(row["rotated_ids"] or []))
+        more = f" and {len(named) - _MAX_NAMED:,} more" if len(named) > _MAX_NAMED else ""
+        parts.append(
+            f"about {plural(row['rotations'], 'producer id')} handed out by EndTxn, each in use for "
+            f"{duration(row['rotation_seconds'] or 0.0)} (median), of {', '.join(named[:_MAX_NAMED])}{more}"
+        )
+    if row["fences"]:
+        parts.append(f"{plural(row['fences'], 'time')} fenced by an admin client")
     parts.append(f"{row['errors_before_share']:.0%} after an error")
     if row["error_answers"]:
         parts.append(plural(row["error_answers"], "error answer"))
@@ -178,7 +194,12 @@ def _report(client: DiagnosedClient, addresses: Mapping[str, int]) -> Iterator[s
     decides = what_decides(diagnosis, with_lives=client.lives is not None)
     if decides:
         yield f"  what decides: {decides}"
+    tool = known_client(client.row["client"], client.row["a_transactional_id"])
+    if tool is not None and tool.healthy:
+        yield f"  named as by {tool.tool}: {tool.healthy}"
     for kind in diagnosis.fitting:
+        if tool is not None and kind.value in tool.fixes:
+            yield f"  fix in {tool.tool}: {tool.fixes[kind.value]}"
         if kind is not Churn.HEALTHY:
             fix, is_certain = FIXES[kind], kind is diagnosis.kind
             yield f"  fix{'' if is_certain else f' if {kind.value}'}: {fix.summary}"
@@ -190,7 +211,10 @@ def _report(client: DiagnosedClient, addresses: Mapping[str, int]) -> Iterator[s
 
 def _client_dict(client: DiagnosedClient) -> dict[str, Any]:
     diagnosis = client.diagnosis
-    return dict(client.row) | {
+    tool = known_client(client.row["client"], client.row["a_transactional_id"])
+    row = {name: value for name, value in client.row.items() if not name.startswith("lives")}
+    return row | {
+        "tool": tool and tool.tool,
         "kind": diagnosis.kind.value,
         "could_be": [each.value for each in diagnosis.could_be],
         "unlikely": [each.value for each in diagnosis.unlikely],

@@ -40,7 +40,8 @@ _MUCH = 0.05
 
 def print_report(console: Console, report: CensusReport, *, top: int, limit: int | None) -> None:
     """Print a report."""
-    parts = [_by_topic(report, top), _by_principal(report, top), _by_broker(report, limit)]
+    parts = [_by_topic(report, top), _hanging(report, top), _record_times(report, top)]
+    parts += [_by_principal(report, top), _by_broker(report, limit)]
     if report.failovers:
         parts.append(_after_a_death(report.failovers, limit))
     if report.what_if is not None:
@@ -71,6 +72,8 @@ def report_dict(report: CensusReport) -> dict[str, Any]:
         "principals": [asdict(each) | {"estimated_bytes": census.bytes_of(each.entries)} for each in report.held],
         "failovers": [asdict(each) for each in report.failovers],
         "what_if": what_if,
+        "record_times": [asdict(each) for each in report.record_times],
+        "hanging_transactions": [asdict(each) for each in report.hanging],
     }
 
 
@@ -131,6 +134,38 @@ def _by_topic(report: CensusReport, top: int) -> Iterator[TextTable | str]:
     if report.taken.is_partial:
         yield "NO ANSWER: topics that brokers hide from this user: READ on all topics is needed"
     yield ""
+
+
+def _hanging(report: CensusReport, top: int) -> Iterator[TextTable | str]:
+    if not report.hanging:
+        return
+    columns = ("topic", "partition", "producer id", "no batch since", "transactional id")
+    rows = [
+        (each.topic, each.partition, str(each.producer_id), _moment(to_time(each.since_ms)), each.transactional_id)
+        for each in report.hanging[:top]
+    ]
+    yield _table("transactions open for too long", columns, rows)
+    yield "their entries never expire, and hold up read_committed consumers: see kafka-transactions.sh find-hanging"
+    yield ""
+
+
+def _record_times(report: CensusReport, top: int) -> Iterator[str]:
+    """Yield what the times in records do to expiry."""
+    for each in report.record_times[:top]:
+        if each.old_entries:
+            yield (
+                f"{each.topic}: {plural(each.old_entries, 'entry', 'entries')} of records older than their producer: "
+                "each check expires them, though they may be in use, and the next batch brings them back"
+            )
+        if each.future_entries:
+            until = _moment(to_time(each.newest_ms))
+            yield (
+                f"{each.topic}: {plural(each.future_entries, 'entry', 'entries')} of records dated up to {until}: they "
+                "expire only producer.id.expiration.ms after that time"
+            )
+    if report.record_times:
+        yield "such times are the clients' (message.timestamp.type=CreateTime): they don't show who is in use"
+        yield ""
 
 
 def _owners(taken: TakenCensus) -> Iterator[str]:

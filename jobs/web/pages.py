@@ -23,7 +23,7 @@ from jobs.web.timelines import (
 )
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_fixes import FIXES
-from tables.query.churn_clients import diagnosis_of
+from tables.query.churn_clients import diagnosis_of, lives_by_tables
 from tables.query.freshness import STALE_AFTER_S, read_freshness
 from tables.query.held_entries import HELD
 from tables.query.principal_hold import HOLD
@@ -253,7 +253,7 @@ def _with_diagnosis(row: Mapping[str, Any]) -> dict[str, Any]:
         "kind": diagnosis.kind.value,
         "text": diagnosis_text(diagnosis),
         "evidence": evidence_text(row),
-        "decides": what_decides(diagnosis, with_lives=False),
+        "decides": what_decides(diagnosis, with_lives=lives_by_tables(row) is not None),
         "fixes": [
             {"kind": kind.value, "harmless": kind in HARMLESS, **asdict(FIXES[kind])}
             for kind in diagnosis.fitting

@@ -14,7 +14,7 @@ SELECT
     result_producer_epoch,
     error,
     outcome,
-    outcome IN ('first id', 'new id') AS is_new_pid
+    outcome IN ('first id', 'new id', 'expired id') AS is_new_pid
 FROM (
     SELECT *,
         CASE
@@ -42,8 +42,11 @@ FROM (
             WHEN error <> 'NONE' THEN 'other error'
             WHEN transactional_id IS NULL AND producer_id < 0 THEN 'first id'
             WHEN transactional_id IS NULL THEN 'new id'
+            -- Java's admin client asks only to fence (Admin.fenceProducers), and never writes.
+            WHEN producer_id < 0 AND result_producer_epoch > 0 AND client_id LIKE '%adminclient%' THEN 'fence'
             WHEN producer_id < 0 AND result_producer_epoch > 0 THEN 'new instance'
-            WHEN producer_id < 0 AND coalesce(ids_before, 0) > 0 THEN 'new id'
+            -- The coordinator has forgotten the transactional id (transactional.id.expiration.ms).
+            WHEN producer_id < 0 AND coalesce(ids_before, 0) > 0 THEN 'expired id'
             WHEN producer_id < 0 THEN 'first id'
             WHEN asked > 1 THEN 'bump retry'
             WHEN result_producer_id = producer_id THEN 'epoch bump'

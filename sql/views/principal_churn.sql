@@ -1,7 +1,7 @@
 -- Evidence from the last 24 hours of why each client asks for producer ids, and whether its principal was throttled.
--- `pid-quota why` makes a diagnosis of it (docs/kip-360.md), and also asks the brokers how long each id was in use,
--- which no table has. `client` is the one of the view recent_inits. A life is the time until the next new producer id
--- of the same client and address.
+-- `pid-quota why` makes a diagnosis of it (docs/kip-360.md). `client` is the one of the view recent_inits. A life is the
+-- time until the next new producer id of the same client and address. `lives` has a text for each sampled new producer
+-- id: when it was handed out, last used, and followed by the next one (0: never) in ms since the epoch, and the address.
 SELECT
     churn.principal,
     churn.client,
@@ -19,11 +19,21 @@ SELECT
     churn.silent_seconds,
     churn.steps,
     churn.transactional_ids,
+    churn.expired_ids,
+    churn.rotations,
+    churn.rotation_seconds,
+    churn.rotated_ids,
+    churn.a_transactional_id,
+    churn.fences,
     churn.instances,
     churn.instance_seconds,
     churn.returns,
     churn.fenced_answers,
     churn.epoch_bumps,
+    churn.lives,
+    churn.lives_one_in,
+    churn.lives_as_of_ms,
+    plugins.repeat_ms,
     churn.first_at,
     churn.last_at,
     coalesce(throttles.throttles, 0) AS throttles,
@@ -56,12 +66,44 @@ FROM (
         CAST(coalesce(max(now_ms) - max(new_at_ms), 86400000) / 1000.0 AS DOUBLE) AS silent_seconds,
         -- Groups of new ids, separated by pauses of 45 seconds or more.
         count(CASE WHEN is_new_pid AND coalesce(since_new_ms, 45000) >= 45000 THEN 1 END) AS steps,
-        count(DISTINCT CASE WHEN is_new_pid THEN transactional_id END) AS transactional_ids,
+        count(DISTINCT CASE WHEN outcome = 'first id' THEN transactional_id END) AS transactional_ids,
+        count(CASE WHEN outcome = 'expired id' THEN 1 END) AS expired_ids,
+        CAST(coalesce(sum(CASE WHEN outcome = 'rotation' THEN one_in END), 0) AS BIGINT) AS rotations,
+        CAST(
+            percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE WHEN outcome = 'rotation' THEN used_ms - at_ms END)
+            AS DOUBLE
+        )
+        / 1000 AS rotation_seconds,
+        CASE
+            WHEN count(CASE WHEN outcome = 'rotation' THEN 1 END) > 0
+                THEN array_sort(array_agg(transactional_id) FILTER (WHERE outcome = 'rotation'))
+        END AS rotated_ids,
+        max(transactional_id) AS a_transactional_id,
+        count(CASE WHEN outcome = 'fence' THEN 1 END) AS fences,
         count(CASE WHEN outcome = 'new instance' THEN 1 END) AS instances,
         CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY instance_ms) AS DOUBLE) / 1000 AS instance_seconds,
         count(CASE WHEN is_return THEN 1 END) AS returns,
         count(CASE WHEN outcome = 'fenced' THEN 1 END) AS fenced_answers,
-        count(CASE WHEN outcome IN ('epoch bump', 'new instance') THEN 1 END) AS epoch_bumps,
+        count(CASE WHEN outcome IN ('epoch bump', 'new instance', 'fence') THEN 1 END) AS epoch_bumps,
+        CASE
+            WHEN count(CASE WHEN is_new_pid THEN used_ms END) > 0
+                THEN
+                    array_sort(
+                        array_agg(
+                            concat(
+                                CAST(at_ms AS STRING),
+                                ' ',
+                                CAST(used_ms AS STRING),
+                                ' ',
+                                CAST(coalesce(at_ms + life_ms, 0) AS STRING),
+                                ' ',
+                                coalesce(client_host, '')
+                            )
+                        ) FILTER (WHERE is_new_pid AND used_ms IS NOT NULL)
+                    )
+        END AS lives,
+        max(CASE WHEN is_new_pid THEN one_in END) AS lives_one_in,
+        max(CASE WHEN is_new_pid THEN as_of_ms END) AS lives_as_of_ms,
         min(answered_at) AS first_at,
         max(answered_at) AS last_at
     FROM (
@@ -101,8 +143,9 @@ FROM (
                                 ORDER BY at_ms, result_producer_id
                             )
                 END AS instance_ms,
-                -- An instance takes back a transactional id that another instance had taken over.
-                is_taken AND who <> who_before AND takes > 1 AS is_return,
+                -- An instance takes back a transactional id that another instance had taken over. After a fence, a
+                -- coordinator such as Connect's leader (KIP-618) has ended the other instance before.
+                is_taken AND who <> who_before AND takes > 1 AND coalesce(outcome_before, '') <> 'fence' AS is_return,
                 -- A client without a transactional id that sends its old producer id has had an error.
                 (outcome = 'new id' AND transactional_id IS NULL)
                 OR errors_so_far > coalesce(
@@ -118,6 +161,9 @@ FROM (
                         ORDER BY at_ms, result_producer_id
                         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
                     ) AS errors_so_far,
+                    lag(outcome) OVER (
+                        PARTITION BY transactional_id ORDER BY at_ms, result_producer_epoch
+                    ) AS outcome_before,
                     lag(who) OVER (
                         PARTITION BY principal, transactional_id, is_taken ORDER BY at_ms, result_producer_epoch
                     ) AS who_before,
@@ -138,10 +184,13 @@ FROM (
                         named.is_new_pid,
                         named.transactional_id IS NOT NULL
                         AND named.producer_id < 0
-                        AND named.outcome IN ('first id', 'new id', 'new instance') AS is_taken,
+                        AND named.outcome IN ('first id', 'expired id', 'new instance') AS is_taken,
                         concat(named.client_id, '@', coalesce(named.client_host, '')) AS who,
                         named.result_producer_id,
                         named.result_producer_epoch,
+                        named.one_in,
+                        named.used_ms,
+                        named.as_of_ms,
                         named.answered_at,
                         named.at_ms,
                         unix_millis(settings.now) AS now_ms
@@ -153,6 +202,9 @@ FROM (
     )
     GROUP BY principal, client
 ) AS churn
+CROSS JOIN (
+    SELECT coalesce(max(repeat_ms), 30000) AS repeat_ms FROM broker_status
+) AS plugins
 LEFT JOIN throttles_per_day AS throttles ON throttles.principal = churn.principal
 LEFT JOIN (
     SELECT DISTINCT principal FROM current_throttles WHERE throttled_now

@@ -21,6 +21,8 @@ SELECT
     state_bytes,
     phase,
     saturated,
+    pid_uses,
+    pid_uses_one_in,
     batch_id
 FROM (
     SELECT *,

@@ -11,6 +11,7 @@ import msgspec
 
 from state.errors import LedgerCodecError
 from state.learning import Learning
+from state.pid_uses import NO_USES, PidUses
 
 _MAGIC = b"PQG\x03"
 _NEXT_BATCH_MS = 1
@@ -23,12 +24,14 @@ class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
         forget_ms: The ledger is evicted when `partition` reaches this event time.
         partition: Topic partition of the ledger's newest event.
         throttled_until_ms: End of the throttle; 0 without a throttle.
+        uses: When a sample of the principal's PIDs was used.
     """
 
     forget_ms: int
     partition: int
     content: bytes
     throttled_until_ms: int = 0
+    uses: PidUses = NO_USES
 
 
 class _Content(msgspec.Struct, array_like=True):

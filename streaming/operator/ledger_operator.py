@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import pandas as pd
+from msgspec import to_builtins
 from msgspec.structs import replace as replace_struct
 
 from quota.decision import Decision
@@ -15,6 +16,7 @@ from state.errors import LedgerCodecError
 from state.events import Deployment, Outcome
 from state.learning import Learning
 from state.ledger import Ledger
+from state.pid_uses import NO_USES, PidUses, observed
 from streaming.batch.context import MAX_EVENT_TIME
 from streaming.batch.tasks import TaskBatch, freeze_gc
 from streaming.batch.tracked_principals import FORGOTTEN, OVERFLOWED, TRACKED, code_of
@@ -83,10 +85,13 @@ class Operator:
             output.append((TRACKED, code_of(principal)))
             ledger.extend_learning(self._learning_of_new(events.timestamps_ms[0], group))
         outcome = ledger.process(events, self._limit(principal))
-        if held is not None and outcome.content is stored and own.partition() == held.partition:
+        before = NO_USES if held is None else held.uses
+        uses = before if principal in OVERFLOW_PRINCIPALS else observed(before, events, self.deployment)
+        is_same = outcome.content is stored and uses is before
+        if held is not None and is_same and own.partition() == held.partition:
             return output
-        group.put(principal, self._stored(ledger, own.partition(), outcome))
-        return output + table_bodies(outcome)
+        group.put(principal, self._stored(ledger, own.partition(), outcome, uses))
+        return output + table_bodies(outcome, uses)
 
     def _change_quota_of_silent(self, principal: str, held: StoredLedger, group: LedgerGroup) -> Rows:
         """Apply a changed quota to a throttled principal without events, and return the ledger's rows."""
@@ -102,8 +107,8 @@ class Operator:
             return []
         if outcome is None:
             return []
-        group.put(principal, self._stored(ledger, held.partition, outcome))
-        return table_bodies(outcome)
+        group.put(principal, self._stored(ledger, held.partition, outcome, held.uses))
+        return table_bodies(outcome, held.uses)
 
     def _now_ms(self, partition: int) -> int:
         """Return the batch's time for a principal without events.
@@ -120,10 +125,11 @@ class Operator:
     def _limit(self, principal: str) -> Limit:
         return UNLIMITED if principal in NEVER_ENFORCED else self.batch.context().quotas.find(principal)
 
-    def _stored(self, ledger: Ledger, partition: int, outcome: Outcome) -> StoredLedger:
+    def _stored(self, ledger: Ledger, partition: int, outcome: Outcome, uses: PidUses) -> StoredLedger:
         # Keep the ledger a window longer than the rules need. One broker's plugin may lag behind another by a window.
         forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
-        return StoredLedger(forget_ms, partition, outcome.content, ledger.throttled_until_ms())
+        told = replace_struct(uses, is_told=True) if outcome.metrics and not uses.is_told else uses
+        return StoredLedger(forget_ms, partition, outcome.content, ledger.throttled_until_ms(), told)
 
     def _forget(self, principal: str, group: LedgerGroup) -> Rows:
         """Evict an expired ledger, and return its last rows."""
@@ -202,10 +208,13 @@ def _lost(reason: str, now_ms: int, stored: bytes = b"") -> tuple[str, dict[str,
     return "quarantined_events", quarantined_row(Quarantined(stored, reason, "", -1, -1, now_ms))
 
 
-def table_bodies(outcome: Outcome) -> Rows:
-    """Return a ledger's outcome as table rows, decisions first."""
-    decisions: Rows = [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
-    return decisions + [("producer_id_metrics", row) for row in outcome.metrics]
+def table_bodies(outcome: Outcome, uses: PidUses = NO_USES) -> Rows:
+    """Return a ledger's outcome as table rows, decisions first. The last metrics row has the uses of PIDs, if new."""
+    rows: Rows = [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
+    rows += [("producer_id_metrics", row) for row in outcome.metrics]
+    if outcome.metrics and not uses.is_told:
+        rows[-1] = ("producer_id_metrics", to_builtins(outcome.metrics[-1]) | uses.row())
+    return rows
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:

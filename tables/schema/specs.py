@@ -109,6 +109,14 @@ _METRICS = TableSpec(
             _column("state_bytes", pa.int64(), "Size of the principal's state in bytes."),
             _column("phase", pa.string(), "learning, or enforcing."),
             _column("saturated", pa.bool_(), "Whether the state reached its cap and no longer stores unseen ids."),
+            _column(
+                "pid_uses",
+                pa.string(),
+                "When at most 64 of the producer ids were used: for each its number, the first use (0 if it "
+                "may be older than the plugin's watch) and the last one in ms since the epoch, and the client id. "
+                "Semicolons separate ids, spaces the rest. Null if nothing has changed. The view used_pids splits it.",
+            ),
+            _column("pid_uses_one_in", pa.int64(), "pid_uses has one of this many new producer ids; null without."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),

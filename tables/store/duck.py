@@ -31,8 +31,10 @@ def connected(now: datetime, window_ms: int = 0) -> Iterator["DuckDBPyConnection
     with duckdb.connect(":memory:", config=options) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET parquet_metadata_cache = true")
-        # Only this function of the views has different names in DuckDB and in Spark.
+        # Only these functions of the views have different names in DuckDB and in Spark.
         connection.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
+        connection.execute("CREATE MACRO timestamp_millis(ms) AS make_timestamptz(1000 * ms)")
+        connection.execute("CREATE MACRO explode(list) AS unnest(list)")
         # With parameters, the DuckDB release for Python 3.10 would load pandas.
         connection.execute(
             f"CREATE TABLE {SETTINGS} AS "

@@ -121,6 +121,23 @@ def intervals() -> list[Row]:
     ]
 
 
+def uses() -> list[Row]:
+    """Of two principals' newest samples, one has an id that EndTxn handed out."""
+    first_ms = round(later(60).timestamp() * 1000)
+
+    def use(pid: int, client_id: str, seconds_used: int) -> str:
+        return f"{pid} {first_ms} {first_ms + 1000 * seconds_used} {client_id}"
+
+    sampled = [use(pid, "producer-1", 60 * pid) for pid in range(4)]
+    rotated = [use(201, "pay", 7), use(900, "pay", 70)]
+    return [
+        metrics("User:m", later(7300), pid_uses=sampled[0], pid_uses_one_in=1),
+        metrics("User:m", later(7400), pid_uses=";".join(sampled), pid_uses_one_in=2),
+        metrics("User:m", later(7450)),
+        metrics("User:t", later(7400), pid_uses=";".join(rotated), pid_uses_one_in=1),
+    ]
+
+
 def hold_facts() -> list[Row]:
     """One principal for each answer to the question whether it is held."""
     at = NOW - seconds(9)
@@ -148,7 +165,7 @@ def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str
         blocks=blocks(),
         decisions=[decision("User:m", later(7000), throttled_until=later(9000))],
     )
-    append(tables, "producer_id_metrics", *intervals())
+    append(tables, "producer_id_metrics", *intervals(), *uses())
     append(tables, "quarantined_events", quarantined(NOW))
     append(tables, "broker_status", broker_state(1, NOW), broker_state(9, None, seen_at=NOON))
     append(tables, "holds", *hold_facts())

@@ -3,6 +3,7 @@
 import itertools
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -19,9 +20,13 @@ from kafka.net.inet import KafkaNetSocket
 
 from broker.local.local_broker import LocalBroker
 from lifecycle.churn import Churn
+from state.events import CHARGED, Deployment, Events
+from state.hashing import hash_pids
+from state.pid_uses import NO_USES, observed
 from tables.schema.specs import TABLES
 from tables.store.path_tables import create_missing, table_path
 from tables.times import to_time
+from wire.event_record import ProduceEvent
 from wire.plugin_reports import BlockReport, InitReport
 
 SECONDS = 205.0
@@ -124,6 +129,22 @@ def write_inits(tables: str, reports: Sequence[InitReport]) -> None:
         for each in reports
     ]
     _append(tables, "producer_inits", rows)
+
+
+def write_uses(tables: str, events: Sequence[ProduceEvent]) -> None:
+    """Write the uses of producer ids to the metrics, as the stream does."""
+    by_principal: dict[str, list[ProduceEvent]] = defaultdict(list)
+    for each in sorted(events, key=lambda event: event.timestamp_ms):
+        by_principal[each.principal].append(each)
+    rows = []
+    for principal, own in by_principal.items():
+        pids, times_ms = [each.producer_id for each in own], [each.timestamp_ms for each in own]
+        clients = [(each.client_id or "", each.address or "") for each in own]
+        columns = Events(pids, times_ms, clients, [CHARGED] * len(pids), hash_pids(pids, 0))
+        as_of = to_time(times_ms[-1])
+        uses = observed(NO_USES, columns, Deployment()).row()
+        rows.append({"principal": principal, "window_end": as_of, "as_of": as_of, "batch_id": 0, **uses})
+    _append(tables, "producer_id_metrics", rows)
 
 
 def write_blocks(tables: str, reports: Sequence[BlockReport]) -> None:

@@ -40,7 +40,7 @@ FIRST_MS = (round(time.time() * 1000) // HOUR_MS - 1) * HOUR_MS
 OF_THE_BATCH = {"batch_id"}
 BY_BATCH = {
     "throttle_decisions": OF_THE_BATCH | {"refused_pids", "sample_pids", "client_ids", "addresses"},
-    "producer_id_metrics": OF_THE_BATCH | {"late_pids"},
+    "producer_id_metrics": OF_THE_BATCH | {"late_pids", "pid_uses", "pid_uses_one_in"},
     "quarantined_events": OF_THE_BATCH,
 }
 """Columns that tell what a batch saw, not what the records say."""

@@ -124,6 +124,7 @@ def _answer(state: TransactionalState) -> InitDecision:
 class Outcome(str, Enum):
     FIRST_ID = "first id"
     NEW_ID = "new id"
+    EXPIRED_ID = "expired id"
     NEW_INSTANCE = "new instance"
     EPOCH_BUMP = "epoch bump"
     BUMP_RETRY = "bump retry"
@@ -135,7 +136,7 @@ class Outcome(str, Enum):
     OTHER_ERROR = "other error"
 
 
-NEW_PID = frozenset({Outcome.FIRST_ID, Outcome.NEW_ID})
+NEW_PID = frozenset({Outcome.FIRST_ID, Outcome.NEW_ID, Outcome.EXPIRED_ID})
 """Outcomes that bring a producer id into the world; an epoch never does."""
 
 _OF_ERROR = {
@@ -169,7 +170,7 @@ def classify(request: InitRequest, answer: InitDecision, *, asked_before: bool, 
     if not request.has_id:
         if answer.producer_epoch > 0:
             return Outcome.NEW_INSTANCE
-        return Outcome.NEW_ID if known_before else Outcome.FIRST_ID
+        return Outcome.EXPIRED_ID if known_before else Outcome.FIRST_ID
     if asked_before:
         return Outcome.BUMP_RETRY
     return Outcome.EPOCH_BUMP if answer.producer_id == request.producer_id else Outcome.NEW_ID

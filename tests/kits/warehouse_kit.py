@@ -52,6 +52,8 @@ class FakeWarehouse:
         self._duck.execute(f"CREATE SCHEMA {CATALOG}.{SCHEMA}")
         self._duck.execute(f"USE {CATALOG}.{SCHEMA}")
         self._duck.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
+        self._duck.execute("CREATE MACRO timestamp_millis(ms) AS make_timestamptz(1000 * ms)")
+        self._duck.execute("CREATE MACRO explode(list) AS unnest(list)")
         for name in TABLES:
             self._duck.execute(translated(f"CREATE TABLE {name} ({spark_ddl(name)})"))
 

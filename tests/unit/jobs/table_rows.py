@@ -46,6 +46,8 @@ def metrics(principal: str, window_end: datetime, **values: Any) -> Row:
         "state_bytes": 100,
         "phase": "enforcing",
         "saturated": False,
+        "pid_uses": None,
+        "pid_uses_one_in": None,
         "batch_id": 0,
     }
     assert set(values) <= set(row)

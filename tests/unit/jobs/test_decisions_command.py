@@ -117,7 +117,7 @@ def test_a_throttle_says_what_its_clients_look_like_now_but_not_one_of_hours_ago
     old, new = decision("User:pods", now() - minutes(90)), decision("User:pods", now() - minutes(2))
     append(tmp_path, NAME, old, new, decision("User:pods", now() - minutes(1), action="RELEASE"))
     append(tmp_path, "producer_inits", *deploys("User:pods", now() - minutes(2)))
-    cause = "likely deploy, else restart loop, producer per message/batch, leak or scale-out"
+    cause = "likely deploy, else leak, scale-out, restart loop or producer per message/batch"
 
     command = ("decisions", "--tables", tmp_path, "--since", "2h")
     shown = pid_quota(*command)[1].splitlines()

@@ -70,7 +70,7 @@ def test_the_retry_of_a_bump_is_recognised_by_the_previous_request(tmp_path: Pat
         "bump retry",
         "bump retry",
         "new instance",
-        "new id",
+        "expired id",
         "epoch bump",
     ]
 

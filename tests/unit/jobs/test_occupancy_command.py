@@ -283,6 +283,21 @@ def test_the_text_shows_the_same(occupancy: RunOccupancy) -> None:
         assert words in report
 
 
+def test_hanging_transactions_and_topics_of_odd_times_are_named(occupancy: RunOccupancy) -> None:
+    found = taken(
+        replica(1, [5.0, 30.0, -1.0], opened=[0], topic="odd"), replica(1, [0.1], opened=[0], topic="busy", first_pid=9)
+    )
+    report = occupancy(replace(found, transactional_ids={0: "pay-1"}))
+    as_json = json.loads(occupancy(found, "--json"))
+
+    assert re.search(r"odd\b.*\b0\b.*\b2026-01-15 07:00 UTC.*\bpay-1", report)
+    assert "odd: 1 entry of records older than their producer: each check expires them" in report
+    assert "odd: 1 entry of records dated up to 2026-01-15 13:00 UTC" in report
+    (hanging,) = as_json["hanging_transactions"]
+    assert (hanging["producer_id"], hanging["partition"], hanging["transactional_id"]) == (0, 0, None)
+    assert [(each["old_entries"], each["future_entries"]) for each in as_json["record_times"]] == [(1, 1)]
+
+
 def test_control_characters_in_names_do_not_reach_the_terminal(occupancy: RunOccupancy) -> None:
     report = occupancy(taken(replica(1, [0.1], topic="a\x1b[2Jb[red]")))
     assert "\x1b" not in report

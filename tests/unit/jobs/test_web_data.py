@@ -111,7 +111,7 @@ class TestOverview:
         append(data.tables, "throttle_decisions", *throttles)
         append(data.tables, "producer_inits", *deploys("User:pods", NOON))
         assert {row["principal"]: row["looks_like"] for row in data.overview(NOON)["throttled"]} == {
-            "User:pods": "likely deploy, else restart loop, producer per message/batch, leak or scale-out",
+            "User:pods": "likely deploy, else leak, scale-out, restart loop or producer per message/batch",
             "User:x": None,
         }
 

@@ -75,6 +75,18 @@ def test_rows_have_exactly_the_columns_of_their_tables() -> None:
         assert set(body) == columns
 
 
+def test_a_metrics_row_has_the_uses_of_pids_if_they_have_changed() -> None:
+    state = State()
+    told = [run(state, frame(pids, at_ms=ms))[-1][1] for pids, ms in (([1, 2], 0), ([1], 70_000), ([1], 80_000))]
+    later = run(state, frame([1], at_ms=140_000))[-1][1]
+
+    assert told[0]["pid_uses"] == f"1 {NOW_MS} {NOW_MS} app;2 {NOW_MS} {NOW_MS} app"
+    first_ms, last_ms = map(int, told[1]["pid_uses"].split(" ")[1:3])
+    assert first_ms == NOW_MS
+    assert 60_000 < last_ms - first_ms <= 70_000
+    assert int(later["pid_uses"].split(" ")[2]) > last_ms
+
+
 def test_a_state_that_cannot_be_read_is_quarantined_and_its_principals_learn_instead_of_being_punished() -> None:
     state = State(b"PQL\x01 of an earlier version")
 
