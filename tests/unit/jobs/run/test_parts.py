@@ -109,6 +109,7 @@ def test_a_changed_file_restarts_a_part_once(bench: Bench) -> None:
 def test_a_part_that_can_t_be_started_is_tried_again_after_a_while(bench: Bench, children: Children) -> None:
     children.failure = OSError(errno.ENOSPC, "No space left on device")
     bench.turn()
+    assert children.probers[0].is_closed
     children.failure = None
     bench.turn(9)
     assert bench.starts() == 0
