@@ -170,7 +170,7 @@ class TableStore(ABC):
         """Delete a table's expired rows, compact the table, and delete unneeded files."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Return a lock that allows one `pid-quota maintain` at a time. It does nothing if concurrent runs are safe."""
+        """Return a lock that allows one `tables maintain` at a time. It does nothing if concurrent runs are safe."""
         return nullcontext()
 
     @abstractmethod

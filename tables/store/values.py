@@ -129,7 +129,7 @@ class TableCommit:
 
 @dataclass(frozen=True)
 class UpkeepPlan:
-    """The options of `pid-quota maintain`.
+    """The options of `pid-quota tables maintain`.
 
     Attributes:
         days: Retention of each table in days; 0 keeps rows forever.
@@ -144,7 +144,7 @@ class UpkeepPlan:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What `pid-quota maintain` changed in a table, or would change. None means that the storage reports no number.
+    """What `tables maintain` changed in a table, or would change. None means that the storage reports no number.
 
     Attributes:
         merged_files: Small files that were compacted.

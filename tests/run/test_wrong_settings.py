@@ -16,7 +16,7 @@ WRONG = {
     "a user": (["--never", "etl"], "'etl' is not one user"),
     "a number": (["--max-held", "0"], "--max-held"),
     "a form": (["--log-format", "xml"], "'xml' is not one of"),
-    "settings of the client": (["--kafka-config", "/nowhere"], "--kafka-config /nowhere can't be read"),
+    "settings of the client": (["--command-config", "/nowhere"], "--command-config /nowhere can't be read"),
     "a password": (["--kafka-password-file", "/nowhere"], "--kafka-password-file /nowhere can't be read"),
     "a file of quotas": (["--quotas-file", "/nowhere.yaml"], "--quotas-file /nowhere.yaml can't be read"),
     "a token": (["--console-token-file", "/nowhere"], "--console-token-file /nowhere can't be read"),
@@ -64,7 +64,7 @@ def test_a_login_that_brokers_refuse_ends_it_with_one_line(broker: LocalBroker, 
     config, password = tmp_path / "client.properties", tmp_path / "password"
     config.write_text("security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.username=alice\n")
     password.write_text("guessed\n")
-    command = RunCommand(broker.bootstrap_servers, ["--kafka-config", str(config)])
+    command = RunCommand(broker.bootstrap_servers, ["--command-config", str(config)])
     code, error = one_line(command, tmp_path / "data", "--kafka-password-file", str(password))
     assert code == 2
     assert "refuse the login of user 'alice'" in error
