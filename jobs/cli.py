@@ -17,39 +17,33 @@ from typer.core import TyperGroup
 
 from jobs import __version__
 from jobs.errors import JobError
+from jobs.once import OnceCommand
 
 _COMMANDS = {
     "run": ("run.command", "run", "Run pid-quota: the stream, the console and the upkeep of the tables."),
     "stream": ("stream.command", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
+    "console": ("web.command", "console", "Show the tables in the browser."),
     "broker-jar": ("setup.broker_jar", "write_broker_jar", "Write the jar of the plugin, which brokers load."),
     "plugin": ("setup.plugin", "plugin", "Load the plugin into running brokers, or unload it."),
+    "topics": ("setup.command", "topics", "Create or delete the topics, and a user's rights to read them."),
+    "doctor": ("setup.doctor", "doctor", "Check the deployment, and show how to fix problems."),
+    "quotas": ("quotas.command", "quotas", "Set, delete, describe and suggest quotas."),
     "release": ("enforcement.command", "release", "End the hold of a user, or all holds, on the brokers."),
     "hold": ("enforcement.command", "hold", "Let a user's new producer ids wait for a few minutes."),
-    "topics": ("setup.command", "topics", "Create, describe or delete the topics, and grant a user to read them."),
-    "doctor": ("setup.doctor", "doctor", "Check the deployment, and show how to fix problems."),
-    "quotas": ("quotas.command", "quotas", "Set, delete and describe quotas."),
-    "suggest-quotas": ("quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),
     "top": ("top.command", "top", "Watch the principals live in a terminal; needs no JVM."),
-    "sql": ("tables.sql_command", "sql", "Query the tables and views; needs no JVM."),
-    "events": ("follow.events", "events", "Follow the brokers' produce events, one per line."),
-    "decisions": ("follow.decisions", "decisions", "Follow the throttle decisions, one per line."),
-    "blocks": ("lifecycle.blocks", "blocks", "Audit the blocks of producer ids that brokers received (KIP-730)."),
-    "inits": ("lifecycle.inits", "inits", "Show the outcome of requests for producer ids (KIP-360)."),
+    "sql": ("tables.sql_command", "sql", "Query or follow the tables and views; needs no JVM."),
+    "why": ("lifecycle.why", "why", "Explain why a principal's clients make producer ids, and how to fix it."),
     "occupancy": (
         "occupancy.command",
         "occupancy",
         "Show the producer state in brokers' memory, and forecast it (KIP-854).",
     ),
-    "why": ("lifecycle.why", "why", "Explain why a principal's clients make producer ids, and how to fix it."),
-    "tables": ("tables.command", "app", "Create the tables, and describe their contents."),
-    "maintain": ("tables.maintain", "maintain", "Maintain the tables: expire rows, compact files, vacuum."),
-    "console": ("web.command", "console", "Show the tables in the browser."),
+    "tables": ("tables.command", "app", "Create the tables, and maintain them: expire, compact, vacuum."),
     "demo": (
         "demo.command",
         "demo",
         "Run everything on this machine: a real broker, producers, stream and console.",
     ),
-    "demo-clients": ("demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }
 """Each command's module below `jobs`, function or typer group, and help line."""
 OWN = ("wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "sql", "jvm")
@@ -94,7 +88,7 @@ def load_command(name: str) -> Any:
     if isinstance(loaded, typer.Typer):
         app.add_typer(loaded, name=name, help=summary)
     else:
-        app.command(name)(loaded)
+        app.command(name, cls=OnceCommand)(loaded)
     command = typer.main.get_group(app).commands[name]
     for each in getattr(command, "commands", {}).values():
         # typer truncates the long help if there is no short help.
@@ -145,7 +139,7 @@ def run_command(function: Callable[..., Any]) -> NoReturn:
     from jobs.output import terminal
 
     app = typer.Typer(add_completion=False, **_STYLE)
-    app.command()(function)
+    app.command(cls=OnceCommand)(function)
     sys.exit(terminal.run(lambda: app, _without_debug(sys.argv[1:])))
 
 

@@ -5,26 +5,29 @@ from typing import Annotated
 
 import typer
 
-SERVERS = ("--bootstrap-servers", "--bootstrap-server")
-"""Names of the option with the brokers' addresses. Kafka's tools use the second name."""
 LOOPBACK = "127.0.0.1"
+LOGIN_FILE = "PID_QUOTA_KAFKA_PASSWORD_FILE"
+"""Environment variable with a file whose first line is `sasl.password`, for all commands."""
 
-BootstrapServers = Annotated[
-    str,
-    typer.Option(*SERVERS, envvar="PID_QUOTA_BOOTSTRAP_SERVER", help="Brokers, as host:port,host:port."),
+_SERVERS = typer.Option(
+    "--bootstrap-server",
+    envvar="PID_QUOTA_BOOTSTRAP_SERVER",
+    help="Brokers, as host:port,host:port.",
+    show_default=False,
+)
+BootstrapServers = Annotated[str, _SERVERS]
+OptionalServers = Annotated[str | None, _SERVERS]
+AskedServers = Annotated[
+    str | None,
+    # Without its variable: to ask brokers takes longer, so it is a choice of each call.
+    typer.Option("--bootstrap-server", help="Also ask these brokers, as host:port,host:port.", show_default=False),
 ]
 KafkaConfigFile = Annotated[
     Path | None,
     typer.Option(
-        *("--kafka-config", "--command-config"),
-        envvar="PID_QUOTA_KAFKA_CONFIG",
-        help="Client settings: name=value lines with librdkafka's names, or a Java properties file.",
-    ),
-]
-KafkaPasswordFile = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="PID_QUOTA_KAFKA_PASSWORD_FILE", help="File whose first line is sasl.password, instead of the settings'."
+        "--command-config",
+        envvar="PID_QUOTA_COMMAND_CONFIG",
+        help="Client settings: a file of name=value lines or of Java properties, or secret:SCOPE/KEY on Databricks.",
     ),
 ]
 _TABLES = typer.Option(
@@ -36,17 +39,31 @@ _TABLES = typer.Option(
 TablesOption = Annotated[str, _TABLES]
 OptionalTables = Annotated[str | None, _TABLES]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, for programs and spreadsheets.")]
-PrincipalOption = Annotated[str | None, typer.Option(help="Show only this principal, such as User:alice.")]
 StaleSeconds = Annotated[float, typer.Option(min=1, help="Warn if the newest row is older than this.")]
-TopicOption = Annotated[str, typer.Option(help="Topic of produce events.")]
-MetricsPort = Annotated[
-    int | None,
-    typer.Option(min=0, max=65_535, help="Port of Prometheus metrics, /healthz and /readyz; 0 selects a free port."),
+MetricsAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[HOST:]PORT",
+        help="Serve Prometheus metrics, /healthz and /readyz there; 0 selects a free port. Metrics name principals.",
+    ),
 ]
-MetricsHost = Annotated[
-    str, typer.Option(help="Address to serve metrics on. Metrics name principals and need no password.")
-]
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """Return the host, by default the loopback address, and the port of an address to listen on.
+
+    Raises:
+        BadParameter: If it has no port.
+
+    Examples:
+        >>> listen_address("9404"), listen_address("[::]:0")
+        (('127.0.0.1', 9404), ('::', 0))
+    """
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
+        msg = f"{text!r} has no port: write it like 9404 or 0.0.0.0:9404"
+        raise typer.BadParameter(msg)
+    return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)
 
 
 def full_name(principal: str) -> str:

@@ -88,7 +88,7 @@ def what_decides(diagnosis: Diagnosis, *, with_lives: bool) -> str:
     if Churn.ON_ERROR in fitting:
         return "whether the process survives an error: see its log"
     if not with_lives:
-        return "how long each producer id is in use: give --bootstrap-servers to ask the brokers"
+        return "how long each producer id is in use: give --bootstrap-server to ask the brokers"
     if Churn.LEAK in fitting and not fitting & {Churn.RESTART_LOOP, Churn.PER_MESSAGE}:
         return "whether new ids stop: a roll-out ends, a leak does not"
     if fitting <= {Churn.LEAK, Churn.PER_MESSAGE}:

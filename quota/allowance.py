@@ -19,7 +19,8 @@ class Allowance:
 
     Attributes:
         producer_ids_rate: New PIDs per window.
-        producer_ids_burst: New PIDs that a full bucket allows at once. None means the rate times `--burst-windows`.
+        producer_ids_burst: New PIDs that a full bucket allows at once. None means the rate times
+            `QuotaConfig.burst_windows`.
 
     Raises:
         InvalidQuotaError: If a number is 0 or less, or `MAX_PRODUCER_IDS_RATE` or more.
@@ -57,7 +58,7 @@ class Allowance:
 
     @property
     def burst(self) -> float:
-        """Tokens of a full bucket. If the quota has no burst, this assumes `--burst-windows 1`."""
+        """Tokens of a full bucket. If the quota has no burst, this assumes a burst of one window."""
         return self.producer_ids_rate if self.producer_ids_burst is None else self.producer_ids_burst
 
     def __str__(self) -> str:

@@ -15,19 +15,19 @@ _PEAK = 4
 """A window is a peak if it has more than this many times the new PIDs of the median window."""
 
 
-def suggested_rate(
-    new_pids: Sequence[int], *, percentile: float = 99.0, headroom: float = 1.5, at_least: float = 10.0
-) -> float:
-    """Return a quota, in new PIDs per window.
+PERCENTILE = 99.0
+"""Percentile of a user's windows (nearest rank) that the quota must allow."""
+HEADROOM = 1.5
+"""Factor by which the quota exceeds that percentile."""
+AT_LEAST = 10.0
+"""Minimum quota, which allows a few client restarts."""
 
-    Args:
-        new_pids: New PIDs of each past window that had any.
-        percentile: Percentile of `new_pids` (nearest rank) that the quota must allow.
-        headroom: Factor applied to that percentile.
-        at_least: Minimum quota, which allows a few client restarts.
+
+def suggested_rate(new_pids: Sequence[int]) -> float:
+    """Return a quota, in new PIDs per window, from the new PIDs of each past window that had any.
 
     Raises:
-        InvalidConfigError: If there is no window, or an option is out of range.
+        InvalidConfigError: If there is no window.
 
     Examples:
         >>> suggested_rate([3, 5, 4]), suggested_rate([70] * 99 + [9000]), suggested_rate([1040] * 5)
@@ -36,11 +36,8 @@ def suggested_rate(
     if not new_pids:
         msg = "no window of history to suggest a quota from: let the stream run for some windows first"
         raise InvalidConfigError(msg)
-    if not (0 < percentile <= 100 and headroom >= 1):
-        msg = f"percentile={percentile:g}, headroom={headroom:g}: choose a percentile up to 100 and a headroom from 1"
-        raise InvalidConfigError(msg)
-    rank = max(1, math.ceil(len(new_pids) * percentile / 100))
-    return max(at_least, rounded_up(sorted(new_pids)[rank - 1] * headroom))
+    rank = max(1, math.ceil(len(new_pids) * PERCENTILE / 100))
+    return max(AT_LEAST, rounded_up(sorted(new_pids)[rank - 1] * HEADROOM))
 
 
 def windows_with_peaks_once(new_pids: Mapping[int, int]) -> list[int]:
@@ -80,7 +77,7 @@ class Excess:
 def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
     """Return what a quota would have refused if all new PIDs of each window had come when the window began.
 
-    Refused PIDs take tokens, too, down to the debt of `--max-throttle-seconds`, which is assumed to be the window.
+    Refused PIDs take tokens, too, down to a debt that takes a window to pay.
 
     Args:
         new_pids: New PIDs by number of the window.

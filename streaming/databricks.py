@@ -46,7 +46,7 @@ def secret_lines(name: str) -> list[str]:
         msg = f"secret {name!r} is not of the form scope/key: for example, write pid-quota/kafka-client"
         raise SecretError(msg)
     if not in_databricks():
-        msg = f"secret {name} can only be read in a Databricks runtime: give a file with --kafka-config instead"
+        msg = f"secret {name} can only be read in a Databricks runtime: name a file with --command-config instead"
         raise SecretError(msg)
     # Only a Databricks runtime has this package.
     from databricks.sdk.runtime import dbutils

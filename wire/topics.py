@@ -14,6 +14,9 @@ OWN_TOPICS = frozenset({PRODUCE_EVENTS, REPORTS, HOLDS})
 EVENT_PARTITIONS = 12
 """Default number of partitions of `PRODUCE_EVENTS`."""
 
+NEW_TOPIC_SETTINGS = {"retention.ms": "604800000"}
+"""Further settings of a new topic of the plugins. Administrators may change them."""
+
 
 def topic_settings() -> dict[str, dict[str, str]]:
     """Return the settings that each topic must have."""

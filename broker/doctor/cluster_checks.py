@@ -8,8 +8,6 @@ from broker.kafka.own_rights import OwnRights, lacks
 from broker.kafka.roles import run_rights
 from broker.kafka.topic_setup import TopicOutcome, TopicSetup, plan_topics
 
-_RETENTION = "retention.ms"
-
 
 def check_rights(settings: Mapping[str, str]) -> Iterator[Finding]:
     """Check that this user may do what `pid-quota run` does."""
@@ -41,17 +39,11 @@ def check_topics(setup: TopicSetup) -> Iterator[Finding]:
 
 
 def _differences(topic: TopicOutcome) -> Iterator[Finding]:
-    retention = next((each.found for each in topic.differences if each.setting == _RETENTION), None)
     for difference in topic.differences:
-        # An administrator may choose another retention.
-        if difference.setting != _RETENTION:
-            text = f"{difference.setting} is {difference.found}, not {difference.wanted}"
-            yield wrong(f"topic {topic.name}", text, _remedy(difference.setting, retention))
-
-
-def _remedy(setting: str, retention_ms: str | None) -> str:
-    """Return a setting's remedy. It repeats the retention, which `topics create --alter` would otherwise reset."""
-    if setting == "partitions":
-        return "delete the topic while nobody uses it, then pid-quota topics create"
-    hours = f" --retention-hours {int(retention_ms) // 3_600_000}" if retention_ms and retention_ms.isdigit() else ""
-    return f"pid-quota topics create --alter{hours}"
+        text = f"{difference.setting} is {difference.found}, not {difference.wanted}"
+        remedy = (
+            "delete the topic while nobody uses it, then pid-quota topics create"
+            if difference.setting == "partitions"
+            else "pid-quota topics create --alter"
+        )
+        yield wrong(f"topic {topic.name}", text, remedy)

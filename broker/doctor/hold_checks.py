@@ -1,5 +1,6 @@
 """Checks of holds: who writes them, and whether brokers obey."""
 
+import shlex
 from collections.abc import Collection, Iterator
 
 from broker.doctor.findings import Finding, ok, warning, wrong
@@ -21,8 +22,9 @@ def check_holds(state: HoldState, brokers: Collection[int], now_ms: int) -> Iter
     for each in held:
         if not each.is_by_hand and each.hold.writer not in live:
             left_s = (each.ends_ms - now_ms) // 1000
+            release = shlex.join(("pid-quota", "release", each.principal))
             text = f"stream {each.hold.writer} has ended, and its hold on {each.principal} ends in {left_s} s"
-            findings.append(warning("holds", text, f"pid-quota run --enforce, or pid-quota release {each.principal}"))
+            findings.append(warning("holds", text, f"pid-quota run --enforce, or {release}"))
         if late := _not_obeying(state, each, brokers, now_ms):
             named = ", ".join(map(str, late))
             text = f"broker {named} does not hold {each.principal}"

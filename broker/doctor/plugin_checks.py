@@ -31,7 +31,7 @@ def check_plugins(brokers: Collection[int], states: Mapping[int, DatedState], no
         subject, dated = f"plugin, broker {broker_id}", states.get(broker_id)
         why = _silence(dated, now_ms)
         if why or dated is None:
-            remedy = f"pid-quota plugin load --broker-ids {broker_id} ({_PAGE})"
+            remedy = f"pid-quota plugin load {broker_id} ({_PAGE})"
             yield wrong(subject, f"not watched: {why}", remedy)
             continue
         watched.append(dated.state)

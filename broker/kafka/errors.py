@@ -39,7 +39,7 @@ def login_refused(servers: str, reason: str, user: str | None = None) -> LoginRe
     """Return the error to raise if the brokers refuse the login."""
     who = f"the login of user {user!r}" if user else "the login"
     return LoginRefusedError(
-        f"the brokers at {servers} refuse {who} ({reason}): check user name, password and mechanism in --kafka-config"
+        f"the brokers at {servers} refuse {who} ({reason}): check user name, password and mechanism in --command-config"
     )
 
 

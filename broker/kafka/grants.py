@@ -1,5 +1,6 @@
 """Grants the rights of `pid-quota run` by ACLs, and revokes them."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,14 +39,16 @@ class Grant:
         """The grant in words."""
         return f"{self.principal}: {self.right.words}"
 
-    def command(self, servers: str) -> str:
-        """Return the command of `kafka-acls.sh` that grants the right, without the login (`--command-config FILE`)."""
-        words = ["kafka-acls.sh", "--bootstrap-server", servers, "--add", "--allow-principal", f"'{self.principal}'"]
-        words += ["--operation", self.right.operation.name.capitalize(), _OPTIONS[self.right.kind]]
-        words.append(f"'{self.right.name}'")
+    def command(self, login: Sequence[str]) -> str:
+        """Return the command of `kafka-acls.sh` that grants the right, quoted for a shell.
+
+        `login` has the command's options for the connection.
+        """
+        words = ["kafka-acls.sh", *login, "--add", "--allow-principal", self.principal]
+        words += ["--operation", self.right.operation.name.capitalize(), _OPTIONS[self.right.kind], self.right.name]
         if self.right.kind is ResourceType.GROUP:
             words += ["--resource-pattern-type", "prefixed"]
-        return " ".join(words)
+        return shlex.join(words)
 
 
 class Grants:

@@ -1,5 +1,6 @@
 """Asks the brokers which operations this user may perform (KIP-430)."""
 
+import shlex
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -91,9 +92,9 @@ def lacks(settings: Mapping[str, str], missing: Iterable[KafkaRight]) -> tuple[s
     Examples:
         >>> from broker.kafka.roles import run_rights
         >>> lacks({"sasl.username": "spark"}, run_rights()[:1])
-        ('User:spark lacks READ on topic produce-events', 'pid-quota topics grant --principal User:spark')
+        ('User:spark lacks READ on topic produce-events', 'pid-quota topics create --reader User:spark')
     """
     user = settings.get("sasl.username")
     who, principal = (f"User:{user}", f"User:{user}") if user else ("this user", "PRINCIPAL")
     named = ", ".join(right.words for right in missing)
-    return f"{who} lacks {named}", f"pid-quota topics grant --principal {principal}"
+    return f"{who} lacks {named}", shlex.join(("pid-quota", "topics", "create", "--reader", principal))

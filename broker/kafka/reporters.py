@@ -32,7 +32,7 @@ def switch_plugin(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | No
     return [
         _switch(admin, broker, on=on)
         if broker in up
-        else ReportersChange(broker, (), problem=f"it is not up (up: {', '.join(map(str, up))}): check --broker-ids")
+        else ReportersChange(broker, (), problem=f"it is not up (up: {', '.join(map(str, up))}): check the ids")
         for broker in (up if broker_ids is None else broker_ids)
     ]
 

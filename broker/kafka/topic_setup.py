@@ -12,9 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 from broker.errors import TopicError
 from broker.kafka.errors import name_of, reason_of
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, create_topics, existing_topics, seen_by_brokers
-from wire.topics import PRODUCE_EVENTS, topic_settings
-
-DEFAULT_RETENTION_HOURS = 7 * 24
+from wire.topics import EVENT_PARTITIONS, NEW_TOPIC_SETTINGS, PRODUCE_EVENTS, topic_settings
 
 _HOUR_MS = 3600 * 1000
 _CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs", "altered", "missing"
@@ -24,12 +22,17 @@ _CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs"
 class TopicPlan:
     """The desired state of a topic. Other settings have the cluster's defaults.
 
-    If `partitions` is None, any number fits.
+    Attributes:
+        partitions: If None, any number fits.
+        of_new: Further settings of a new topic. An administrator may have chosen others since.
+        partitions_of_new: The number of partitions of a new topic.
     """
 
     name: str
-    settings: dict[str, str]
-    partitions: int | None = None
+    settings: Mapping[str, str]
+    partitions: int | None = 1
+    of_new: Mapping[str, str] = field(default_factory=dict)
+    partitions_of_new: int = 1
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,21 @@ class TopicOutcome:
     differences: list[Difference] = field(default_factory=list)
 
 
-def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RETENTION_HOURS) -> list[TopicPlan]:
+def plan_topics(partitions: int | None = None, retention_hours: int | None = None) -> list[TopicPlan]:
     """Plan all our topics. Only `produce-events` may have several partitions.
 
-    `retention_hours` must exceed the longest downtime of the stream.
+    `retention_hours` must exceed the longest downtime of the stream. What is None has a default for new topics, and is
+    as it is for existing topics.
     """
-    retention = {"retention.ms": str(retention_hours * _HOUR_MS)}
+    retention = None if retention_hours is None else {"retention.ms": str(retention_hours * _HOUR_MS)}
     return [
-        TopicPlan(name, settings | retention, partitions if name == PRODUCE_EVENTS else 1)
+        TopicPlan(
+            name,
+            settings | (retention or {}),
+            partitions if name == PRODUCE_EVENTS else 1,
+            {} if retention else NEW_TOPIC_SETTINGS,
+            (partitions or EVENT_PARTITIONS) if name == PRODUCE_EVENTS else 1,
+        )
         for name, settings in topic_settings().items()
     ]
 
@@ -74,7 +84,7 @@ class TopicSetup:
         found = existing_topics(self._admin, self._timeout_s)
         settings = self._settings([plan.name for plan in plans if plan.name in found])
         return [
-            _compared(plan, found[plan.name], settings[plan.name])
+            compared(plan, found[plan.name], settings[plan.name])
             if plan.name in settings
             else TopicOutcome(plan.name, _MISSING, 0)
             for plan in plans
@@ -92,9 +102,11 @@ class TopicSetup:
         for outcome in self.describe(plans):
             plan = planned[outcome.name]
             if outcome.action == _MISSING:
-                topic = NewTopic(plan.name, plan.partitions or 1, replication_factor, config=plan.settings)
+                topic = NewTopic(
+                    plan.name, plan.partitions_of_new, replication_factor, config={**plan.settings, **plan.of_new}
+                )
                 is_created = create_topics(self._admin, [topic], self._timeout_s)[plan.name]
-                outcomes.append(TopicOutcome(plan.name, _CREATED if is_created else _EXISTS, plan.partitions or 1))
+                outcomes.append(TopicOutcome(plan.name, _CREATED if is_created else _EXISTS, plan.partitions_of_new))
             elif alter and any(difference.setting in plan.settings for difference in outcome.differences):
                 self._alter(plan, outcome.differences)
                 outcomes.append(replace(outcome, action=_ALTERED))
@@ -151,7 +163,8 @@ def _is_gone(answer: Future[Any]) -> bool:
     return isinstance(error, KafkaException) and name_of(error) == "UNKNOWN_TOPIC_OR_PART"
 
 
-def _compared(plan: TopicPlan, partitions: int, settings: Mapping[str, str]) -> TopicOutcome:
+def compared(plan: TopicPlan, partitions: int, settings: Mapping[str, str]) -> TopicOutcome:
+    """Return how an existing topic differs from its plan."""
     differences = [
         Difference(name, settings.get(name, "nothing"), wanted)
         for name, wanted in plan.settings.items()

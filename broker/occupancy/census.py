@@ -12,7 +12,7 @@ from broker.kafka.acls import Acls
 from broker.kafka.client import with_retries
 from broker.kafka.config import KafkaConfig
 from broker.kafka.own_rights import sees_every_topic
-from broker.kafka.producers import ProducersAdmin
+from broker.kafka.producers import REQUESTS_PER_SECOND, ProducersAdmin
 from broker.kafka.tail import TopicReader, decode_values
 from broker.kafka.topics import admin_client
 from broker.occupancy.acl_owners import AclOwners, AclRules, OwnerReason
@@ -24,7 +24,7 @@ from broker.occupancy.sweep import (
     placements,
     sweep,
 )
-from lifecycle.occupancy import BYTES_PER_ENTRY, NOT_KNOWN_MS, Census, Int64s, owners_of
+from lifecycle.occupancy import NOT_KNOWN_MS, Census, Int64s, owners_of
 from wire.event_record import ProduceEvent, parse_events
 from wire.plugin_reports import InitReport, parse_report
 from wire.topics import PRODUCE_EVENTS, REPORTS
@@ -95,9 +95,8 @@ class FoundOwners:
 def take_census(
     kafka: KafkaConfig,
     now_ms: int,
-    requests_per_second: float,
+    requests_per_second: float = REQUESTS_PER_SECOND,
     report: Callable[[float, float], None] = lambda _done, _total: None,
-    bytes_per_entry: int = BYTES_PER_ENTRY,
 ) -> TakenCensus:
     """Take a census of all brokers."""
     with ProducersAdmin(kafka) as admin:
@@ -115,7 +114,6 @@ def take_census(
         owners,
         {each.broker_id: each.producer_id_ms for each in expirations},
         {each.broker_id: each.check_interval_ms for each in expirations},
-        bytes_per_entry,
     )
     holders = {broker_id for each in partitions for broker_id in each.replicas}
     down = {each: silent.get(each, _NOT_ALIVE) for each in sorted(holders.difference(brokers))}

@@ -1,6 +1,6 @@
 """The demo's clients: alice keeps her producers open, and mallory creates a new producer for every message.
 
-`pid-quota demo-clients` runs both clients against an existing broker (see `compose.yaml`).
+`python -m jobs.demo.clients` runs both clients against an existing broker (see `compose.yaml`).
 """
 
 import signal
@@ -16,8 +16,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker.kafka.config import KafkaConfig
 from broker.kafka.topics import require_topic
+from jobs.cli import run_command
+from jobs.kafka_login import kafka_login
 from jobs.options import BootstrapServers
 from jobs.output.progress import wait
 
@@ -144,14 +145,17 @@ def demo_clients(
     bootstrap_servers: BootstrapServers,
     alice: Annotated[Path, typer.Option(help="Client settings of the well-behaved user, as name=value lines.")],
     mallory: Annotated[Path, typer.Option(help="Client settings of the user that creates a producer per message.")],
-    topic: Annotated[str, typer.Option(help="Topic to produce to; created if alice may.")] = ORDERS,
     seconds: Annotated[float, typer.Option(min=1, help="Length of the traffic.")] = 90,
 ) -> None:
     """Run the demo's two clients against your own broker."""
-    alice_config, mallory_config = (KafkaConfig.load(bootstrap_servers, file).client() for file in (alice, mallory))
-    create_topic(alice_config, topic)
-    require_topic(alice_config, topic)
+    alice_config, mallory_config = (kafka_login(bootstrap_servers, file).client() for file in (alice, mallory))
+    create_topic(alice_config)
+    require_topic(alice_config, ORDERS)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with Clients(alice_config, mallory_config, topic) as clients:
+    with Clients(alice_config, mallory_config) as clients:
         wait("alice and mallory produce", seconds)
     typer.echo(f"sent by alice: {clients.alice}; by mallory: {clients.mallory}")
+
+
+if __name__ == "__main__":
+    run_command(demo_clients)

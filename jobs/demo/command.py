@@ -6,20 +6,16 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from jobs.demo.demo_folder import prepare_folder
 from jobs.demo.interrupts import Interrupts
 from jobs.demo.story import DECISIONS, decisions_table, next_commands, story
 from jobs.errors import JobError
-from jobs.options import JsonOption
-from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jobs.services.stopping import until_interrupted
 from jobs.stream.command import require_spark
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
     from jobs.demo.demo_run import Result
     from jobs.demo.demo_view import DemoView
 
-_OF_OTHERS = ("PID_QUOTA_KAFKA_", "PID_QUOTA_CONSOLE_")
+_OF_OTHERS = ("PID_QUOTA_KAFKA_", "PID_QUOTA_COMMAND_", "PID_QUOTA_CONSOLE_")
 """Variables of another installation begin so. The demo's parts must not see them."""
 
 
@@ -39,14 +35,12 @@ def demo(
     data: Annotated[
         Path, typer.Option(help="Folder of tables and checkpoint. The folder of an earlier demo is replaced.")
     ] = Path("demo-data"),
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of the broker and all logs.")] = False,
     stay: Annotated[
         bool | None,
         typer.Option(
             "--stay/--no-stay", help="Keep all but the traffic up until Ctrl-C.", show_default="on a terminal: stay"
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Run pid-quota and a broker on this machine: mallory, who creates a producer per message, is held; alice is not.
 
@@ -57,7 +51,7 @@ def demo(
     os.environ.setdefault(QUICK_JVM, "1")
     for name in [each for each in os.environ if each.startswith(_OF_OTHERS)]:
         del os.environ[name]
-    console = Console(stderr=True, highlight=False) if as_json else output()
+    console = output()
     require_spark()
     ensure_jars(console=console)
     prepare_folder(data)
@@ -74,15 +68,12 @@ def demo(
         with DemoView(console, begin=begin) as view, installed(view, data.absolute(), logs, interrupts) as installation:
             result = make_traffic(view, installation, seconds)
             useless = result.as_expected
-            if as_json:
-                _print_json(result, tables)
-            else:
-                _report(view, result, tables)
+            _report(view, result, tables)
             if result.as_expected and (stay or (stay is None and console.is_terminal and sys.stdin.isatty())):
                 linger(view, installation.console)
             view.stage("stopping everything")
     finally:
-        if useless and not keep:
+        if useless:
             shutil.rmtree(logs, ignore_errors=True)
         else:
             console.print(printable(f"all logs are in {logs}"))
@@ -90,25 +81,20 @@ def demo(
         throttled = ", ".join(sorted(result.throttled)) or "nobody"
         msg = (
             f"expected mallory to be throttled, and alice to be seen and not throttled, but throttled: {throttled}; "
-            f"seen: {', '.join(sorted(row.principal for row in result.principals)) or 'nobody'}. Try --seconds 180"
+            f"seen: {', '.join(sorted(result.seen)) or 'nobody'}. Try --seconds 180"
         )
         raise JobError(msg)
 
 
-def _print_json(result: "Result", tables: str) -> None:
-    from tables.query.sql_query import query
-
-    decisions = query(tables, DECISIONS, datetime.now(timezone.utc)).records()
-    print_json({**asdict(result), "throttled": sorted(result.throttled), "decisions": decisions}, indent=2)
-
-
 def _report(view: "DemoView", result: "Result", tables: str) -> None:
     from jobs.demo.demo_run import DEFAULT_QUOTA
-    from jobs.demo.demo_view import principals_table
+    from jobs.top.command import rows_table
     from tables.query.sql_query import query
+    from tables.query.top_rows import arranged, read_rows
 
-    view.show(principals_table(result.principals, "Principals"))
-    view.show(decisions_table(query(tables, DECISIONS, datetime.now(timezone.utc))))
+    now = datetime.now(timezone.utc)
+    view.show(rows_table(arranged(read_rows(tables, now), "name")))
+    view.show(decisions_table(query(tables, DECISIONS, now)))
     for sentence in story(result, DEFAULT_QUOTA):
         view.print_line(sentence)
     view.print_line("")

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -12,7 +11,7 @@ from broker.enforcement.hold_topic import HoldTopic
 from broker.local.local_broker import LocalBroker
 from jobs.demo.broker import demo_broker
 from jobs.demo.clients import Clients, Traffic, create_topic
-from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
+from jobs.demo.demo_view import DemoView
 from jobs.demo.interrupts import Interrupts
 from jobs.demo.own_run import OwnRun, console_port, own_run
 from jobs.demo.watching import MALLORY, Slowing, Watching
@@ -28,9 +27,8 @@ _WINDOW_S = 60
 
 _USERS = {"alice": "alice-secret", "mallory": "mallory-secret"}
 _OF_PLUGIN = {"pid_quota_window_ms": 1000 * _WINDOW_S, "pid_quota_repeat_ms": 1000 * _WINDOW_S // 20}
-# With one task at a time, one Python worker suffices, and a core remains for the broker. A throttle lasts for a window,
-# and is renewed before its end.
-_STREAM = ("--metrics-interval-seconds", "0", "--min-throttle-seconds", "10", "--master", "local[1]")
+# With one task at a time, one Python worker suffices, and a core remains for the broker.
+_STREAM = ("--master", "local[1]")
 _SPAN_HOURS = 0.1
 _LOOK_EVERY_S = 0.2
 _CATCH_UP_S = 90.0
@@ -39,21 +37,19 @@ _CATCH_UP_PAUSE_S = 2.0
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of the demo. `Watching` describes `first_decision_s` and `slowing`."""
+    """The outcome of the demo. `Watching` describes `slowing`."""
 
-    principals: list[PrincipalRow]
+    seen: frozenset[str]
     throttled: frozenset[str]
     alice: Traffic
     mallory: Traffic
     seconds: float
-    first_decision_s: float | None
     slowing: Slowing | None
 
     @property
     def as_expected(self) -> bool:
         """Whether mallory was throttled, and alice was seen and not throttled."""
-        seen = {row.principal for row in self.principals}
-        return "User:alice" in seen - self.throttled and MALLORY in self.throttled
+        return "User:alice" in self.seen - self.throttled and MALLORY in self.throttled
 
 
 @dataclass(frozen=True)
@@ -110,12 +106,11 @@ def make_traffic(view: DemoView, on: Installation, seconds: float) -> Result:
     view.stage("the traffic ends; the stream catches up")
     _catch_up(on)
     return Result(
-        read_principals(tables, datetime.now(timezone.utc)),
+        watching.seen(),
         watching.throttled(),
         clients.alice,
         clients.mallory,
         traffic_s,
-        watching.first_decision_s,
         watching.slowing,
     )
 

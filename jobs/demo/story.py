@@ -1,5 +1,6 @@
 """The demo's closing text: who made producers, what the producers cost, what was done, and commands to try."""
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -44,9 +45,8 @@ def story(result: "Result", quota: float) -> Iterator[str]:
 
 def next_commands(program: str, tables: str) -> Iterator[str]:
     """Yield commands to try next."""
-    yield f"{program} why User:mallory --tables {tables}"
-    yield f"{program} top --tables {tables}"
-    yield f"{program} sql --tables {tables} --view top_offenders"
+    for words in (("why", "User:mallory"), ("top",), ("sql", "--view", "top_offenders")):
+        yield shlex.join((program, *words, "--tables", tables))
 
 
 def decisions_table(answer: Answer) -> TextTable:

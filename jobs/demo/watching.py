@@ -7,11 +7,13 @@ from pathlib import Path
 
 from broker.enforcement.hold_topic import HoldTopic, steady_ms
 from jobs.demo.clients import Clients
-from jobs.demo.demo_view import DemoView, read_principals
+from jobs.demo.demo_view import DemoView
 from tables.query.sql_query import query
+from tables.query.top_rows import arranged, read_rows
 
 _READ_EVERY_S = 4.0
 _THROTTLED = "SELECT DISTINCT principal FROM throttle_decisions WHERE action = 'THROTTLE'"
+_SEEN = "SELECT DISTINCT principal FROM producer_id_metrics"
 MALLORY = "User:mallory"
 """The demo's user that creates a producer per message."""
 
@@ -65,11 +67,15 @@ class Watching:
                 self._view.stage("mallory is on hold: the broker hands her new producer ids at her quota's pace")
         if time.monotonic() >= self._next_read:
             self._next_read = time.monotonic() + _READ_EVERY_S
-            self._view.update(read_principals(self._tables, _now()), f"{self.seconds:.0f} s of traffic")
+            self._view.update(arranged(read_rows(self._tables, _now()), "name"), f"{self.seconds:.0f} s of traffic")
 
     def throttled(self) -> frozenset[str]:
         """Return the principals with a THROTTLE decision."""
         return frozenset(row[0] for row in query(self._tables, _THROTTLED, _now()).rows)
+
+    def seen(self) -> frozenset[str]:
+        """Return the principals with metrics."""
+        return frozenset(row[0] for row in query(self._tables, _SEEN, _now()).rows)
 
     def _has_new(self, table: str) -> bool:
         version = sum(1 for _ in Path(self._tables, table, "_delta_log").glob("*.json"))

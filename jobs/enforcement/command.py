@@ -10,9 +10,8 @@ import typer
 
 from broker.enforcement import by_hand
 from broker.enforcement.by_hand import Obeyed
-from broker.kafka.config import KafkaConfig
-from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, one_user
-from jobs.output.json_out import print_json
+from jobs.kafka_login import kafka_login
+from jobs.options import BootstrapServers, KafkaConfigFile, one_user
 from jobs.output.terminal import output, printable
 from tables.times import duration
 from wire.holds import EVERYBODY, MAX_HOLD_MS, MAX_RELEASE_MS
@@ -28,7 +27,6 @@ def release(
     everybody: Annotated[bool, typer.Option("--all", help="Release everybody.")] = False,
     lasts: Annotated[str, typer.Option("--for", help="How long nobody holds them again, such as 30m or 1h.")] = "1h",
     kafka_config: KafkaConfigFile = None,
-    as_json: JsonOption = False,
 ) -> None:
     """End a hold on all brokers, and keep the stream from holding again for a time. Ends when brokers have obeyed."""
     if everybody == (principal is not None):
@@ -36,10 +34,10 @@ def release(
         raise typer.BadParameter(msg)
     whom = EVERYBODY if everybody else one_user(principal or "")
     lasts_ms = milliseconds(lasts, MAX_RELEASE_MS)
-    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    kafka = kafka_login(bootstrap_servers, kafka_config)
     obeyed = by_hand.release(kafka.client(), whom, lasts_ms, _person())
     who = "everybody is" if everybody else f"{whom} is"
-    _show(f"{who} released for {duration(lasts_ms / 1000)}", obeyed, as_json=as_json)
+    _show(f"{who} released for {duration(lasts_ms / 1000)}", obeyed)
 
 
 def hold(
@@ -47,13 +45,12 @@ def hold(
     principal: Principal,
     lasts: Annotated[str, typer.Option("--for", help="How long, at most 10m, such as 90s.")] = "10m",
     kafka_config: KafkaConfigFile = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Let a user's new producer ids wait on all brokers, whatever the user's quota. Ends when brokers have obeyed."""
     whom, lasts_ms = one_user(principal), milliseconds(lasts, MAX_HOLD_MS)
-    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    kafka = kafka_login(bootstrap_servers, kafka_config)
     obeyed = by_hand.hold(kafka.client(), whom, lasts_ms, _person())
-    _show(f"{whom} is on hold for {duration(lasts_ms / 1000)}", obeyed, as_json=as_json)
+    _show(f"{whom} is on hold for {duration(lasts_ms / 1000)}", obeyed)
 
 
 def milliseconds(text: str, most_ms: int) -> int:
@@ -87,10 +84,7 @@ def _person() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _show(what: str, obeyed: Obeyed, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"what": what, "brokers": list(obeyed.brokers), "held": list(obeyed.held)})
-        return
+def _show(what: str, obeyed: Obeyed) -> None:
     brokers = ", ".join(map(str, obeyed.brokers))
     held = ", ".join(obeyed.held) or "nobody"
     output().print(printable(f"{what}, confirmed by broker {brokers}. On hold now: {held}"), soft_wrap=True)

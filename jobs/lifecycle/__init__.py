@@ -1,1 +1,1 @@
-"""`pid-quota blocks`, `pid-quota inits` and `pid-quota why`."""
+"""`pid-quota why`."""

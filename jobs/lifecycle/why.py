@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import JobError
-from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption, full_name
+from jobs.lifecycle.issuer import show_issuer
+from jobs.options import AskedServers, JsonOption, KafkaConfigFile, TablesOption, full_name
 from jobs.output.hold_text import hold_text
 from jobs.output.human import counted, plural, size, time_of
 from jobs.output.json_out import print_json
@@ -24,6 +25,7 @@ from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
 from lifecycle.known_clients import known_client
 from lifecycle.producer_lives import PAUSE_MS, Lives
+from quota.principals import entity_name
 from tables.errors import TableNotFoundError
 from tables.query.addresses import asked_from, refused_from
 from tables.query.churn_clients import DiagnosedClient, clients_of, lives_by_tables
@@ -33,7 +35,7 @@ from tables.query.sql_query import query
 from tables.times import duration
 
 _FOR_ITS_OWNER = "docs/throttled.md"
-_IF_WANTED = "to admit its ids: `pid-quota quotas --suggest-for {}` prints the command that sets a sufficient quota"
+_IF_WANTED = "to admit its ids: `{}` prints the command that sets a sufficient quota"
 _MAX_SIMILAR = 5
 _MAX_NAMED = 5
 _KNOWN = "SELECT 1 FROM {} WHERE principal = :principal LIMIT 1"
@@ -41,18 +43,25 @@ _NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NUL
 
 
 def why(
-    principal: Annotated[str, typer.Argument(help="Principal, such as User:mallory; a name without a type is a user.")],
-    tables: TablesOption,
-    bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(
-            *SERVERS, help="Ask the brokers how long each producer id was in use, for a more certain diagnosis."
+    principal: Annotated[
+        str,
+        typer.Argument(
+            metavar="PRINCIPAL|PID",
+            help="Principal, such as User:mallory; a name without a type is a user. A number is a producer id.",
         ),
-    ] = None,
+    ],
+    tables: TablesOption,
+    bootstrap_servers: AskedServers = None,
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Diagnose a principal's clients: their use of producers, the evidence, and the fix."""
+    """Diagnose a principal's clients: their use of producers, the evidence, and the fix. Or tell who got a producer id.
+
+    With --bootstrap-server, ask the brokers how long each producer id was in use, for a more certain diagnosis.
+    """
+    if principal.isascii() and principal.isdecimal():
+        show_issuer(tables, int(principal), datetime.now(timezone.utc), as_json=as_json)
+        return
     name = full_name(principal)
     last_ms = None if bootstrap_servers is None else ask_last_batches(bootstrap_servers, kafka_config)
     now = datetime.now(timezone.utc)
@@ -79,7 +88,8 @@ def why(
         lines.append(f"  {hold_text(hold)}")
         lines.append(f"  what the owner of its clients sees, and can do: {_FOR_ITS_OWNER}")
     if rows and rows[0].row["throttled_now"] and rows[0].diagnosis.is_harmless:
-        lines.append(f"  {_IF_WANTED.format(shlex.quote(name))}")
+        suggest = ("pid-quota", "quotas", "--tables", tables, "--suggest", "--entity-name", entity_name(name))
+        lines.append(f"  {_IF_WANTED.format(shlex.join(suggest))}")
     for each in rows:
         lines += _report(each, asked.get(each.row["client"], {}))
     for line in lines:
@@ -88,11 +98,11 @@ def why(
 
 def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int, int]:
     """Ask the brokers for the time of each producer id's last batch, in ms since the epoch."""
-    from broker.kafka.config import KafkaConfig
     from broker.kafka.own_rights import sees_every_topic
     from broker.occupancy.sweep import last_batches
+    from jobs.kafka_login import kafka_login
 
-    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    kafka = kafka_login(bootstrap_servers, kafka_config)
     with progress_bar("asking the brokers") as report:
         found, unanswered = last_batches(kafka, report)
     if not sees_every_topic(kafka.client()):

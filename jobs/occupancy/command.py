@@ -6,17 +6,15 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka.config import KafkaConfig
-from broker.kafka.producers import REQUESTS_PER_SECOND
 from broker.occupancy.census import take_census
 from broker.occupancy.census_report import make_report
+from jobs.kafka_login import kafka_login
 from jobs.occupancy.printing import print_report, report_dict, write_metrics_file
-from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, KafkaPasswordFile, OptionalTables
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, OptionalTables
 from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
 from jobs.output.terminal import output
 from lifecycle.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
-from lifecycle.occupancy import BYTES_PER_ENTRY
 from lifecycle.occupancy_rate import EarlierCensus
 from tables.errors import TableNotFoundError
 from tables.query.occupancy_rows import append, read_earlier, rows_of
@@ -33,43 +31,28 @@ def occupancy(
         int | None,
         typer.Option(
             min=1,
-            help="Simulate a value of producer.id.expiration.ms: the memory it frees, and who loses deduplication.",
+            help="Simulate a value of producer.id.expiration.ms: the memory it frees, and who loses deduplication. "
+            "It must exceed delivery.timeout.ms of your producers.",
         ),
     ] = None,
-    delivery_timeout_ms: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=0,
-            help="Value of delivery.timeout.ms in your producers; the largest one counts. Repeatable.",
-            show_default="120000",
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Number of rows to print of each table.")] = 20,
-    requests_per_second: Annotated[
-        float, typer.Option(min=0.01, help="Limit for all brokers together. A request covers about 20 partitions.")
-    ] = REQUESTS_PER_SECOND,
-    bytes_per_entry: Annotated[
-        int, typer.Option(min=1, help="Heap bytes of an entry: 306 for producers with one batch, 446 with five.")
-    ] = BYTES_PER_ENTRY,
     kafka_config: KafkaConfigFile = None,
-    kafka_password_file: KafkaPasswordFile = None,
     metrics_file: Annotated[
         Path | None, typer.Option(help="File to write metrics to, for node_exporter's textfile collector.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show and forecast producer state in brokers' memory by topic and principal, and simulate changes (KIP-854)."""
-    longest_ms = max(delivery_timeout_ms or [DEFAULT_DELIVERY_TIMEOUT_MS])
-    if expiration_ms is not None and expiration_ms < longest_ms:
+    if expiration_ms is not None and expiration_ms < DEFAULT_DELIVERY_TIMEOUT_MS:
         msg = (
-            f"--expiration-ms {expiration_ms} is below delivery.timeout.ms {longest_ms}: brokers would forget "
-            f"a producer that retries for so long, and store its retry twice. Give {longest_ms} or more"
+            f"--expiration-ms {expiration_ms} is below the default of delivery.timeout.ms, "
+            f"{DEFAULT_DELIVERY_TIMEOUT_MS}: brokers would forget a producer that retries for so long, and store its "
+            f"retry twice. Give {DEFAULT_DELIVERY_TIMEOUT_MS} or more"
         )
         raise typer.BadParameter(msg)
-    kafka = KafkaConfig.load(bootstrap_servers, kafka_config, kafka_password_file)
+    kafka = kafka_login(bootstrap_servers, kafka_config)
     now = datetime.now(timezone.utc)
     with progress_bar("asking the brokers") as progress:
-        taken = take_census(kafka, to_ms(now), requests_per_second, progress, bytes_per_entry)
+        taken = take_census(kafka, to_ms(now), report=progress)
     report = make_report(
         taken,
         {} if tables is None else _earlier(tables, now),
@@ -84,7 +67,7 @@ def occupancy(
     if as_json:
         print_json(report_dict(report), indent=2)
     else:
-        print_report(output(), report, top=top, limit=max_pids_per_broker)
+        print_report(output(), report, limit=max_pids_per_broker)
 
 
 def _earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:

@@ -33,15 +33,17 @@ _REASONS = {
     OwnerReason.SEVERAL: "several principals may write",
     OwnerReason.NOBODY: "nobody may write",
 }
+_TOP = 20
+"""Rows of a table that are printed; --json has all."""
 _MORE_UNANSWERED = 5
 # A swing that exceeds this share of `settles_at` is printed.
 _MUCH = 0.05
 
 
-def print_report(console: Console, report: CensusReport, *, top: int, limit: int | None) -> None:
+def print_report(console: Console, report: CensusReport, *, limit: int | None) -> None:
     """Print a report."""
-    parts = [_by_topic(report, top), _hanging(report, top), _record_times(report, top)]
-    parts += [_by_principal(report, top), _by_broker(report, limit)]
+    parts = [_by_topic(report), _hanging(report), _record_times(report)]
+    parts += [_by_principal(report), _by_broker(report, limit)]
     if report.failovers:
         parts.append(_after_a_death(report.failovers, limit))
     if report.what_if is not None:
@@ -113,18 +115,18 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]])
     return TextTable(columns, cells, title=title, right=set(columns[1:]) - {"principal"})
 
 
-def _by_topic(report: CensusReport, top: int) -> Iterator[TextTable | str]:
+def _by_topic(report: CensusReport) -> Iterator[TextTable | str]:
     columns = ("topic", "principal", "broker", "led_pids", "held_pids", "in transaction", "about")
     rows = []
-    for row in report.occupancy[:top]:
+    for row in report.occupancy[:_TOP]:
         counts = (row.led_pids, row.held_pids, row.open_transactions)
         heap = size(report.taken.census.bytes_of(row.held_pids))
         rows.append((row.topic, row.principal, row.broker_id, *counts, heap))
     yield _table("held now", columns, rows)
-    rest = report.occupancy[top:]
+    rest = report.occupancy[_TOP:]
     if rest:
         held = sum(row.held_pids for row in rest)
-        yield f"and {plural(len(rest), 'more row')} with {held:,} held_pids: see --top, --json"
+        yield f"and {plural(len(rest), 'more row')} with {held:,} held_pids: see --json"
     yield from _owners(report.taken)
     missing = report.taken.unanswered
     for each in missing[:_MORE_UNANSWERED]:
@@ -136,22 +138,22 @@ def _by_topic(report: CensusReport, top: int) -> Iterator[TextTable | str]:
     yield ""
 
 
-def _hanging(report: CensusReport, top: int) -> Iterator[TextTable | str]:
+def _hanging(report: CensusReport) -> Iterator[TextTable | str]:
     if not report.hanging:
         return
     columns = ("topic", "partition", "producer id", "no batch since", "transactional id")
     rows = [
         (each.topic, each.partition, str(each.producer_id), _moment(to_time(each.since_ms)), each.transactional_id)
-        for each in report.hanging[:top]
+        for each in report.hanging[:_TOP]
     ]
     yield _table("transactions open for too long", columns, rows)
     yield "their entries never expire, and hold up read_committed consumers: see kafka-transactions.sh find-hanging"
     yield ""
 
 
-def _record_times(report: CensusReport, top: int) -> Iterator[str]:
+def _record_times(report: CensusReport) -> Iterator[str]:
     """Yield what the times in records do to expiry."""
-    for each in report.record_times[:top]:
+    for each in report.record_times[:_TOP]:
         if each.old_entries:
             yield (
                 f"{each.topic}: {plural(each.old_entries, 'entry', 'entries')} of records older than their producer: "
@@ -180,14 +182,14 @@ def _owners(taken: TakenCensus) -> Iterator[str]:
     yield f"no plugin reports who uses the producer ids: {how}{more}"
 
 
-def _by_principal(report: CensusReport, top: int) -> Iterator[TextTable | str]:
+def _by_principal(report: CensusReport) -> Iterator[TextTable | str]:
     census = report.taken.census
-    shown, rest = report.held[:top], report.held[top:]
+    shown, rest = report.held[:_TOP], report.held[_TOP:]
     rows = ((each.principal, each.producer_ids, each.entries, size(census.bytes_of(each.entries))) for each in shown)
     yield _table("by principal, all brokers", ("principal", "producer ids", "entries", "about"), rows)
     if rest:
         entries = sum(each.entries for each in rest)
-        yield f"and {plural(len(rest), 'more principal')} with {entries:,} entries: see --top, --json"
+        yield f"and {plural(len(rest), 'more principal')} with {entries:,} entries: see --json"
     heap = census.bytes_per_entry
     yield f"an entry is one producer id on one replica of one partition, about {heap} bytes (docs/kip-854.md)"
     yield ""

@@ -7,19 +7,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from jobs.output.terminal import printable
-
 ProgressReport = Callable[[float, float], None]
 """A function that takes the amount done and the total."""
 
 _STEP_S = 0.5
-
-
-def print_status(text: str, console: Console | None = None) -> None:
-    """Print a line if standard error is a terminal."""
-    console = console or Console(stderr=True)
-    if console.is_terminal:
-        console.print(printable(text), soft_wrap=True)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ Formats = Mapping[str, Callable[[Any], str]]
 """Functions that format a column's values for people, by column name. These columns are right-aligned."""
 
 
-def form(*, as_json: bool, as_csv: bool) -> Form:
+def form(*, as_json: bool, as_csv: bool = False) -> Form:
     """Return the output form for the options."""
     if as_json and as_csv:
         msg = "--json and --csv both set the output format: give one of them"
@@ -47,8 +47,8 @@ def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
         print_exactly(to_csv(answer), end="")
 
 
-def to_csv(answer: Answer) -> str:
-    r"""Return the rows as CSV with a header. Lists, objects and booleans are JSON; null is an empty cell.
+def to_csv(answer: Answer, *, header: bool = True) -> str:
+    r"""Return the rows as CSV, by default with a header. Lists, objects and booleans are JSON; null is an empty cell.
 
     Examples:
         >>> to_csv(Answer(("who", "ids"), (("User:a,b", [1, 2]), (None, []))))
@@ -56,7 +56,8 @@ def to_csv(answer: Answer) -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(answer.columns)
+    if header:
+        writer.writerow(answer.columns)
     writer.writerows([_cell(value) for value in row] for row in answer.rows)
     return text.getvalue()
 

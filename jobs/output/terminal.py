@@ -113,7 +113,7 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
             return _fail(error, needs, WRONG_SETTING)
         if type(error).__name__ == "KafkaException" and error.args[0].name() == "_INVALID_ARG":
             # Compare by name, because an import of Kafka's client takes long.
-            message = f"Kafka's client rejects its settings ({error.args[0].str()}): check --kafka-config"
+            message = f"Kafka's client rejects its settings ({error.args[0].str()}): check --command-config"
             return _fail(error, message, WRONG_SETTING)
         return _fail(error, f"{type(error).__name__}: {error}. This is a bug: repeat with --debug and report it", 1)
     if code == INTERRUPTED:

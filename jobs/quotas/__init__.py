@@ -1,1 +1,1 @@
-"""`pid-quota quotas` and `pid-quota suggest-quotas`."""
+"""`pid-quota quotas`."""

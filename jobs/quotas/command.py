@@ -1,7 +1,6 @@
 """The command `pid-quota quotas`."""
 
 import getpass
-import shlex
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import JobError
-from jobs.options import CsvOption, JsonOption, TablesOption, full_name
+from jobs.options import JsonOption, TablesOption
 from jobs.output.human import plural
 from jobs.output.json_out import print_json
 from jobs.output.tables_out import Form, form, show
@@ -18,9 +17,8 @@ from jobs.output.text_tables import TextTable
 from jobs.quotas import altering
 from jobs.quotas.changes import ImportPlan
 from jobs.quotas.file import read_quotas, write_quotas
+from jobs.quotas.suggest import suggest as suggest_quotas
 from quota.allowance import BURST, RATE, Allowance
-from quota.principals import entity_name as entity_name_of
-from tables.query.suggestions import suggestions
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 from tables.quotas.quota_table import set_quotas, validated_quotas
 from tables.store.values import Answer
@@ -35,11 +33,19 @@ def quotas(
     tables: TablesOption,
     alter: Annotated[bool, typer.Option("--alter", help="Change a quota.")] = False,
     describe: Annotated[bool, typer.Option("--describe", help="Show quotas.")] = False,
+    suggest: Annotated[
+        bool,
+        typer.Option(
+            "--suggest",
+            help="Suggest quotas from history; with --entity-name, the command that sets that user's.",
+        ),
+    ] = False,
     import_file: Annotated[
         Path | None, typer.Option("--import", help="Set the quotas of a .csv, .yaml or .json file, all or none.")
     ] = None,
     export_file: Annotated[
-        Path | None, typer.Option("--export", help="Write the quotas to a .csv, .yaml or .json file.")
+        Path | None,
+        typer.Option("--export", help="Write the quotas, or with --suggest the suggestions, to such a file."),
     ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="With --import: delete the quotas that the file lacks.")] = (
         False
@@ -57,58 +63,55 @@ def quotas(
     delete_config: Annotated[
         str | None, typer.Option(help="What to delete: producer_ids_rate (the whole quota) or producer_ids_burst.")
     ] = None,
-    suggest_for: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PRINCIPAL",
-            help="Print the command that sets the suggested quota of a principal, such as User:alice.",
-        ),
-    ] = None,
     entity_type: Annotated[
         str | None, typer.Option(help="Must be users. Without --entity-name, it selects the default quota.")
     ] = None,
     entity_name: Annotated[str | None, typer.Option(help="User name, without 'User:'.")] = None,
     entity_default: Annotated[bool, typer.Option("--entity-default", help="The default quota.")] = False,
     as_json: JsonOption = False,
-    as_csv: CsvOption = False,
-    updated_by: Annotated[
-        str | None, typer.Option(help="Name to record with the change. [default: the system's user name]")
-    ] = None,
 ) -> None:
-    """Set, delete and describe the quotas of users and the default quota."""
-    chosen = [alter, describe, import_file is not None, export_file is not None, suggest_for is not None]
-    if chosen.count(True) != 1:
-        _fail("give one of --alter, --describe, --import, --export and --suggest-for")
-    wanted = form(as_json=as_json, as_csv=as_csv)
-    for option, given, goes_with in (
-        ("--prune", prune, import_file is not None),
-        ("--dry-run", dry_run, import_file is not None),
-        ("--csv", as_csv, describe),
-    ):
-        if given and not goes_with:
-            _fail(f"{option} needs {'--describe' if option == '--csv' else '--import'}")
-    now = datetime.now(timezone.utc)
-    who = updated_by or getpass.getuser()
-    if suggest_for is not None:
-        typer.echo(one_line(_suggested_command(tables, suggest_for)))
-        return
-    if export_file is not None:
+    """Set, delete, describe and suggest the quotas of users and the default quota."""
+    _check_action(alter, describe, suggest, import_file is not None, export_file is not None and not suggest)
+    for option, given in (("--prune", prune), ("--dry-run", dry_run)):
+        if given and import_file is None:
+            _fail(f"{option} needs --import")
+    if (add_config is not None or delete_config is not None) and not alter:
+        _fail("--add-config and --delete-config need --alter")
+    if (entity_name is not None or entity_default) and not (alter or describe or suggest):
+        _fail("--entity-name and --entity-default need --alter, --describe or --suggest")
+    _check_entity(entity_type, entity_name, entity_default)
+    now, who = datetime.now(timezone.utc), getpass.getuser()
+    if suggest:
+        suggest_quotas(tables, entity_name, export_file, form(as_json=as_json))
+    elif export_file is not None:
         entries = _validated(tables)
         write_quotas(export_file, entries)
         count = len(entries)
         _print_done(as_json, {"done": "exported", "entities": count}, f"exported: {plural(count, 'quota')}")
-        return
-    if import_file is not None:
-        _import(tables, import_file, now, who, as_json, prune=prune, dry_run=dry_run)
-        return
-    _check_entity(entity_type, entity_name, entity_default)
-    if describe:
-        if add_config is not None or delete_config is not None:
-            _fail("--add-config and --delete-config need --alter")
-        _describe(tables, entity_name, entity_default, wanted)
-        return
-    if entity_name is None and not entity_default and entity_type is None:
-        _fail("--alter needs --entity-name NAME, or --entity-default (or --entity-type users alone) for the default")
+    elif import_file is not None:
+        _import(tables, import_file, now, f"{who}: {import_file}", as_json, prune=prune, dry_run=dry_run)
+    elif describe:
+        _describe(tables, entity_name, entity_default, form(as_json=as_json))
+    else:
+        if entity_name is None and not entity_default and entity_type is None:
+            _fail("--alter needs --entity-name NAME, or --entity-default for the default quota")
+        _alter(tables, entity_name, add_config, delete_config, now, who, as_json)
+
+
+def _check_action(*chosen: bool) -> None:
+    if chosen.count(True) != 1:
+        _fail("give one of --alter, --describe, --suggest, --import and --export")
+
+
+def _alter(
+    tables: str,
+    entity_name: str | None,
+    add_config: str | None,
+    delete_config: str | None,
+    now: datetime,
+    who: str,
+    as_json: bool,
+) -> None:
     if (add_config is None) == (delete_config is None):
         _fail("--alter needs one of --add-config and --delete-config")
     if add_config is not None:
@@ -116,18 +119,6 @@ def quotas(
     else:
         left = altering.delete(tables, entity_name, delete_config or "", now, who)
         _print_change(as_json, "deleted", entity_name, left)
-
-
-def _suggested_command(tables: str, principal: str) -> str:
-    name = full_name(principal)
-    found = suggestions(tables, percentile=99.0, headroom=1.5, at_least=10.0)
-    allowance = next((each.allowance for each in found if each.principal == name), None)
-    if allowance is None:
-        msg = f"{name} has no window with new producer ids yet. Check the name with `pid-quota top --tables {tables}`"
-        raise JobError(msg)
-    numbers = f"{RATE}={allowance.producer_ids_rate:.15g},{BURST}={allowance.burst:.15g}"
-    entity = ("--entity-type", "users", "--entity-name", entity_name_of(name))
-    return shlex.join(("pid-quota", "quotas", "--tables", tables, "--alter", "--add-config", numbers, *entity))
 
 
 def _validated(tables: str) -> list[QuotaEntry]:

@@ -1,110 +1,66 @@
-"""The command `pid-quota suggest-quotas`."""
+"""`pid-quota quotas --suggest`: quotas from history."""
 
-import csv
-from collections.abc import Sequence
-from dataclasses import replace
+import shlex
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from jobs.errors import JobError
-from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption
-from jobs.output.tables_out import show
-from jobs.output.terminal import output, printable
-from jobs.quotas.replay import replay
+from jobs.output.tables_out import Form, show
+from jobs.output.terminal import one_line, output, printable
+from jobs.quotas.file import write_quotas
 from lifecycle.churn import Churn
 from quota.allowance import BURST, RATE
-from quota.principals import entity_name
-from tables.query.suggestions import RefusalCounts, Suggestion, as_entries, suggestions
-from tables.store.open import open_store
+from quota.principals import entity_name as entity_name_of
+from tables.query.suggestions import Suggestion, as_entries, suggestions
 from tables.store.values import Answer
 
+_COLUMNS = (
+    *("principal", "windows", "most_pids", "quota_now", "burst_now"),
+    *("suggested", "burst", "looks_like", "once_mended"),
+)
 
-def suggest_quotas(
-    tables: TablesOption,
-    bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(
-            *SERVERS, help="Replay the topic's events under the suggestion, to count the ids that it would refuse."
-        ),
-    ] = None,
-    percentile: Annotated[
-        float, typer.Option(min=1, max=100, help="Percentage of windows that must stay below the quota.")
-    ] = 99.0,
-    headroom: Annotated[float, typer.Option(min=1, help="Factor by which the quota exceeds that percentile.")] = 1.5,
-    at_least: Annotated[float, typer.Option(min=1, help="Minimum quota to suggest.")] = 10.0,
-    csv_file: Annotated[
-        Path | None, typer.Option("--csv", help="Write a file for `pid-quota quotas --import`.")
-    ] = None,
-    kafka_config: KafkaConfigFile = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Suggest a quota per principal from new producer ids per window.
 
-    With `--bootstrap-server`, count the ids that each suggestion would refuse.
-    """
-    found = suggestions(tables, percentile=percentile, headroom=headroom, at_least=at_least)
+def suggest(tables: str, entity_name: str | None, export_file: Path | None, wanted: Form) -> None:
+    """Print or export a quota per user, or print the command that sets the quota of one user."""
+    found = suggestions(tables)
     if not found:
         msg = f"{tables} has no window with new producer ids yet: let the stream run past its learning time first"
         raise JobError(msg)
-    if bootstrap_servers is not None:
-        with open_store(tables) as store:
-            settings = store.settings()
-        refused = replay(as_entries(found), bootstrap_servers, kafka_config, settings)
-        found = [replace(each, refused=refused.get(each.principal, RefusalCounts(0, 0))) for each in found]
-    if csv_file is not None:
-        write_csv(csv_file, found)
-    show(_answer(found), "json" if as_json else "table")
-    if as_json:
+    if entity_name is not None:
+        output().print(printable(one_line(_command(tables, entity_name, found))), soft_wrap=True)
+        return
+    if export_file is not None:
+        write_quotas(export_file, as_entries(found))
+    show(Answer(_COLUMNS, tuple(map(_row, found))), wanted)
+    if wanted != "table":
         return
     for each in found:
         if each.looks_like is not None:
             output().print(printable(_warning(each)), soft_wrap=True)
-    if csv_file is not None:
-        output().print(f"written: {csv_file}. Set them with: pid-quota quotas --tables {tables} --import {csv_file}")
+    if export_file is not None:
+        command = shlex.join(("pid-quota", "quotas", "--tables", tables, "--import", str(export_file)))
+        output().print(printable(f"written: {export_file}. Set them with: {command}"), soft_wrap=True)
 
 
-def write_csv(file: Path, found: Sequence[Suggestion]) -> None:
-    """Write suggestions as a file for `pid-quota quotas --import`."""
-    try:
-        with file.open("w", encoding="utf-8", newline="") as lines:
-            writer = csv.writer(lines)
-            writer.writerow(("entity_name", RATE, BURST))
-            writer.writerows(
-                (entity_name(each.principal), each.allowance.producer_ids_rate, each.allowance.burst) for each in found
-            )
-    except OSError as error:
-        msg = f"--csv {file} can't be written ({error.strerror}): choose another file"
-        raise JobError(msg) from error
+def _command(tables: str, entity_name: str, found: list[Suggestion]) -> str:
+    allowance = next((each.allowance for each in found if entity_name_of(each.principal) == entity_name), None)
+    if allowance is None:
+        top = shlex.join(("pid-quota", "top", "--tables", tables))
+        msg = f"User:{entity_name} has no window with new producer ids yet. Check the name with `{top}`"
+        raise JobError(msg)
+    numbers = f"{RATE}={allowance.producer_ids_rate:.15g},{BURST}={allowance.burst:.15g}"
+    entity = ("--entity-type", "users", "--entity-name", entity_name)
+    return shlex.join(("pid-quota", "quotas", "--tables", tables, "--alter", "--add-config", numbers, *entity))
 
 
 def _warning(suggestion: Suggestion) -> str:
     cause = str(suggestion.looks_like)
     mend = "If it needs a fix, fix that" if cause.startswith(Churn.CANT_TELL.value) else "Fix that"
-    return (
-        f"{suggestion.principal}: {cause}. {mend} first (pid-quota why {suggestion.principal}); "
-        f"{suggestion.once_mended:g} will suffice then"
-    )
+    why = shlex.join(("pid-quota", "why", suggestion.principal))
+    return f"{suggestion.principal}: {cause}. {mend} first ({why}); {suggestion.once_mended:g} will suffice then"
 
 
-def _answer(found: Sequence[Suggestion]) -> Answer:
-    now = ("principal", "windows", "most_pids", "quota_now", "burst_now")
-    suggested = ("suggested", "burst", "would_refuse_pids", "would_throttle", "looks_like", "once_mended")
-    rows = tuple(
-        (
-            each.principal,
-            each.windows,
-            each.most_pids,
-            each.now and each.now.producer_ids_rate,
-            each.now and each.now.producer_ids_burst,
-            each.allowance.producer_ids_rate,
-            each.allowance.burst,
-            each.refused and each.refused.refused_pids,
-            each.refused and each.refused.throttles,
-            each.looks_like,
-            each.once_mended,
-        )
-        for each in found
-    )
-    return Answer((*now, *suggested), rows)
+def _row(each: Suggestion) -> tuple[object, ...]:
+    now = each.now
+    before = (now and now.producer_ids_rate, now and now.producer_ids_burst)
+    suggested = (each.allowance.producer_ids_rate, each.allowance.burst)
+    return (each.principal, each.windows, each.most_pids, *before, *suggested, each.looks_like, each.once_mended)

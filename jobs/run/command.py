@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.options import LOOPBACK, SERVERS, KafkaConfigFile, KafkaPasswordFile, one_user
+from jobs.options import LOGIN_FILE, LOOPBACK, BootstrapServers, KafkaConfigFile, one_user
 from jobs.output.terminal import OUR_ERRORS, exit_code_of
 from jobs.run.log import LogFormat, RunLog
 from jobs.run.settings import RunSettings
@@ -18,12 +18,13 @@ from streaming.triggers import is_interval
 
 
 def run(
-    bootstrap_server: Annotated[
-        str, typer.Option(*SERVERS, envvar="PID_QUOTA_BOOTSTRAP_SERVER", help="Brokers, as host:port,host:port.")
-    ],
+    bootstrap_server: BootstrapServers,
     data: Annotated[str, typer.Option(envvar="PID_QUOTA_DATA", help="Folder of tables and checkpoint; one per run.")],
     kafka_config: KafkaConfigFile = None,
-    kafka_password_file: KafkaPasswordFile = None,
+    kafka_password_file: Annotated[
+        Path | None,
+        typer.Option(envvar=LOGIN_FILE, help="File whose first line is sasl.password, instead of the settings'."),
+    ] = None,
     quotas_file: Annotated[
         Path | None,
         typer.Option(
@@ -83,7 +84,7 @@ def run(
     settings = RunSettings(
         bootstrap_server=bootstrap_server,
         data=_folder(data),
-        kafka_config=_readable(kafka_config, "--kafka-config"),
+        kafka_config=_readable(kafka_config, "--command-config"),
         kafka_password_file=_readable(kafka_password_file, "--kafka-password-file"),
         quotas_file=_readable(quotas_file, "--quotas-file"),
         trigger=trigger,

@@ -51,12 +51,12 @@ def create_tables(settings: RunSettings) -> Command:
 def set_quotas(settings: RunSettings) -> Command:
     """Return the command that makes the quotas those of the file."""
     arguments = ("quotas", *_tables(settings), "--import", str(settings.quotas_file), "--prune")
-    return _task(settings, "quotas", *arguments, "--updated-by", f"--quotas-file {settings.quotas_file}")
+    return _task(settings, "quotas", *arguments)
 
 
 def maintain(settings: RunSettings) -> Command:
     """Return the command of the tables' upkeep."""
-    return _task(settings, "maintain", "maintain", *_tables(settings))
+    return _task(settings, "maintain", "tables", "maintain", *_tables(settings))
 
 
 def census(settings: RunSettings) -> Command:
@@ -82,14 +82,8 @@ def _tables(settings: RunSettings) -> tuple[str, ...]:
 
 
 def _brokers(settings: RunSettings) -> tuple[str, ...]:
-    arguments = ["--bootstrap-server", settings.bootstrap_server]
-    for option, file in (
-        ("--kafka-config", settings.kafka_config),
-        ("--kafka-password-file", settings.kafka_password_file),
-    ):
-        if file is not None:
-            arguments += [option, str(file)]
-    return tuple(arguments)
+    arguments = ("--bootstrap-server", settings.bootstrap_server)
+    return arguments if settings.kafka_config is None else (*arguments, "--command-config", str(settings.kafka_config))
 
 
 def probed(host: str) -> str:

@@ -10,11 +10,11 @@ import typer
 from confluent_kafka import KafkaException
 
 from broker.errors import BrokerUnreachableError, TopicMissingError
-from broker.kafka.config import KafkaConfig
 from broker.kafka.report_tail import newest_states
 from broker.kafka.topics import admin_client, existing_topics
 from jobs.cli import run_command
-from jobs.options import BootstrapServers, KafkaConfigFile, KafkaPasswordFile
+from jobs.kafka_login import kafka_login
+from jobs.options import BootstrapServers, KafkaConfigFile
 from wire.topics import PRODUCE_EVENTS, REPORTS
 
 
@@ -36,10 +36,9 @@ class Found:
 def look(
     bootstrap_servers: BootstrapServers,
     kafka_config: KafkaConfigFile = None,
-    kafka_password_file: KafkaPasswordFile = None,
 ) -> None:
     """Print what there is."""
-    kafka = KafkaConfig.load(bootstrap_servers, kafka_config, kafka_password_file)
+    kafka = kafka_login(bootstrap_servers, kafka_config)
     # The stream's source may lack a setting that this client has.
     kafka.spark_options()
     try:

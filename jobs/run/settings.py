@@ -5,11 +5,13 @@ import pwd
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jobs.options import LOOPBACK
+from jobs.options import LOGIN_FILE, LOOPBACK
 from jobs.run.log import LogFormat
 from jobs.services.listening import CONSOLE_FD, METRICS_FD, is_loopback
 
 CONSOLE_VARIABLE = "PID_QUOTA_CONSOLE_TOKEN"
+ASKS_BROKERS = ("stream", "census", "look")
+"""The children that log in at the brokers."""
 NAME = "pid-quota"
 """Name of a user that has none, as in a container that runs as a number."""
 
@@ -86,6 +88,8 @@ def environment(settings: RunSettings, part: str, **more: str) -> dict[str, str]
         made |= {"USER": NAME, "LOGNAME": NAME, "SPARK_USER": NAME}
     if not os.access(Path(os.environ.get("HOME", "/nonexistent")), os.W_OK):
         made |= {"HOME": str(folder)}
+    if settings.kafka_password_file is not None and part in ASKS_BROKERS:
+        made[LOGIN_FILE] = str(settings.kafka_password_file)
     return kept | made | more
 
 

@@ -133,7 +133,7 @@ class Supervision:
         self._files = [
             (option, WatchedFile(path), changed)
             for option, path, changed in (
-                ("--kafka-config", settings.kafka_config, self._login_changed),
+                ("--command-config", settings.kafka_config, self._login_changed),
                 ("--kafka-password-file", settings.kafka_password_file, self._login_changed),
                 ("--console-token-file", settings.console_token_file, self._console.restart),
                 ("--quotas-file", settings.quotas_file, prepared[-1].run_again),

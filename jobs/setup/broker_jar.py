@@ -7,8 +7,6 @@ from typing import Annotated
 import typer
 
 from jobs.errors import JobError
-from jobs.options import JsonOption
-from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from jvm.broker_jar import JAR_NAME, broker_jar
 from wire.holds import HOLD_ANY_AUTHORIZER, HOLD_AUTHORIZER
@@ -17,7 +15,6 @@ from wire.plugin_reports import REPORTER_CLASS
 
 def write_broker_jar(
     folder: Annotated[Path, typer.Argument(help="A folder on the brokers' class path, such as Kafka's libs/.")],
-    as_json: JsonOption = False,
 ) -> None:
     """Write the plugin's jar for the class path of brokers (docs/plugin.md#install)."""
     jar = broker_jar()
@@ -31,10 +28,6 @@ def write_broker_jar(
         msg = f"{folder} can't be written ({error.strerror}). Choose another folder, or run this as its owner"
         raise JobError(msg) from error
     reporters = f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"
-    if as_json:
-        written = {"jar": str(folder / JAR_NAME), "metric.reporters": reporters}
-        print_json(written | {"authorizer.class.name": HOLD_AUTHORIZER})
-        return
     output().print(printable(f"wrote {folder / JAR_NAME}. Add to server.properties of each broker:"))
     output().print(f"  metric.reporters={reporters}", markup=False)
     output().print(f"  authorizer.class.name={HOLD_AUTHORIZER}", markup=False)

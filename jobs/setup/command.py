@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,108 +19,98 @@ from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
 from broker.kafka.grants import Grants
 from broker.kafka.report_tail import newest_states
-from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, TopicOutcome, TopicSetup, plan_topics
+from broker.kafka.topic_setup import TopicOutcome, TopicSetup, plan_topics
 from broker.kafka.topics import admin_client, existing_topics
-from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, one_user
+from jobs.kafka_login import kafka_login
+from jobs.once import OnceCommand
+from jobs.options import BootstrapServers, KafkaConfigFile, one_user
 from jobs.output.human import plural
-from jobs.output.json_out import print_json
 from jobs.output.terminal import output, printable
 from wire.topics import EVENT_PARTITIONS, OWN_TOPICS
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
 
-_RetentionOption = Annotated[int, typer.Option(min=1, help="Retention of the topics that are not compacted.")]
+_Reader = Annotated[str | None, typer.Option("--reader", help="User of `pid-quota run`, such as User:pid-quota.")]
 
 
-@topics.command()
+@topics.command(cls=OnceCommand)
 def create(
     bootstrap_servers: BootstrapServers,
     kafka_config: KafkaConfigFile = None,
-    partitions: Annotated[int, typer.Option(min=1, help="Number of partitions of produce-events.")] = EVENT_PARTITIONS,
+    reader: _Reader = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(min=1, show_default=str(EVENT_PARTITIONS), help="Partitions of produce-events, if it is new."),
+    ] = None,
     replication_factor: Annotated[
         int, typer.Option(help="Number of replicas of each topic; -1 uses the cluster's default.")
     ] = -1,
-    retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
-    alter: Annotated[bool, typer.Option("--alter", help="Correct settings that differ.")] = False,
-    as_json: JsonOption = False,
+    retention_hours: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            show_default="a week in a new topic",
+            help="Retention of the topics. With --alter, existing topics get it, too.",
+        ),
+    ] = None,
+    alter: Annotated[bool, typer.Option("--alter", help="Correct settings of existing topics that differ.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing: show the topics, and Kafka's commands for --reader.")
+    ] = False,
 ) -> None:
-    """Create missing topics. Existing topics change only with --alter.
+    """Create missing topics, and let a user read them by ACLs on them and on groups pid-quota*.
 
-    The plugin does this itself, unless brokers have pid.quota.create.topics=false.
+    The plugin creates topics itself, unless brokers have pid.quota.create.topics=false. A user that pid.quota.writers
+    of the brokers names needs no ACL.
     """
-    setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
-    plans = plan_topics(partitions, retention_hours)
-    _show(setup.create(plans, replication_factor=replication_factor, alter=alter), as_json)
+    whom = None if reader is None else one_user(reader)
+    kafka = kafka_login(bootstrap_servers, kafka_config)
+    setup, plans = TopicSetup(kafka.client()), plan_topics(partitions, retention_hours)
+    if dry_run:
+        _show(setup.describe(plans))
+    else:
+        _show(setup.create(plans, replication_factor=replication_factor, alter=alter))
+    if whom is not None:
+        _grant(kafka, whom, dry_run=dry_run, login=("--bootstrap-server", bootstrap_servers, *_config(kafka_config)))
 
 
-@topics.command()
-def describe(
-    bootstrap_servers: BootstrapServers,
-    kafka_config: KafkaConfigFile = None,
-    retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
-    as_json: JsonOption = False,
-) -> None:
-    """Show which topics of pid-quota exist and which settings differ. This command changes nothing."""
-    setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
-    _show(setup.describe(plan_topics(retention_hours=retention_hours)), as_json)
+def _config(file: Path | None) -> tuple[str, ...]:
+    return () if file is None else ("--command-config", str(file))
 
 
-@topics.command()
-def grant(
-    bootstrap_servers: BootstrapServers,
-    principal: Annotated[str, typer.Option(help="User of `pid-quota run`, such as User:pid-quota.")],
-    kafka_config: KafkaConfigFile = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print Kafka's own commands.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Let a user read the topics of pid-quota, by ACLs on them and on groups pid-quota*.
-
-    A user that pid.quota.writers of the brokers names needs no ACL.
-    """
-    whom = one_user(principal)
-    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+def _grant(kafka: KafkaConfig, principal: str, *, dry_run: bool, login: Sequence[str]) -> None:
+    """Grant a user's missing rights, or print Kafka's own commands that do so."""
     grants = Grants(kafka.client())
-    plan = grants.plan(whom)
+    plan = grants.plan(principal)
     if not dry_run:
         _require_safe(kafka, grants.first_on_topics(plan))
         plan = grants.create(plan)
-    login = f" --command-config {kafka_config}" if kafka_config else ""
     for each in plan:
-        command = each.command(bootstrap_servers) + login if dry_run and each.action == "missing" else ""
-        if as_json:
-            found = {"principal": whom, "right": each.right.words, "action": each.action}
-            print_json(found | ({"command": command} if command else {}))
-        else:
-            output().print(printable(command or f"{each.action} {each.words}"), soft_wrap=True)
+        text = each.command(login) if dry_run and each.action == "missing" else f"{each.action} {each.words}"
+        output().print(printable(text), soft_wrap=True)
 
 
-@topics.command()
+@topics.command(cls=OnceCommand)
 def delete(
     bootstrap_servers: BootstrapServers,
     kafka_config: KafkaConfigFile = None,
-    principal: Annotated[str | None, typer.Option(help="Also take back the rights of this user.")] = None,
+    reader: _Reader = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
-    as_json: JsonOption = False,
 ) -> None:
-    """End all holds, delete the topics of pid-quota and their records, and take back a user's rights on them.
+    """End all holds, delete the topics of pid-quota and their records, and take back a reader's rights on them.
 
     Take the plugin out of the brokers first. Tables and checkpoint stay.
     """
-    whom = None if principal is None else one_user(principal)
-    settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
+    whom = None if reader is None else one_user(reader)
+    settings = kafka_login(bootstrap_servers, kafka_config).client()
     with suppress(TopicMissingError):
         require_no_plugin(newest_states(settings), _now_ms())
     with ExitStack() as stack:
         for what, remove in [*_holds(stack, settings), *_topics(settings), *_rights(settings, whom)]:
             if not dry_run:
                 remove()
-            action = "would remove" if dry_run else "removed"
-            if as_json:
-                print_json({"action": action, "what": what})
-            else:
-                output().print(printable(f"{action} {what}"), soft_wrap=True)
-    if not as_json:
-        output().print(printable(f"If you have not yet: {UNDO}"), soft_wrap=True)
+            output().print(printable(f"{'would remove' if dry_run else 'removed'} {what}"), soft_wrap=True)
+    output().print(printable(f"If you have not yet: {UNDO}"), soft_wrap=True)
 
 
 def _require_safe(kafka: KafkaConfig, first: Sequence[str]) -> None:
@@ -165,11 +155,8 @@ def _rights(settings: Mapping[str, str], principal: str | None) -> _Steps:
                 yield f"right {each.words}", partial(grants.remove, [each])
 
 
-def _show(outcomes: Sequence[TopicOutcome], as_json: bool) -> None:
+def _show(outcomes: Sequence[TopicOutcome]) -> None:
     for outcome in outcomes:
-        if as_json:
-            print_json(asdict(outcome))
-            continue
         wrong = "; ".join(f"{each.setting} is {each.found}, not {each.wanted}" for each in outcome.differences)
         output().print(
             printable(f"{outcome.name}: {outcome.action}, {plural(outcome.partitions, 'partition')} {wrong}".rstrip())

@@ -1,8 +1,8 @@
 """The command `pid-quota stream`, also `python -m jobs.stream`."""
 
 import importlib.util
+from collections.abc import Iterable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,25 +10,23 @@ import typer
 from broker.enforcement.model import Limits
 from broker.kafka.config import KafkaConfig
 from broker.kafka.offsets import ExtentReader
+from jobs.kafka_login import kafka_login
 from jobs.options import (
     LOOPBACK,
     BootstrapServers,
     KafkaConfigFile,
-    KafkaPasswordFile,
-    MetricsHost,
-    MetricsPort,
+    MetricsAddress,
     TablesOption,
-    TopicOption,
+    listen_address,
     one_user,
 )
 from jobs.services.stopping import until_interrupted
 from jvm.java import find_java
 from quota.config import QuotaConfig
-from streaming.databricks import in_databricks, jaas_prefix, secret_lines
+from streaming.databricks import in_databricks, jaas_prefix
 from streaming.errors import SparkMissingError
 from streaming.triggers import AVAILABLE_NOW, EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
 from tables.errors import install_command
-from tables.schema.specs import SinkName
 from wire.topics import PRODUCE_EVENTS
 
 
@@ -38,7 +36,6 @@ def stream(
     checkpoint: Annotated[
         str, typer.Option(help="Folder of the checkpoint. Each stream has its own, and keeps it over restarts.")
     ],
-    topic: TopicOption = PRODUCE_EVENTS,
     trigger: Annotated[
         str,
         typer.Option(
@@ -46,25 +43,7 @@ def stream(
         ),
     ] = "5 seconds",
     kafka_config: KafkaConfigFile = None,
-    kafka_password_file: KafkaPasswordFile = None,
-    kafka_secret: Annotated[
-        str | None,
-        typer.Option(metavar="SCOPE/KEY", help="Client settings from a Databricks secret, instead of --kafka-config."),
-    ] = None,
     window_seconds: Annotated[int, typer.Option(help="Length of a quota's window in seconds.")] = 3600,
-    window_num: Annotated[int, typer.Option(help="Samples of the rate metric, each one window long.")] = 11,
-    layer_count: Annotated[int, typer.Option(help="Layers of the filter per window.")] = 4,
-    false_positive_rate: Annotated[
-        float, typer.Option(help="Maximum share of new PIDs that are mistaken for known ones.")
-    ] = 1e-4,
-    burst_windows: Annotated[float, typer.Option(help="Size of a full bucket, in windows of the quota.")] = 1.0,
-    min_throttle_seconds: Annotated[float, typer.Option(help="Minimum length of a throttle.")] = 60.0,
-    max_throttle_seconds: Annotated[
-        float | None,
-        typer.Option(
-            show_default="the window", help="Maximum length of a throttle: refused PIDs are owed up to this time."
-        ),
-    ] = None,
     enforce: Annotated[
         bool,
         typer.Option(
@@ -75,9 +54,6 @@ def stream(
         list[str] | None, typer.Option(help="User that is never held, such as User:etl. Repeatable.")
     ] = None,
     max_held: Annotated[int, typer.Option(min=1, help="Maximum number of users held at once.")] = 10,
-    metrics_interval_seconds: Annotated[
-        float, typer.Option(help="Interval between metrics rows of an active principal.")
-    ] = 60.0,
     max_offsets_per_trigger: Annotated[
         int | None,
         typer.Option(
@@ -89,13 +65,6 @@ def stream(
     max_principals: Annotated[
         int, typer.Option(min=1, help="Principals to track individually. Others share ledgers and are never throttled.")
     ] = 50_000,
-    max_uncharged_bytes: Annotated[
-        int,
-        typer.Option(
-            min=1024,
-            help="Maximum bytes of a principal's filter with uncharged PIDs. A principal beyond it is not throttled.",
-        ),
-    ] = QuotaConfig.max_uncharged_bytes,
     new_checkpoint: Annotated[
         bool,
         typer.Option(
@@ -117,79 +86,59 @@ def stream(
         ),
     ] = "local[*]",
     py_files: Annotated[str, typer.Option(help="Wheel of pid-quota, for workers that do not have it installed.")] = "",
-    sink: Annotated[
-        SinkName | None,
-        typer.Option(help="Writer of the tables. [default: deltalake in a local folder, else delta-spark]"),
-    ] = None,
-    metrics_port: MetricsPort = None,
-    metrics_host: MetricsHost = LOOPBACK,
-    metrics_top: Annotated[
-        int, typer.Option(min=1, help="Principals with their own metrics. All others are added up as 'other'.")
-    ] = 100,
+    metrics: MetricsAddress = None,
 ) -> None:
     """Run the stream: read produce events from Kafka, and write decisions and metrics to Delta tables."""
     require_spark()
-    from jobs.stream.running import Launch, run_stream
-    from streaming.pipeline import StreamOptions
-
-    config = QuotaConfig(
-        window_seconds=window_seconds,
-        window_num=window_num,
-        layer_count=layer_count,
-        false_positive_rate=false_positive_rate,
-        burst_windows=burst_windows,
-        min_throttle_seconds=min_throttle_seconds,
-        max_throttle_seconds=max_throttle_seconds,
-        metrics_interval_seconds=metrics_interval_seconds,
-        max_uncharged_bytes=max_uncharged_bytes,
-    )
     if enforce and trigger == AVAILABLE_NOW:
         msg = f"--enforce holds while the stream runs, and --trigger {AVAILABLE_NOW} ends it: leave out one of them"
         raise typer.BadParameter(msg)
-    kafka = kafka_settings(bootstrap_servers, kafka_config, kafka_secret, kafka_password_file)
-    own_user = kafka.client().get("sasl.username")
-    limits = Limits(
-        enforce=enforce,
-        never=frozenset(map(one_user, never or ())) | ({f"User:{own_user}"} if own_user else set()),
-        max_held=max_held,
-    )
+    from jobs.stream.running import Launch, run_stream
+    from streaming.pipeline import StreamOptions
+
+    kafka = kafka_login(bootstrap_servers, kafka_config)
     options = StreamOptions(
-        topic=topic,
+        topic=PRODUCE_EVENTS,
         kafka_options=kafka.spark_options(jaas_prefix()),
         tables=tables,
         checkpoint=checkpoint,
         trigger=trigger,
         max_offsets_per_trigger=max_offsets_per_trigger,
         max_principals=max_principals,
-        config=config,
+        config=config_of(window_seconds),
         new_checkpoint=new_checkpoint,
-        sink=sink,
-        extent=ExtentReader(kafka.client(), topic),
+        extent=ExtentReader(kafka.client(), PRODUCE_EVENTS),
     )
     launch = Launch(
         new_tables=new_tables,
         master=master,
         py_files=py_files,
-        metrics_port=metrics_port,
-        metrics_host=metrics_host,
-        metrics_top=metrics_top,
-        limits=limits,
+        metrics=(LOOPBACK, None) if metrics is None else listen_address(metrics),
+        limits=_limits(kafka, enforce, never or (), max_held),
     )
     # A stream that a signal stops ends without an error. Databricks handles signals itself.
     with nullcontext() if in_databricks() else until_interrupted():
         run_stream(kafka, options, launch)
 
 
-def kafka_settings(
-    bootstrap_servers: str, file: Path | None, secret: str | None, password_file: Path | None = None
-) -> KafkaConfig:
-    """Return the Kafka client's settings from files or a Databricks secret."""
-    if secret is None:
-        return KafkaConfig.load(bootstrap_servers, file, password_file)
-    if file is not None:
-        msg = f"--kafka-config {file} and --kafka-secret {secret} both set the same value: give one of them"
-        raise typer.BadParameter(msg)
-    return KafkaConfig.parse(bootstrap_servers, secret_lines(secret), f"secret {secret}")
+def config_of(window_seconds: int) -> QuotaConfig:
+    """Return the rules for a window. A throttle and a metrics row last at most a part of a short window.
+
+    Examples:
+        >>> config_of(3600).min_throttle_seconds, config_of(60).min_throttle_seconds
+        (60.0, 10.0)
+    """
+    return QuotaConfig(
+        window_seconds=window_seconds,
+        min_throttle_seconds=min(60.0, window_seconds / 6),
+        metrics_interval_seconds=min(60.0, window_seconds / 60),
+    )
+
+
+def _limits(kafka: KafkaConfig, enforce: bool, never: Iterable[str], max_held: int) -> Limits:
+    own_user = kafka.client().get("sasl.username")
+    left_out = frozenset(map(one_user, never)) | ({f"User:{own_user}"} if own_user else set())
+    return Limits(enforce=enforce, never=left_out, max_held=max_held)
 
 
 def require_spark() -> None:

@@ -95,7 +95,8 @@ class Narrator:
             is_first = bool(throttles) and not self._has_decided
             self._has_decided |= is_first
         if is_first:
-            self._tell(f"first decision: {_throttle(throttles[0])}. See them all: pid-quota decisions --follow")
+            follow = "pid-quota sql --view throttle_decisions --follow"
+            self._tell(f"first decision: {_throttle(throttles[0])}. See them all: {follow}")
 
     def use(self, quotas: Quotas) -> None:
         """Print the quotas in force if they have changed."""

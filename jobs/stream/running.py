@@ -64,15 +64,14 @@ class Launch:
 
     Attributes:
         new_tables: Whether a stream with a checkpoint may continue with other tables.
+        metrics: Host and port of the metrics, which are served only if there is a port.
         limits: Who may be held.
     """
 
     new_tables: bool = False
     master: str = DEFAULT_MASTER
     py_files: str = ""
-    metrics_port: int | None = None
-    metrics_host: str = LOOPBACK
-    metrics_top: int = 100
+    metrics: tuple[str, int | None] = (LOOPBACK, None)
     limits: Limits = field(default_factory=Limits)
 
 
@@ -90,7 +89,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
         learn_below=cluster.next_producer_id if learn_until_ms else None,
         events_per_record=events_per_record(kafka.client(), options.topic),
     )
-    metrics = StreamMetrics(options.config, top=launch.metrics_top)
+    metrics, (host, port) = StreamMetrics(options.config), launch.metrics
     watch = Watch(metrics, Narrator(metrics.totals, window_seconds=options.config.window_seconds))
     watch.narrator.begin(options.topic, options.tables, options.trigger)
     notes = HoldNotes()
@@ -105,7 +104,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
         options, observer=Observer(observe), plugin_observer=Observer(metrics.plugins.observe), hold_notes=notes
     )
     with (
-        serving(metrics, launch.metrics_port, launch.metrics_host, metrics.unready, watch.pulse.unwell),
+        serving(metrics, port, host, metrics.unready, watch.pulse.unwell),
         closing(enforcing),
     ):
         _run(options, launch, cluster, watch, enforcing)

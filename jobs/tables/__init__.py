@@ -1,1 +1,1 @@
-"""`pid-quota tables`, `pid-quota sql` and `pid-quota maintain`."""
+"""`pid-quota tables` and `pid-quota sql`."""

@@ -1,4 +1,4 @@
-"""The command `pid-quota maintain`."""
+"""The command `pid-quota tables maintain`."""
 
 from contextlib import nullcontext
 from dataclasses import astuple
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.options import JsonOption, TablesOption
 from jobs.output.human import size
 from jobs.output.progress import ProgressReport, progress_bar
 from jobs.output.tables_out import form, show
@@ -18,7 +18,6 @@ from tables.store.open import open_store
 from tables.store.retention import days_to_keep
 from tables.store.values import Answer, Upkeep, UpkeepPlan
 
-_MIN_VACUUM_HOURS = 1
 _COLUMNS = (
     "table",
     "rows_before",
@@ -41,31 +40,16 @@ def maintain(
         typer.Option(metavar="TABLE=DAYS", help="Days to keep a table's rows; 0 keeps them forever. Repeatable."),
     ] = None,
     vacuum_hours: Annotated[
-        int, typer.Option(min=0, help="Hours to keep files of older versions, for readers that still use them.")
+        int, typer.Option(min=1, help="Hours to keep files of older versions, for readers that still use them.")
     ] = 168,
-    allow_short_vacuum: Annotated[
-        bool,
-        typer.Option(
-            "--allow-short-vacuum",
-            help="Allow a short --vacuum-hours. Use it only when nothing reads or writes the tables.",
-        ),
-    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
     as_json: JsonOption = False,
-    as_csv: CsvOption = False,
 ) -> None:
     """Delete expired rows, compact small files, and delete unreferenced files and log entries."""
-    if vacuum_hours < _MIN_VACUUM_HOURS and not allow_short_vacuum:
-        msg = (
-            f"--vacuum-hours {vacuum_hours} is less than {_MIN_VACUUM_HOURS}: a running stream or a reader may lose "
-            "files that it still needs. Give more, or --allow-short-vacuum when nothing runs"
-        )
-        raise typer.BadParameter(msg)
     plan = UpkeepPlan(days_to_keep(retention or ()), vacuum_hours, dry_run)
-    wanted = form(as_json=as_json, as_csv=as_csv)
     with open_store(tables) as store, progress_bar("maintaining the tables") as report:
         done, failed = _keep_up(store, plan, report)
-    show(Answer(_COLUMNS, tuple(map(_row, done))), wanted, {"bytes_before": size, "bytes": size})
+    show(Answer(_COLUMNS, tuple(map(_row, done))), form(as_json=as_json), {"bytes_before": size, "bytes": size})
     if failed:
         raise TableError("; ".join(failed))
 

@@ -1,22 +1,37 @@
-"""The command `pid-quota top`."""
+"""The command `pid-quota top`: a live table of principals, within 80 columns."""
 
 import sys
+import time
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
 
-from jobs.options import CsvOption, JsonOption, StaleSeconds, TablesOption, full_name
-from jobs.output.json_out import print_json
+from jobs.options import TablesOption
+from jobs.output.human import plural
 from jobs.output.staleness import warn_if_stale
-from jobs.output.tables_out import Form, form, show
-from jobs.output.terminal import output
-from jobs.top.screen import detail_view, rows_table, summary
-from tables.query.freshness import STALE_AFTER_S
-from tables.query.top_rows import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
-from tables.store.values import Answer
+from jobs.output.terminal import OUR_ERRORS, one_line, output, printable
+from jobs.output.text_tables import TextTable
+from jobs.services.stopping import until_interrupted
+from tables.query.freshness import Freshness, read_freshness
+from tables.query.top_rows import TopRow, arranged, read_diagnoses, read_rows
 
 Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
+
+_COLUMNS = ("principal", "new/quota", "used", "tokens", "until", "refused", "active", "why")
+_RIGHT = ("new/quota", "tokens", "refused", "active")
+_PAUSE_S = 2.0
+_DIAGNOSES_EVERY = 15
+"""A diagnosis reads a day of requests, so `top` makes one in this many refreshes."""
+_AROUND = 5
+"""Lines of the screen beside the principals: the status, the header, a warning of two lines, and the rest."""
+_BAR = 8
+_SHORT = {"producer per message/batch": "per batch", "restart loop": "restarts", "new producer on error": "on error"}
+_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def top(
@@ -27,68 +42,108 @@ def top(
     sort: Annotated[Sort, typer.Option(help="Sort order. used: throttled first, then nearest to the quota.")] = (
         "used"
     ),
-    text: Annotated[str, typer.Option("--filter", help="Show only principals whose name contains this text.")] = "",
-    principal: Annotated[str | None, typer.Option(help="Show this principal in detail, such as User:mallory.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of principals to show.")] = 1000,
-    seconds: Annotated[float, typer.Option(min=0.2, help="Interval between reads of the tables.")] = 2.0,
-    stale_seconds: StaleSeconds = STALE_AFTER_S,
-    as_json: JsonOption = False,
-    as_csv: CsvOption = False,
 ) -> None:
-    """Show live who makes new producer ids. Keys: s sorts, / filters, Enter shows details, q quits."""
-    name = principal and full_name(principal)
-    wanted = form(as_json=as_json, as_csv=as_csv)
-    if once or wanted != "table" or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        _print_once(tables, sort, text, name, limit, wanted, stale_seconds)
-        return
-    from jobs.top.app import TopApp
-
+    """Show live who makes new producer ids. Ctrl-C ends it."""
+    console, now = output(), datetime.now(timezone.utc)
     # If the tables can't be read, fail with one line before the screen opens.
-    read_rows(tables, _now())
-    TopApp(
-        tables,
-        clock=_now,
-        seconds=seconds,
-        sort=sort,
-        text=text,
-        principal=name,
-        limit=limit,
-        stale_seconds=stale_seconds,
-    ).run()
-
-
-def _print_once(
-    tables: str,
-    sort: str,
-    text: str,
-    principal: str | None,
-    limit: int,
-    wanted: Form,
-    stale_seconds: float,
-) -> None:
-    now, console = _now(), output()
-    if principal is not None:
-        if wanted == "csv":
-            msg = "--principal shows several tables, which do not fit into one CSV: give --json"
-            raise typer.BadParameter(msg)
-        detail = read_detail(tables, principal, now)
-        warn_if_stale(tables, now, stale_seconds)
-        if wanted == "json":
-            print_json({name: getattr(detail, name) for name in Detail.__dataclass_fields__}, indent=2)
-        else:
-            console.print(detail_view(detail))
-        return
     rows = read_rows(tables, now)
-    diagnoses = read_diagnoses(tables, now)
-    freshness = warn_if_stale(tables, now, stale_seconds)
-    shown = [row.diagnosed(diagnoses) for row in arranged(rows, sort, text)[:limit]]
-    if wanted != "table":
-        columns = tuple(TopRow.__dataclass_fields__)
-        show(Answer(columns, tuple(tuple(getattr(row, name) for name in columns) for row in shown)), wanted)
+    if once or not (sys.stdin.isatty() and console.is_terminal):
+        diagnoses = read_diagnoses(tables, now)
+        freshness = warn_if_stale(tables, now)
+        console.print(printable(summary(rows, freshness)))
+        console.print(rows_table([row.diagnosed(diagnoses) for row in arranged(rows, sort)]))
         return
-    console.print(summary(rows, freshness), markup=False)
-    console.print(rows_table(shown))
+    with until_interrupted():
+        _watch(console, tables, sort)
 
 
-def _now() -> datetime:
-    return datetime.now(timezone.utc)
+def _watch(console: Console, tables: str, sort: Sort) -> None:
+    diagnoses: Mapping[str, str] = {}
+    looks = 0
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            now = datetime.now(timezone.utc)
+            try:
+                if looks % _DIAGNOSES_EVERY == 0:
+                    diagnoses = read_diagnoses(tables, now)
+                rows, freshness = read_rows(tables, now), read_freshness(tables, now)
+                live.update(screen(rows, freshness, diagnoses, sort, console.height), refresh=True)
+                looks += 1
+            except OUR_ERRORS as error:
+                live.update(printable(one_line(str(error))), refresh=True)
+            time.sleep(_PAUSE_S)
+
+
+def screen(
+    rows: Sequence[TopRow], freshness: Freshness, diagnoses: Mapping[str, str], sort: Sort, height: int
+) -> Group:
+    """Return what fills a terminal of `height` lines: the totals, and the first principals."""
+    shown = arranged(rows, sort)[: max(1, height - _AROUND)]
+    left_out = len(rows) - len(shown)
+    stale = [Text(f"{freshness.warning()}\n{freshness.advice}", "bold yellow")] if freshness.is_stale else []
+    more = [Text(f"and {left_out:,} more: --once prints all", "dim")] if left_out else []
+    table = rows_table([row.diagnosed(diagnoses) for row in shown])
+    return Group(*stale, Text(printable(summary(rows, freshness)).plain, "bold"), table, *more)
+
+
+def rows_table(rows: Sequence[TopRow]) -> TextTable:
+    """Return the principals as a table."""
+    return TextTable(_COLUMNS, map(_cells, rows), right=_RIGHT, gap=1)
+
+
+def _cells(row: TopRow) -> tuple[Text, ...]:
+    until = row.throttled_until
+    quota = "-" if row.quota is None else number(row.quota)
+    state = "saturated" if row.saturated else row.phase if row.phase == "learning" else ""
+    return (
+        Text(printable(row.principal).plain, "bold red" if until else ""),
+        Text(f"{number(row.new_pids)}/{quota}"),
+        bar(row.used_share) if row.quota else Text(),
+        Text("-" if row.tokens is None else number(row.tokens)),
+        Text("" if until is None else f"{until:%H:%M:%S}", "red"),
+        Text(number(row.refused_pids), "red" if row.refused_pids else ""),
+        Text(number(row.active_pids)),
+        printable(state or _SHORT.get(row.diagnosis, row.diagnosis)),
+    )
+
+
+def bar(share: float) -> Text:
+    """Return a usage bar. An arrow marks more than 100 %.
+
+    Examples:
+        >>> bar(0.5).plain, bar(3).plain
+        ('████────', '███████▶')
+    """
+    full = min(_BAR, round(share * _BAR))
+    text = "█" * full + "─" * (_BAR - full) if share <= 1 else "█" * (_BAR - 1) + "▶"
+    return Text(text, style="red" if share >= 1 else "yellow" if share >= 0.8 else "green")
+
+
+def number(value: float) -> str:
+    """Format a number in at most five characters, or six with a minus sign.
+
+    Examples:
+        >>> number(1234), number(-0.5), number(12_345), number(1e9), number(999_999), number(3.0)
+        ('1,234', '-0.5', '12.3k', '1G', '1M', '3')
+    """
+    if abs(value) < 9_999.5:
+        return f"{value:,.0f}" if value == round(value) or abs(value) >= 100 else f"{value:.1f}"
+    for unit, letter in _UNITS:
+        if abs(value) >= unit * 0.9995:
+            scaled = value / unit
+            return f"{scaled:.1f}".removesuffix(".0") + letter if abs(scaled) < 99.95 else f"{scaled:.0f}{letter}"
+    return f"{value:.0f}"
+
+
+def summary(rows: Sequence[TopRow], freshness: Freshness) -> str:
+    """Return totals in one line. Without recent rows, the present numbers are unknown, not zero."""
+    now = f"{freshness.now:%H:%M:%S} UTC "
+    if freshness.is_stale:
+        return f"{now} {len(rows):,} principals as of {freshness.since}; it is unknown who is throttled now"
+    throttled = sum(row.throttled_until is not None for row in rows)
+    held = sum(row.hold == "held" for row in rows)
+    new, refused = sum(row.new_pids for row in rows), sum(row.refused_pids for row in rows)
+    return (
+        f"{now} {plural(len(rows), 'principal')}, {throttled} throttled, {held} held, "
+        f"{number(new)} new {'PID' if new == 1 else 'PIDs'}, {number(refused)} refused"
+    )

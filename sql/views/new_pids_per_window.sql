@@ -1,5 +1,5 @@
 -- How many new producer ids each principal made in each window of the quota (an hour, by default): the input of
--- suggest-quotas. A refused id is owed if it took a token. An id is settled once it is admitted or owed: it is known
+-- quotas --suggest. A refused id is owed if it took a token. An id is settled once it is admitted or owed: it is known
 -- then, and not refused again. So the new ids are the settled ids and the refused ids that did not settle in the
 -- window, which are `unsettled_pids`. Clients retry, so `refused_pids` counts an id once per window. `refusals` counts
 -- an id once per metrics interval that refused it, and equals `refusals_at_most` if every unsettled id is retried in

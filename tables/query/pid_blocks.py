@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lifecycle.block_history import History, MadeUp, holder
-from lifecycle.producer_id_blocks import BLOCK_LENGTH, Block
+from lifecycle.producer_id_blocks import BLOCK_LENGTH, Block, History, MadeUp, holder
 from tables.errors import TableNotFoundError
 from tables.query.sql_query import query
 
@@ -22,7 +21,7 @@ def read_history(tables: str, now: datetime) -> History:
     """
     ordered = tuple(sorted(_block(row) for row in query(tables, "TABLE pid_blocks", now).records()))
     issued, made_up = _newest_issued(tables, ordered, now), _made_up(tables, ordered, now)
-    return History(ordered, issued, round(now.timestamp() * 1000), made_up)
+    return History(ordered, issued, made_up)
 
 
 def _block(row: Mapping[str, Any]) -> Block:
@@ -38,7 +37,6 @@ def _newest_issued(tables: str, ordered: Sequence[Block], now: datetime) -> dict
     try:
         rows = query(tables, select, now, {"block_length": BLOCK_LENGTH}).records()
     except TableNotFoundError:
-        # Without `producer_inits`, the number of lost ids is an upper bound from the blocks.
         return {}
     newest: dict[int, int] = {}
     for issued in (row["newest"] for row in rows):

@@ -1,10 +1,9 @@
 """Reads what stands between a principal and new producer ids: a hold, a release, or the stream's plan."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from tables.errors import TablesError
 from tables.query.sql_query import query
 
 HOLD = "SELECT * FROM hold_status WHERE principal = :principal"
@@ -17,14 +16,3 @@ def principal_hold(tables: str, principal: str, now: datetime) -> Mapping[str, A
         TableError: If a table can't be read.
     """
     return next(iter(query(tables, HOLD, now, {"principal": principal}).records()), None)
-
-
-def holds_of(tables: str, principals: Collection[str], now: datetime) -> dict[str, Mapping[str, Any]]:
-    """Return the rows of `hold_status` of some principals. If the tables can't be read, the result is empty."""
-    if not principals:
-        return {}
-    try:
-        rows = query(tables, "SELECT * FROM hold_status", now).records()
-    except TablesError:
-        return {}
-    return {row["principal"]: row for row in rows if row["principal"] in principals}

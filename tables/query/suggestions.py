@@ -8,7 +8,7 @@ from typing import Any
 from lifecycle.churn import Diagnosis, diagnosis_text
 from quota.allowance import Allowance
 from quota.principals import NEVER_ENFORCED, entity_name
-from quota.suggestion import rounded_up, suggested_burst, suggested_rate, windows_with_peaks_once
+from quota.suggestion import AT_LEAST, HEADROOM, rounded_up, suggested_burst, suggested_rate, windows_with_peaks_once
 from tables.errors import TableNotFoundError
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
@@ -18,14 +18,6 @@ from tables.quotas.quota_table import quotas_in_force
 HISTORY = "SELECT principal, window_number, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning"
 CLIENTS = "SELECT * FROM principal_churn ORDER BY new_pids DESC"
 _USER = "User:"
-
-
-@dataclass(frozen=True)
-class RefusalCounts:
-    """The number of a principal's refused PIDs, and of THROTTLE decisions, including those that extend a throttle."""
-
-    refused_pids: int
-    throttles: int
 
 
 @dataclass(frozen=True)
@@ -39,7 +31,6 @@ class Suggestion:
         allowance: Suggested quota, always with a burst.
         looks_like: Diagnosis of clients that need a fix; None without such clients.
         once_mended: Quota that suffices after the fix, or None.
-        refused: What a replay of the events refused under the suggested quota; None without a replay.
     """
 
     principal: str
@@ -49,10 +40,9 @@ class Suggestion:
     allowance: Allowance
     looks_like: str | None = None
     once_mended: float | None = None
-    refused: RefusalCounts | None = None
 
 
-def suggestions(tables: str, *, percentile: float, headroom: float, at_least: float) -> list[Suggestion]:
+def suggestions(tables: str) -> list[Suggestion]:
     """Suggest a quota for each user with new PIDs in the tables. The greatest quota comes first.
 
     Raises:
@@ -60,14 +50,7 @@ def suggestions(tables: str, *, percentile: float, headroom: float, at_least: fl
         CatalogError: If a catalog rejects the query.
     """
     rows = query(tables, HISTORY, datetime.now(timezone.utc)).rows
-    return suggest(
-        history_of(rows),
-        quotas_now(tables),
-        _clients(tables),
-        percentile=percentile,
-        headroom=headroom,
-        at_least=at_least,
-    )
+    return suggest(history_of(rows), quotas_now(tables), _clients(tables))
 
 
 def history_of(rows: Iterable[tuple[Any, ...]]) -> dict[str, dict[int, int]]:
@@ -83,23 +66,18 @@ def suggest(
     history: Mapping[str, Mapping[int, int]],
     now: Mapping[str | None, Allowance],
     clients: Iterable[Mapping[str, Any]],
-    *,
-    percentile: float = 99.0,
-    headroom: float = 1.5,
-    at_least: float = 10.0,
 ) -> list[Suggestion]:
     """Suggest a quota for each user. The greatest quota comes first.
 
     `history` has new PIDs by principal and window number. `now` has the quotas in force by user name, with the key None
-    for the default quota. `clients` are rows of the view `principal_churn`, the most new PIDs first. The options are
-    those of `suggested_rate`.
+    for the default quota. `clients` are rows of the view `principal_churn`, the most new PIDs first.
     """
     ills = _ills(clients)
     found = []
     for principal, counts in history.items():
         ill, windows = ills.get(principal), list(counts.values())
         usual = windows_with_peaks_once(counts)
-        rate = suggested_rate(usual, percentile=percentile, headroom=headroom, at_least=at_least)
+        rate = suggested_rate(usual)
         found.append(
             Suggestion(
                 principal,
@@ -109,7 +87,7 @@ def suggest(
                 # Peaks of clients that need a fix don't justify a burst, but peaks of a deploy do.
                 Allowance(rate, suggested_burst(counts, rate) if ill is None or ill.may_be_deploys else rate),
                 None if ill is None else ill.looks_like,
-                None if ill is None else max(at_least, rounded_up(ill.processes * headroom)),
+                None if ill is None else max(AT_LEAST, rounded_up(ill.processes * HEADROOM)),
             )
         )
     return sorted(found, key=lambda each: (-each.allowance.producer_ids_rate, each.principal))

@@ -1,4 +1,4 @@
-"""Reads the data of `pid-quota top`."""
+"""Reads the rows of `pid-quota top`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,6 @@ from typing import Any
 
 from tables.errors import TableNotFoundError
 from tables.query.churn_clients import diagnosis_of
-from tables.query.principal_hold import HOLD
 from tables.query.sql_query import query
 from tables.store.open import open_store
 from tables.store.values import StreamSettings
@@ -29,15 +28,6 @@ FULL OUTER JOIN (SELECT * FROM current_throttles WHERE throttled_now) AS throttl
 WHERE latest.newest = 1 OR latest.newest IS NULL
 """
 _CHURN = "SELECT * FROM principal_churn ORDER BY new_pids"
-_TIMELINE = """
-SELECT window_end, admitted_pids, refused_pids, new_pids_window, quota, tokens, active_pids, throttled
-FROM principal_timeline WHERE principal = :principal AND window_end > :since ORDER BY window_end
-"""
-_DECISIONS = """
-SELECT decided_at, action, throttled_until, refused_pids, client_ids, addresses, sample_pids, quota
-FROM throttle_decisions WHERE principal = :principal AND decided_at > :since ORDER BY decided_at DESC LIMIT 10
-"""
-_CLIENTS = "SELECT * FROM principal_churn WHERE principal = :principal ORDER BY new_pids DESC LIMIT 8"
 
 
 @dataclass(frozen=True)
@@ -80,24 +70,6 @@ class TopRow:
         return self.new_pids / max(self.quota, self.burst or 0.0) if self.quota else 0.0
 
 
-@dataclass(frozen=True)
-class Detail:
-    """Details of a principal. Each list has rows of a table or view.
-
-    Attributes:
-        timeline: Metrics of the last day, oldest first.
-        decisions: Latest decisions, newest first.
-        hold: The principal's row of the view `hold_status`; None if nothing holds it.
-        clients: The principal's clients, with a diagnosis under `kind`.
-    """
-
-    principal: str
-    timeline: list[dict[str, Any]]
-    decisions: list[dict[str, Any]]
-    hold: Mapping[str, Any] | None
-    clients: list[dict[str, Any]]
-
-
 SORTS: dict[str, Callable[[TopRow], Any]] = {
     "used": lambda row: (row.throttled_until is None, -row.used_share, -row.new_pids),
     "new": lambda row: -row.new_pids,
@@ -109,10 +81,9 @@ SORTS: dict[str, Callable[[TopRow], Any]] = {
 """Sort keys by name; `used` puts throttled principals first."""
 
 
-def arranged(rows: Sequence[TopRow], sort: str, pattern: str = "") -> list[TopRow]:
-    """Return the rows whose principal contains `pattern`, sorted by a key of `SORTS`."""
-    wanted = [row for row in rows if pattern.lower() in row.principal.lower()]
-    return sorted(wanted, key=lambda row: (SORTS[sort](row), row.principal))
+def arranged(rows: Sequence[TopRow], sort: str) -> list[TopRow]:
+    """Return the rows, sorted by a key of `SORTS`."""
+    return sorted(rows, key=lambda row: (SORTS[sort](row), row.principal))
 
 
 def read_rows(tables: str, now: datetime) -> list[TopRow]:
@@ -136,23 +107,6 @@ def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
     except TableNotFoundError:
         return {}
     return {row["principal"]: diagnosis_of(row).kind.value for row in rows}
-
-
-def read_detail(tables: str, principal: str, now: datetime) -> Detail:
-    """Read the details of a principal. A missing table counts as empty."""
-    since = now - timedelta(days=1)
-
-    def rows(text: str, **values: object) -> list[dict[str, Any]]:
-        try:
-            return query(tables, text, now, {"principal": principal, **values}).records()
-        except TableNotFoundError:
-            # No plugin reports.
-            return []
-
-    counts = ("client_ids", "addresses")
-    decisions = [row | {name: dict(row[name] or {}) for name in counts} for row in rows(_DECISIONS, since=since)]
-    clients = [row | {"kind": diagnosis_of(row).kind.value} for row in rows(_CLIENTS)]
-    return Detail(principal, rows(_TIMELINE, since=since), decisions, next(iter(rows(HOLD)), None), clients)
 
 
 def _row(record: dict[str, Any], now: datetime, settings: StreamSettings) -> TopRow:

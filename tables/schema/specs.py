@@ -27,7 +27,7 @@ class TableSpec:
         schema: Columns, with a `comment` in each field's metadata.
         constraints: SQL expressions of CHECK constraints, by name.
         time_column: Column with the event time by which rows expire; empty if rows never expire.
-        keep_days: Default retention of `pid-quota maintain` in days; 0 keeps rows forever.
+        keep_days: Default retention of `pid-quota tables maintain` in days; 0 keeps rows forever.
         least_days: Minimum retention: the days that views and commands look back.
         cluster_by: Columns by which a catalog clusters the table.
     """

@@ -177,7 +177,7 @@ class TableStore(ABC):
         return int(counted["row_count"])
 
     def alone(self) -> AbstractContextManager[None]:
-        """Return a lock that allows one `pid-quota maintain` at a time. It does nothing if concurrent runs are safe."""
+        """Return a lock that allows one `tables maintain` at a time. It does nothing if concurrent runs are safe."""
         return nullcontext()
 
     @abstractmethod

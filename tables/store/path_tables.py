@@ -1,5 +1,6 @@
 """Locates, creates and opens tables in a folder or object store with `deltalake`."""
 
+import shlex
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +67,8 @@ def open_table(root: str, name: str) -> "DeltaTable":
     try:
         table = DeltaTable(table_path(root, name))
     except (NoSuchTable, FileNotFoundError, NotADirectoryError) as error:
-        made = f"`pid-quota tables create --tables {root}` creates the tables, and so does the stream"
+        create = shlex.join(("pid-quota", "tables", "create", "--tables", str(root)))
+        made = f"`{create}` creates the tables, and so does the stream"
         msg = f"no table {name} in {root}. Check --tables (or PID_QUOTA_TABLES); {made}"
         raise TableNotFoundError(msg) from error
     except (DeltaError, OSError) as error:

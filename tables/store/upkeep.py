@@ -29,7 +29,7 @@ _LOCK = ".maintain.lock"
 
 @contextmanager
 def alone(tables: str) -> Iterator[None]:
-    """Lock a folder of tables, so that a machine runs one `pid-quota maintain` at a time.
+    """Lock a folder of tables, so that a machine runs one `pid-quota tables maintain` at a time.
 
     In deltalake, concurrent compactions duplicate rows. An object store has no lock, so your scheduler has to prevent
     concurrent runs.
@@ -48,7 +48,7 @@ def alone(tables: str) -> Iterator[None]:
             lock = held.enter_context(Path(tables, _LOCK).open("a"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            msg = f"another `pid-quota maintain` is running on {tables}: let it end first"
+            msg = f"another `pid-quota tables maintain` is running on {tables}: let it end first"
             raise TableError(msg) from error
         except OSError as error:
             msg = f"tables path {tables} is not writable ({error.strerror}). Check who owns it"

@@ -117,7 +117,7 @@ class TableCommit:
 
 @dataclass(frozen=True)
 class UpkeepPlan:
-    """The options of `pid-quota maintain`.
+    """The options of `pid-quota tables maintain`.
 
     Attributes:
         days: Retention of each table in days; 0 keeps rows forever.
@@ -132,7 +132,7 @@ class UpkeepPlan:
 
 @dataclass(frozen=True)
 class Tidied:
-    """The files that `pid-quota maintain` compacted and deleted, or would. None: the storage reports no number.
+    """The files that `pid-quota tables maintain` compacted and deleted, or would. None: the storage reports no number.
 
     Attributes:
         merged_files: Small files that were compacted.
@@ -147,7 +147,7 @@ class Tidied:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What `pid-quota maintain` changed in a table, or would change."""
+    """What `pid-quota tables maintain` changed in a table, or would change."""
 
     before: TableFacts
     after: TableFacts

@@ -36,7 +36,7 @@ def test_ids_that_a_restart_lost_are_not_said_to_be_issued(
         write_blocks(tables, reports_of(broker, BlockReport))
 
         def fate(pid: int) -> str:
-            assert run(["blocks", "--tables", tables, "--pid", str(pid), "--json"]) == 0
+            assert run(["why", str(pid), "--tables", tables, "--json"]) == 0
             return str(json.loads(capsys.readouterr().out)["fate"])
 
         told = {pid: fate(pid) for pid in (*before, 900, *after, after[-1] + 100)}

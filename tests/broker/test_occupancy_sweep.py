@@ -42,7 +42,7 @@ from tests.kits.broker_kit import (
     wait_until,
 )
 from tests.kits.expiry_kit import DEFAULT_EXPIRATION_MS, PartitionProducers
-from tests.kits.occupancy_kit import QUICKLY, broker_counts, census_of, fill
+from tests.kits.occupancy_kit import broker_counts, census_of, fill
 
 HOUR_MS = 3_600_000
 CHECK_INTERVAL_MS = 200
@@ -208,7 +208,7 @@ def test_the_command_names_owners_that_the_plugin_has_seen_and_keeps_the_sweep(
         lambda event: event.topic == topic,
         lambda events: len({event.producer_id for event in events}) == 7,
     )
-    servers = ["--bootstrap-servers", broker.admin_servers, "--requests-per-second", str(QUICKLY)]
+    servers = ["--bootstrap-server", broker.admin_servers]
 
     code = run(["occupancy", *servers, "--tables", str(tmp_path), "--json", "--max-pids-per-broker", "1000000"])
     said = json.loads(capsys.readouterr().out)
@@ -252,7 +252,7 @@ def test_a_missing_right_to_read_settings_is_named(
     settings = tmp_path / "mallory.properties"
     lines = (f"{name}={value}" for name, value in broker.client_config("mallory").items())
     settings.write_text("\n".join(line for line in lines if not line.startswith("bootstrap")), encoding="utf-8")
-    as_mallory = ["--bootstrap-servers", broker.bootstrap_servers, "--kafka-config", str(settings)]
+    as_mallory = ["--bootstrap-server", broker.bootstrap_servers, "--command-config", str(settings)]
 
     with settings_only_for_admin(broker):
         # A broker hears of a new ACL a moment later.
@@ -262,5 +262,5 @@ def test_a_missing_right_to_read_settings_is_named(
 
 
 def test_a_broker_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["occupancy", "--bootstrap-servers", "127.0.0.1:1"]) == 1
+    assert run(["occupancy", "--bootstrap-server", "127.0.0.1:1"]) == 1
     assert "no Kafka broker answers at 127.0.0.1:1" in capsys.readouterr().err

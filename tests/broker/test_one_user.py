@@ -1,4 +1,4 @@
-"""The one Kafka user of pid-quota: its rights by `topics grant` or by pid.quota.writers, doctor, and the way out."""
+"""The one Kafka user of pid-quota: its rights by ACLs or by pid.quota.writers, doctor, and the way out."""
 
 import json
 import time
@@ -35,8 +35,8 @@ from wire.topics import HOLDS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS
 
 RUN, WRITER = "pid-quota", "enforcer"
 USERS = {name: f"{name}-secret" for name in ("admin", "mallory", RUN, WRITER)}
-GRANT = ("topics", "grant", "--principal", f"User:{RUN}")
-DELETE = ("topics", "delete", "--principal", f"User:{RUN}")
+GRANT = ("topics", "create", "--reader", f"User:{RUN}")
+DELETE = ("topics", "delete", "--reader", f"User:{RUN}")
 WRONG = "not-hers"
 Command = Callable[..., tuple[int, str, str]]
 
@@ -63,7 +63,7 @@ def command(secured: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[
     def call(user: str, *arguments: str, password: str | None = None) -> tuple[int, str, str]:
         servers = ("--bootstrap-server", secured.bootstrap_servers)
         capsys.readouterr()
-        code = run([*arguments, *servers, "--kafka-config", str(settings_file(secured, tmp_path, user, password))])
+        code = run([*arguments, *servers, "--command-config", str(settings_file(secured, tmp_path, user, password))])
         shown = capsys.readouterr()
         print(shown.out, shown.err)
         return code, shown.out, shown.err
@@ -73,7 +73,7 @@ def command(secured: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 @pytest.fixture
 def granted(command: Command, secured: LocalBroker) -> Iterator[None]:
-    """The rights of `topics grant`, during the test."""
+    """The rights of `topics create --reader`, during the test."""
     assert command("admin", *GRANT)[0] == 0
     try:
         wait_until(lambda: lacks(secured, RUN) == [], "the broker knows the rights")
@@ -120,7 +120,7 @@ def verdicts(output: str) -> dict[str, str]:
     "arguments",
     [
         ("doctor",),
-        ("topics", "describe"),
+        ("topics", "create", "--dry-run"),
         ("plugin", "load"),
         ("stream", "--tables", "tables", "--checkpoint", "checkpoint"),
         ("release", "User:mallory"),
@@ -136,7 +136,7 @@ def test_a_wrong_password_is_called_a_wrong_password(
     code, _, error = command("mallory", *arguments, password=WRONG)
     assert code == 1
     assert "refuse the login" in error
-    assert "check user name, password and mechanism in --kafka-config" in error
+    assert "check user name, password and mechanism in --command-config" in error
     assert WRONG not in error
 
 
@@ -146,18 +146,20 @@ def test_a_dry_run_prints_kafka_s_own_commands_and_changes_nothing(
     before = lacks(secured, RUN)
     code, out, _ = command("admin", *GRANT, "--dry-run")
     assert code == 0
-    begin = f"kafka-acls.sh --bootstrap-server {secured.bootstrap_servers} --add --allow-principal 'User:{RUN}'"
-    login = f"--command-config {tmp_path / 'admin.properties'}"
-    resources = [f"--topic '{name}'" for name in (PRODUCE_EVENTS, REPORTS, HOLDS)]
-    resources.append("--group 'pid-quota' --resource-pattern-type prefixed")
-    assert out.splitlines() == [f"{begin} --operation Read {each} {login}" for each in resources]
+    login = f"--bootstrap-server {secured.bootstrap_servers} --command-config {tmp_path / 'admin.properties'}"
+    begin = f"kafka-acls.sh {login} --add --allow-principal User:{RUN} --operation Read"
+    resources = [f"--topic {name}" for name in (PRODUCE_EVENTS, REPORTS, HOLDS)]
+    resources.append("--group pid-quota --resource-pattern-type prefixed")
+    *topics, first, second, third, fourth = out.splitlines()
+    assert [first, second, third, fourth] == [f"{begin} {each}" for each in resources]
+    assert all(": exists, " in each for each in topics)
     assert lacks(secured, RUN) == before
 
 
 @pytest.mark.parametrize("name", ["User:*", "User:", "User:ANONYMOUS", "pid-quota"])
 def test_a_principal_that_is_not_one_user_is_refused(command: Command, name: str) -> None:
-    for subcommand in ("grant", "delete"):
-        code, out, error = command("admin", "topics", subcommand, "--principal", name)
+    for subcommand in ("create", "delete"):
+        code, out, error = command("admin", "topics", subcommand, "--reader", name)
         assert (code, out) == (2, "")
         assert "is not one user" in error
 
@@ -172,7 +174,7 @@ def test_without_rights_a_command_names_them_and_what_grants_them(
     code, _, error = command(RUN, "stream", *tables)
     assert code == WRONG_SETTING
     assert f"User:{RUN} lacks READ on topic produce-events, " in error
-    assert f"run `pid-quota topics grant --principal User:{RUN}`" in error
+    assert f"run `pid-quota topics create --reader User:{RUN}`" in error
 
     code, out, _ = command(RUN, "doctor", "--json")
     assert code == 1
@@ -180,9 +182,9 @@ def test_without_rights_a_command_names_them_and_what_grants_them(
 
 
 def test_a_second_grant_finds_the_first(command: Command, granted: None) -> None:
-    code, out, _ = command("admin", *GRANT, "--json")
+    code, out, _ = command("admin", *GRANT)
     assert code == 0
-    assert [json.loads(line)["action"] for line in out.splitlines()] == ["exists"] * 4
+    assert sum(line.startswith(f"exists User:{RUN}: ") for line in out.splitlines()) == 4
 
 
 def test_the_doctor_is_content_with_exactly_the_granted_rights_and_with_a_writer_s(
@@ -250,7 +252,7 @@ def test_the_stream_reads_all_topics_with_these_rights(
     secured: LocalBroker, granted: None, tmp_path: Path, user: str
 ) -> None:
     produce(secured.client_config("admin"), new_topic(secured, "orders"))
-    login = ["--kafka-config", str(settings_file(secured, tmp_path, user))]
+    login = ["--command-config", str(settings_file(secured, tmp_path, user))]
     stream = StreamCommand(tmp_path, secured.bootstrap_servers, PRODUCE_EVENTS, login)
     code, said = stream.run()
     assert code == 0, said

@@ -74,7 +74,7 @@ def test_each_of_seven_broken_things_is_found_with_its_remedy(
     file = tmp_path / "pid-quota.properties"
     settings = broken.client_config("pid-quota")
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items() if "bootstrap" not in name))
-    servers = ["--bootstrap-server", broken.bootstrap_servers, "--kafka-config", str(file)]
+    servers = ["--bootstrap-server", broken.bootstrap_servers, "--command-config", str(file)]
 
     def found() -> dict[str, tuple[str, str]]:
         capsys.readouterr()
@@ -85,7 +85,7 @@ def test_each_of_seven_broken_things_is_found_with_its_remedy(
 
     wait_until(lambda: "topic produce-events" in found(), "the broker knows the settings of its topics")
     assert {subject: finding for subject, finding in found().items() if finding[0] != "ok"} == {
-        "rights": ("wrong", "pid-quota topics grant --principal User:pid-quota"),
+        "rights": ("wrong", "pid-quota topics create --reader User:pid-quota"),
         "topic produce-events": ("wrong", "pid-quota topics create --alter"),
         "plugin, broker 1": ("wrong", "docs/plugin.md"),
         "authorizer": ("warning", NO_AUTHORIZER),

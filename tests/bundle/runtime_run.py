@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pyspark
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from jobs.cli import run
+from jobs.stream import command
 
 TABLES = "spark_catalog.default"
 FLOOD = 30
@@ -46,7 +48,8 @@ def task(arguments: list[str]) -> int:
 
 
 def main(servers: str, topic: str, checkpoint: str, statements: str) -> None:
-    stream = ["stream", "--bootstrap-servers", servers, "--kafka-secret", "pid-quota/kafka-client", "--topic", topic]
+    patch.object(command, "PRODUCE_EVENTS", topic).start()
+    stream = ["stream", "--bootstrap-server", servers, "--command-config", "secret:pid-quota/kafka-client"]
     stream += ["--tables", TABLES, "--checkpoint", checkpoint, "--trigger", "available-now"]
     # The first start makes tables and views.
     codes = [task(stream)]

@@ -61,6 +61,6 @@ def test_a_missing_spark_is_named_in_one_line_with_its_remedy(host: Path, comman
 
 
 def test_it_makes_the_topics_of_a_cluster(host: Path, broker: LocalBroker) -> None:
-    ended = pid_quota(host, "topics", "create", "--bootstrap-servers", broker.admin_servers)
+    ended = pid_quota(host, "topics", "create", "--bootstrap-server", broker.admin_servers)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "produce-events: " in ended.stdout

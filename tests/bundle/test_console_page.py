@@ -125,7 +125,7 @@ class TestContent:
     def test_without_occupancy_the_page_says_how_to_fill_it(self, browser: Browser, tmp_path: Path) -> None:
         with serving(str(tmp_path)) as address:
             browser.fresh(f"{address}/#/occupancy")
-            assert "pid-quota occupancy --bootstrap-servers" in browser.text()
+            assert "pid-quota occupancy --bootstrap-server" in browser.text()
             browser.go("#/")
             assert "creates the tables, and so does the stream" in browser.text()
 

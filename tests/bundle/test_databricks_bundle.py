@@ -236,7 +236,7 @@ def test_a_task_that_went_well_ends_without_system_exit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call_as_databricks(monkeypatch, ["stream", "--help"]) is None
-    assert "--kafka-secret" in capsys.readouterr().out
+    assert "--new-checkpoint" in capsys.readouterr().out
 
 
 def test_a_task_that_failed_ends_with_an_exception(
@@ -403,8 +403,7 @@ def test_a_growing_backlog_is_unhealthy_and_said(bundle: Bundle) -> None:
 def test_credentials_come_out_of_the_secret_scope_by_name(bundle: Bundle, name: str) -> None:
     (scope,) = bundle.resources("secret_scopes").values()
     given = values(bundle.parameters(name, name))
-    assert given["kafka_secret"] == f"{scope['name']}/kafka-client"
-    assert given["kafka_config"] is None
+    assert str(given["kafka_config"]) == f"secret:{scope['name']}/kafka-client"
 
 
 # Upkeep

@@ -10,7 +10,6 @@ from broker.local.local_broker import LocalBroker
 from jobs.cli import run
 from tests.kits.broker_kit import new_topic, produce
 from tests.kits.console_kit import demo_tables
-from tests.kits.following_kit import Following
 from tests.kits.page_kit import README, USERS, commands_in, here, parse, write_settings
 
 pytestmark = pytest.mark.slow
@@ -40,7 +39,7 @@ def test_each_command_runs_as_it_is_written(
     monkeypatch.setenv("PID_QUOTA_TABLES", str(tables))
     monkeypatch.setenv("PID_QUOTA_BOOTSTRAP_SERVER", cluster.bootstrap_servers)
     settings = write_settings(tmp_path)
-    monkeypatch.setenv("PID_QUOTA_KAFKA_CONFIG", str(settings))
+    monkeypatch.setenv("PID_QUOTA_COMMAND_CONFIG", str(settings))
     of_admin = settings.read_text(encoding="utf-8").replace("pid-quota", "admin")
     (tmp_path / "admin.properties").write_text(of_admin, encoding="utf-8")
     assert run(["hold", "User:mallory"]) == 0
@@ -51,10 +50,6 @@ def test_each_command_runs_as_it_is_written(
         if arguments[0] == "stream":
             # A test of README runs the stream.
             parse(arguments)
-        elif arguments[0] == "suggest-quotas":
-            with Following(*arguments) as replaying:
-                code, errors = replaying.wait()
-            assert code == 0, errors
         else:
             codes = {"--dry-run": WOULD_CHANGE, "doctor": SOMETHING_IS_WRONG}
             expected = next((code for word, code in codes.items() if word in arguments), 0)

@@ -298,24 +298,24 @@ NOWHERE = {"--tables": "spark_catalog.nowhere"}
 @pytest.mark.parametrize(
     ("job", "task", "changed", "said"),
     [
-        ("stream", "stream", {"--kafka-secret": "pid-quota-prod/other"}, "secret pid-quota-prod/other .* put-secret"),
         (
             "stream",
             "stream",
-            {"--topic": "elsewhere"},
-            "topic 'elsewhere' does not exist on .* load the plugin into the brokers",
+            {"--command-config": "secret:pid-quota-prod/other"},
+            "secret pid-quota-prod/other .* put-secret",
         ),
         ("stream", "stream", NOWHERE, "error: the catalog has no such schema: .* `databricks bundle deploy`"),
         ("maintenance", "tables", NOWHERE, "nowhere.*`databricks bundle deploy`"),
         ("maintenance", "maintain", NOWHERE, "nowhere.*`databricks bundle deploy`"),
     ],
-    ids=["secret", "topic", "schema", "tables", "maintain"],
+    ids=["secret", "schema", "tables", "maintain"],
 )
 def test_a_missing_object_is_named_in_one_line_with_the_task_that_makes_it(
     workspace: Workspace, job: str, task: str, changed: dict[str, str], said: str
 ) -> None:
     package, point, *parameters = workspace.parameters(job, task)
-    parameters += [part for pair in changed.items() for part in pair]
+    for option, value in changed.items():
+        parameters[parameters.index(option) + 1] = value
     code, printed = run_to_end(workspace.command("task_run.py", package, point, *parameters), LIMIT_S)
     assert code == 1
     (line,) = [line for line in printed.splitlines() if line.startswith("error: ")]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 AWAY_S = 180.0
 BACK_OFF_S = 5.0
 """What a supervisor waits between two starts."""
-OPTIONS = ["--metrics-interval-seconds", str(CONFIG.metrics_interval_seconds)]
+TUNED = {"metrics_interval_seconds": CONFIG.metrics_interval_seconds}
 
 
 def run_until(stream: StreamCommand, moment_s: float) -> list[tuple[int, str]]:
@@ -39,7 +39,7 @@ def test_a_broker_that_is_away_for_three_minutes_costs_no_row_and_doubles_none(
     with LocalBroker(tmp_path / "kafka", jars=jars) as mortal, ExitStack() as stack:
         topic = topic_of(mortal, 1200)
         stream = Stream(tmp_path / "stream", mortal.admin_servers, topic).prepared()
-        command = StreamCommand(stream.root, mortal.admin_servers, topic, OPTIONS)
+        command = StreamCommand(stream.root, mortal.admin_servers, topic, tuned=TUNED)
         process = stack.enter_context(command.running())
         command.wait_for_batches(1, process)
 

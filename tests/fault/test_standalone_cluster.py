@@ -14,6 +14,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.kits import tuned_stream
 from tests.kits.broker_kit import LIMIT_S, wait_until
 from tests.kits.fault_kit import Stream, committed
 from tests.kits.process_kit import in_group
@@ -81,10 +82,11 @@ def cluster(shipped: tuple[Path, Path], tmp_path: Path) -> Iterator[Cluster]:
 
 
 def job(cluster: Cluster, stream: Stream) -> list[str]:
-    places = ["--topic", stream.topic, "--tables", stream.tables, "--checkpoint", str(stream.checkpoint)]
-    rules = ["--metrics-interval-seconds", "10", "--max-offsets-per-trigger", str(stream.batch)]
+    places = ["--tables", stream.tables, "--checkpoint", str(stream.checkpoint)]
+    rules = ["--max-offsets-per-trigger", str(stream.batch)]
+    tuned = tuned_stream.arguments({"topic": stream.topic, "metrics_interval_seconds": 10})
     where = ["--master", cluster.master, "--py-files", str(cluster.wheel), "--trigger", "available-now"]
-    return [sys.executable, "-m", "jobs.stream", "--bootstrap-servers", stream.servers, *places, *rules, *where]
+    return [sys.executable, *tuned, "--bootstrap-server", stream.servers, *places, *rules, *where]
 
 
 def test_without_the_wheel_the_workers_do_not_know_our_packages(shipped: tuple[Path, Path]) -> None:

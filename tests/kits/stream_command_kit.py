@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from broker.local.local_broker import LocalBroker
+from tests.kits import tuned_stream
 from tests.kits.process_kit import in_group
 
 LIMIT_S = 300.0
@@ -22,6 +24,7 @@ class StreamCommand:
     servers: str
     topic: str
     arguments: list[str] = field(default_factory=list)
+    tuned: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def on(cls, broker: LocalBroker, topic: str, root: Path) -> "StreamCommand":
@@ -44,8 +47,9 @@ class StreamCommand:
     @contextmanager
     def running(self, *more: str) -> Iterator[subprocess.Popen[bytes]]:
         """Run it for the block, in a process group of its own; its errors are in `said`."""
-        command = [sys.executable, "-m", "jobs", "stream", "--bootstrap-servers", self.servers]
-        command += ["--tables", str(self.tables), "--checkpoint", str(self.checkpoint), "--topic", self.topic]
+        command = [sys.executable, *tuned_stream.arguments({"topic": self.topic} | self.tuned)]
+        command += ["--bootstrap-server", self.servers]
+        command += ["--tables", str(self.tables), "--checkpoint", str(self.checkpoint)]
         (self.root / "stderr").write_bytes(b"")
         with in_group([*command, *self.arguments, *more], self.root / "stderr") as process:
             yield process

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -57,8 +58,9 @@ class Terminal:
         self._output += output
         return bool(output)
 
-    def press(self, keys: str) -> None:
-        os.write(self._side, keys.encode())
+    def interrupt(self) -> None:
+        """Send what a terminal sends for Ctrl-C."""
+        self._process.send_signal(signal.SIGINT)
 
     def end(self) -> int:
         """Read all output, so that the process can exit, and return its exit code."""

@@ -81,7 +81,7 @@ class Disturbed:
         assert found["quarantined_events"] == expected["quarantined_events"]
 
     def _command(self) -> RunCommand:
-        files = ["--kafka-config", str(self.config), "--console-token-file", str(self.token)]
+        files = ["--command-config", str(self.config), "--console-token-file", str(self.token)]
         return RunCommand(self._broker.admin_servers, ["--trigger", "1 second", *files])
 
     def _await_end(self, run: Run, root: Path) -> None:

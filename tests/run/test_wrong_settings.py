@@ -23,7 +23,7 @@ WRONG = {
     "a user": (["--never", "etl"], "'etl' is not one user"),
     "a number": (["--max-held", "0"], "--max-held"),
     "a form": (["--log-format", "xml"], "'xml' is not one of"),
-    "settings of the client": (["--kafka-config", "/nowhere"], "--kafka-config /nowhere can't be read"),
+    "settings of the client": (["--command-config", "/nowhere"], "--command-config /nowhere can't be read"),
     "a password": (["--kafka-password-file", "/nowhere"], "--kafka-password-file /nowhere can't be read"),
     "a file of quotas": (["--quotas-file", "/nowhere.yaml"], "--quotas-file /nowhere.yaml can't be read"),
     "a token": (["--console-token-file", "/nowhere"], "--console-token-file /nowhere can't be read"),
@@ -95,7 +95,7 @@ def test_a_login_that_brokers_refuse_is_told_once_and_tried_again_when_the_passw
     config, password = tmp_path / "client.properties", tmp_path / "password"
     config.write_text("security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.username=alice\n")
     password.write_text("guessed\n")
-    command = RunCommand(broker.bootstrap_servers, ["--kafka-config", str(config)])
+    command = RunCommand(broker.bootstrap_servers, ["--command-config", str(config)])
     with command.running(tmp_path / "data", "--kafka-password-file", str(password)) as run:
         run.wait_for("refuse the login of user 'alice'")
         run.wait_for("it tries again")

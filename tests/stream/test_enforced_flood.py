@@ -17,6 +17,7 @@ from broker.local.local_broker import LocalBroker
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing
+from tests.kits import tuned_stream
 from tests.kits.broker_kit import end_offset, new_topic, wait_until
 from tests.kits.hold_kit import Churn
 from tests.kits.process_kit import in_group
@@ -82,12 +83,13 @@ def test_a_flood_gets_its_quota_in_each_window_after_the_first(broker: LocalBrok
     tables, log = str(tmp_path / "tables"), tmp_path / "stream.log"
     create_missing(tables)
     set_quota(tables, QuotaEntry(None, float(QUOTA), datetime.now(timezone.utc), "a test"))
-    options = ["--bootstrap-servers", broker.admin_servers, "--tables", tables, "--checkpoint", str(tmp_path / "state")]
-    more = ["--trigger", "1 second", "--window-seconds", str(WINDOW_S), "--min-throttle-seconds", "5", "--enforce"]
+    options = ["--bootstrap-server", broker.admin_servers, "--tables", tables, "--checkpoint", str(tmp_path / "state")]
+    more = ["--trigger", "1 second", "--window-seconds", str(WINDOW_S), "--enforce"]
+    tuned = tuned_stream.arguments({"min_throttle_seconds": 5})
     flooded, own = new_topic(broker, "flooded"), new_topic(broker, "known")
     settings = broker.client_config("mallory")
     with (
-        in_group([sys.executable, "-m", "jobs", "stream", *options, *more], log) as stream,
+        in_group([sys.executable, *tuned, *options, *more], log) as stream,
         Known(settings, own) as known,
     ):
         wait_until(lambda: "quotas in force" in log.read_text(), "the stream runs")

@@ -62,7 +62,7 @@ def test_a_stream_that_is_stopped_ends_without_an_error(broker: LocalBroker, tmp
     # Of an earlier stream, whose throttle still holds.
     now = datetime.now(timezone.utc)
     append(stream.tables, "throttle_decisions", decision("User:m", now, throttled_until=now + timedelta(hours=1)))
-    with stream.running("--trigger", "1 second", "--new-checkpoint", "--metrics-port", "0") as process:
+    with stream.running("--trigger", "1 second", "--new-checkpoint", "--metrics", "0") as process:
         stream.wait_for_batches(1, process)
         (port,) = re.findall(r"metrics at http://127\.0\.0\.1:(\d+)/metrics", "\n".join(stream.said()))
         metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()

@@ -91,21 +91,22 @@ COMMANDS: dict[str, set[str]] = {
     "jobs.cli": {"jobs.output"},
     "jobs.__main__": {"jobs.cli"},
     "jobs.enforcement": {"jobs.output"},
-    "jobs.follow": {"jobs.output", "jobs.services"},
     "jobs.lifecycle": {"jobs.output"},
     "jobs.occupancy": {"jobs.output"},
     "jobs.setup": {"jobs.output"},
     "jobs.stream": {"jobs.cli", "jobs.output", "jobs.services"},
-    "jobs.tables": {"jobs.output"},
-    "jobs.top": {"jobs.output"},
-    "jobs.quotas": {"jobs.output", "jobs.stream"},
+    "jobs.tables": {"jobs.output", "jobs.services"},
+    "jobs.top": {"jobs.output", "jobs.services"},
+    "jobs.quotas": {"jobs.output"},
     "jobs.run": {"jobs.cli", "jobs.output", "jobs.services"},
     "jobs.web": {"jobs.output", "jobs.lifecycle", "jobs.services"},
-    "jobs.demo": {"jobs.output", "jobs.run", "jobs.services", "jobs.stream"},
+    "jobs.demo": {"jobs.cli", "jobs.output", "jobs.run", "jobs.services", "jobs.stream", "jobs.top"},
 }
 SHARED = {
     "jobs",
     "jobs.errors",
+    "jobs.kafka_login",
+    "jobs.once",
     "jobs.options",
     "broker.errors",
     "broker.closing",
@@ -308,7 +309,7 @@ def test_holds_are_planned_without_a_client_of_kafka() -> None:
 def test_only_the_base_packages_are_imported_outside_spark() -> None:
     known = {"confluent_kafka", "datasketches", "deltalake", "duckdb", "msgspec", "numpy", "pandas", "pyarrow"}
     known |= {"kafka", "rbloom", "rich", "typer", "pyspark", "yaml", *FOLDERS, *sys.stdlib_module_names}
-    known |= {"databricks", "prometheus_client", "sqlglot", "starlette", "tenacity", "textual", "uvicorn"}
+    known |= {"databricks", "prometheus_client", "sqlglot", "starlette", "tenacity", "uvicorn"}
     known |= {"typing_extensions"}
     for path in MODULES:
         assert imports(path) <= known, name(path)

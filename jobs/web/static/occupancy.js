@@ -56,7 +56,7 @@ function howToFill(problem) {
   return h("div", { class: "remedy" },
     h("p", {}, problem ?? "producer_occupancy has no rows of the last 7 days."),
     h("p", {}, "To fill it, run this command regularly on a host that reaches the brokers:"),
-    h("p", {}, h("code", {}, "pid-quota occupancy --bootstrap-servers HOST:9092 --tables TABLES")));
+    h("p", {}, h("code", {}, "pid-quota occupancy --bootstrap-server HOST:9092 --tables TABLES")));
 }
 
 function failovers(deaths) {

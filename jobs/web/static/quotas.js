@@ -14,8 +14,7 @@ export async function quotas(get) {
     title: "Quotas",
     content: [
       h("h1", {}, "Quotas"),
-      h("p", { class: "quiet" }, `New producer ids per window; a burst is how many may come at once. “Refused” is what each would have refused in the last ${page.days} d at most; `,
-        h("code", {}, "pid-quota suggest-quotas --bootstrap-servers"), " replays the topic and is exact."),
+      h("p", { class: "quiet" }, `New producer ids per window; a burst is how many may come at once. “Refused” is what each would have refused in the last ${page.days} d at most.`),
       ...remedies(page.missing, ["producer_id_quotas"]),
       ...page.faults.map((fault) => h("p", { class: "remedy" }, visible(fault))),
       section("The default", standard(page)),

@@ -34,7 +34,7 @@ def test_without_arguments_the_help_names_every_command(pid_quota: PidQuota) -> 
         (("sql", "--tables", "tables"), "SELECT"),
         (("sql", "SELECT 1"), "--tables"),
         (("sql", "--tables"), "--tables"),
-        (("plugin", "load", "--broker-ids", "one", "--bootstrap-servers", "b:1"), "--broker-ids"),
+        (("plugin", "load", "one", "--bootstrap-server", "b:1"), "BROKER_ID"),
         (("demo", "--seconds", "0"), "--seconds"),
     ],
 )
@@ -133,7 +133,7 @@ def test_the_command_sql_loads_neither_spark_nor_kafka(tmp_path: Path) -> None:
 def test_a_password_in_a_settings_file_is_never_shown(tmp_path: Path) -> None:
     settings = tmp_path / "client.properties"
     settings.write_text("sasl.username=stream\nsasl.password=hunter2\nthis is no setting hunter2\n", encoding="utf-8")
-    server = ("--bootstrap-servers", "127.0.0.1:1", "--kafka-config", settings)
+    server = ("--bootstrap-server", "127.0.0.1:1", "--command-config", settings)
 
     done = program("--debug", "doctor", *server)
 
@@ -142,7 +142,7 @@ def test_a_password_in_a_settings_file_is_never_shown(tmp_path: Path) -> None:
 
 
 def stream_arguments(tmp_path: Path) -> tuple[object, ...]:
-    return ("stream", "--bootstrap-servers", "127.0.0.1:1", "--tables", tmp_path / "t", "--checkpoint", tmp_path / "c")
+    return ("stream", "--bootstrap-server", "127.0.0.1:1", "--tables", tmp_path / "t", "--checkpoint", tmp_path / "c")
 
 
 def test_no_java_is_one_line_for_the_stream(
@@ -160,19 +160,9 @@ def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota
     assert str(tmp_path / "t") in one_error(pid_quota(*stream_arguments(tmp_path)))
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("--window-seconds", "0", "window_seconds=0"),
-        ("--window-num", "0", "window_num=0"),
-        ("--layer-count", "7", "whole quanta"),
-        ("--false-positive-rate", "1.5", "false_positive_rate=1.5"),
-    ],
-)
-def test_a_setting_out_of_range_is_one_line_for_the_stream(
-    pid_quota: PidQuota, tmp_path: Path, option: str, value: str, message: str
-) -> None:
-    assert message in one_error(pid_quota(*stream_arguments(tmp_path), option, value), 2)
+def test_a_setting_out_of_range_is_one_line_for_the_stream(pid_quota: PidQuota, tmp_path: Path) -> None:
+    err = one_error(pid_quota(*stream_arguments(tmp_path), "--window-seconds", 0), 2)
+    assert "window_seconds=0" in err
 
 
 def test_no_pyspark_is_one_line_for_the_stream(

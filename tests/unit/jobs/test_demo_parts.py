@@ -20,7 +20,7 @@ from jobs.demo.clients import Clients, Traffic
 from jobs.demo.command import linger
 from jobs.demo.demo_folder import MARKER, prepare_folder
 from jobs.demo.demo_run import Result
-from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
+from jobs.demo.demo_view import DemoView
 from jobs.demo.interrupts import Interrupts
 from jobs.demo.own_run import OwnRun, console_port, own_run
 from jobs.demo.story import DECISIONS, decisions_table, story
@@ -36,8 +36,9 @@ from jobs.services.listening import listening
 from jobs.services.metrics_server import no_reason, served
 from jobs.stream.stream_progress import StreamProgress
 from tables.query.sql_query import query
+from tables.query.top_rows import TopRow
 from tables.store.path_tables import create_missing
-from tests.unit.jobs.table_rows import NOON, append, decision, metrics
+from tests.unit.jobs.table_rows import NOON, append, decision
 
 Begun = Callable[[Addresses], None]
 Supervise = Callable[[RunSettings, RunLog, threading.Event, Begun], object]
@@ -169,9 +170,13 @@ class TestStreamProgress:
 
 
 class TestResult:
-    ALICE = PrincipalRow("User:alice", 3, 17.0, 0, 3, 0, None)
     GOOD = Result(
-        [ALICE], frozenset({"User:mallory"}), Traffic(3, 600), Traffic(116, 110, 6), 60.0, 9.0, Slowing(20.0, 100)
+        frozenset({"User:alice", "User:mallory"}),
+        frozenset({"User:mallory"}),
+        Traffic(3, 600),
+        Traffic(116, 110, 6),
+        60.0,
+        Slowing(20.0, 100),
     )
 
     def test_mallory_throttled_and_alice_not_is_as_expected(self) -> None:
@@ -183,7 +188,7 @@ class TestResult:
             {"throttled": frozenset()},
             {"throttled": frozenset({"User:alice"})},
             {"throttled": frozenset({"User:alice", "User:mallory"})},
-            {"principals": []},
+            {"seen": frozenset()},
         ],
     )
     def test_anything_else_is_not(self, change: dict[str, Any]) -> None:
@@ -241,52 +246,16 @@ def test_delivery_errors_are_counted_and_crash_nothing(monkeypatch: pytest.Monke
     assert clients.alice.producers == 3
 
 
-class TestView:
-    @pytest.fixture
-    def clock(self) -> Callable[[], float]:
-        return iter(range(0, 10_000, 2)).__next__
-
-    def shown(self, terminal: bool, clock: Callable[[], float]) -> str:
-        text = io.StringIO()
-        console = Console(file=text, force_terminal=terminal, width=120, color_system=None)
-        rows = [PrincipalRow("User:mallory\x1b[2J", 21, -0.78, 140_000, 21, 33, NOON)]
-        with DemoView(console, clock) as view:
-            view.stage("traffic")
-            for _ in range(5):
-                view.update(rows, "left")
-        return text.getvalue()
-
-    def test_before_there_are_rows_a_terminal_shows_one_line_and_no_table(self, clock: Callable[[], float]) -> None:
-        text = io.StringIO()
-        with DemoView(Console(file=text, force_terminal=True, width=120, color_system=None), clock) as view:
-            view.update([], "Spark is starting")
-        assert "Spark is starting" in text.getvalue()
-        assert "principal" not in text.getvalue()
-
-    def test_without_a_terminal_there_are_plain_lines_now_and_then(self, clock: Callable[[], float]) -> None:
-        lines = self.shown(False, clock).splitlines()
-        assert "traffic" in lines[0]
-        assert "admitted 21, refused 33" in lines[1]
-        assert 2 <= len(lines) <= 4
-        assert not any("\x1b" in line for line in lines)
-
-    def test_on_a_terminal_there_is_a_live_table(self, clock: Callable[[], float]) -> None:
-        shown = self.shown(True, clock)
-        assert "throttled until" in shown
-        assert "12:00:00 UTC" in shown
-        assert "\x1b[2J" not in shown
-
-
-def test_the_principals_come_from_the_tables(tmp_path: Path) -> None:
-    append(
-        tmp_path,
-        "producer_id_metrics",
-        metrics("User:m", NOON.replace(minute=1), admitted_pids=20, refused_pids=1),
-        metrics("User:m", NOON.replace(minute=2), refused_pids=2, tokens=-0.5, throttle_time_ms=90, batch_id=1),
-        metrics("User:a", NOON.replace(minute=1), admitted_pids=3),
-    )
-    append(tmp_path, "throttle_decisions", decision("User:m", NOON))
-    alice, mallory = read_principals(str(tmp_path), NOON)
-    assert (alice.principal, alice.admitted, alice.throttled_until) == ("User:a", 3, None)
-    assert (mallory.admitted, mallory.refused, mallory.tokens, mallory.throttle_time_ms) == (20, 3, -0.5, 90)
-    assert mallory.throttled_until == NOON.replace(minute=1)
+@pytest.mark.parametrize(("is_terminal", "told"), [(True, "until"), (False, "User:mallory\\x1b[2J 21 new, 33 refused")])
+def test_the_traffic_is_a_live_table_on_a_terminal_and_else_a_line_now_and_then(is_terminal: bool, told: str) -> None:
+    text, clock = io.StringIO(), iter(range(0, 10_000, 2)).__next__
+    console = Console(file=text, force_terminal=is_terminal, width=120, color_system=None)
+    row = TopRow("User:mallory\x1b[2J", 21, 20.0, 20.0, -0.78, NOON, 33, 21, "enforcing", False)
+    with DemoView(console, clock) as view:
+        view.update([], "Spark is starting")
+        for _ in range(5):
+            view.update([row], "left")
+    shown = text.getvalue()
+    assert told in shown
+    assert "User:mallory\\x1b[2J" in shown
+    assert is_terminal or len(shown.splitlines()) <= 3

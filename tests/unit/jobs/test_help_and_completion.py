@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from jobs.cli import _COMMANDS, load_command
+from jobs.once import OnceCommand
 from tests.kits.command_kit import PidQuota, one_error, printed
 
 ROOT = Path(__file__).parents[3]
+MOST_OPTIONS = 112
+"""Options of all commands, where an option that two commands share counts twice."""
 
 
 def called(name: str) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -39,7 +42,7 @@ def test_the_help_names_each_option_and_command_in_full(
     names = [name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)]
     options = [name for name in names if name.startswith("--")]
     assert {*options, *getattr(command, "commands", ())} <= {word.rstrip(",") for word in shown}
-    assert "..." not in out.replace("[ARGS]...", "")
+    assert "..." not in re.sub(r"(ARGS|BROKER_ID)\]\.\.\.", "", out)
     assert not re.search(r"--[\w-]*-$", out, re.MULTILINE)
 
 
@@ -56,15 +59,52 @@ def test_an_unknown_command_is_answered_with_one_that_is_like_it(pid_quota: PidQ
     assert pid_quota("quoats")[2] == "error: No such command 'quoats'. Did you mean 'quotas'? See --help\n"
 
 
-@pytest.mark.parametrize(("words", "command"), EVERY, ids=[" ".join(words) for words, _ in EVERY])
-def test_the_names_of_kafka_s_tools_go_with_ours(words: tuple[str, ...], command: Any) -> None:
-    names = [set(parameter.opts) for parameter in command.params]
-    ours, theirs = {"--bootstrap-servers", "--kafka-config"}, {"--bootstrap-server", "--command-config"}
+def leaves() -> dict[str, list[Any]]:
+    """The commands, without groups of commands, and their options."""
+    return {
+        " ".join(words): [each for each in command.params if each.param_type_name == "option"]
+        for words, command in EVERY
+        if not hasattr(command, "commands")
+    }
 
-    assert sum(bool(each & ours) for each in names) == sum(bool(each & theirs) for each in names)
-    if any(each & ours for each in names):
-        assert {"--bootstrap-servers", "--bootstrap-server"} in names
-        assert {"--kafka-config", "--command-config"} in names or words == ("demo-clients",)
+
+def test_there_are_few_commands_and_options() -> None:
+    assert len(leaves()) <= 18
+    assert sum(map(len, leaves().values())) <= MOST_OPTIONS
+
+
+def test_one_option_has_one_name_in_all_commands() -> None:
+    names = {name for options in leaves().values() for each in options for name in each.opts}
+    assert {"--bootstrap-server", "--command-config"} <= names
+    assert not names & {"--bootstrap-servers", "--kafka-config"}
+
+
+@pytest.mark.parametrize(("words", "command"), EVERY, ids=[" ".join(words) for words, _ in EVERY])
+def test_each_command_refuses_an_option_that_is_given_twice(words: tuple[str, ...], command: Any) -> None:
+    assert hasattr(command, "commands") or isinstance(command, OnceCommand), words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        ("--alter --entity-type clients --entity-name a --entity-type users --entity-name bob", "--entity-type"),
+        ("--alter --entity-name carol --entity-name dave --add-config producer_ids_rate=5", "--entity-name"),
+        ("--alter --entity-default --add-config producer_ids_rate=5 --add-config producer_ids_burst=9", "--add-config"),
+    ],
+)
+def test_a_second_value_that_would_replace_the_first_is_refused_and_sets_nothing(
+    pid_quota: PidQuota, tmp_path: Path, arguments: str, option: str
+) -> None:
+    printed(pid_quota("tables", "create", "--tables", tmp_path))
+    err = one_error(pid_quota("quotas", "--tables", tmp_path, *arguments.split()), 2)
+    assert f"{option} appears 2 times" in err
+    assert printed(pid_quota("quotas", "--tables", tmp_path, "--describe")) == "no quotas are set\n"
+
+
+def test_a_repeatable_option_may_be_repeated(pid_quota: PidQuota, tmp_path: Path) -> None:
+    printed(pid_quota("tables", "create", "--tables", tmp_path))
+    kept = ("--retention", "throttle_decisions=400", "--retention", "producer_id_metrics=40")
+    printed(pid_quota("tables", "maintain", "--tables", tmp_path, *kept))
 
 
 def test_a_java_file_that_can_t_be_used_is_one_line_without_its_password(pid_quota: PidQuota, tmp_path: Path) -> None:
@@ -101,9 +141,9 @@ def path_with_ours(tmp_path: Path) -> dict[str, str]:
     ("typed", "offered"),
     [
         (["qu"], ["quotas"]),
-        (["plugin", "un"], ["unload"]),
+        (["topics", "de"], ["delete"]),
         (["quotas", "--en"], ["--entity-type", "--entity-name", "--entity-default"]),
-        (["plugin", "load", "--bo"], ["--bootstrap-servers", "--bootstrap-server"]),
+        (["plugin", "load", "--bo"], ["--bootstrap-server"]),
         (["top", "--sort", "re"], ["refused"]),
     ],
     ids=" ".join,
@@ -133,8 +173,8 @@ def test_other_shells_get_a_script_and_names_with_their_meaning(path_with_ours: 
     assert "_PID_QUOTA_COMPLETE=complete_" + shell in ask(_PID_QUOTA_COMPLETE=f"source_{shell}")
     offered = ask(
         _PID_QUOTA_COMPLETE=f"complete_{shell}",
-        _TYPER_COMPLETE_ARGS="pid-quota suggest-q",
+        _TYPER_COMPLETE_ARGS="pid-quota quot",
         _TYPER_COMPLETE_FISH_ACTION="get-args",
     )
-    assert "suggest-quotas" in offered
-    assert "Suggest a quota per user" in offered
+    assert "quotas" in offered
+    assert "Set, delete, describe and suggest quotas" in offered

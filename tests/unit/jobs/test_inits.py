@@ -1,13 +1,9 @@
-"""`pid-quota inits`, and the view that classifies held to the pure function."""
+"""The views of requests for producer ids, held to a pure function."""
 
 import itertools
-import json
 from pathlib import Path
 
-import pytest
-
 from tables.query.sql_query import query
-from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.init_rules_kit import NEW_PID, InitDecision, InitRequest, classify
 from tests.kits.kip_kit import ago, append_kip_tables, failed_init, init, now
 
@@ -17,7 +13,7 @@ def outcomes(tables: Path) -> list[str]:
     return [outcome for (outcome,) in rows]
 
 
-def test_outcomes_of_requests_are_counted_per_client(pid_quota: PidQuota, tmp_path: Path) -> None:
+def test_outcomes_of_requests_are_counted_per_client(tmp_path: Path) -> None:
     append_kip_tables(
         tmp_path,
         inits=[
@@ -28,26 +24,12 @@ def test_outcomes_of_requests_are_counted_per_client(pid_quota: PidQuota, tmp_pa
             init(ago(90_000), 1),
         ],
     )
-    out = printed(pid_quota("inits", "--tables", tmp_path, "--json"))
-    rows = [
-        (row["principal"], row["outcome"], row["answers"], row["new_pids"], row["hosts"]) for row in json.loads(out)
-    ]
-    assert rows == [
+    select = "SELECT principal, outcome, answers, new_pids, hosts FROM init_outcomes ORDER BY answers DESC, principal"
+    assert query(str(tmp_path), select, now()).rows == (
         ("User:alice", "first id", 2, 2, 2),
         ("User:alice", "fenced", 1, 0, 1),
         ("User:bob", "first id", 1, 1, 1),
-    ]
-
-
-def test_the_last_answers_of_a_principal_are_shown_in_order(pid_quota: PidQuota, tmp_path: Path) -> None:
-    append_kip_tables(tmp_path, inits=[init(ago(50 - number), number) for number in range(5)])
-    append_kip_tables(tmp_path, inits=[init(ago(1), 99, principal="User:o'hara")])
-
-    _, out, _ = pid_quota("inits", "--tables", tmp_path, "--last", 2, "--principal", "alice", "--json")
-    assert [row["result_producer_id"] for row in json.loads(out)] == [3, 4]
-    _, out, _ = pid_quota("inits", "--tables", tmp_path, "--principal", "User:o'hara")
-    assert "first id" in out
-    assert "User:alice" not in out
+    )
 
 
 def test_the_retry_of_a_bump_is_recognised_by_the_previous_request(tmp_path: Path) -> None:
@@ -143,12 +125,3 @@ def test_the_view_classifies_as_the_pure_function_does(tmp_path: Path) -> None:
     found = [(row["client_id"], row["outcome"], row["is_new_pid"]) for row in newest]
 
     assert sorted(found) == sorted(expected)
-
-
-def test_tables_of_before_these_are_named(pid_quota: PidQuota, tmp_path: Path) -> None:
-    assert "producer_inits" in one_error(pid_quota("inits", "--tables", tmp_path))
-
-
-@pytest.mark.parametrize("arguments", [("--last", "0"), ("--last", "x")])
-def test_a_wrong_command_line_is_exit_code_2(pid_quota: PidQuota, tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    assert pid_quota("inits", "--tables", tmp_path, *arguments)[0] == 2

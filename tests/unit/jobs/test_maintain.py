@@ -1,4 +1,4 @@
-"""`pid-quota maintain` on path tables: what it deletes, what it keeps, and concurrent writers."""
+"""`pid-quota tables maintain` on path tables: what it deletes, what it keeps, and concurrent writers."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ STREAM = "pid-quota/s"
 
 
 def maintained(pid_quota: PidQuota, tables: Path, *options: object) -> dict[str, Any]:
-    out = printed(pid_quota("maintain", "--tables", tables, "--json", *options))
+    out = printed(pid_quota("tables", "maintain", "--tables", tables, "--json", *options))
     return {row["table"]: row for row in json.loads(out)}
 
 
@@ -112,7 +112,7 @@ def test_a_retention_that_makes_no_sense_is_refused_before_anything_is_done(
 ) -> None:
     write_batches(tmp_path, 2)
     before = versions(tmp_path)
-    assert reason in one_error(pid_quota("maintain", "--tables", tmp_path, "--retention", wish))
+    assert reason in one_error(pid_quota("tables", "maintain", "--tables", tmp_path, "--retention", wish))
     assert versions(tmp_path) == before
 
 
@@ -175,16 +175,17 @@ def test_files_of_older_versions_stay_for_their_readers(pid_quota: PidQuota, tmp
     assert "left.parquet" not in files_on_disk(tmp_path, METRICS)
     assert reader.to_pyarrow_table().num_rows == 3
 
-    done = maintained(pid_quota, tmp_path, "--vacuum-hours", 0, "--allow-short-vacuum")[METRICS]
+    with open_store(str(tmp_path)) as store:
+        done = store.keep_up(TABLES[METRICS], plan(vacuum_hours=0), now())
 
-    assert done["vacuumed_files"] == 3
+    assert done.files.vacuumed_files == 3
     assert len(files_on_disk(tmp_path, METRICS)) == 1
     assert len(rows_of(tmp_path, METRICS)) == 3
 
 
 def test_a_vacuum_of_what_is_in_use_is_refused(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 2)
-    assert "--allow-short-vacuum" in one_error(pid_quota("maintain", "--tables", tmp_path, "--vacuum-hours", 0), 2)
+    assert "--vacuum-hours" in one_error(pid_quota("tables", "maintain", "--tables", tmp_path, "--vacuum-hours", 0), 2)
 
 
 def test_an_old_log_goes_and_the_numbers_of_the_batches_stay(pid_quota: PidQuota, tmp_path: Path) -> None:
@@ -244,7 +245,7 @@ def test_a_dry_run_reports_and_changes_nothing(pid_quota: PidQuota, tmp_path: Pa
 
 def test_people_get_a_table(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 4)
-    out = printed(pid_quota("maintain", "--tables", tmp_path))
+    out = printed(pid_quota("tables", "maintain", "--tables", tmp_path))
     (line,) = [line for line in out.splitlines() if line.startswith(METRICS)]
     assert line.split()[1:5] == ["4", "4", "4", "1"]
 
@@ -304,7 +305,7 @@ def test_a_step_that_met_a_commit_of_others_is_taken_again(tmp_path: Path, monke
 def test_a_second_maintenance_of_the_same_folder_is_refused(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 3)
     with alone(str(tmp_path)):
-        assert "another" in one_error(pid_quota("maintain", "--tables", tmp_path))
+        assert "another" in one_error(pid_quota("tables", "maintain", "--tables", tmp_path))
         assert maintained(pid_quota, tmp_path, "--dry-run")[METRICS]["files"] == 3
     assert maintained(pid_quota, tmp_path)[METRICS]["files"] == 1
 
@@ -314,7 +315,7 @@ def test_a_table_that_fails_does_not_keep_the_others_waiting(pid_quota: PidQuota
     for path in Path(tmp_path, DECISIONS, "_delta_log").glob("*.json"):
         path.write_text("{")
 
-    code, out, err = pid_quota("maintain", "--tables", tmp_path, "--json")
+    code, out, err = pid_quota("tables", "maintain", "--tables", tmp_path, "--json")
 
     assert code == 1
     assert DECISIONS in err
@@ -331,4 +332,4 @@ def test_tables_of_an_earlier_version_are_kept_up_without_those_it_did_not_have(
 
 
 def test_a_folder_without_tables_is_one_clear_line(pid_quota: PidQuota, tmp_path: Path) -> None:
-    assert "--tables" in one_error(pid_quota("maintain", "--tables", tmp_path / "nothing"))
+    assert "--tables" in one_error(pid_quota("tables", "maintain", "--tables", tmp_path / "nothing"))

@@ -140,7 +140,7 @@ def test_only_the_first_decision_has_a_line_and_later_ones_are_counted(told: Tol
     first, minute = told.lines
     assert first == (
         "first decision: User:mallory is over its quota of 20, throttled until 2026-09-21 14:23:20Z. "
-        "See them all: pid-quota decisions --follow"
+        "See them all: pid-quota sql --view throttle_decisions --follow"
     )
     assert minute.endswith(", 4 new decisions")
 

@@ -114,7 +114,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("name", USERS)
 def test_a_suggestion_stands_on_the_true_number_of_a_window(tables: str, name: str) -> None:
     quota, sent = USERS[name]
-    found = {each.principal: each for each in suggestions(tables, percentile=99, headroom=1.5, at_least=10)}
+    found = {each.principal: each for each in suggestions(tables)}
     true = true_most(quota, sent)
     suggestion = found[f"User:{name}"]
     print(f"{name}: true {true}, suggested for {suggestion.most_pids}: {suggestion.allowance}")

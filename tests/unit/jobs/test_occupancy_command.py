@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from broker.occupancy.census_report import change_commands, make_report
 from broker.occupancy.sweep import BrokerExpiration, Unanswered
 from jobs.occupancy import command
 from jobs.occupancy.printing import report_dict
-from lifecycle.occupancy import Census, Placement, ReplicaProducers, count_occupancy, owners_of
+from lifecycle.occupancy import BYTES_PER_ENTRY, Census, Placement, ReplicaProducers, count_occupancy, owners_of
 from tables.query.occupancy_rows import append, read_earlier, rows_of
 from tables.query.sql_query import query
 from tables.store import catalog
@@ -79,8 +78,8 @@ def occupancy(pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch) -> RunOccupa
     """Run the command on a census."""
 
     def run(found: TakenCensus, *arguments: object) -> str:
-        monkeypatch.setattr(command, "take_census", lambda *_: found)
-        return printed(pid_quota("occupancy", "--bootstrap-servers", "kafka:9092", *arguments))
+        monkeypatch.setattr(command, "take_census", lambda *_, **__: found)
+        return printed(pid_quota("occupancy", "--bootstrap-server", "kafka:9092", *arguments))
 
     return run
 
@@ -105,27 +104,17 @@ def test_json_contains_each_broker_now_and_later(occupancy: RunOccupancy) -> Non
     assert report["what_if"] is None
 
 
-def test_a_principal_s_entries_and_heap_are_summed_over_brokers_by_the_bytes_that_are_set(
-    pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = two_brokers()
-
-    def sweep(*asked: Any) -> TakenCensus:
-        return replace(found, census=replace(found.census, bytes_per_entry=asked[-1]))
-
-    monkeypatch.setattr(command, "take_census", sweep)
-    arguments = ("occupancy", "--bootstrap-servers", "kafka:9092", "--bytes-per-entry", 446)
-    _, out, _ = pid_quota(*arguments, "--json")
-    _, text, _ = pid_quota(*arguments)
+def test_a_principal_s_entries_and_heap_are_summed_over_brokers(occupancy: RunOccupancy) -> None:
+    out, text = occupancy(two_brokers(), "--json"), occupancy(two_brokers())
 
     report = json.loads(out)
     assert report["principals"] == [
-        {"principal": "User:alice", "producer_ids": 3, "entries": 6, "estimated_bytes": 6 * 446},
-        {"principal": "User:mallory", "producer_ids": 2, "entries": 4, "estimated_bytes": 4 * 446},
+        {"principal": "User:alice", "producer_ids": 3, "entries": 6, "estimated_bytes": 6 * BYTES_PER_ENTRY},
+        {"principal": "User:mallory", "producer_ids": 2, "entries": 4, "estimated_bytes": 4 * BYTES_PER_ENTRY},
     ]
-    assert report["brokers"][0]["estimated_bytes"] == 5 * 446
-    assert "about 446 bytes" in text
-    assert re.search(r"User:alice +3 +6 +2.7 kB", text)
+    assert report["brokers"][0]["estimated_bytes"] == 5 * BYTES_PER_ENTRY
+    assert f"about {BYTES_PER_ENTRY} bytes" in text
+    assert re.search(r"User:alice +3 +6 +1.8 kB", text)
 
 
 def test_the_time_a_limit_is_reached_is_shown_or_never(occupancy: RunOccupancy) -> None:
@@ -236,17 +225,12 @@ def test_a_broker_with_a_setting_of_its_own_needs_a_command_of_its_own() -> None
     assert second.split()[2:7] == ["a:1,b:2", "--entity-type", "brokers", "--entity-name", "7"]
 
 
-@pytest.mark.parametrize(
-    ("given", "least"), [((), 120_000), (("--delivery-timeout-ms", 600_000, "--delivery-timeout-ms", 1000), 600_000)]
-)
-def test_an_expiration_below_the_largest_delivery_timeout_is_refused_before_any_broker_is_asked(
-    pid_quota: PidQuota, occupancy: RunOccupancy, given: tuple[object, ...], least: int
+def test_an_expiration_below_the_delivery_timeout_is_refused_before_any_broker_is_asked(
+    pid_quota: PidQuota, occupancy: RunOccupancy
 ) -> None:
-    err = one_error(
-        pid_quota("occupancy", "--bootstrap-servers", "127.0.0.1:1", "--expiration-ms", least - 1, *given), 2
-    )
-    assert f"--expiration-ms {least - 1} is below delivery.timeout.ms {least}" in err
-    assert "what_if" in occupancy(two_brokers(), "--json", "--expiration-ms", least, *given)
+    err = one_error(pid_quota("occupancy", "--bootstrap-server", "127.0.0.1:1", "--expiration-ms", 119_999), 2)
+    assert "--expiration-ms 119999 is below the default of delivery.timeout.ms, 120000" in err
+    assert "what_if" in occupancy(two_brokers(), "--json", "--expiration-ms", 120_000)
 
 
 def test_a_survivor_at_the_limit_is_over_it(occupancy: RunOccupancy) -> None:
@@ -263,11 +247,12 @@ def test_only_an_expiration_that_frees_nothing_on_any_broker_is_said_to_free_not
     assert "an expiration of 10 h frees nothing more" in occupancy(uneven, "--expiration-ms", 10 * HOUR_MS)
 
 
-def test_the_text_shows_the_same(occupancy: RunOccupancy) -> None:
+def test_the_text_shows_the_same(occupancy: RunOccupancy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.occupancy.printing._TOP", 1)
     found = two_brokers()
     missing = [Unanswered(2, "audit", number, "TopicAuthorizationFailedError") for number in range(9)]
     found = TakenCensus(found.census, found.expirations, tuple(missing), 3, found.owners_from, is_partial=True)
-    report = occupancy(found, "--expiration-ms", 3_600_000, "--max-pids-per-broker", 5, "--top", 1)
+    report = occupancy(found, "--expiration-ms", 3_600_000, "--max-pids-per-broker", 5)
 
     for words in (
         "and 3 more rows with 7 held_pids",

@@ -1,5 +1,6 @@
 """`pid-quota quotas` on real Delta tables: set, delete, describe, refuse, and concurrent admins."""
 
+import getpass
 import json
 import shutil
 from collections.abc import Callable
@@ -60,11 +61,11 @@ def test_the_default_is_apart_from_the_users(quotas: PidQuota, described: Descri
 
 
 def test_describe_for_people_names_entity_and_rate(quotas: PidQuota) -> None:
-    quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default", "--updated-by", "ops")
+    quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default")
     quotas("--alter", "--add-config", "producer_ids_rate=999999999999", "--entity-name", "big\x1b[2J")
     out = printed(quotas("--describe"))
     assert "the default" in out
-    assert "ops" in out
+    assert getpass.getuser() in out
     assert "999999999999" in out
     assert "\x1b" not in out
 
@@ -86,7 +87,6 @@ def test_a_burst_is_set_beside_the_rate_changed_alone_and_deleted_alone(quotas: 
     # What is not named stays, as with kafka-configs.sh.
     assert after("--add-config", "producer_ids_rate=20") == (20, 600)
     assert after("--add-config", "producer_ids_burst=[700]") == (20, 700)
-    assert quotas("--describe", "--csv")[1].splitlines()[1].startswith("user,app,20.0,700.0,")
     assert "700" in quotas("--describe")[1]
     assert after("--delete-config", "producer_ids_burst") == (20, None)
     assert after("--add-config", "producer_ids_burst=5") == (20, 5)

@@ -1,5 +1,6 @@
 """`pid-quota quotas --import`: many quotas at once, all or nothing."""
 
+import getpass
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -180,10 +181,10 @@ class TestAsCode:
         def who() -> dict[str | None, str | None]:
             return {entry.entity_name: entry.updated_by for entry in quotas_in_force(str(tmp_path / "tables"))}
 
-        quotas("--alter", "--add-config", "producer_ids_rate=3", "--entity-name", "carol", "--updated-by", "ops")
-        quotas("--import", file, "--updated-by", "ci")
+        quotas("--alter", "--add-config", "producer_ids_rate=3", "--entity-name", "carol")
+        quotas("--import", file)
 
-        assert (who()["carol"], who()["alice"]) == ("ops", "ci")
+        assert (who()["carol"], who()["alice"]) == (getpass.getuser(), f"{getpass.getuser()}: {file}")
 
     @pytest.mark.parametrize("suffix", [".csv", ".yaml", ".yml", ".json"])
     def test_an_export_imported_again_changes_nothing_and_is_the_same_file(

@@ -1,9 +1,11 @@
 """`pid-quota sql` over real Delta tables: answers, JSON, and everything that it refuses."""
 
 import json
-from datetime import datetime, timezone
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -210,3 +212,49 @@ def test_a_comment_alone_is_no_query_and_a_mistyped_option_no_comment(ask: PidQu
 def test_a_mistyped_name_gets_similar_names(ask: PidQuota, tmp_path: Path, query: str, message: str) -> None:
     create_missing(str(tmp_path))
     assert message in one_error(ask(query))
+
+
+def following(monkeypatch: pytest.MonkeyPatch, *steps: Callable[[], object]) -> None:
+    """Let a follower find what each step writes, and then end it as Ctrl-C does."""
+    left = [*steps]
+
+    def sleep(_seconds: float) -> None:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop(0)()
+
+    monkeypatch.setattr("jobs.tables.sql_command.time", SimpleNamespace(sleep=sleep))
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv"])
+def test_a_followed_table_prints_each_row_once_as_it_comes(
+    ask: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    def write(name: str) -> None:
+        append(tmp_path, "throttle_decisions", decision(f"User:{name}", NOON))
+
+    write("first")
+    following(monkeypatch, lambda: write("second"), lambda: None, lambda: write("third"))
+
+    code, out, _ = ask("SELECT principal FROM throttle_decisions", "--follow", form)
+
+    rows = [json.loads(line)["principal"] for line in out.splitlines()] if form == "--json" else out.splitlines()
+    header = [] if form == "--json" else ["principal"]
+    assert (code, rows) == (0, [*header, "User:first", "User:second", "User:third"])
+
+
+def test_a_followed_view_prints_a_row_again_when_it_changes(
+    ask: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(tmp_path, "producer_id_metrics", metrics("User:a", NOON), metrics("User:b", NOON))
+    more = metrics("User:a", NOON + timedelta(minutes=1))
+    following(monkeypatch, lambda: append(tmp_path, "producer_id_metrics", more))
+
+    select = "SELECT principal, count(*) AS n FROM producer_id_metrics GROUP BY principal ORDER BY principal"
+    out = ask(select, "-f", "--json")[1]
+
+    assert [tuple(json.loads(line).values()) for line in out.splitlines()] == [
+        ("User:a", 1),
+        ("User:b", 1),
+        ("User:a", 2),
+    ]

@@ -1,4 +1,4 @@
-"""`pid-quota suggest-quotas` on a hand-made history; the replay has its own test with a broker."""
+"""`pid-quota quotas --suggest` on a hand-made history."""
 
 import csv
 import json
@@ -29,7 +29,7 @@ def tables(tmp_path: Path) -> Path:
 
 
 def suggest(pid_quota: PidQuota, tables: Path, *arguments: object) -> list[dict[str, Any]]:
-    out = printed(pid_quota("suggest-quotas", "--tables", tables, "--json", *arguments))
+    out = printed(pid_quota("quotas", "--suggest", "--tables", tables, "--json", *arguments))
     rows: list[dict[str, Any]] = json.loads(out)
     return rows
 
@@ -39,7 +39,7 @@ def test_a_quota_fits_the_new_pids_of_a_window_refused_ones_too(pid_quota: PidQu
 
     # A row belongs to the window that its interval lies in, not to the one that begins at its end.
     assert (busy["principal"], busy["windows"], busy["most_pids"]) == ("User:busy", 5, 100)
-    assert (busy["suggested"], busy["quota_now"], busy["would_refuse_pids"]) == (150.0, None, None)
+    assert (busy["suggested"], busy["quota_now"]) == (150.0, None)
     assert (calm["principal"], calm["suggested"]) == ("User:calm", 10.0)
 
 
@@ -55,7 +55,7 @@ def test_whose_clients_have_to_be_mended_is_marked_with_what_will_do_then(pid_qu
     append(tables, "producer_inits", *rows)
 
     busy, calm = suggest(pid_quota, tables)
-    message = pid_quota("suggest-quotas", "--tables", tables)[1]
+    message = pid_quota("quotas", "--suggest", "--tables", tables)[1]
 
     cause = "likely producer per message/batch, else leak, scale-out, deploy or restart loop"
     assert (busy["suggested"], busy["looks_like"]) == (150.0, cause)
@@ -77,7 +77,7 @@ def test_peaks_that_may_be_deploys_become_a_burst_though_it_can_t_tell(pid_quota
 
     assert pods["looks_like"].startswith("can't tell: ")
     assert (pods["suggested"], pods["burst"], pods["once_mended"]) == (10.0, 96.0, 60.0)
-    assert "If it needs a fix, fix that first" in pid_quota("suggest-quotas", "--tables", tmp_path)[1]
+    assert "If it needs a fix, fix that first" in pid_quota("quotas", "--suggest", "--tables", tmp_path)[1]
 
 
 def test_peaks_of_clients_that_have_to_be_mended_are_no_reason_for_a_burst(pid_quota: PidQuota, tmp_path: Path) -> None:
@@ -104,12 +104,6 @@ def test_who_has_no_quota_of_its_own_is_shown_with_the_default(pid_quota: PidQuo
     assert [(row["quota_now"], row["burst_now"]) for row in suggest(pid_quota, tables)] == [(7, 70)] * 2
 
 
-def test_headroom_and_the_least_quota_are_the_user_s_choice(pid_quota: PidQuota, tables: Path) -> None:
-    busy, calm = suggest(pid_quota, tables, "--headroom", "2", "--at-least", "25")
-
-    assert (busy["suggested"], calm["suggested"]) == (200.0, 25.0)
-
-
 def test_a_weekly_deploy_becomes_a_burst_and_a_flood_does_not(pid_quota: PidQuota, tmp_path: Path) -> None:
     rows = [metrics("User:deploys", NOON + seconds(3600 * hour), admitted_pids=5) for hour in range(167)]
     rows += [metrics("User:deploys", NOON + seconds(3600 * 167), admitted_pids=500)]
@@ -117,7 +111,7 @@ def test_a_weekly_deploy_becomes_a_burst_and_a_flood_does_not(pid_quota: PidQuot
     rows += [metrics("User:flooded", NOON + seconds(3600 * 400), admitted_pids=500)]
     append(tmp_path, "producer_id_metrics", *rows)
 
-    deploys, flooded = suggest(pid_quota, tmp_path, "--csv", tmp_path / "quotas.csv")
+    deploys, flooded = suggest(pid_quota, tmp_path, "--export", tmp_path / "quotas.csv")
 
     assert (deploys["suggested"], deploys["burst"]) == (10.0, 600.0)
     assert (flooded["suggested"], flooded["burst"]) == (10.0, 10.0)
@@ -128,19 +122,19 @@ def test_a_weekly_deploy_becomes_a_burst_and_a_flood_does_not(pid_quota: PidQuot
 def test_the_line_to_type_for_one_user_sets_what_is_suggested_and_nothing_before(
     pid_quota: PidQuota, tables: Path
 ) -> None:
-    line = printed(pid_quota("quotas", "--tables", tables, "--suggest-for", "User:busy"))
+    line = printed(pid_quota("quotas", "--tables", tables, "--suggest", "--entity-name", "busy"))
     assert "'producer_ids_rate" not in line
     assert suggest(pid_quota, tables)[0]["quota_now"] is None
     # The tables of this test have no table of quotas yet.
     create_missing(str(tables))
     assert pid_quota(*shlex.split(line)[1:])[0] == 0
     assert (suggest(pid_quota, tables)[0]["quota_now"], suggest(pid_quota, tables)[0]["burst_now"]) == (150.0, 150.0)
-    assert pid_quota("quotas", "--tables", tables, "--suggest-for", "nobody")[0] == 1
+    assert pid_quota("quotas", "--tables", tables, "--suggest", "--entity-name", "nobody")[0] == 1
 
 
-def test_the_csv_is_what_import_takes(pid_quota: PidQuota, tables: Path, tmp_path: Path) -> None:
+def test_the_exported_file_is_what_import_takes(pid_quota: PidQuota, tables: Path, tmp_path: Path) -> None:
     file = tmp_path / "quotas.csv"
-    suggest(pid_quota, tables, "--csv", str(file))
+    suggest(pid_quota, tables, "--export", str(file))
 
     with file.open(newline="") as lines:
         assert list(csv.reader(lines)) == [
@@ -155,9 +149,9 @@ def test_the_csv_is_what_import_takes(pid_quota: PidQuota, tables: Path, tmp_pat
 def test_without_history_it_says_what_to_do(pid_quota: PidQuota, tmp_path: Path) -> None:
     append(tmp_path, "producer_id_metrics", metrics("User:new", NOON, phase="learning"))
 
-    assert "past its learning time" in one_error(pid_quota("suggest-quotas", "--tables", tmp_path))
+    assert "past its learning time" in one_error(pid_quota("quotas", "--suggest", "--tables", tmp_path))
 
 
-def test_a_csv_that_can_not_be_written_is_one_line(pid_quota: PidQuota, tables: Path, tmp_path: Path) -> None:
-    err = one_error(pid_quota("suggest-quotas", "--tables", tables, "--csv", tmp_path / "none" / "quotas.csv"))
+def test_a_file_that_can_not_be_written_is_one_line(pid_quota: PidQuota, tables: Path, tmp_path: Path) -> None:
+    err = one_error(pid_quota("quotas", "--suggest", "--tables", tables, "--export", tmp_path / "none" / "quotas.csv"))
     assert "can't be written" in err

@@ -23,6 +23,11 @@ def asked(pid_quota: PidQuota, *arguments: object) -> dict[str, Any]:
     return {row["table"]: row for row in json.loads(out)}
 
 
+def created(pid_quota: PidQuota) -> set[str]:
+    out = printed(pid_quota("tables", "create", "--tables", TABLES_OF))
+    return {line.split()[1] for line in out.splitlines()[1:]}
+
+
 def changes_of(warehouse: FakeWarehouse, name: str) -> list[str]:
     table = catalog_table(TABLES_OF, name)
     return [statement for statement in warehouse.changes if table in statement]
@@ -31,7 +36,7 @@ def changes_of(warehouse: FakeWarehouse, name: str) -> list[str]:
 def test_each_table_is_deleted_from_merged_vacuumed_and_analysed(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     insert(warehouse, METRICS, metrics("User:old", days_ago(40)), metrics("User:young", days_ago(1)))
 
-    done = asked(pid_quota, "maintain")
+    done = asked(pid_quota, "tables", "maintain")
 
     table = catalog_table(TABLES_OF, METRICS)
     words = [statement.split(f" {table}") for statement in changes_of(warehouse, METRICS)]
@@ -53,7 +58,7 @@ def test_what_is_in_force_stays_there_too(pid_quota: PidQuota, warehouse: FakeWa
     quota = {"entity_type": "user", "entity_name": "o'neill", "producer_ids_rate": 5.0}
     insert(warehouse, QUOTAS, quota | {"updated_at": days_ago(900)}, quota | {"updated_at": old})
 
-    done = asked(pid_quota, "maintain")
+    done = asked(pid_quota, "tables", "maintain")
 
     assert (done[DECISIONS]["rows"], done[HOLDS]["rows"], done[QUOTAS]["rows"]) == (1, 1, 1)
 
@@ -61,7 +66,7 @@ def test_what_is_in_force_stays_there_too(pid_quota: PidQuota, warehouse: FakeWa
 def test_a_dry_run_reports_and_changes_nothing(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     insert(warehouse, METRICS, metrics("User:old", days_ago(40)))
 
-    done = asked(pid_quota, "maintain", "--dry-run")
+    done = asked(pid_quota, "tables", "maintain", "--dry-run")
 
     assert all(statement.startswith("VACUUM") and statement.endswith("DRY RUN") for statement in warehouse.changes)
     assert (done[METRICS]["deleted_rows"], done[METRICS]["vacuumed_files"], done[METRICS]["rows"]) == (1, 1, 1)
@@ -70,9 +75,7 @@ def test_a_dry_run_reports_and_changes_nothing(pid_quota: PidQuota, warehouse: F
 def test_missing_tables_are_created_with_their_constraints(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     warehouse.hidden = set(TABLES)
 
-    done = asked(pid_quota, "tables", "create")
-
-    assert {row["done"] for row in done.values()} == {"created"}
+    assert created(pid_quota) == {"created"}
     first, *others = changes_of(warehouse, QUOTAS)
     assert first.startswith("CREATE TABLE IF NOT EXISTS")
     assert len(others) == len(TABLES[QUOTAS].constraints)
@@ -83,14 +86,13 @@ def test_tables_that_are_there_and_lack_nothing_stay_as_they_are(pid_quota: PidQ
     for name, spec in TABLES.items():
         has = {f"delta.constraints.{constraint}": "…" for constraint in spec.constraints}
         warehouse.properties[catalog_table(TABLES_OF, name)] = has
-    done = asked(pid_quota, "tables", "create")
-    assert {row["done"] for row in done.values()} == {"unchanged"}
+    assert created(pid_quota) == {"unchanged"}
     assert [change.split(" AS ")[0].split("`")[5] for change in warehouse.changes] == [
         "settings",
         *needed_views_of_all(),
     ]
     made = list(warehouse.changes)
-    asked(pid_quota, "tables", "create")
+    created(pid_quota)
     assert warehouse.changes == made
 
 
@@ -104,31 +106,19 @@ def test_tables_of_a_newer_version_are_refused(pid_quota: PidQuota, warehouse: F
     assert warehouse.changes == []
 
 
-def test_they_are_described(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
-    insert(warehouse, DECISIONS, decision("User:m", days_ago(1)))
-    every = asked(pid_quota, "tables", "describe")
-    one = asked(pid_quota, "tables", "describe", DECISIONS)[DECISIONS]
-    assert list(every) == list(TABLES)
-    assert (one["rows"], one["files"], one["bytes"], one["version"]) == (1, 7, 700, 1)
-    assert [column["column"] for column in one["columns"]] == TABLES[DECISIONS].schema.names
-
-
-@pytest.mark.parametrize("command", [("maintain",), ("tables", "describe")])
-def test_a_schema_without_tables_is_one_clear_line(
-    pid_quota: PidQuota, warehouse: FakeWarehouse, command: tuple[str, ...]
-) -> None:
+def test_a_schema_without_tables_is_one_clear_line(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     warehouse.hidden = set(TABLES)
-    assert "pid-quota tables create" in one_error(pid_quota(*command, "--tables", TABLES_OF))
+    assert "pid-quota tables create" in one_error(pid_quota("tables", "maintain", "--tables", TABLES_OF))
 
 
 def test_each_right_is_tried_and_a_missing_one_named_with_what_grants_it(
     pid_quota: PidQuota, warehouse: FakeWarehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
-    asked_for = ("tables", "check", "--tables", TABLES_OF, "--json", "--checkpoint", str(checkpoint))
+    asked_for = ("doctor", "--tables", TABLES_OF, "--json", "--checkpoint", str(checkpoint))
 
-    out = printed(pid_quota(*asked_for))
-    assert [row["ok"] for row in json.loads(out)] == [True] * 5
+    found = [json.loads(line) for line in printed(pid_quota(*asked_for)).splitlines()]
+    assert [row["verdict"] for row in found] == ["ok"] * 5
     assert list(checkpoint.iterdir()) == []
 
     run = warehouse.run
@@ -141,16 +131,18 @@ def test_each_right_is_tried_and_a_missing_one_named_with_what_grants_it(
 
     monkeypatch.setattr(warehouse, "run", refusing)
     # Not a secret that can be read here: outside of a runtime.
-    code, out, err = pid_quota(*asked_for, "--kafka-secret", "pid-quota-prod/kafka-client")
+    code, out, err = pid_quota(*asked_for, "--command-config", "secret:pid-quota-prod/kafka-client")
 
-    assert (code, err) == (1, "error: 2 of 6 rights are missing. WHO is the identity that runs the job\n")
-    missing = [row for row in json.loads(out) if not row["ok"]]
+    assert (code, err) == (1, "")
+    missing = [row for row in map(json.loads, out.splitlines()) if row["verdict"] == "wrong"]
     last = "read the secret pid-quota-prod/kafka-client"
-    assert [row["right"] for row in missing] == ["create and drop a view", last]
-    assert "INSUFFICIENT_PERMISSIONS" in missing[0]["error"]
-    assert missing[0]["remedy"] == "GRANT CREATE TABLE ON SCHEMA `prod`.`pid_quota` TO WHO"
+    assert [row["subject"] for row in missing] == ["create and drop a view", last]
+    assert "INSUFFICIENT_PERMISSIONS" in missing[0]["found"]
+    assert missing[0]["remedy"].startswith("GRANT CREATE TABLE ON SCHEMA `prod`.`pid_quota` TO WHO (WHO is")
     assert missing[1]["remedy"].startswith("databricks secrets put-acl pid-quota-prod WHO READ")
 
 
 def test_rights_on_a_folder_are_no_matter_of_grants(pid_quota: PidQuota, tmp_path: Path) -> None:
-    assert "Give --tables CATALOG.SCHEMA" in one_error(pid_quota("tables", "check", "--tables", str(tmp_path)))
+    assert "Give --tables CATALOG.SCHEMA" in one_error(
+        pid_quota("doctor", "--tables", str(tmp_path), "--checkpoint", str(tmp_path / "checkpoint"))
+    )

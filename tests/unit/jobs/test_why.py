@@ -284,7 +284,7 @@ class TestCommand:
 
         out = pid_quota("why", "User:pods", "--tables", tmp_path)[1]
 
-        assert ("pid-quota quotas --suggest-for User:pods" in out) == is_shown
+        assert ("--suggest --entity-name pods` prints the command" in out) == is_shown
 
     def test_it_prints_diagnosis_evidence_and_the_fix_in_each_language(
         self, pid_quota: PidQuota, tmp_path: Path
@@ -314,7 +314,7 @@ class TestCommand:
             "  evidence: 120 new producer ids in 24 h (7,200 an hour while active), the next one after 0.4 s (median), "
             "0% after an error, 1 address",
             f"  new producer ids by address: {host} (120)",
-            "  what decides: how long each producer id is in use: give --bootstrap-servers to ask the brokers",
+            "  what decides: how long each producer id is in use: give --bootstrap-server to ask the brokers",
             f"  fix: {fix.summary}",
             f"  Java: {fix.java}",
             f"  Python: {fix.python}",
@@ -412,7 +412,7 @@ class TestCommand:
         append_kip_tables(tmp_path, inits=rows_of([begin_s - gap_s * n for n in range(120)], "User:m"))
         last = dict.fromkeys(range(answered), round((now().timestamp() + last_s) * 1000))
         monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
-        out = pid_quota("why", "m", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
+        out = pid_quota("why", "m", "--tables", tmp_path, "--bootstrap-server", "kafka:9092")[1]
         assert all(each in out for each in words)
 
     def test_a_tool_is_known_by_its_names_and_gets_the_fix_that_it_has(

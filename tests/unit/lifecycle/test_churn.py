@@ -239,7 +239,7 @@ def test_each_tool_names_known_kinds_and_the_views_know_who_only_fences() -> Non
 
 def test_an_uncertain_diagnosis_names_the_evidence_that_would_decide() -> None:
     open_one = Diagnosis(Churn.PER_MESSAGE, (Churn.LEAK,))
-    assert "--bootstrap-servers" in what_decides(open_one, with_lives=False)
+    assert "--bootstrap-server" in what_decides(open_one, with_lives=False)
     assert "closes its producers" in what_decides(open_one, with_lives=True)
     assert "whether new ids stop" in what_decides(Diagnosis(LEAK, (DEPLOY, SCALE_OUT)), with_lives=True)
     assert "its supervisor's log" in what_decides(Diagnosis(PER_MESSAGE, (LEAK, RESTART)), with_lives=True)

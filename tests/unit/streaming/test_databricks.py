@@ -9,8 +9,8 @@ from pyspark.errors import AnalysisException
 
 from broker.errors import KafkaConfigError
 from broker.kafka.config import KafkaConfig
-from jobs.cli import run
-from jobs.stream.command import kafka_settings, require_spark
+from jobs.kafka_login import kafka_login
+from jobs.stream.command import require_spark
 from jvm.errors import JavaMissingError
 from streaming import session
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
@@ -80,12 +80,12 @@ def test_a_secret_without_scope_or_key_is_refused(runtime: None, name: str) -> N
 
 
 def test_elsewhere_there_are_no_secrets(elsewhere: None) -> None:
-    with pytest.raises(SecretError, match="--kafka-config"):
+    with pytest.raises(SecretError, match="--command-config"):
         secret_lines("pid-quota/kafka-client")
 
 
 def test_the_settings_of_the_stream_come_out_of_the_secret(runtime: None) -> None:
-    kafka = kafka_settings("kafka:9093", None, "pid-quota/kafka-client")
+    kafka = kafka_login("kafka:9093", Path("secret:pid-quota/kafka-client"))
     assert kafka.client() == {
         "bootstrap.servers": "kafka:9093",
         "security.protocol": "SASL_SSL",
@@ -97,17 +97,8 @@ def test_the_settings_of_the_stream_come_out_of_the_secret(runtime: None) -> Non
 def test_a_bad_line_of_a_secret_is_named_and_not_shown(runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SECRET, ("pid-quota", "broken"), "sasl.username=spark\nhunter2")
     with pytest.raises(KafkaConfigError, match="secret pid-quota/broken, line 2") as raised:
-        kafka_settings("kafka:9093", None, "pid-quota/broken")
+        kafka_login("kafka:9093", Path("secret:pid-quota/broken"))
     assert "hunter2" not in str(raised.value)
-
-
-def test_a_file_and_a_secret_at_once_are_refused(
-    runtime: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["--bootstrap-servers", "kafka:9093", "--tables", str(tmp_path), "--checkpoint", str(tmp_path / "c")]
-    both = ["--kafka-config", str(tmp_path / "kafka"), "--kafka-secret", "pid-quota/kafka-client"]
-    assert run(["stream", *arguments, *both]) == 2
-    assert "give one of them" in capsys.readouterr().err
 
 
 class Session:

@@ -1,5 +1,6 @@
 """The ACLs that grant the rights of `pid-quota run`, and Kafka's own commands for them."""
 
+import shlex
 from collections.abc import Iterable
 from concurrent.futures import Future
 from unittest.mock import Mock
@@ -100,12 +101,17 @@ def test_nothing_is_asked_to_be_granted_if_all_is(admin: Mock) -> None:
     admin.create_acls.assert_not_called()
 
 
-def test_kafka_s_own_commands_grant_the_same() -> None:
-    commands = [Grant(WHO, each, "missing").command("h:1") for each in run_rights()]
-    begin = "kafka-acls.sh --bootstrap-server h:1 --add --allow-principal 'User:reader' --operation Read"
-    assert commands == [
-        f"{begin} --topic 'produce-events'",
-        f"{begin} --topic 'pid-quota-reports'",
-        f"{begin} --topic 'pid-quota-holds'",
-        f"{begin} --group 'pid-quota' --resource-pattern-type prefixed",
+@pytest.mark.parametrize("who", [WHO, "User:o'brien", "User:CN=app 1,O=Acme\\\\, Inc.,C=DE", "User:$(id)"])
+def test_kafka_s_own_commands_grant_the_same_to_whatever_name_and_a_shell_reads_it_back(who: str) -> None:
+    login = ("--bootstrap-server", "h:1", "--command-config", "my admin.properties")
+    commands = [Grant(who, each, "missing").command(login) for each in run_rights()]
+    read = ["--add", "--allow-principal", who, "--operation", "Read"]
+    assert [shlex.split(each) for each in commands] == [
+        ["kafka-acls.sh", *login, *read, *resource]
+        for resource in (
+            ["--topic", PRODUCE_EVENTS],
+            ["--topic", REPORTS],
+            ["--topic", HOLDS],
+            ["--group", "pid-quota", "--resource-pattern-type", "prefixed"],
+        )
     ]

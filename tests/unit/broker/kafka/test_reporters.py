@@ -60,6 +60,6 @@ def test_a_broker_that_is_down_or_refuses_is_told_and_stops_no_other() -> None:
     first, missing, second = brokers.switch(on=True, broker_ids=[1, 7, 2])
 
     assert first.problem == "no"
-    assert missing.problem == "it is not up (up: 1, 2, 3): check --broker-ids"
+    assert missing.problem == "it is not up (up: 1, 2, 3): check the ids"
     assert second.reporters == (JMX, REPORTER_CLASS)
     assert brokers.reporters == {1: JMX, 2: f"{JMX},{REPORTER_CLASS}", 3: JMX}

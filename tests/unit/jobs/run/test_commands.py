@@ -64,8 +64,7 @@ def test_the_stream_gets_the_settings_of_run(settings: RunSettings) -> None:
     assert [value for option, value in found if option == "--never"] == ["User:a", "User:b"]
     wanted = {
         ("--bootstrap-server", "h:1"),
-        ("--kafka-config", "/c/client.properties"),
-        ("--kafka-password-file", "/c/password"),
+        ("--command-config", "/c/client.properties"),
         ("--tables", str(settings.tables)),
         ("--checkpoint", str(settings.checkpoint)),
         ("--trigger", "2 seconds"),
@@ -84,7 +83,6 @@ def test_holds_are_written_only_if_somebody_asked_for_it(settings: RunSettings, 
 def test_the_console_gets_its_token_and_address_and_nothing_of_kafka(settings: RunSettings) -> None:
     found = options(commands.console(replace(settings, console_host="::", console_port=81), FD))
     assert {("--token-file", "/c/token"), ("--host", "::"), ("--port", "81")} <= {*found}
-    assert not any("/c/password" in each or "/c/client.properties" in each for each in found)
     without = commands.console(replace(settings, console_token_file=None), FD).arguments
     assert "--token-file" not in without
 
@@ -92,20 +90,23 @@ def test_the_console_gets_its_token_and_address_and_nothing_of_kafka(settings: R
 def test_quotas_become_those_of_the_file_and_no_others_stay(settings: RunSettings) -> None:
     found = options(commands.set_quotas(settings))
     assert ("--import", "/c/quotas.yaml") in found
-    assert ("--updated-by", "--quotas-file /c/quotas.yaml") in found
     assert "--prune" in dict(found)
 
 
 def test_only_who_asks_the_brokers_gets_the_login(settings: RunSettings) -> None:
     made = {
+        "stream": commands.stream(settings, FD),
+        "console": commands.console(settings, FD),
         "look": commands.look(settings),
         "census": commands.census(settings),
         "tables": commands.create_tables(settings),
         "maintain": commands.maintain(settings),
         "quotas": commands.set_quotas(settings),
     }
-    assert {name for name, each in made.items() if "/c/password" in each.arguments} == {"look", "census"}
-    assert {name for name, each in made.items() if each.hands_down} == set()
+    asking = {"stream", "look", "census"}
+    assert {name for name, each in made.items() if "/c/password" in each.environment.values()} == asking
+    assert {name for name, each in made.items() if "/c/client.properties" in each.arguments} == asking
+    assert {name for name, each in made.items() if each.hands_down} == {"stream", "console"}
 
 
 def test_only_the_console_gets_the_token_of_the_environment_and_each_server_its_own_socket(

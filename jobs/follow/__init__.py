@@ -1,1 +1,0 @@
-"""`pid-quota events` and `pid-quota decisions`."""

@@ -1,0 +1,22 @@
+"""A command class that refuses an option given twice, where click would keep the last value and drop the others."""
+
+from collections import Counter
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+
+class OnceCommand(TyperCommand):
+    """A typer command whose options appear at most once, unless they are declared as repeatable."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. Raise BadParameter if an option that takes one value has two."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter, count in Counter(given).items():
+            is_once = parameter.param_type_name == "option" and not parameter.multiple
+            # Half a command line, which a shell completes, may be anything.
+            if count > 1 and is_once and not ctx.resilient_parsing:
+                msg = f"{parameter.opts[0]} appears {count} times, and only one value would count: give it once"
+                raise typer.BadParameter(msg)
+        return super().parse_args(ctx, args)
