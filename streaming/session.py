@@ -22,8 +22,11 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from streaming.environment import set_foreign_aside
 from streaming.errors import SessionError
 from tables.errors import first_line
+
+logger = logging.getLogger(__name__)
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 """Name of the setting with the number of state partitions. A checkpoint fixes this number."""
@@ -86,6 +89,8 @@ LOCAL_SETTINGS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.warehouse.dir": "/nonexistent/pid-quota-uses-no-warehouse",
+    # Paths without a scheme are local for our own files, so they must be for Spark's, whatever Hadoop's settings say.
+    "spark.hadoop.fs.defaultFS": "file:///",
     "spark.log.level": "WARN",
 }
 
@@ -112,6 +117,8 @@ def stream_session(
     """
     builder = SparkSession.builder.appName(_NAME)
     if jars:
+        if ignored := set_foreign_aside(os.environ, is_one_process=_is_one_process(master)):
+            logger.warning("ignores the environment of another Spark installation: %s", ", ".join(ignored))
         # Workers must run the same Python with the same packages as the driver.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("MALLOC_ARENA_MAX", _MALLOC_ARENAS)

@@ -24,6 +24,7 @@ from jobs.services.stopping import until_interrupted
 from jvm.java import find_java
 from quota.config import QuotaConfig
 from streaming.databricks import in_databricks, jaas_prefix
+from streaming.environment import require_own_spark
 from streaming.errors import SparkMissingError
 from streaming.triggers import AVAILABLE_NOW, EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
 from tables.errors import install_command
@@ -147,5 +148,6 @@ def require_spark() -> None:
         msg = f"the stream needs Spark, which is not installed: {install_command('spark')}"
         raise SparkMissingError(msg)
     if not in_databricks():
+        require_own_spark()
         # Check for Java, because Spark would fail with a stack trace.
         find_java()
