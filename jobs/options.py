@@ -66,29 +66,6 @@ def listen_address(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)
 
 
-def full_name(principal: str) -> str:
-    """Return a principal with a type, by default `User`."""
-    return principal if ":" in principal else f"User:{principal}"
-
-
-def one_user(principal: str) -> str:
-    """Return a principal that is one user.
-
-    Raises:
-        BadParameter: If it is not: the type must be written, since names may contain colons.
-
-    Examples:
-        >>> one_user("User:system:serviceaccount:ns:app")
-        'User:system:serviceaccount:ns:app'
-    """
-    kind, _, name = principal.partition(":")
-    is_several = ";" in name or ",User:" in name
-    if kind != "User" or not name or name != name.strip() or is_several or name in ("*", "ANONYMOUS"):
-        msg = f"{principal!r} is not one user: write the whole principal, such as User:alice"
-        raise typer.BadParameter(msg)
-    return principal
-
-
 def first_line(file: Path) -> str:
     """Return the first line of a file without blanks around it; empty if there is none.
 

@@ -1,11 +1,11 @@
 """Checks of holds: who writes them, and whether brokers obey."""
 
-import shlex
 from collections.abc import Collection, Iterator
 
 from broker.doctor.findings import Finding, ok, warning, wrong
 from broker.enforcement.hold_state import HoldState, has_authorizer
 from broker.enforcement.model import HeldRecord
+from quota.typed import typed
 from wire.holds import EVERYBODY
 
 _OBEY_MS = 15_000
@@ -22,7 +22,7 @@ def check_holds(state: HoldState, brokers: Collection[int], now_ms: int) -> Iter
     for each in held:
         if not each.is_by_hand and each.hold.writer not in live:
             left_s = (each.ends_ms - now_ms) // 1000
-            release = shlex.join(("pid-quota", "release", each.principal))
+            release = typed(("pid-quota", "release", each.principal))
             text = f"stream {each.hold.writer} has ended, and its hold on {each.principal} ends in {left_s} s"
             findings.append(warning("holds", text, f"pid-quota run --enforce, or {release}"))
         if late := _not_obeying(state, each, brokers, now_ms):

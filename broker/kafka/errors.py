@@ -10,6 +10,7 @@ from broker.errors import (
     RequestNotAllowedError,
     RequestRefusedError,
 )
+from quota.typed import quoted
 
 NO_COORDINATOR_YET = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 """Errors (see `name_of`) of requests about groups while the cluster creates or loads `__consumer_offsets`."""
@@ -37,7 +38,7 @@ def unreachable(servers: str, reason: str) -> BrokerUnreachableError:
 
 def login_refused(servers: str, reason: str, user: str | None = None) -> LoginRefusedError:
     """Return the error to raise if the brokers refuse the login."""
-    who = f"the login of user {user!r}" if user else "the login"
+    who = f"the login of user {quoted(user)}" if user else "the login"
     return LoginRefusedError(
         f"the brokers at {servers} refuse {who} ({reason}): check user name, password and mechanism in --command-config"
     )

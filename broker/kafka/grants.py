@@ -1,6 +1,5 @@
 """Grants the rights of `pid-quota run` by ACLs, and revokes them."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from broker.errors import TopicError
 from broker.kafka.errors import name_of, reason_of
 from broker.kafka.roles import KafkaRight, run_rights
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, seen_by_brokers
+from quota.typed import typed
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -48,7 +48,7 @@ class Grant:
         words += ["--operation", self.right.operation.name.capitalize(), _OPTIONS[self.right.kind], self.right.name]
         if self.right.kind is ResourceType.GROUP:
             words += ["--resource-pattern-type", "prefixed"]
-        return shlex.join(words)
+        return typed(words)
 
 
 class Grants:

@@ -1,6 +1,5 @@
 """Asks the brokers which operations this user may perform (KIP-430)."""
 
-import shlex
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from broker.errors import RequestNotAllowedError
 from broker.kafka.errors import NO_COORDINATOR_YET, name_of, reason_of, unreachable
 from broker.kafka.roles import KafkaRight
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client
+from quota.typed import typed
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -97,4 +97,4 @@ def lacks(settings: Mapping[str, str], missing: Iterable[KafkaRight]) -> tuple[s
     user = settings.get("sasl.username")
     who, principal = (f"User:{user}", f"User:{user}") if user else ("this user", "PRINCIPAL")
     named = ", ".join(right.words for right in missing)
-    return f"{who} lacks {named}", shlex.join(("pid-quota", "topics", "create", "--reader", principal))
+    return f"{who} lacks {named}", typed(("pid-quota", "topics", "create", "--reader", principal))

@@ -1,6 +1,5 @@
 """Computes the report of a census."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -13,6 +12,7 @@ from lifecycle.forecast import Outlook
 from lifecycle.occupancy import Census, Held, Occupancy, count_held, count_occupancy
 from lifecycle.occupancy_rate import EarlierCensus, Rate, rates_of
 from lifecycle.record_times import HangingTransaction, RecordTimes, hanging_transactions, odd_record_times
+from quota.typed import typed
 
 _HOUR_MS = 3_600_000
 _ALTER = ("kafka-configs.sh", "--bootstrap-server")
@@ -121,7 +121,7 @@ def change_commands(expirations: Sequence[BrokerExpiration], expiration_ms: int,
     end = ("--alter", "--add-config", f"producer.id.expiration.ms={expiration_ms}")
     entities: list[tuple[str, ...]] = [("--entity-default",)]
     entities += [("--entity-name", str(each.broker_id)) for each in expirations if each.is_own]
-    return [shlex.join((*begin, *entity, *end)) for entity in entities]
+    return [typed((*begin, *entity, *end)) for entity in entities]
 
 
 def _outlook(

@@ -1,11 +1,11 @@
 """The demo's closing text: who made producers, what the producers cost, what was done, and commands to try."""
 
-import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobs.output.text_tables import TextTable
 from lifecycle.occupancy import BYTES_PER_ENTRY
+from quota.typed import typed
 from tables.store.values import Answer
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def story(result: "Result", quota: float) -> Iterator[str]:
 def next_commands(program: str, tables: str) -> Iterator[str]:
     """Yield commands to try next."""
     for words in (("why", "User:mallory"), ("top",), ("sql", "--view", "top_offenders")):
-        yield shlex.join((program, *words, "--tables", tables))
+        yield typed((program, *words, "--tables", tables))
 
 
 def decisions_table(answer: Answer) -> TextTable:

@@ -11,8 +11,9 @@ import typer
 from broker.enforcement import by_hand
 from broker.enforcement.by_hand import Obeyed
 from jobs.kafka_login import kafka_login
-from jobs.options import BootstrapServers, KafkaConfigFile, one_user
+from jobs.options import BootstrapServers, KafkaConfigFile
 from jobs.output.terminal import output, printable
+from jobs.principals import read_user
 from tables.times import duration
 from wire.holds import EVERYBODY, MAX_HOLD_MS, MAX_RELEASE_MS
 
@@ -32,7 +33,7 @@ def release(
     if everybody == (principal is not None):
         msg = "name one principal, such as User:alice, or give --all"
         raise typer.BadParameter(msg)
-    whom = EVERYBODY if everybody else one_user(principal or "")
+    whom = EVERYBODY if everybody else read_user(principal or "")
     lasts_ms = milliseconds(lasts, MAX_RELEASE_MS)
     kafka = kafka_login(bootstrap_servers, kafka_config)
     obeyed = by_hand.release(kafka.client(), whom, lasts_ms, _person())
@@ -47,7 +48,7 @@ def hold(
     kafka_config: KafkaConfigFile = None,
 ) -> None:
     """Let a user's new producer ids wait on all brokers, whatever the user's quota. Ends when brokers have obeyed."""
-    whom, lasts_ms = one_user(principal), milliseconds(lasts, MAX_HOLD_MS)
+    whom, lasts_ms = read_user(principal), milliseconds(lasts, MAX_HOLD_MS)
     kafka = kafka_login(bootstrap_servers, kafka_config)
     obeyed = by_hand.hold(kafka.client(), whom, lasts_ms, _person())
     _show(f"{whom} is on hold for {duration(lasts_ms / 1000)}", obeyed)

@@ -1,11 +1,9 @@
 """The command `pid-quota why`."""
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,19 +11,21 @@ import typer
 
 from jobs.errors import JobError
 from jobs.lifecycle.issuer import show_issuer
-from jobs.options import AskedServers, JsonOption, KafkaConfigFile, TablesOption, full_name
+from jobs.options import AskedServers, JsonOption, KafkaConfigFile, TablesOption
 from jobs.output.hold_text import hold_text
 from jobs.output.human import counted, plural, size, time_of
 from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
 from jobs.output.staleness import warn_if_known_stale
 from jobs.output.terminal import output, printable
+from jobs.principals import meanings, read_principal, similar
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
 from lifecycle.known_clients import known_client
 from lifecycle.producer_lives import PAUSE_MS, Lives
 from quota.principals import entity_name
+from quota.typed import quoted, typed
 from tables.errors import TableNotFoundError
 from tables.query.addresses import asked_from, refused_from
 from tables.query.churn_clients import DiagnosedClient, clients_of, lives_by_tables
@@ -36,7 +36,6 @@ from tables.times import duration
 
 _FOR_ITS_OWNER = "docs/throttled.md"
 _IF_WANTED = "to admit its ids: `{}` prints the command that sets a sufficient quota"
-_MAX_SIMILAR = 5
 _MAX_NAMED = 5
 _KNOWN = "SELECT 1 FROM {} WHERE principal = :principal LIMIT 1"
 _NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"
@@ -62,13 +61,11 @@ def why(
     if principal.isascii() and principal.isdecimal():
         show_issuer(tables, int(principal), datetime.now(timezone.utc), as_json=as_json)
         return
-    name = full_name(principal)
+    name = _principal_meant(tables, principal, datetime.now(timezone.utc))
     last_ms = None if bootstrap_servers is None else ask_last_batches(bootstrap_servers, kafka_config)
     now = datetime.now(timezone.utc)
     rows = clients_of(tables, name, now, last_ms)
     warn_if_known_stale(tables, now)
-    if not rows and not _is_known(tables, name, now):
-        raise JobError(_unknown_text(tables, name, now))
     refused, asked = refused_from(tables, name, now), asked_from(tables, name, now)
     hold, held = principal_hold(tables, name, now), held_entries(tables, name, now)
     if as_json:
@@ -89,7 +86,7 @@ def why(
         lines.append(f"  what the owner of its clients sees, and can do: {_FOR_ITS_OWNER}")
     if rows and rows[0].row["throttled_now"] and rows[0].diagnosis.is_harmless:
         suggest = ("pid-quota", "quotas", "--tables", tables, "--suggest", "--entity-name", entity_name(name))
-        lines.append(f"  {_IF_WANTED.format(shlex.join(suggest))}")
+        lines.append(f"  {_IF_WANTED.format(typed(suggest))}")
     for each in rows:
         lines += _report(each, asked.get(each.row["client"], {}))
     for line in lines:
@@ -156,34 +153,23 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     return ", ".join(parts)
 
 
+def _principal_meant(tables: str, text: str, now: datetime) -> str:
+    meant = [each for each in meanings(text) if _is_known(tables, each, now)]
+    if meant:
+        return read_principal(text, meant)
+    near = similar(text, [row[0] for row in query(tables, _NAMES, now).rows])
+    remedy = f"did you mean {' or '.join(map(quoted, near))}? If not, check" if near else "check the name, and"
+    name = " or ".join(map(quoted, meanings(text)))
+    msg = f"tables {tables} have neither rows nor recent requests of {name}: {remedy} `pid-quota doctor`"
+    raise JobError(msg)
+
+
 def _is_known(tables: str, name: str, now: datetime) -> bool:
-    for table in ("producer_id_metrics", "throttle_decisions"):
+    for table in ("producer_id_metrics", "throttle_decisions", "recent_inits"):
         with suppress(TableNotFoundError):
             if query(tables, _KNOWN.format(table), now, {"principal": name}).rows:
                 return True
     return False
-
-
-def _unknown_text(tables: str, name: str, now: datetime) -> str:
-    near = similar(name, [row[0] for row in query(tables, _NAMES, now).rows])
-    meant = f"did you mean {', '.join(near)}? If not, check" if near else "check the name, and"
-    return (
-        f"tables {tables} have no request of {name} for a producer id in the last 24 hours: {meant} `pid-quota doctor`"
-    )
-
-
-def similar(name: str, known: Sequence[str]) -> list[str]:
-    """Return the known names that are most similar to `name`.
-
-    Examples:
-        >>> similar("alcie", ["User:alice", "User:bob"]), similar("zzz", ["User:bob"])
-        (['User:alice'], [])
-    """
-    plain = {each.rpartition(":")[2].lower(): each for each in reversed(known)}
-    wanted = name.rpartition(":")[2].lower()
-    close = [plain[each] for each in get_close_matches(wanted, plain, _MAX_SIMILAR)]
-    holding = [each for each in known if wanted and wanted in each.lower()]
-    return list(dict.fromkeys([*close, *holding]))[:_MAX_SIMILAR]
 
 
 def _headline(name: str, row: Mapping[str, Any] | None) -> str:

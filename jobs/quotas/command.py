@@ -19,6 +19,7 @@ from jobs.quotas.changes import ImportPlan
 from jobs.quotas.file import read_quotas, write_quotas
 from jobs.quotas.suggest import suggest as suggest_quotas
 from quota.allowance import BURST, RATE, Allowance
+from quota.typed import quoted
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 from tables.quotas.quota_table import set_quotas, validated_quotas
 from tables.store.values import Answer
@@ -158,7 +159,7 @@ def _check_entity(entity_type: str | None, entity_name: str | None, entity_defau
         _fail(f"--entity-name {entity_name!r} is not a user: for the default quota, use --entity-default")
     if entity_name.startswith("User:"):
         bare = entity_name.removeprefix("User:")
-        _fail(f"--entity-name {entity_name!r} is a principal: quotas take the bare name, {bare!r}")
+        _fail(f"--entity-name {quoted(entity_name)} is a principal: quotas take the bare name, {quoted(bare)}")
     try:
         entity_name.encode("utf-8")
     except UnicodeEncodeError:

@@ -1,6 +1,5 @@
 """`pid-quota quotas --suggest`: quotas from history."""
 
-import shlex
 from pathlib import Path
 
 from jobs.errors import JobError
@@ -10,6 +9,7 @@ from jobs.quotas.file import write_quotas
 from lifecycle.churn import Churn
 from quota.allowance import BURST, RATE
 from quota.principals import entity_name as entity_name_of
+from quota.typed import typed
 from tables.query.suggestions import Suggestion, as_entries, suggestions
 from tables.store.values import Answer
 
@@ -37,25 +37,25 @@ def suggest(tables: str, entity_name: str | None, export_file: Path | None, want
         if each.looks_like is not None:
             output().print(printable(_warning(each)), soft_wrap=True)
     if export_file is not None:
-        command = shlex.join(("pid-quota", "quotas", "--tables", tables, "--import", str(export_file)))
+        command = typed(("pid-quota", "quotas", "--tables", tables, "--import", str(export_file)))
         output().print(printable(f"written: {export_file}. Set them with: {command}"), soft_wrap=True)
 
 
 def _command(tables: str, entity_name: str, found: list[Suggestion]) -> str:
     allowance = next((each.allowance for each in found if entity_name_of(each.principal) == entity_name), None)
     if allowance is None:
-        top = shlex.join(("pid-quota", "top", "--tables", tables))
+        top = typed(("pid-quota", "top", "--tables", tables))
         msg = f"User:{entity_name} has no window with new producer ids yet. Check the name with `{top}`"
         raise JobError(msg)
     numbers = f"{RATE}={allowance.producer_ids_rate:.15g},{BURST}={allowance.burst:.15g}"
     entity = ("--entity-type", "users", "--entity-name", entity_name)
-    return shlex.join(("pid-quota", "quotas", "--tables", tables, "--alter", "--add-config", numbers, *entity))
+    return typed(("pid-quota", "quotas", "--tables", tables, "--alter", "--add-config", numbers, *entity))
 
 
 def _warning(suggestion: Suggestion) -> str:
     cause = str(suggestion.looks_like)
     mend = "If it needs a fix, fix that" if cause.startswith(Churn.CANT_TELL.value) else "Fix that"
-    why = shlex.join(("pid-quota", "why", suggestion.principal))
+    why = typed(("pid-quota", "why", suggestion.principal))
     return f"{suggestion.principal}: {cause}. {mend} first ({why}); {suggestion.once_mended:g} will suffice then"
 
 

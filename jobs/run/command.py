@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.options import LOGIN_FILE, LOOPBACK, BootstrapServers, KafkaConfigFile, one_user
+from jobs.options import LOGIN_FILE, LOOPBACK, BootstrapServers, KafkaConfigFile
 from jobs.output.terminal import OUR_ERRORS, exit_code_of
+from jobs.principals import read_user
 from jobs.run.log import LogFormat, RunLog
 from jobs.run.settings import RunSettings
 from jobs.run.supervision import Addresses, supervise
@@ -90,7 +91,7 @@ def run(
         trigger=trigger,
         window_seconds=window_seconds,
         enforce=enforce,
-        never=tuple(map(one_user, never or ())),
+        never=tuple(map(read_user, never or ())),
         max_held=max_held,
         console_host=console_host,
         console_port=console_port,

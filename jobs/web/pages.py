@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs.lifecycle.why import evidence_text, similar
+from jobs.lifecycle.why import evidence_text
 from jobs.output.json_out import json_value
+from jobs.principals import similar
 from jobs.web import queries as web_sql
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
 from jobs.web.row_filters import DAY_HOURS, HOLD_DAYS, last_day, later_than, present_holds, recent_decisions

@@ -1,13 +1,10 @@
 """The commands that pages offer to copy, because the console changes nothing itself."""
 
-import re
-import shlex
 from pathlib import Path
 
 from quota.allowance import BURST, RATE, Allowance
+from quota.typed import typed
 from tables.store.open import is_folder
-
-_UNTYPABLE = re.compile(r"[\\']|[^ -~]")
 
 
 def set_quota(tables: str, name: str | None, allowance: Allowance) -> str:
@@ -33,20 +30,3 @@ def _alter(tables: str, name: str | None, *change: str) -> str:
     where = str(Path(tables).absolute()) if is_folder(tables) else tables
     who = ("--entity-default",) if name is None else ("--entity-name", name)
     return typed(("pid-quota", "quotas", "--tables", where, "--alter", "--entity-type", "users", *who, *change))
-
-
-def typed(words: tuple[str, ...]) -> str:
-    r"""Return words as a command to paste into a shell.
-
-    Names come from strangers. A control character would act on the terminal into which it is pasted, even within
-    quotation marks, so such a word is written with escapes in `$'…'` (POSIX.1-2024).
-
-    Examples:
-        >>> print(typed(("release", "User:o'neill")), typed(("release", "User:a\x03rm")))
-        release 'User:o'"'"'neill' release $'User:a\003rm'
-    """
-    return " ".join(shlex.quote(word) if word.isprintable() else _escaped(word) for word in words)
-
-
-def _escaped(word: str) -> str:
-    return "$'" + _UNTYPABLE.sub(lambda found: "".join(f"\\{byte:03o}" for byte in found[0].encode()), word) + "'"

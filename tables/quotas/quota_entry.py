@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from quota.allowance import Allowance
+from quota.typed import quoted
 
 
 @dataclass(frozen=True)
@@ -46,4 +47,4 @@ def entity_words(entity_name: str | None) -> str:
         >>> entity_words("alice"), entity_words(None)
         ("user 'alice'", 'the default')
     """
-    return "the default" if entity_name is None else f"user {entity_name!r}"
+    return "the default" if entity_name is None else f"user {quoted(entity_name)}"

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from quota.errors import InvalidQuotaError
+from quota.typed import quoted
 from tables.errors import NoSuchQuotaError
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 from tables.quotas.quota_rows import entries_in_force
@@ -32,7 +33,9 @@ def set_quotas(tables: str, entries: Sequence[QuotaEntry], remove: Sequence[str 
         _ = entry.allowance
         name = entry.entity_name or ""
         if name != name.strip():
-            msg = f"{entity_words(name)} begins or ends with a blank, and no principal does: write {name.strip()!r}"
+            msg = (
+                f"{entity_words(name)} begins or ends with a blank, and no principal does: write {quoted(name.strip())}"
+            )
             raise InvalidQuotaError(msg)
     with open_store(tables) as store:
         store.ensure_tables()

@@ -1,12 +1,12 @@
 """Locates, creates and opens tables in a folder or object store with `deltalake`."""
 
-import shlex
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from quota.typed import typed
 from tables.errors import TableError, TableNotFoundError, first_line
 from tables.schema.ddl import deltalake_literal, with_literals
 from tables.schema.specs import (
@@ -67,7 +67,7 @@ def open_table(root: str, name: str) -> "DeltaTable":
     try:
         table = DeltaTable(table_path(root, name))
     except (NoSuchTable, FileNotFoundError, NotADirectoryError) as error:
-        create = shlex.join(("pid-quota", "tables", "create", "--tables", str(root)))
+        create = typed(("pid-quota", "tables", "create", "--tables", str(root)))
         made = f"`{create}` creates the tables, and so does the stream"
         msg = f"no table {name} in {root}. Check --tables (or PID_QUOTA_TABLES); {made}"
         raise TableNotFoundError(msg) from error

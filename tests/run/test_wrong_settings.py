@@ -20,7 +20,7 @@ WRONG = {
     "a trigger": (["--trigger", "5 parsecs"], "--trigger '5 parsecs' is no interval"),
     "a trigger that ends": (["--trigger", "available-now"], "--trigger 'available-now' is no interval"),
     "a window": (["--window-seconds", "0"], "window_seconds"),
-    "a user": (["--never", "etl"], "'etl' is not one user"),
+    "a user": (["--never", "User:a;User:b"], "'User:a;User:b' is not one user"),
     "a number": (["--max-held", "0"], "--max-held"),
     "a form": (["--log-format", "xml"], "'xml' is not one of"),
     "settings of the client": (["--command-config", "/nowhere"], "--command-config /nowhere can't be read"),

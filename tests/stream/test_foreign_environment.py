@@ -1,5 +1,8 @@
 """The stream on a host with another Spark and Hadoop, whose variables its shell sets."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,19 +45,18 @@ def test_variables_of_another_installation_change_nothing_and_are_named(
         assert store.read("producer_id_metrics")
 
 
-def test_another_pyspark_in_the_path_is_named_before_anything_is_written(
-    broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = StreamCommand.on(broker, topic_of(broker, 1), tmp_path)
+def test_another_pyspark_in_the_path_is_named_before_anything_is_written(tmp_path: Path) -> None:
     other = tmp_path / "spark" / "python"
     (other / "pyspark").mkdir(parents=True)
     (other / "pyspark/__init__.py").write_text("__version__ = '3.5.0'\n", encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(other), prepend=":")
+    places = ["--tables", str(tmp_path / "tables"), "--checkpoint", str(tmp_path / "checkpoint")]
+    command = [sys.executable, "-m", "jobs", "stream", "--bootstrap-server", "127.0.0.1:9", *places]
+    environment = os.environ | {"PYTHONPATH": f"{other}:{os.environ.get('PYTHONPATH', '')}"}
 
-    code, said = stream.run()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
-    assert code == 2
-    (line,) = said
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
     assert f"pyspark comes from {other}/pyspark" in line
     assert "unset PYTHONPATH" in line
-    assert not stream.tables.exists()
+    assert [each.name for each in tmp_path.iterdir()] == ["spark"]

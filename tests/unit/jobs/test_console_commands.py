@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from jobs.web.pages import ConsoleData
 from jobs.web.quota_pages import quotas
-from jobs.web.shell_commands import release, typed
+from jobs.web.shell_commands import release
 from quota.allowance import Allowance
+from quota.typed import typed
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import quotas_in_force, set_quota
 from tables.store.open import open_store

@@ -501,4 +501,4 @@ class TestCommand:
         append_kip_tables(tmp_path)
         code, out, err = pid_quota("why", "User:nobody", "--tables", tmp_path)
         assert (code, out) == (1, "")
-        assert "no request of User:nobody for a producer id" in err
+        assert "neither rows nor recent requests of 'User:nobody'" in err
