@@ -17,6 +17,6 @@ def measure(share: float) -> Found:
             data = Path(folder, "demo")
             options = ("--seconds", str(TRAFFIC_S), "--no-stay", "--data", str(data))
             completed(*PID_QUOTA, "demo", *options, limit_s=LIMIT_S)
-            (asked,) = DeltaTable(data / "tables" / "producer_inits").to_pyarrow_table(columns=["answered_at"])
-            found.append(min(decided_s(data).values()) - min(asked.to_pylist()).timestamp())
+            asked = DeltaTable(data / "tables" / "producer_inits").to_pyarrow_table()["answered_at"].to_pylist()
+            found.append(min(decided_s(data).values()) - min(asked).timestamp())
     return {"figures": {"demo_first_decision_s": figure(found)}}
