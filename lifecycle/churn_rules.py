@@ -78,8 +78,10 @@ def expired_idle(e: ChurnEvidence) -> Fit:
 def fencing_war(e: ChurnEvidence) -> Fit:
     """Producers take a transactional id from each other again and again, and nobody fences them in between."""
     seconds = e.instance_seconds or 0.0
+    if e.fences >= max(1, e.instances / 2):
+        return Fit.NONE
     often = e.returns >= max(MIN_RETURNS, RETURNS_SHARE * e.instances)
-    if (e.fenced_answers >= 2 and e.instances >= MIN_RETURNS and not e.fences) or (
+    if (e.fenced_answers >= 2 and e.instances >= MIN_RETURNS) or (
         often and e.returns >= MANY_RETURNS and seconds < INSTANCE_SECONDS
     ):
         return Fit.CERTAIN

@@ -141,7 +141,7 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
             f"{duration(row['rotation_seconds'] or 0.0)} (median), of {', '.join(named[:_MAX_NAMED])}{more}"
         )
     if row["fences"]:
-        parts.append(f"{plural(row['fences'], 'time')} fenced by an admin client")
+        parts.append(f"{plural(row['fences'], 'time')} an admin client fenced a transactional id before its next start")
     parts.append(f"{row['errors_before_share']:.0%} after an error")
     if row["error_answers"]:
         parts.append(plural(row["error_answers"], "error answer"))

@@ -79,7 +79,7 @@ FROM (
                 THEN array_sort(array_agg(transactional_id) FILTER (WHERE outcome = 'rotation'))
         END AS rotated_ids,
         max(transactional_id) AS a_transactional_id,
-        count(CASE WHEN outcome = 'fence' THEN 1 END) AS fences,
+        count(CASE WHEN is_after_fence THEN 1 END) AS fences,
         count(CASE WHEN outcome = 'new instance' THEN 1 END) AS instances,
         CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY instance_ms) AS DOUBLE) / 1000 AS instance_seconds,
         count(CASE WHEN is_return THEN 1 END) AS returns,
@@ -146,6 +146,7 @@ FROM (
                 -- An instance takes back a transactional id that another instance had taken over. After a fence, a
                 -- coordinator such as Connect's leader (KIP-618) has ended the other instance before.
                 is_taken AND who <> who_before AND takes > 1 AND coalesce(outcome_before, '') <> 'fence' AS is_return,
+                is_taken AND coalesce(outcome_before, '') = 'fence' AS is_after_fence,
                 -- A client without a transactional id that sends its old producer id has had an error.
                 (outcome = 'new id' AND transactional_id IS NULL)
                 OR errors_so_far > coalesce(
@@ -162,7 +163,8 @@ FROM (
                         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
                     ) AS errors_so_far,
                     lag(outcome) OVER (
-                        PARTITION BY transactional_id ORDER BY at_ms, result_producer_epoch
+                        PARTITION BY transactional_id, is_taken OR outcome = 'fence'
+                        ORDER BY at_ms, result_producer_epoch
                     ) AS outcome_before,
                     lag(who) OVER (
                         PARTITION BY principal, transactional_id, is_taken ORDER BY at_ms, result_producer_epoch

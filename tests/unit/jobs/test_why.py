@@ -76,6 +76,26 @@ def takes(name: str, rivals: Sequence[tuple[str, str]], count: int, gap_s: float
     ]
 
 
+def fenced_first(count: int) -> list[Row]:
+    """Connect's leader fences a task's id, whose last transaction ends, and one of two workers takes it (KIP-618)."""
+    fencer, task = "connector-worker-adminclient-x", "connector-producer-x-0"
+    pay = {"principal": "User:connect", "transactional_id": "connect-x-0"}
+    rows = []
+    for number in range(count):
+        at, epoch, host = 600 - 20 * number, 2 * number, f"10.0.0.{number % 2}"
+        rows += [
+            init(ago(at), 9, **pay, client_id=fencer, client_host="10.0.0.9", result_producer_epoch=epoch),
+            failed_init(ago(at - 1), "CONCURRENT_TRANSACTIONS", **pay, client_id=task, client_host=host),
+            init(ago(at - 2), 9, **pay, client_id=task, client_host=host, result_producer_epoch=epoch + 1),
+        ]
+    return rows
+
+
+def test_a_task_that_connect_fences_before_each_start_has_no_rival(tmp_path: Path) -> None:
+    append_kip_tables(tmp_path, inits=fenced_first(12))
+    assert set(diagnoses(tmp_path).values()) == {"healthy"}
+
+
 def test_it_shows_the_entries_of_the_principal_at_the_last_sweep(pid_quota: PidQuota, tmp_path: Path) -> None:
     append_kip_tables(tmp_path, inits=rows_of(going_on(0.5, 100)))
     before = pid_quota("why", "User:m", "--tables", tmp_path)[1]

@@ -61,7 +61,7 @@ def of(**values: Any) -> Churn:
         (ON_ERROR, {"errors_before_share": 0.5}, {"errors_before_share": 0.49}),
         (ON_ERROR, {"new_pids": 1, "error_answers": 5}, {"error_answers": 4}),
         (WAR, {"new_pids": 1, "fenced_answers": 2, "instances": 3}, {"fenced_answers": 1}),
-        (WAR, {"new_pids": 1, "fenced_answers": 2, "instances": 3}, {"fences": 1}),
+        (WAR, {"new_pids": 1, "fenced_answers": 2, "instances": 3}, {"fences": 2}),
         (WAR, {"new_pids": 1, "returns": 10, "instances": 20, "instance_seconds": 59.0}, {"returns": 2}),
         (WAR, {"new_pids": 1, "returns": 3, "instances": 6, "instance_seconds": 599.0}, {"instance_seconds": 1e4}),
         # The producers of a pool move to another host and back.
