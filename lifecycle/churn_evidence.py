@@ -65,7 +65,7 @@ class ChurnEvidence:
         expired_ids: Producer ids given to transactional ids that the coordinator had forgotten while they were idle.
         rotations: Producer ids that EndTxn handed out (transaction version 2), estimated from a sample.
         rotation_seconds: Median time in use of these ids.
-        fences: How often an admin client, such as Connect's leader, fenced a transactional id before a producer took it.
+        fences: How often an admin client, such as Connect's leader, fenced a transactional id before a start.
         instances: How often a producer started with a transactional id that was in use before.
         instance_seconds: Median time between these starts.
         returns: How often a transactional id returned to an address and client id that had it before.
