@@ -210,8 +210,7 @@ def per_message(e: ChurnEvidence) -> Fit:
         return Fit.POSSIBLE
     jobs = e.is_burst and e.lives.replaced_share < REPLACED_SHARE
     at_random = (e.life_spread or 0.0) >= RANDOM_SPREAD
-    on_schedule = e.lives.on_schedule and e.lives.used_spread <= REGULAR_SPREAD
-    clear = e.counts_up or on_schedule or jobs
+    clear = e.counts_up or _is_scheduled(e.lives) or jobs
     brief = e.lives.used_seconds < BRIEF_SECONDS and (e.is_fast or e.is_fleet or at_random)
     return Fit.LIKELY if clear or brief else Fit.POSSIBLE
 
@@ -270,6 +269,11 @@ def _is_supervised(lives: Lives) -> bool:
     return lives.down_seconds > 0 and lives.down_spread <= REGULAR_SPREAD < lives.used_spread
 
 
+def _is_scheduled(lives: Lives) -> bool:
+    """Return whether a clock starts the producers, and each is used for a moment or about equally long."""
+    return lives.on_schedule and (lives.used_seconds < BRIEF_SECONDS or lives.used_spread <= VARIED_SPREAD)
+
+
 def _is_one_at_a_time(e: ChurnEvidence) -> bool:
     """Return whether each address has one producer at a time, again and again, for a minute or more each."""
     lives = e.lives
@@ -279,5 +283,5 @@ def _is_one_at_a_time(e: ChurnEvidence) -> bool:
         and again
         and lives.used_seconds >= BRIEF_SECONDS
         and lives.overlap_share <= 1 - ENDED_SHARE
-        and not ((lives.on_schedule and lives.used_spread <= REGULAR_SPREAD) or e.is_burst)
+        and not (_is_scheduled(lives) or e.is_burst)
     )

@@ -137,7 +137,7 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
         named = sorted(set(row["rotated_ids"] or []))
         more = f" and {len(named) - _MAX_NAMED:,} more" if len(named) > _MAX_NAMED else ""
         parts.append(
-            f"about {plural(row['rotations'], 'producer id')} handed out by EndTxn, each in use for "
+            f"at least about {plural(row['rotations'], 'producer id')} handed out by EndTxn, each in use for "
             f"{duration(row['rotation_seconds'] or 0.0)} (median), of {', '.join(named[:_MAX_NAMED])}{more}"
         )
     if row["fences"]:

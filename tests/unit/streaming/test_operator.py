@@ -77,10 +77,12 @@ def test_rows_have_exactly_the_columns_of_their_tables() -> None:
 
 def test_a_metrics_row_has_the_uses_of_pids_if_they_have_changed() -> None:
     state = State()
-    told = [run(state, frame(pids, at_ms=ms))[-1][1] for pids, ms in (([1, 2], 0), ([1], 70_000), ([1], 80_000))]
+    told = [run(state, frame(pids, at_ms=ms))[-1][1] for pids, ms in (([1, 2], 0), ([1], 70_000))]
+    repeated = run(state, frame([1], at_ms=80_000))
     later = run(state, frame([1], at_ms=140_000))[-1][1]
 
     assert told[0]["pid_uses"] == f"1 {NOW_MS} {NOW_MS} app;2 {NOW_MS} {NOW_MS} app"
+    assert repeated == []
     first_ms, last_ms = map(int, told[1]["pid_uses"].split(" ")[1:3])
     assert first_ms == NOW_MS
     assert 60_000 < last_ms - first_ms <= 70_000
