@@ -27,6 +27,7 @@ def measure(share: float) -> Found:
     with under(CONSTANT, share) as child:
         before = max(child.batches())
         time.sleep(share * MEASURE_S)
+        child.await_batch(before + 2)
         taken_s = [end - begin for number, (begin, end) in child.batches().items() if number > before]
     figures = {
         "idle_cpu_cores": figure(cores),
