@@ -132,7 +132,7 @@ def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, A
         wrong = f"has the fields {sorted(map(str, entry))}, expected are {_NAME}, {RATE} and {BURST}"
     elif name not in _DEFAULT_NAMES and (not isinstance(name, str) or name.startswith("User:")):
         wrong = f"{_NAME} {name!r} is not a bare user name in quotes"
-    elif name and name != name.strip():
+    elif name and name != name.strip(" "):
         wrong = f"{_NAME} {name!r} begins or ends with a blank"
     else:
         try:

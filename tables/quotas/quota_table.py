@@ -32,10 +32,8 @@ def set_quotas(tables: str, entries: Sequence[QuotaEntry], remove: Sequence[str 
     for entry in entries:
         _ = entry.allowance
         name = entry.entity_name or ""
-        if name != name.strip():
-            msg = (
-                f"{entity_words(name)} begins or ends with a blank, and no principal does: write {quoted(name.strip())}"
-            )
+        if name != name.strip(" "):
+            msg = f"{entity_words(name)} begins or ends with a blank: write {quoted(name.strip(' '))}"
             raise InvalidQuotaError(msg)
     with open_store(tables) as store:
         store.ensure_tables()

@@ -33,9 +33,11 @@ class FakeChild:
 
     @property
     def name(self) -> str:
-        """What the child does, such as `stream`, or `tables create`."""
+        """What the child does, such as `stream`, or `maintain`."""
         words = [each for each in self.command.arguments if not each.startswith("-m")]
-        return words[1] if words[0] == "jobs" else words[0]
+        if words[0] != "jobs":
+            return words[0]
+        return "maintain" if "maintain" in words else words[1]
 
     def end(self, code: int = 0, *lines: str, error: str = "") -> None:
         """Print lines, and end."""

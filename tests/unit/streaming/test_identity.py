@@ -156,6 +156,6 @@ def test_whoever_changes_a_file_of_the_checkpoint_gives_it_another_format() -> N
             "pid-quota-batches": "begin_ms starts ends quotas next_producer_id before after",
             "carried": "tracked event_times written",
             "tracked": "codes overflowed_ms",
-            "state": "forget_ms partition content throttled_until_ms",
+            "state": "forget_ms partition content throttled_until_ms uses",
         },
     )
