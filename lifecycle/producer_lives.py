@@ -16,7 +16,7 @@ from lifecycle.occupancy import Int64s
 
 PAUSE_MS = 60_000
 """A client without a batch for longer than this has paused. Ids in use at its last batch count as kept."""
-MIN_BEATS = 9
+MIN_BEATS = 8
 MAX_SLIP_MS = 8.0
 """Maximum drift of a schedule per period. Restarts of a process drift more."""
 
@@ -45,12 +45,14 @@ class UseEvidence:
     Attributes:
         at_ms: Uses up to this time are known.
         precision_ms: A use shows up to this much later. Ids younger than twice this time are not classified.
+        in_groups: Whether ids came in groups. A sample of ids that did not may look like groups.
         slack_share: The last use is noted early by at most this share of the time in use...
         slack_ms: ...and by at most this time.
     """
 
     at_ms: int
     precision_ms: int = 1000
+    in_groups: bool = True
     slack_share: float = 0.0
     slack_ms: int = 0
 
@@ -101,7 +103,7 @@ def lives_of(lives: Sequence[Life], seen: UseEvidence) -> Lives | None:
     last_ms = int(ends.max())
     until_ms = min(seen.at_ms, last_ms + PAUSE_MS)
     slack = np.minimum((seen.slack_share * (ends - begins)).astype(np.int64), seen.slack_ms)
-    was_replaced = replaced(begins, ends, until_ms, slack)
+    was_replaced = replaced(begins, ends, until_ms, slack) & seen.in_groups
     kept = (ends - begins >= until_ms - ends) & ~was_replaced
     used, down_ms = (ends - begins)[~kept], _down_ms(known)
     return Lives(
@@ -116,7 +118,7 @@ def lives_of(lives: Sequence[Life], seen: UseEvidence) -> Lives | None:
         down_spread=_spread(down_ms) if len(used) else 0.0,
         overlap_share=float(np.mean([0 < each.next_ms < each.to_ms for each in known])),
         replaced_share=float(was_replaced[~kept].mean()) if len(used) else 0.0,
-        on_schedule=len(used) > 0 and all(_keep_step(times) for times in _by_host(known)),
+        on_schedule=len(used) > 0 and _is_scheduled(known),
         precision_seconds=seen.precision_ms / 1000,
     )
 
@@ -124,6 +126,12 @@ def lives_of(lives: Sequence[Life], seen: UseEvidence) -> Lives | None:
 def _by_host(lives: Iterable[Life]) -> list[list[Life]]:
     ordered = sorted(lives, key=lambda each: each.host)
     return [list(group) for _, group in groupby(ordered, key=lambda each: each.host)]
+
+
+def _is_scheduled(lives: Sequence[Life]) -> bool:
+    """Return whether each host with enough ids keeps a schedule, and these hosts have most of the ids."""
+    enough = [own for own in _by_host(lives) if len(own) >= MIN_BEATS]
+    return 2 * sum(map(len, enough)) >= len(lives) and all(map(_keep_step, enough))
 
 
 def _keep_step(lives: Sequence[Life]) -> bool:

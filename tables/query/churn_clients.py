@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from lifecycle.churn import Diagnosis
-from lifecycle.churn_evidence import ChurnEvidence
+from lifecycle.churn_evidence import MIN_STEP_PIDS, ChurnEvidence
 from lifecycle.churn_rules import diagnose
 from lifecycle.producer_lives import Life, Lives, UseEvidence, lives_of
 from tables.query.sql_query import query
@@ -80,6 +80,7 @@ def lives_by_tables(row: Mapping[str, Any]) -> Lives | None:
         UseEvidence(
             at_ms=row["lives_as_of_ms"],
             precision_ms=row["repeat_ms"],
+            in_groups=row["new_pids"] >= MIN_STEP_PIDS * row["steps"] > MIN_STEP_PIDS,
             slack_share=_SLACK_SHARE,
             slack_ms=_SLACK_MS,
         ),

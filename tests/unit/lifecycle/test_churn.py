@@ -184,7 +184,10 @@ def test_a_clock_s_step_is_kept_and_that_of_a_wait_is_not() -> None:
     # A sample lacks some hand-outs.
     assert known(on_time[::7], 9_000_000).on_schedule
     assert not known(slipping[::7], 9_000_000).on_schedule
-    assert not known([*on_time, *lives([(0, 0), (1, 1)], "b")], 9_000_000).on_schedule
+    # Addresses with too few ids do not count, but those with enough all do.
+    assert known([*on_time, *lives([(0, 0), (1, 1)], "b")], 9_000_000).on_schedule
+    slips = lives([(5.13 * beat, 5.13 * beat) for beat in range(40)], "b")
+    assert not known([*on_time, *slips], 9_000_000).on_schedule
 
 
 # Real clients
