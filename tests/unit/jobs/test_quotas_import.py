@@ -201,6 +201,6 @@ class TestAsCode:
         dry, done = quotas("--import", export, "--prune", "--dry-run"), quotas("--import", export, "--prune")
         assert quotas("--export", again)[0] == 0
 
-        assert (dry[0], done[0], done[1]) == (0, 0, "0 added, 0 changed, 0 removed, 11 unchanged\n")
+        assert (dry[0], done[0], done[1]) == (0, 0, "0 added, 0 changed, 0 removed, 10 unchanged\n")
         assert self.version(tmp_path) == before
         assert again.read_bytes() == export.read_bytes()
