@@ -23,7 +23,7 @@ from tests.unit.jobs.table_rows import Row, append, metrics
 HOUR = 3600.0
 DAY = 24 * HOUR
 REPEAT_S = 30.0
-FIXED_MS = 1_790_000_123_456
+FIXED_MS = 1_790_000_333_456
 
 
 def now_ms() -> int:
