@@ -31,7 +31,7 @@ class ClassArchive:
     own: Path | None
 
     @classmethod
-    def of(cls, java: str, classpath: str) -> "ClassArchive":
+    def find(cls, java: str, classpath: str) -> "ClassArchive":
         """Return the archive of a class path for the Java at the path `java`."""
         folder = _private_folder()
         if folder is None:

@@ -94,7 +94,7 @@ def longest_pause_ms(expiration_ms: int) -> float:
 def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = ()) -> Rates:
     """Estimate the rates of new entries on a broker. Earlier censuses that are too recent or too old are skipped."""
     expiration_ms, held = census.expirations_ms[broker_id], census.held(broker_id)
-    hand_outs = _HandOuts.of(census, broker_id)
+    hand_outs = _HandOuts.count(census, broker_id)
     if held and hand_outs.entries.sum() >= _BOUND_SHARE * held:
         today = hand_outs.rate(expiration_ms)
         lately = hand_outs.lately(expiration_ms, today)
@@ -120,7 +120,7 @@ class _HandOuts:
     """Age of the oldest known id of the cluster, even if no broker holds the id any more."""
 
     @classmethod
-    def of(cls, census: Census, broker_id: int) -> "_HandOuts":
+    def count(cls, census: Census, broker_id: int) -> "_HandOuts":
         owners = census.owners
         rows = [owners.rows(replica.producer_ids) for replica in census.of_broker(broker_id)]
         entries = np.bincount(np.concatenate([np.empty(0, np.intp), *rows]), minlength=len(owners.producer_ids))

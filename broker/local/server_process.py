@@ -79,7 +79,7 @@ class ServerProcess:
         tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self.properties)]
         java = find_java()
         options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        options += ClassArchive.of(java, jvm.whole_classpath).options(write=False)
+        options += ClassArchive.find(java, jvm.whole_classpath).options(write=False)
         code, answer = run_to_end([java, *options, "-cp", jvm.whole_classpath, *tool], _START_TIMEOUT_S)
         if code != 0:
             msg = f"can't format the data folder {self.folder}: {_last_lines(answer)}"
@@ -92,7 +92,7 @@ class ServerProcess:
             raise LocalBrokerError(msg)
         log_options = (f"-Dkafka.logs.dir={self.folder}", jvm.log_option)
         java = find_java()
-        self._archive = ClassArchive.of(java, jvm.whole_classpath)
+        self._archive = ClassArchive.find(java, jvm.whole_classpath)
         archived = self._archive.options(write=True)
         options = (f"-Xmx{jvm.heap_mb}m", *_JVM_OPTIONS, *quick_options(), *archived, *log_options)
         command = [java, *options, "-cp", jvm.whole_classpath, "kafka.Kafka", str(self.properties)]

@@ -29,7 +29,7 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
     before = _in_force(tables, entity_name)
     kept = {} if before is None else {RATE: before.producer_ids_rate, BURST: before.producer_ids_burst}
     allowance = Allowance.parse(kept | numbers)
-    set_quota(tables, QuotaEntry.of(entity_name, allowance, now, who))
+    set_quota(tables, QuotaEntry.from_allowance(entity_name, allowance, now, who))
     return allowance
 
 
@@ -46,7 +46,7 @@ def delete(tables: str, entity_name: str | None, text: str, now: datetime, who: 
         msg = f"{entity_words(entity_name)} has no {BURST} to delete. See `pid-quota quotas --describe`"
         raise NoSuchQuotaError(msg)
     allowance = replace(before.allowance, producer_ids_burst=None)
-    set_quota(tables, QuotaEntry.of(entity_name, allowance, now, who))
+    set_quota(tables, QuotaEntry.from_allowance(entity_name, allowance, now, who))
     return allowance
 
 

@@ -56,7 +56,9 @@ class ImportPlan:
     kept: int
 
     @classmethod
-    def of(cls, entries: Iterable[QuotaEntry], wanted: Mapping[str | None, Allowance], *, prune: bool) -> "ImportPlan":
+    def compare(
+        cls, entries: Iterable[QuotaEntry], wanted: Mapping[str | None, Allowance], *, prune: bool
+    ) -> "ImportPlan":
         """Compare the quotas in force (`entries`) and in a file (`wanted`). `prune` removes those not in the file."""
         before = {entry.entity_name: entry.allowance for entry in entries}
         names = sorted({**before, **wanted} if prune else wanted, key=lambda name: (name is not None, name or ""))

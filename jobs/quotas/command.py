@@ -130,10 +130,12 @@ def _validated(tables: str) -> list[QuotaEntry]:
 
 
 def _import(tables: str, file: Path, now: datetime, who: str, as_json: bool, *, prune: bool, dry_run: bool) -> None:
-    plan = ImportPlan.of(_validated(tables), read_quotas(file), prune=prune)
+    plan = ImportPlan.compare(_validated(tables), read_quotas(file), prune=prune)
     if plan.changes and not dry_run:
         wanted = [(change.entity_name, change.after) for change in plan.changes]
-        entries = [QuotaEntry.of(name, allowance, now, who) for name, allowance in wanted if allowance is not None]
+        entries = [
+            QuotaEntry.from_allowance(name, allowance, now, who) for name, allowance in wanted if allowance is not None
+        ]
         set_quotas(tables, entries, [name for name, allowance in wanted if allowance is None])
     _print_done(as_json, {"done": "dry run" if dry_run else "set", **plan.record()}, *plan.lines(dry_run=dry_run))
     if dry_run and plan.changes:

@@ -48,7 +48,7 @@ class Exploded:
     producer_ids: np.ndarray
 
     @classmethod
-    def of(cls, parsed: pa.Table) -> "Exploded":
+    def explode(cls, parsed: pa.Table) -> "Exploded":
         """Explode records that have no `misfits`. `parsed` has columns of `EVENT_SCHEMA` and `SOURCE_COLUMNS`."""
         parsed = parsed.combine_chunks()
         principals = parsed["principal"].combine_chunks().dictionary_encode()
@@ -72,7 +72,7 @@ class Exploded:
         columns = (each[kept] for each in (self.group, self.timestamps_ms, self.producer_ids))
         return Exploded(self.records.filter(pa.array(counts > 0)), counts[counts > 0], self.groups, *columns)
 
-    def take(self, rows: np.ndarray) -> "Exploded":
+    def select(self, rows: np.ndarray) -> "Exploded":
         """Return the events of some rows of `records`, in the order of `rows`."""
         counts, begins = self.counts[rows], np.cumsum(self.counts) - self.counts
         events = np.repeat(begins[rows] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())

@@ -27,7 +27,7 @@ class Gate:
         self._passed: set[str] = set(NEVER_ENFORCED)
 
     @classmethod
-    def of(cls, batch: BatchContext, max_principals: int, max_tasks: int | None = None) -> "Gate":
+    def open(cls, batch: BatchContext, max_principals: int, max_tasks: int | None = None) -> "Gate":
         """Return the gate of a task of a batch. Each task gets an equal share of the remaining ledgers.
 
         `max_tasks` is as in `streaming.decode.preaggregate.PreAggregate`.

@@ -23,7 +23,7 @@ def pack_by_principal(events: Exploded) -> Iterator[tuple[str, bytes]]:
     order = np.lexsort((offsets, owners, partitions))
     for rows in np.split(order, np.flatnonzero(np.diff(partitions[order])) + 1):
         if len(rows):
-            yield from _pack_partition(events.take(rows), int(partitions[rows[0]]))
+            yield from _pack_partition(events.select(rows), int(partitions[rows[0]]))
 
 
 def _pack_partition(events: Exploded, partition: int) -> Iterator[tuple[str, bytes]]:

@@ -38,7 +38,7 @@ class PreAggregate:
         """Yield rows of `PRE_AGGREGATE_SCHEMA`. `batches` has the columns that `decode` reads, except the topic."""
         freeze_gc()
         context, sampler = self.batch.context(), Sampler()
-        gate = Gate.of(context, self.max_principals, self.max_tasks)
+        gate = Gate.open(context, self.max_principals, self.max_tasks)
         for each in blocks(batches, BLOCK_BYTES):
             # Spark need not send the topic to Python with each record.
             block = each.append_column("topic", pa.repeat(self.topic, len(each)))

@@ -82,7 +82,7 @@ def _checked(records: pa.Table, parsed: pa.Table, begin_ms: int | None) -> Decod
         parsed, sources = parsed.take(rows), sources.take(rows)
     for name in SOURCE_COLUMNS:
         parsed = parsed.append_column(name, sources[name])
-    events = Exploded.of(parsed)
+    events = Exploded.explode(parsed)
     failed, reasons = bad_events(events, begin_ms)
     if reasons:
         events = events.filter(~failed)

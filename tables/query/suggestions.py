@@ -96,7 +96,7 @@ def suggest(
 def as_entries(found: Sequence[Suggestion]) -> list[QuotaEntry]:
     """Return suggestions as quotas."""
     now = datetime.now(timezone.utc)
-    return [QuotaEntry.of(entity_name(each.principal), each.allowance, now, "suggested") for each in found]
+    return [QuotaEntry.from_allowance(entity_name(each.principal), each.allowance, now, "suggested") for each in found]
 
 
 def quotas_now(tables: str) -> dict[str | None, Allowance]:

@@ -24,7 +24,7 @@ class QuotaEntry:
     producer_ids_burst: float | None = None
 
     @classmethod
-    def of(
+    def from_allowance(
         cls, entity_name: str | None, allowance: Allowance, updated_at: datetime, updated_by: str | None
     ) -> "QuotaEntry":
         """Return an entry with the rate and burst of `allowance`."""

@@ -50,7 +50,7 @@ def _validated(row: Mapping[str, Any]) -> QuotaEntry:
         msg = f"the row of {entity_words(name)} has no updated_at"
         raise InvalidQuotaError(msg)
     try:
-        return QuotaEntry.of(name, Allowance.parse(row), updated_at, row.get("updated_by"))
+        return QuotaEntry.from_allowance(name, Allowance.parse(row), updated_at, row.get("updated_by"))
     except InvalidQuotaError as error:
         msg = f"{entity_words(name)}: {error}"
         raise InvalidQuotaError(msg) from error

@@ -216,7 +216,7 @@ class TableStore(ABC):
         """Return the stream's settings, or defaults if no stream has written settings."""
         if self._settings is None:
             try:
-                self._settings = StreamSettings.of(self.properties(SETTINGS_TABLE))
+                self._settings = StreamSettings.parse(self.properties(SETTINGS_TABLE))
             except TableNotFoundError:
                 self._settings = StreamSettings()
         return self._settings

@@ -69,7 +69,7 @@ class StreamSettings:
     bootstrap_servers: str = ""
 
     @classmethod
-    def of(cls, properties: Mapping[str, str]) -> StreamSettings:
+    def parse(cls, properties: Mapping[str, str]) -> StreamSettings:
         """Return the settings in a table's properties. A missing setting has the stream's default."""
         default = cls()
         return cls(

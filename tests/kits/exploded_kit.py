@@ -55,7 +55,7 @@ def exploded(table: pa.Table) -> Exploded:
         table = table.append_column(name, values)
     if "record_ms" not in table.column_names:
         table = table.append_column("record_ms", table["timestamp_ms"])
-    return Exploded.of(table)
+    return Exploded.explode(table)
 
 
 def table_of(events: Exploded) -> pa.Table:

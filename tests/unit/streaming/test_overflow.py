@@ -53,7 +53,7 @@ def test_overflow_entries_are_never_enforced_and_no_more_than_64() -> None:
 
 @pytest.mark.parametrize(("max_tasks", "admitted"), [(None, 10), (2, 15), (100, 10)])
 def test_room_is_shared_out_evenly_to_the_tasks_of_the_batch(max_tasks: int | None, admitted: int) -> None:
-    gate = Gate.of(KnownBatch(partitions=3).context(), 30, max_tasks)
+    gate = Gate.open(KnownBatch(partitions=3).context(), 30, max_tasks)
 
     assert len(gate.keys([f"User:{number}" for number in range(25)])) == 25 - admitted
 
