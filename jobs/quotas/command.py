@@ -94,7 +94,7 @@ def quotas(
     elif describe:
         _describe(tables, entity_name, entity_default, form(as_json=as_json))
     else:
-        if entity_name is None and not entity_default and entity_type is None:
+        if entity_name is None and not entity_default:
             _fail("--alter needs --entity-name NAME, or --entity-default for the default quota")
         _alter(tables, entity_name, add_config, delete_config, now, who, as_json)
 

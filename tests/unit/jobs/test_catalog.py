@@ -148,7 +148,7 @@ class TestQuotas:
         assert (code, err) == (0, "")
 
     def test_are_set_changed_and_deleted_the_default_too(self, pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
-        self.alter(pid_quota, "--add-config", "producer_ids_rate=100")
+        self.alter(pid_quota, "--entity-default", "--add-config", "producer_ids_rate=100")
         self.alter(pid_quota, "--entity-name", "o'hara", "--add-config", "producer_ids_rate=5")
         self.alter(pid_quota, "--entity-name", "o'hara", "--add-config", "producer_ids_rate=7")
         assert self.rates(pid_quota) == {None: 100.0, "o'hara": 7.0}
@@ -157,7 +157,7 @@ class TestQuotas:
         assert [(row["producer_ids_rate"], row["producer_ids_burst"]) for row in json.loads(described)] == [
             (7.0, 600.0)
         ]
-        self.alter(pid_quota, "--delete-config", "producer_ids_rate")
+        self.alter(pid_quota, "--entity-default", "--delete-config", "producer_ids_rate")
         assert self.rates(pid_quota) == {"o'hara": 7.0}
 
 

@@ -47,13 +47,22 @@ def test_a_user_s_quota_is_set_changed_and_deleted_whatever_the_name(
     assert described() == {}
 
 
+def test_a_change_without_an_entity_is_refused_instead_of_set_for_everybody(
+    quotas: PidQuota, described: Described
+) -> None:
+    code, _, error = quotas("--alter", "--add-config", "producer_ids_rate=5", "--entity-type", "users")
+    assert code == 2
+    assert "--entity-default" in error
+    assert described() == {}
+
+
 def test_the_default_is_apart_from_the_users(quotas: PidQuota, described: Described) -> None:
     quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default")
     quotas("--alter", "--add-config", "producer_ids_rate=50", "--entity-name", "user1")
     assert described() == {None: 20, "user1": 50}
     assert described("--entity-default") == {None: 20}
 
-    quotas("--alter", "--add-config", "producer_ids_rate=30", "--entity-type", "users")
+    quotas("--alter", "--add-config", "producer_ids_rate=30", "--entity-type", "users", "--entity-default")
     assert described("--entity-default") == {None: 30}
 
     quotas("--alter", "--delete-config", "producer_ids_rate", "--entity-default")
