@@ -52,6 +52,8 @@ class ChurnEvidence:
     Attributes:
         client: Client id without numbers and generated parts (view `recent_inits`).
         span_seconds: Time from the first new id to the last.
+        free_pids: New ids before the principal's first hold. Later ids come at the brokers' pace.
+        free_seconds: Time from the first of these ids to the last.
         silent_seconds: Time from the last new id to now.
         median_life_seconds: Median time from a new id to the next id of the same address; None without a next id.
         life_spread: Interquartile range of these times divided by their median.
@@ -78,6 +80,8 @@ class ChurnEvidence:
     client: str
     new_pids: int
     span_seconds: float
+    free_pids: int = 0
+    free_seconds: float = 0.0
     silent_seconds: float = 3600.0
     median_life_seconds: float | None = None
     life_spread: float | None = None
@@ -103,7 +107,9 @@ class ChurnEvidence:
 
     @property
     def pids_per_hour(self) -> float:
-        """New producer ids per hour, over `span_seconds` or at least a minute."""
+        """New producer ids per hour that no hold has slowed down, over at least a minute unless a hold cut it short."""
+        if MIN_NEW_PIDS <= self.free_pids < self.new_pids:
+            return self.free_pids * 3600 / max(1.0, self.free_seconds)
         return self.new_pids * 3600 / max(60.0, self.span_seconds)
 
     @property

@@ -1,7 +1,8 @@
 -- Evidence from the last 24 hours of why each client asks for producer ids, and whether its principal was throttled.
 -- `pid-quota why` makes a diagnosis of it (docs/kip-360.md). `client` is the one of the view recent_inits. A life is the
--- time until the next new producer id of the same client and address. `lives` has a text for each sampled new producer
--- id: when it was handed out, last used, and followed by the next one (0: never) in ms since the epoch, and the address.
+-- time until the next new producer id of the same client and address. The brokers' pace counts as no life: what comes from
+-- the principal's first hold on. `lives` has a text for each sampled new producer id: when it was handed out, last used,
+-- and followed by the next one (0: never) in ms since the epoch, and the address.
 SELECT
     churn.principal,
     churn.client,
@@ -16,6 +17,8 @@ SELECT
     churn.client_ids,
     churn.counted_ids,
     churn.span_seconds,
+    churn.free_pids,
+    churn.free_seconds,
     churn.silent_seconds,
     churn.steps,
     churn.transactional_ids,
@@ -63,9 +66,18 @@ FROM (
         count(DISTINCT CASE WHEN is_new_pid THEN client_id END) AS client_ids,
         count(CASE WHEN nth_of_id = 1 AND at_ms > first_new_ms + 30000 THEN 1 END) AS counted_ids,
         CAST(coalesce(max(new_at_ms) - min(new_at_ms), 0) / 1000.0 AS DOUBLE) AS span_seconds,
+        count(CASE WHEN is_new_pid AND at_ms < held_ms THEN 1 END) AS free_pids,
+        CAST(
+            coalesce(
+                max(CASE WHEN at_ms < held_ms THEN new_at_ms END) - min(CASE WHEN at_ms < held_ms THEN new_at_ms END), 0
+            )
+            / 1000.0 AS DOUBLE
+        ) AS free_seconds,
         CAST(coalesce(max(now_ms) - max(new_at_ms), 86400000) / 1000.0 AS DOUBLE) AS silent_seconds,
         -- Groups of new ids, separated by pauses of 45 seconds or more.
-        count(CASE WHEN is_new_pid AND coalesce(since_new_ms, 45000) >= 45000 THEN 1 END) AS steps,
+        count(
+            CASE WHEN is_new_pid AND (since_new_ms IS NULL OR (since_new_ms >= 45000 AND at_ms < held_ms)) THEN 1 END
+        ) AS steps,
         count(DISTINCT CASE WHEN outcome = 'first id' THEN transactional_id END) AS transactional_ids,
         count(CASE WHEN outcome = 'expired id' THEN 1 END) AS expired_ids,
         CAST(coalesce(sum(CASE WHEN outcome = 'rotation' THEN one_in END), 0) AS BIGINT) AS rotations,
@@ -114,8 +126,11 @@ FROM (
         FROM (
             SELECT *,
                 CASE WHEN is_new_pid THEN at_ms END AS new_at_ms,
+                -- From a hold on, the brokers' pace decides when ids come.
                 CASE
-                    WHEN is_new_pid
+                    WHEN is_new_pid AND lead(at_ms) OVER (
+                        PARTITION BY principal, client, client_host, is_new_pid ORDER BY at_ms, result_producer_id
+                    ) < held_ms
                         THEN
                             lead(at_ms) OVER (
                                 PARTITION BY principal, client, client_host, is_new_pid
@@ -195,9 +210,19 @@ FROM (
                         named.as_of_ms,
                         named.answered_at,
                         named.at_ms,
-                        unix_millis(settings.now) AS now_ms
+                        unix_millis(settings.now) AS now_ms,
+                        coalesce(held.since_ms, 9007199254740992) AS held_ms
                     FROM recent_inits AS named
                     CROSS JOIN settings
+                    LEFT JOIN (
+                        SELECT
+                            principal,
+                            min(unix_millis(since)) AS since_ms
+                        FROM holds
+                        CROSS JOIN settings
+                        WHERE state = 'in_force' AND unix_millis(recorded_at) > unix_millis(settings.now) - 86400000
+                        GROUP BY principal
+                    ) AS held ON held.principal = named.principal
                 )
             )
         )

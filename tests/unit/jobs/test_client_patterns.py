@@ -460,3 +460,43 @@ def test_rotated_ids_come_with_their_transactional_ids(seen: Evidence) -> None:
     assert 60 < row["rotations"] < 500
     assert row["rotation_seconds"] == pytest.approx(3300, rel=0.3)
     assert "handed out by EndTxn" in evidence_text(row)
+
+
+HELD_S = 300.0
+PACE_S = 3.0
+
+
+def held(name: str, cause: Churn, before: Iterable[float], used_s: float = 0.01) -> Pattern:
+    """A client that is held `HELD_S` ago, and then gets a producer id from the brokers at their pace."""
+    paced = [HELD_S - PACE_S * number for number in range(round(HELD_S / PACE_S))]
+    return Pattern(name, cause, tuple(Request(at, at - used_s) for at in (*before, *paced)))
+
+
+HELD = [
+    held("held-flood", Churn.PER_MESSAGE, [HELD_S + 8 - 0.2 * number for number in range(40)]),
+    held("held-crash-loop", Churn.RESTART_LOOP, [HELD_S + 129 - 2.0**number for number in range(8)]),
+    held("held-at-once", Churn.PER_MESSAGE, [HELD_S + 0.5]),
+]
+
+
+def test_the_pace_of_a_hold_is_no_evidence_of_restarts(tmp_path: Path) -> None:
+    begun = [
+        {
+            "recorded_at": ago(HELD_S - 1),
+            "principal": f"User:{each.name}",
+            "state": "in_force",
+            "since": ago(HELD_S),
+            "batch_id": 1,
+        }
+        for each in HELD
+    ]
+    append_kip_tables(tmp_path)
+    append(tmp_path, "holds", *begun)
+
+    seen = evidence_of(HELD, tmp_path)
+
+    found = {each.name: diagnosis_of(seen[each.name]) for each in HELD}
+    assert found["held-flood"].kind is Churn.PER_MESSAGE
+    assert found["held-crash-loop"].kind is Churn.RESTART_LOOP
+    assert found["held-at-once"].kind is not Churn.RESTART_LOOP
+    assert all(each.cause in (found[each.name].kind, *found[each.name].could_be) for each in HELD)
