@@ -103,6 +103,10 @@ def _refuse_mistakes(text: str) -> None:
         msg = f"{quoted(text)} begins or ends with a blank: did you mean {quoted(text.strip())}?"
     elif any(sign in name for sign in _SEVERAL):
         msg = f"{quoted(text)} is not one user: repeat the option for each of several"
+    elif "," in name and "=" not in name and name == text:
+        msg = (
+            f"{quoted(text)} is not one user: repeat the option for each, or write {quoted(_USER + text)} for the user"
+        )
     elif colon and name == text:
         meant = rest if kind.casefold() == "user" else text
         msg = f"{quoted(text)} is not a user's whole name: write {quoted(_USER + meant)} for the user"

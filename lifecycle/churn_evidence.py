@@ -26,6 +26,10 @@ GROWING_SHARE = 0.75
 GROWING_SHARE_OF_MANY = 0.65
 MIN_GROWING_TIMES = 16
 """Minimum number of waits for `GROWING_SHARE_OF_MANY`. Fewer waits often grow by chance."""
+MIN_CAPPED_TIMES = 9
+CAPPED_SHARE = 0.2
+SHRINKING_SHARE = 0.1
+"""The waits of a backoff grow up to a limit, and hardly one of them is shorter than the one before."""
 JAVA_DEFAULT = "producer-#"
 """Java's default client id without its number. A process numbers its producers: `producer-1`, `producer-2`."""
 MIN_COUNTED = 20
@@ -58,6 +62,7 @@ class ChurnEvidence:
         median_life_seconds: Median time from a new id to the next id of the same address; None without a next id.
         life_spread: Interquartile range of these times divided by their median.
         growing_share: Share of these times that are at least a fifth longer than the previous time.
+        shrinking_share: Share of these times that are at least a fifth shorter than the previous time.
         errors_before_share: Share of the new ids that follow an error.
         error_answers: Requests answered with an error, except retriable errors.
         client_ids: Distinct client ids that got new producer ids.
@@ -86,6 +91,7 @@ class ChurnEvidence:
     median_life_seconds: float | None = None
     life_spread: float | None = None
     growing_share: float | None = None
+    shrinking_share: float | None = None
     errors_before_share: float = 0.0
     error_answers: int = 0
     hosts: int = 1
@@ -232,8 +238,12 @@ class ChurnEvidence:
     @property
     def grows(self) -> bool:
         """Whether the waits between ids grow, as in a supervisor's backoff."""
+        growing = self.growing_share or 0.0
+        is_capped = self.new_pids >= MIN_CAPPED_TIMES * self.hosts and growing >= CAPPED_SHARE
+        if is_capped and self.shrinking_share is not None and self.shrinking_share <= SHRINKING_SHARE:
+            return True
         many = self.new_pids - 2 * self.hosts >= MIN_GROWING_TIMES
-        return (self.growing_share or 0.0) >= (GROWING_SHARE_OF_MANY if many else GROWING_SHARE)
+        return growing >= (GROWING_SHARE_OF_MANY if many else GROWING_SHARE)
 
     @property
     def is_regular(self) -> bool:

@@ -30,7 +30,7 @@ def check_holds(state: HoldState, brokers: Collection[int], now_ms: int) -> Iter
             text = f"broker {named} does not hold {each.principal}"
             remedy = f"pid.quota.never, pid.quota.max.holds and server.log of broker {named} (docs/enforcement.md)"
             findings.append(wrong("holds", text, remedy))
-    yield from findings or [ok("holds", f"on hold: {', '.join(each.principal for each in held) or 'nobody'}")]
+    yield from findings or [ok("holds", f"on hold: {typed(each.principal for each in held) or 'nobody'}")]
 
 
 def holds_in_force(state: HoldState, now_ms: int) -> list[HeldRecord]:

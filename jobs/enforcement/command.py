@@ -14,6 +14,7 @@ from jobs.kafka_login import kafka_login
 from jobs.options import BootstrapServers, KafkaConfigFile
 from jobs.output.terminal import output, printable
 from jobs.principals import read_user
+from quota.typed import typed
 from tables.times import duration
 from wire.holds import EVERYBODY, MAX_HOLD_MS, MAX_RELEASE_MS
 
@@ -87,5 +88,5 @@ def _person() -> str:
 
 def _show(what: str, obeyed: Obeyed) -> None:
     brokers = ", ".join(map(str, obeyed.brokers))
-    held = ", ".join(obeyed.held) or "nobody"
+    held = typed(obeyed.held) or "nobody"
     output().print(printable(f"{what}, confirmed by broker {brokers}. On hold now: {held}"), soft_wrap=True)

@@ -121,7 +121,8 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     lives = lives or lives_by_tables(row)
     if lives is not None:
         last_wrote = f"in use when the client last wrote, {duration(lives.silent_seconds)} ago"
-        is_recent = lives.silent_seconds < PAUSE_MS / 1000
+        # The sample does not know when a client last wrote.
+        is_recent = lives.precision_seconds > 0 or lives.silent_seconds < PAUSE_MS / 1000
         parts.append(f"{lives.kept_share:.0%} {'still in use' if is_recent else last_wrote}")
         if lives.kept_share < 1:
             used_seconds = max(lives.used_seconds, lives.precision_seconds)

@@ -11,6 +11,7 @@ SELECT
     churn.median_life_seconds,
     churn.life_spread,
     churn.growing_share,
+    churn.shrinking_share,
     churn.errors_before_share,
     churn.error_answers,
     churn.hosts,
@@ -59,6 +60,10 @@ FROM (
             avg(CASE WHEN life_before_ms IS NOT NULL THEN CASE WHEN life_ms > 1.2 * life_before_ms THEN 1 ELSE 0 END END)
             AS DOUBLE
         ) AS growing_share,
+        CAST(
+            avg(CASE WHEN life_before_ms IS NOT NULL THEN CASE WHEN life_ms < 0.8 * life_before_ms THEN 1 ELSE 0 END END)
+            AS DOUBLE
+        ) AS shrinking_share,
         CAST(coalesce(avg(CASE WHEN is_new_pid THEN CASE WHEN after_error THEN 1 ELSE 0 END END), 0) AS DOUBLE)
             AS errors_before_share,
         count(CASE WHEN is_error THEN 1 END) AS error_answers,

@@ -1,7 +1,8 @@
 -- When the producer ids of each principal were first and last used, from the newest sample of the last 24 hours in
--- producer_id_metrics, as of `as_of_ms`. The sample has one of `one_in` new producer ids. `transactional_id` is that of an id that no
--- answer to INIT_PRODUCER_ID has handed out, though its client has a transactional id: a transaction's end (EndTxn)
--- has handed it out, because the epochs of the id before were used up (KIP-890).
+-- producer_id_metrics, as of `as_of_ms`. The sample has one of `one_in` new producer ids. `transactional_id` is that of
+-- an id that no answer to INIT_PRODUCER_ID has handed out two minutes after its first use, though its client has a
+-- transactional id: a transaction's end (EndTxn) has handed it out, because the epochs of the id before were used up
+-- (KIP-890).
 SELECT
     uses.principal,
     uses.producer_id,
@@ -10,8 +11,13 @@ SELECT
     uses.last_used_ms,
     uses.one_in,
     uses.as_of_ms,
-    CASE WHEN handed_out.result_producer_id IS NULL AND uses.first_used_ms > 0 THEN named.transactional_id END
-        AS transactional_id
+    CASE
+        WHEN
+            handed_out.result_producer_id IS NULL
+            AND uses.first_used_ms > 0
+            AND uses.first_used_ms < uses.as_of_ms - 120000
+            THEN named.transactional_id
+    END AS transactional_id
 FROM (
     SELECT
         principal,

@@ -24,6 +24,8 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 REPEAT_S = 30.0
 FIXED_MS = 1_790_000_333_456
+CAPPED_BACKOFF = [660.0 + 64 - 2.0**number for number in range(7)]
+"""A supervisor's waits of 1 to 32 s, as in the first minute; then each lasts a minute."""
 
 
 def now_ms() -> int:
@@ -262,6 +264,7 @@ PATTERNS = [
         ("nightly-200-nat", Churn.SCALE_OUT, used_for(steps(0.2, 200, 5 * HOUR), 8 * HOUR)),
         ("crash-loop-6-nat", Churn.RESTART_LOOP, used_for(loops(6), 8)),
         ("crash-backoff", Churn.RESTART_LOOP, used_for((4000 - 3.0 * 2**n for n in range(9)), 2)),
+        ("crash-backoff-capped", Churn.RESTART_LOOP, used_for((*CAPPED_BACKOFF, *steps(60, 10)), 0.4)),
         ("crash-java", Churn.RESTART_LOOP, used_for(steps(7.13, 60), 5, client_id="producer-1")),
         ("leak-fast", Churn.LEAK, used_for(steps(2.5, 200), FOREVER)),
         ("leak-minute", Churn.LEAK, used_for(steps(61, 200), FOREVER)),

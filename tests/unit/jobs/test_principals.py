@@ -41,6 +41,7 @@ def test_a_name_without_a_colon_is_a_user() -> None:
         ("Group:x", "write 'User:Group:x'"),
         (SERVICE, f"write 'User:{SERVICE}'"),
         ("mm2;CN=etl", "repeat the option"),
+        ("etl,mm2", "repeat the option"),
         ("User:a;User:b", "repeat the option"),
         ("User:a,User:b", "repeat the option"),
     ],

@@ -166,7 +166,7 @@ def test_holds_that_brokers_obey_are_listed() -> None:
     assert of_holds({}, after_ms=1) == ["ok: on hold: nobody"]
     both = {"mallory": hold(), "alice": hold("one", epoch=1)}
     found = of_holds(both, after_ms=20_000, obeyed=("mallory", "alice"), streams=["one"])
-    assert found == ["ok: on hold: User:mallory, User:alice"]
+    assert found == ["ok: on hold: User:mallory User:alice"]
     assert of_holds(both, after_ms=HOLD_MS) == ["ok: on hold: nobody"]
     assert of_holds(both, after_ms=20_000, released="*") == ["ok: on hold: nobody"]
 
