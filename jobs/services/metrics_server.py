@@ -11,11 +11,13 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, Info, PlatformCollector, ProcessCollector, make_wsgi_app
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from jobs import __version__
 from jobs.options import LOOPBACK
+from jobs.output.terminal import printable
 from jobs.services.listening import METRICS_FD, handed_down, listening
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -24,6 +26,26 @@ METRICS_OPTIONS = "--metrics-host and --metrics-port"
 """The options with the address to serve metrics on."""
 _IDLE_S = 30.0
 """A connection without a request is closed after this time."""
+
+
+class Readable(Collector):
+    """A collector's metrics, with control characters in values of labels escaped.
+
+    Prometheus' format escapes only backslash, quote and line feed. Kafka lets users choose other names: a carriage
+    return or U+2028 would end a line for some readers, and a lone surrogate would fail the whole answer.
+    """
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        for metric in self._collector.collect():
+            metric.samples = [
+                sample._replace(labels={name: printable(value).plain for name, value in sample.labels.items()})
+                for sample in metric.samples
+            ]
+            yield metric
 
 
 def no_reason() -> str:
@@ -56,7 +78,7 @@ def serving(
     PlatformCollector(registry=registry)
     build = Info("pid_quota_build", "Version of pid-quota, and the Python it runs on.", registry=registry)
     build.info({"version": __version__, "python": platform.python_version()})
-    registry.register(collector)
+    registry.register(Readable(collector))
     is_own = listener is None
     with served(
         listener or listening(host, port or 0, METRICS_OPTIONS), make_wsgi_app(registry), unready, unwell
