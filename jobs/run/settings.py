@@ -5,7 +5,7 @@ import pwd
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jobs.options import LOGIN_FILE, LOOPBACK
+from jobs.options import LOGIN_FILE, LOOPBACK, first_line
 from jobs.run.log import LogFormat
 from jobs.services.listening import CONSOLE_FD, METRICS_FD, is_loopback
 
@@ -55,14 +55,22 @@ class RunSettings:
 
     @property
     def needs_token(self) -> bool:
-        """Whether the console needs a token, and the user gave none."""
-        is_given = self.console_token_file is not None or bool(os.environ.get(CONSOLE_VARIABLE, "").strip())
+        """Whether the console needs a token, and the user gave none. An empty file or variable gives none."""
+        is_given = _has_text(self.console_token_file) or bool(os.environ.get(CONSOLE_VARIABLE, "").strip())
         return not (is_given or is_loopback(self.console_host))
 
     @property
     def own_token_file(self) -> Path:
         """The file of the console's token if the user gives none and the console needs one."""
         return self.data / "console-token"
+
+
+def _has_text(file: Path | None) -> bool:
+    """Whether there is a file whose first line says something. The console tells what is wrong with another one."""
+    try:
+        return file is not None and bool(first_line(file))
+    except OSError:
+        return True
 
 
 def environment(settings: RunSettings, part: str, **more: str) -> dict[str, str]:

@@ -121,7 +121,8 @@ def test_the_quotas_of_the_secret_can_be_read(tmp_path: Path) -> None:
     assert read_quotas(file) == {None: Allowance.parse({"producer_ids_rate": 200, "producer_ids_burst": None})}
 
 
-def test_a_token_must_be_chosen() -> None:
+def test_the_manifest_has_no_password_that_everybody_knows() -> None:
+    # `run` makes one in place of an empty one: see tests/unit/jobs/run/test_empty_token.py.
     (secret,) = named("Secret").values()
     assert secret["stringData"]["console-token"] == ""
 
