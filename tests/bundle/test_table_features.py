@@ -15,7 +15,7 @@ from tables.query.sql_query import query
 from tables.schema.specs import TABLES
 from tables.store.open import open_store
 from tables.store.path_tables import table_path
-from tests.kits.upkeep_kit import DECISIONS, now, plan
+from tests.kits.upkeep_kit import DECISIONS, plan
 from tests.unit.jobs.table_rows import NOON, append, decision
 
 VECTORS = ("SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",)
@@ -30,7 +30,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "hold": lambda tables: principal_hold(tables, "User:gone", NOON),
     "facts": lambda tables: open_store(tables).facts(TABLES[DECISIONS]),
     "doctor": lambda tables: open_store(tables).require_known_version(DECISIONS),
-    "upkeep": lambda tables: open_store(tables).keep_up(TABLES[DECISIONS], plan(), now()),
+    "upkeep": lambda tables: open_store(tables).keep_up(TABLES[DECISIONS], plan(), NOON),
 }
 
 
