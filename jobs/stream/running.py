@@ -24,7 +24,7 @@ from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_watch import Observer, Watch, reported
 from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
-from streaming.batch.quotas_in_force import read_quotas
+from streaming.batch.quotas_in_force import TABLE, read_quotas
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.identity import stored_identity
 from streaming.checkpoint.next_producer_id import save_next_producer_id
@@ -189,12 +189,13 @@ def _run_queries(
     """
     queries = [start(spark, options)]
     try:
+        ids = table_ids(open_store(options.tables, SparkEngine(spark)))
+        save_table_ids(options.checkpoint, ids)
         if identity := stored_identity(options.checkpoint):
             learning = deployment_of(identity, options).learning
             narrator.learns_until(learning.until_ms / 1000, learning.below)
             if options.trigger != AVAILABLE_NOW:
-                enforcing.start(identity.stream_id, partial(read_quotas, spark, options.tables))
-        save_table_ids(options.checkpoint, table_ids(open_store(options.tables, SparkEngine(spark))))
+                enforcing.start(identity.stream_id, partial(read_quotas, spark, options.tables, ids[TABLE]))
         if options.trigger != AVAILABLE_NOW:
             _let_begin(queries[0])
         if cluster.has_reports:

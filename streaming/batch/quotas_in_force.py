@@ -13,6 +13,7 @@ from quota.limits import UNLIMITED, Limit, Quotas
 from streaming.checkpoint.table_ids import other_table
 from streaming.databricks import is_local
 from tables.quotas.quota_rows import COLUMNS, entries_in_force
+from tables.store.engines import SparkEngine
 from tables.store.open import open_store
 from tables.store.values import RowFilter
 
@@ -42,17 +43,16 @@ def quotas_in_force(entries: Iterable[QuotaEntry]) -> Quotas:
 
 
 def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -> Quotas:
-    """Read the quotas in force. For a table in a local folder, `table_id` is the expected id.
+    """Read the quotas in force. `table_id` is the table's expected id.
 
     Raises:
         TableError: If the table can't be read.
         CheckpointError: If the table has another id. A recreated table has no quotas.
     """
-    store = open_store(tables)
+    store = open_store(tables, SparkEngine(spark))
+    if table_id is not None and (found_id := store.table_id(TABLE)) != table_id:
+        raise other_table(tables, TABLE, found_id, table_id)
     if is_local(tables):
-        found_id = store.table_id(TABLE)
-        if table_id not in (None, found_id):
-            raise other_table(tables, TABLE, found_id, str(table_id))
         rows = store.read(TABLE, RowFilter(columns=COLUMNS))
     else:
         rows = spark.read.table(store.spark_name(TABLE)).select(*COLUMNS).toArrow().to_pylist()
