@@ -1,4 +1,8 @@
-"""A command class that refuses an option given twice, where click would keep the last value and drop the others."""
+"""A command class that refuses an option given twice, where click would keep the last value and drop the others.
+
+Several values in an environment variable are separated by semicolons, as in Kafka's `super.users`: names of users
+contain commas and blanks.
+"""
 
 from collections import Counter
 from typing import Any
@@ -9,6 +13,12 @@ from typer.core import TyperCommand
 
 class OnceCommand(TyperCommand):
     """A typer command whose options appear at most once, unless they are declared as repeatable."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        for parameter in self.params:
+            repeatable: Any = parameter
+            repeatable.envvar_list_splitter = ";"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments. Raise BadParameter if an option that takes one value has two."""
