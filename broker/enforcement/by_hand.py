@@ -95,7 +95,8 @@ def _await_obeyed(topic: HoldTopic, principal: str, offset: int, is_done: Callab
             why = _ignored(topic.state, principal) or (
                 "" if late else " (brokers have limits of their own: docs/enforcement.md)"
             )
-            msg = f"not obeyed within {OBEY_S:g} s{by}{why}: the record stays in the topic"
+            look = ". Look whether it hangs; it obeys as soon as it goes on" if late and not why else ""
+            msg = f"not obeyed within {OBEY_S:g} s{by}{why}: the record stays in the topic{look}"
             raise HoldNotWrittenError(msg)
         topic.poll(_POLL_S)
     live = topic.state.live(steady_ms())

@@ -11,9 +11,10 @@ from kafka.errors import KafkaError, NodeNotReadyError
 from typing_extensions import Self
 
 from broker.closing import Closing
-from broker.errors import BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
+from broker.errors import BrokerError, BrokerUnreachableError, RequestNotAllowedError, RequestRefusedError
 from broker.kafka.config import KafkaConfig
-from broker.kafka.errors import from_kafka_python
+from broker.kafka.errors import from_kafka_python, without_java
+from broker.kafka.silence import found_silent, silent_brokers
 from broker.kafka.topics import admin_client
 
 TIMEOUT_MS = 15_000
@@ -92,7 +93,16 @@ class KafkaAdmin(Closing):
         except (KafkaError, OSError) as error:
             if self._client is None and "sasl_mechanism" in self._settings:
                 self._require_login()
-            raise from_kafka_python(error, self._kafka.settings["bootstrap.servers"]) from error
+            raise self._translated(error) from error
+
+    def _translated(self, error: Exception) -> BrokerError:
+        servers = self._kafka.settings["bootstrap.servers"]
+        found = from_kafka_python(error, servers)
+        if self._client is None or "," not in servers or not isinstance(found, BrokerUnreachableError):
+            return found
+        # The client has connected, so a broker has answered.
+        reason = without_java(f"{type(error).__name__}: {error}")
+        return found_silent(f"a request failed ({reason})", servers, silent_brokers(self._kafka.client()))
 
     def _require_login(self) -> None:
         """Raise LoginRefusedError if brokers refuse the login. kafka-python reports only a lost connection."""

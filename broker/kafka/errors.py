@@ -1,5 +1,7 @@
 """Translates the errors of both client libraries into ours."""
 
+import re
+
 from confluent_kafka import KafkaException
 from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError
 
@@ -15,6 +17,8 @@ from quota.typed import quoted
 NO_COORDINATOR_YET = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 """Errors (see `name_of`) of requests about groups while the cluster creates or loads `__consumer_offsets`."""
 
+_JAVA_REQUEST = re.compile(r"(?:Request )?Request\(processor=.*\)", re.DOTALL)
+
 
 def from_kafka_python(error: Exception, servers: str) -> BrokerError:
     """Translate an error that kafka-python raises."""
@@ -22,7 +26,7 @@ def from_kafka_python(error: Exception, servers: str) -> BrokerError:
         # Leave out Kafka's own text, because it differs each time.
         needed = "this user needs DESCRIBE and DESCRIBE_CONFIGS on the cluster"
         return RequestNotAllowedError(f"not authorised to read or change the cluster: {needed}")
-    reason = f"{type(error).__name__}: {error}"
+    reason = without_java(f"{type(error).__name__}: {error}")
     if isinstance(error, BrokerResponseError) and not error.retriable:
         return RequestRefusedError(f"Kafka refused the request ({reason}): check this user's ACLs")
     return unreachable(servers, reason)
@@ -45,8 +49,20 @@ def login_refused(servers: str, reason: str, user: str | None = None) -> LoginRe
 
 
 def reason_of(error: KafkaException) -> str:
-    """Return librdkafka's description of an error."""
-    return str(error.args[0].str())
+    """Return librdkafka's or the broker's description of an error."""
+    return without_java(str(error.args[0].str()))
+
+
+def without_java(text: str) -> str:
+    """Return a broker's text without Java's description of a request, which is long and differs each time.
+
+    `KafkaApis` writes it into the texts of refusals.
+
+    Examples:
+        >>> without_java("Request Request(processor=1, session=Session(User:bob,/10.0.0.1), buffer=null) is refused.")
+        'this request is refused.'
+    """
+    return _JAVA_REQUEST.sub("this request", text)
 
 
 def name_of(error: KafkaException) -> str:

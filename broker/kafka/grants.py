@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 from broker.errors import TopicError
 from broker.kafka.errors import name_of, reason_of
 from broker.kafka.roles import KafkaRight, run_rights
+from broker.kafka.silence import is_silence, no_answer
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, seen_by_brokers
 from quota.typed import typed
 
@@ -55,7 +56,7 @@ class Grants:
     """The ACLs on our topics and groups. `config` is of a user with DESCRIBE and ALTER on the cluster."""
 
     def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        self._timeout_s, self._admin = timeout_s, admin_client(config)
+        self._config, self._timeout_s, self._admin = config, timeout_s, admin_client(config)
 
     def plan(self, principal: str) -> list[Grant]:
         """Return the rights that a principal needs, with the action `exists` or `missing`."""
@@ -76,7 +77,7 @@ class Grants:
         anybody: Any = None
         kind, pattern = ResourceType.TOPIC, ResourcePatternType.MATCH
         asked = AclBindingFilter(kind, topic, pattern, anybody, anybody, AclOperation.ANY, AclPermissionType.ANY)
-        return bool(_result(self._admin.describe_acls(asked, request_timeout=self._timeout_s), "can't read ACLs"))
+        return bool(self._result(self._admin.describe_acls(asked, request_timeout=self._timeout_s), "can't read ACLs"))
 
     def create(self, plan: Sequence[Grant]) -> list[Grant]:
         """Grant the missing rights, and wait until a broker shows them. Return the plan with the outcomes."""
@@ -86,7 +87,7 @@ class Grants:
                 [binding_of(each.principal, each.right) for each in missing], request_timeout=self._timeout_s
             )
             for grant, answer in zip(missing, answers.values(), strict=True):
-                _result(answer, f"can't grant {grant.words}")
+                self._result(answer, f"can't grant {grant.words}")
             self._await(missing, "granted")
         return [Grant(each.principal, each.right, "granted") if each in missing else each for each in plan]
 
@@ -97,7 +98,7 @@ class Grants:
             (answer,) = self._admin.delete_acls(
                 [_filter_of(binding_of(grant.principal, grant.right))], request_timeout=self._timeout_s
             ).values()
-            _result(answer, f"can't take back {grant.words}")
+            self._result(answer, f"can't take back {grant.words}")
         self._await(existing, "removed")
         return [Grant(each.principal, each.right, "removed") if each in existing else each for each in plan]
 
@@ -121,8 +122,21 @@ class Grants:
         kind, pattern, operation = ResourceType.ANY, ResourcePatternType.ANY, AclOperation.ANY
         every = AclBindingFilter(kind, any_name, pattern, principal, any_name, operation, AclPermissionType.ANY)
         asked = self._admin.describe_acls(every, request_timeout=self._timeout_s)
-        found: list[AclBinding] = _result(asked, f"can't read the ACLs of {principal}")
+        found: list[AclBinding] = self._result(asked, f"can't read the ACLs of {principal}")
         return found
+
+    def _result(self, asked: "Future[Any]", failure: str) -> Any:
+        try:
+            return asked.result()
+        except KafkaException as error:
+            if is_silence(error):
+                raise no_answer(self._config, failure, error) from error
+            if name_of(error) == "SECURITY_DISABLED":
+                needed = "the brokers run no authorizer, so no user needs a right"
+            else:
+                needed = "DESCRIBE and ALTER on the cluster are needed"
+            msg = f"{failure} ({reason_of(error)}): {needed}"
+            raise TopicError(msg) from error
 
 
 def binding_of(principal: str, right: KafkaRight) -> AclBinding:
@@ -142,15 +156,3 @@ def _filter_of(acl: AclBinding) -> AclBindingFilter:
         acl.operation,
         acl.permission_type,
     )
-
-
-def _result(asked: "Future[Any]", failure: str) -> Any:
-    try:
-        return asked.result()
-    except KafkaException as error:
-        if name_of(error) == "SECURITY_DISABLED":
-            needed = "the brokers run no authorizer, so no user needs a right"
-        else:
-            needed = "DESCRIBE and ALTER on the cluster are needed"
-        msg = f"{failure} ({reason_of(error)}): {needed}"
-        raise TopicError(msg) from error

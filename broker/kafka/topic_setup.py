@@ -11,6 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError
 from broker.kafka.errors import name_of, reason_of
+from broker.kafka.silence import is_silence, no_answer
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, create_topics, existing_topics, seen_by_brokers
 from wire.topics import EVENT_PARTITIONS, NEW_TOPIC_SETTINGS, PRODUCE_EVENTS, topic_settings
 
@@ -77,7 +78,7 @@ class TopicSetup:
     """The topics of one cluster."""
 
     def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        self._timeout_s, self._admin = timeout_s, admin_client(config)
+        self._config, self._timeout_s, self._admin = config, timeout_s, admin_client(config)
 
     def describe(self, plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
         """Compare topics with the plans."""
@@ -154,6 +155,8 @@ class TopicSetup:
         try:
             return answer.result()
         except KafkaException as error:
+            if is_silence(error):
+                raise no_answer(self._config, failure, error) from error
             msg = f"{failure} ({reason_of(error)}): {needed} is needed"
             raise TopicError(msg) from error
 

@@ -10,6 +10,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError, TopicMissingError
 from broker.kafka.errors import login_refused, name_of, reason_of, unreachable
+from broker.kafka.silence import is_silence, no_answer
 
 DEFAULT_TIMEOUT_S = 15.0
 
@@ -24,6 +25,7 @@ class Admin(AdminClient):
     def __init__(self, config: Mapping[str, str]) -> None:
         self._refusals: list[str] = []
         self._unresolved: set[str] = set()
+        self.config = config
         self._servers, self._user = config["bootstrap.servers"], config.get("sasl.username")
         settings: dict[str, Any] = {**config, "log_level": 0, "error_cb": self._note}
         super().__init__(settings)
@@ -40,8 +42,10 @@ class Admin(AdminClient):
                 failure = error
         where = f"{self._servers} within {timeout_s:g} s"
         names = ", ".join(sorted(self._unresolved))
-        reason = f"host names that do not resolve: {names}" if names else reason_of(failure)
-        raise unreachable(where, reason) from failure
+        if names or "," not in self._servers:
+            reason = f"host names that do not resolve: {names}" if names else reason_of(failure)
+            raise unreachable(where, reason) from failure
+        raise no_answer(self.config, f"no list of topics within {timeout_s:g} s", failure) from failure
 
     def _note(self, error: KafkaError) -> None:
         """Remember refused logins and unknown names. Later, librdkafka reports only that no broker answers."""
@@ -90,6 +94,8 @@ def create_topics(admin: Admin, wanted: Sequence[NewTopic], timeout_s: float = D
         try:
             answer.result()
         except KafkaException as error:
+            if is_silence(error):
+                raise no_answer(admin.config, f"can't create topic {name!r}", error) from error
             if name_of(error) != "TOPIC_ALREADY_EXISTS":
                 msg = f"can't create topic {name!r} ({reason_of(error)}): {_remedy(error)}"
                 raise TopicError(msg) from error

@@ -88,7 +88,7 @@ ROOMS: dict[str, set[str]] = {
 # What a command may import of other rooms in `jobs/`; the packages below are open to all of them.
 COMMANDS: dict[str, set[str]] = {
     "jobs.output": set(),
-    "jobs.services": set(),
+    "jobs.services": {"jobs.output"},
     "jobs.cli": {"jobs.output"},
     "jobs.__main__": {"jobs.cli"},
     "jobs.enforcement": {"jobs.output"},
