@@ -88,7 +88,7 @@ def _parse_csv(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     return [(f"line {reader.line_num}", row) for row in reader]
 
 
-class _OnceEach(yaml.SafeLoader):
+class _OnceEach(yaml.CSafeLoader):
     """A loader of YAML and JSON that rejects an entry with a repeated field."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -190,17 +190,17 @@ class TestAsCode:
     def test_an_export_imported_again_changes_nothing_and_is_the_same_file(
         self, quotas: PidQuota, file: Path, tmp_path: Path, suffix: str
     ) -> None:
-        for name in ("7", "null", 'CN=a,O="b"', "łódź", "- y: 1", "#"):
+        for name in ("7", "null", 'CN=a,O="b"', "łódź", "x y", "- y: 1", "#"):
             change = ("--add-config", "producer_ids_rate=0.30000000000000004", "--entity-name", name)
             assert quotas("--alter", *change)[0] == 0
         export, again = tmp_path / f"export{suffix}", tmp_path / f"again{suffix}"
         assert quotas("--alter", "--add-config", "producer_ids_burst=600.5", "--entity-name", "7")[0] == 0
         before = self.version(tmp_path)
 
-        assert quotas("--export", export) == (0, "exported: 10 quotas\n", "")
+        assert quotas("--export", export) == (0, "exported: 11 quotas\n", "")
         dry, done = quotas("--import", export, "--prune", "--dry-run"), quotas("--import", export, "--prune")
         assert quotas("--export", again)[0] == 0
 
-        assert (dry[0], done[0], done[1]) == (0, 0, "0 added, 0 changed, 0 removed, 10 unchanged\n")
+        assert (dry[0], done[0], done[1]) == (0, 0, "0 added, 0 changed, 0 removed, 11 unchanged\n")
         assert self.version(tmp_path) == before
         assert again.read_bytes() == export.read_bytes()
