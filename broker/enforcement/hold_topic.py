@@ -12,6 +12,7 @@ from broker.closing import Closing
 from broker.enforcement.hold_state import HoldState, Read
 from broker.errors import BrokerUnreachableError, HoldNotWrittenError
 from broker.kafka.errors import name_of, reason_of
+from broker.kafka.silence import found_silent, silent_brokers
 from broker.kafka.tail import TopicReader
 from broker.kafka.topics import admin_client
 from wire.holds import Release, WriterRecord, hold_key, release_key, writer_headers, writer_key
@@ -126,6 +127,7 @@ class HoldTopic(Closing):
         failed = [error for error, _ in answers if error is not None]
         if failed or len(answers) < len(records):
             reason = reason_of(KafkaException(failed[0])) if failed else f"no answer in {2 * WRITE_TIMEOUT_S:g} s"
+            self._require_answers(reason)
             msg = (
                 f"topic {HOLDS} of {self._config['bootstrap.servers']} can't be written ({reason}): check that it has "
                 "a leader, and that pid.quota.writers of the brokers names this user (docs/enforcement.md)"
@@ -134,6 +136,13 @@ class HoldTopic(Closing):
         last = max(message.offset() or 0 for _, message in answers)
         self._catch_up(last)
         return last
+
+    def _require_answers(self, reason: str) -> None:
+        """Raise HoldNotWrittenError if some brokers are silent: the topic's leader may be one of them."""
+        answering, silent = silent_brokers(self._config)
+        if answering and silent:
+            failure = f"topic {HOLDS} can't be written ({reason})"
+            raise HoldNotWrittenError(str(found_silent(failure, "", (answering, silent))))
 
     def _catch_up(self, offset: int) -> None:
         give_up_at = time.monotonic() + WRITE_TIMEOUT_S
