@@ -1,18 +1,22 @@
-"""Compares a real broker's answers to INIT_PRODUCER_ID, and the plugin's reports, with the pure decision function."""
+"""What the plugin reports of a real broker's answers to INIT_PRODUCER_ID, and of the blocks that it hands out."""
 
 import struct
 import uuid
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 from confluent_kafka import KafkaError, Producer
+from kafka.protocol.producer import InitProducerIdRequest
 from kafka.record.memory_records import MemoryRecords
 
+from broker.kafka.client import RawAdmin
 from broker.local.local_broker import LocalBroker
 from lifecycle.producer_id_blocks import BLOCK_LENGTH, Block
+from tables.query.sql_query import query
 from tests.kits.broker_kit import (
     frozen,
     new_topic,
@@ -22,20 +26,9 @@ from tests.kits.broker_kit import (
     transactional_producer,
     wait_for_report,
 )
-from tests.kits.init_kit import InitClient
-from tests.kits.init_rules_kit import (
-    MAX_EPOCH,
-    InitDecision,
-    InitRequest,
-    Outcome,
-    TransactionalState,
-    classify,
-    init_producer_id,
-)
+from tests.kits.churn_kit import write_inits
+from tests.kits.hostile_kit import Hostile
 from wire.plugin_reports import BlockReport, InitReport
-
-# The model can't know the next id: this one stands for it.
-FRESH = -2
 
 
 @pytest.fixture(scope="module")
@@ -48,105 +41,16 @@ def own(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalB
         yield started
 
 
-@pytest.fixture
-def client(own: LocalBroker) -> Iterator[InitClient]:
-    with InitClient(own.admin_servers) as connected:
-        yield connected
-
-
-class Model:
-    """The pure function beside the broker: both get the same requests."""
-
-    def __init__(self, client: InitClient, transactional_id: str) -> None:
-        self.client, self.name = client, transactional_id
-        self.state: TransactionalState | None = None
-        self.pids: set[int] = set()
-
-    def request(self, producer_id: int = -1, producer_epoch: int = -1) -> InitRequest:
-        return InitRequest(self.name, producer_id, producer_epoch)
-
-    def ask(self, request: InitRequest) -> InitDecision:
-        answer = self.client.ask_until_ready(request)
-        is_fresh = answer.error == "NONE" and answer.producer_id not in self.pids
-        expected = init_producer_id(request, self.state, answer.producer_id if is_fresh else FRESH)
-        told = (answer.error, answer.producer_id, answer.producer_epoch)
-        assert told == (expected.error, expected.producer_id, expected.producer_epoch), (request, self.state)
-        self.state = expected.state
-        self.pids |= {answer.producer_id} if is_fresh else set()
-        return answer
-
-
-def test_a_merely_idempotent_producer_gets_a_new_id_whatever_it_names(client: InitClient) -> None:
-    requests = [InitRequest(), InitRequest(), InitRequest(None, 5, 3)]
-    answers = [client.ask_until_ready(request) for request in requests]
-    assert [(answer.error, answer.producer_epoch) for answer in answers] == [("NONE", 0)] * 3
-    assert len({answer.producer_id for answer in answers}) == 3
-
-
-@pytest.mark.parametrize(
-    "request_", [InitRequest("x", 5, -1), InitRequest("x", -1, 5), InitRequest(""), InitRequest(None, 5, -1)]
-)
-def test_an_invalid_request_is_refused(client: InitClient, request_: InitRequest) -> None:
-    assert client.ask(request_).error == init_producer_id(request_, None, FRESH).error == "INVALID_REQUEST"
-
-
-def test_a_producer_s_life_goes_by_the_table(client: InitClient) -> None:
-    model = Model(client, f"life-{uuid.uuid4()}")
-    first = model.ask(model.request())
-    pid = first.producer_id
-    assert model.ask(model.request(pid, 0)).producer_epoch == 1
-    # The answer was lost.
-    assert model.ask(model.request(pid, 0)).producer_epoch == 1
-    assert model.ask(model.request(pid, 1)).producer_epoch == 2
-    assert model.ask(model.request(pid, 0)).error == "PRODUCER_FENCED"
-    assert model.ask(model.request(pid, 7)).error == "PRODUCER_FENCED"
-    assert model.ask(model.request(pid + 1, 2)).error == "PRODUCER_FENCED"
-    # Another instance takes over: not even a retry passes.
-    assert model.ask(model.request()).producer_epoch == 3
-    assert model.ask(model.request(pid, 2)).error == "PRODUCER_FENCED"
-    assert model.ask(model.request(pid, 3)).producer_epoch == 4
-
-
-def test_hundreds_of_requests_at_random_get_the_answers_of_the_model(client: InitClient) -> None:
-    rng = np.random.default_rng(360)
-    for number in range(6):
-        model = Model(client, f"random-{number}-{uuid.uuid4()}")
-        if number % 2:
-            # As of a producer whose transactional id the broker forgot.
-            model.ask(model.request(4, 2))
-        for _ in range(60):
-            state = model.state
-            near = 0 if state is None else state.producer_epoch + int(rng.integers(-3, 2))
-            pid = 0 if state is None else state.producer_id
-            with_id = model.request(pid + int(rng.random() < 0.1), max(0, near))
-            model.ask(with_id if rng.random() < 0.7 else model.request())
-
-
-@pytest.mark.slow
-def test_when_the_epochs_run_out_there_is_a_new_id_and_its_answer_can_be_lost(client: InitClient) -> None:
-    model = Model(client, f"exhausted-{uuid.uuid4()}")
-    first = model.ask(model.request())
-    last, bumps = MAX_EPOCH - 1, 0
-    while bumps < last:
-        step = min(200, last - bumps)
-        for _ in range(step):
-            client.send(model.request())
-        answers = [client.receive() for _ in range(step)]
-        # One that met the write of the one before is asked again.
-        bumps = max([bumps, *(answer.producer_epoch for answer in answers)])
-    model.state = TransactionalState(first.producer_id, last)
-
-    assert model.ask(model.request(first.producer_id, last - 1)).error == "UNKNOWN_SERVER_ERROR"
-    assert model.ask(model.request(first.producer_id, 7)).error == "UNKNOWN_SERVER_ERROR"
-    rotated = model.ask(model.request(first.producer_id, last))
-    assert (rotated.producer_epoch, rotated.producer_id != first.producer_id) == (0, True)
-    assert model.ask(model.request(first.producer_id, last)).producer_id == rotated.producer_id
-    assert model.ask(model.request(first.producer_id, last - 1)).error == "PRODUCER_FENCED"
-    assert model.ask(model.request(rotated.producer_id, 0)).producer_epoch == 1
-    assert model.ask(model.request(first.producer_id, last)).error == "PRODUCER_FENCED"
-
-
-# What the plugin reports of real producers
+def error_of(own: LocalBroker, client_id: str, transactional_id: str, timeout_ms: int = 60_000, **known: int) -> int:
+    """Ask as a client without a password; return the error of the answer."""
+    identity = {"producer_id": -1, "producer_epoch": -1} | known
+    admin = RawAdmin(bootstrap_servers=own.admin_servers, client_id=client_id)
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, **identity)
+    try:
+        answer: Any = admin.ask(request, own.broker_id)
+        return int(answer.error_code)
+    finally:
+        admin.close()
 
 
 def bump_by_an_error(own: LocalBroker, producer: Producer, topic: str) -> None:
@@ -163,40 +67,30 @@ def bump_by_an_error(own: LocalBroker, producer: Producer, topic: str) -> None:
     producer.abort_transaction(60)
 
 
-def test_the_answers_to_real_producers_are_reported_and_classified(own: LocalBroker) -> None:
+def test_the_answers_to_real_producers_are_reported_and_classified(own: LocalBroker, tmp_path: Path) -> None:
     settings, orders, mark = own.client_config("alice"), new_topic(own, "orders"), uuid.uuid4().hex[:8]
     produce(settings, orders, client_id=f"plain-{mark}")
     transactional_producer({**settings, "client.id": f"one-{mark}"}, f"pay-{mark}")
     transactional_producer({**settings, "client.id": f"two-{mark}"}, f"pay-{mark}")
     bumped = {**settings, "client.id": f"bumped-{mark}", "message.timeout.ms": "1000"}
     bump_by_an_error(own, transactional_producer(bumped, f"bumped-{mark}"), orders)
-    with InitClient(own.admin_servers, f"late-{mark}") as client:
-        assert client.ask(InitRequest(f"pay-{mark}", 0, 0)).error == "PRODUCER_FENCED"
-        assert client.ask(InitRequest(f"long-{mark}"), 2**31 - 1).error == "INVALID_TRANSACTION_TIMEOUT"
+    fenced = error_of(own, f"late-{mark}", f"pay-{mark}", producer_id=0, producer_epoch=0)
+    refused = error_of(own, f"late-{mark}", f"long-{mark}", timeout_ms=2**31 - 1)
+    assert (fenced, refused) == (KafkaError.PRODUCER_FENCED, KafkaError.INVALID_TRANSACTION_TIMEOUT)
     wait_for_report(own, InitReport, lambda report: report.transactional_id == f"long-{mark}")
 
-    seen: set[tuple[str | None, int, int]] = set()
-    named: set[str] = set()
-    outcomes: dict[str, list[Outcome]] = {}
-    for init in reports_of(own, InitReport):
-        client_id, name = init.client_id or "", init.transactional_id
-        if mark not in client_id:
-            continue
-        request = InitRequest(name, init.producer_id, init.producer_epoch)
-        answer = InitDecision(init.error, init.result_producer_id, init.result_producer_epoch)
-        asked = (name, request.producer_id, request.producer_epoch)
-        outcome = classify(request, answer, asked_before=asked in seen, known_before=name in named)
-        outcomes.setdefault(client_id.removesuffix(f"-{mark}"), []).append(outcome)
-        if init.error == "NONE" and name:
-            seen.add(asked)
-            named.add(name)
-    settled = {name: [one for one in found if one is not Outcome.BUSY] for name, found in outcomes.items()}
-    assert settled == {
-        "plain": [Outcome.FIRST_ID],
-        "one": [Outcome.FIRST_ID],
-        "two": [Outcome.NEW_INSTANCE],
-        "bumped": [Outcome.FIRST_ID, Outcome.EPOCH_BUMP],
-        "late": [Outcome.FENCED, Outcome.REFUSED],
+    write_inits(str(tmp_path), reports_of(own, InitReport))
+    select = "SELECT client_id, outcome FROM classified_inits WHERE outcome <> 'busy' ORDER BY answered_at"
+    outcomes: dict[str, list[str]] = {}
+    for client_id, outcome in query(str(tmp_path), select, datetime.now(timezone.utc)).rows:
+        if client_id.endswith(mark):
+            outcomes.setdefault(client_id.removesuffix(f"-{mark}"), []).append(outcome)
+    assert outcomes == {
+        "plain": ["first id"],
+        "one": ["first id"],
+        "two": ["new instance"],
+        "bumped": ["first id", "epoch bump"],
+        "late": ["fenced", "refused"],
     }
 
 
@@ -229,10 +123,10 @@ def blocks_in_the_metadata_log(broker: LocalBroker) -> list[Block]:
 
 
 def test_the_plugin_reports_the_blocks_of_the_metadata_log(own: LocalBroker) -> None:
-    with InitClient(own.admin_servers) as client:
+    with Hostile(own, "alice") as client:
         # Past the ninth tenth of a block, the broker asks for the next.
         for _ in range(1000):
-            newest = client.ask_until_ready(InitRequest()).producer_id
+            newest = client.producer_id()
     wait_for_report(own, BlockReport, lambda report: 0 <= newest - report.first_producer_id < report.length)
 
     blocks = blocks_of(own)
@@ -242,11 +136,11 @@ def test_the_plugin_reports_the_blocks_of_the_metadata_log(own: LocalBroker) -> 
 
 
 def test_a_restarted_broker_takes_a_new_block_under_a_new_epoch(own: LocalBroker) -> None:
-    with InitClient(own.admin_servers) as client:
-        before = client.ask_until_ready(InitRequest()).producer_id
+    with Hostile(own, "alice") as client:
+        before = client.producer_id()
     restart(own)
-    with InitClient(own.admin_servers) as client:
-        after = client.ask_until_ready(InitRequest()).producer_id
+    with Hostile(own, "alice") as client:
+        after = client.producer_id()
     wait_for_report(own, BlockReport, lambda report: report.first_producer_id == after)
 
     blocks = blocks_of(own)

@@ -1,10 +1,11 @@
-"""The views of requests for producer ids, held to a pure function."""
+"""The views of requests for producer ids."""
 
-import itertools
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tables.query.sql_query import query
-from tests.kits.init_rules_kit import NEW_PID, InitDecision, InitRequest, classify
 from tests.kits.kip_kit import ago, append_kip_tables, failed_init, init, now
 
 
@@ -72,56 +73,47 @@ def test_an_id_that_a_commit_handed_out_is_no_new_one_of_the_next_instance(tmp_p
     assert [tuple(row) for row in rows] == [("first id", True), ("new instance", False), ("epoch bump", False)]
 
 
-ERRORS = (
-    "NONE",
-    "PRODUCER_FENCED",
-    "INVALID_PRODUCER_EPOCH",
-    "UNKNOWN_PRODUCER_ID",
-    "INVALID_PRODUCER_ID_MAPPING",
-    "CLUSTER_AUTHORIZATION_FAILED",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-    "INVALID_REQUEST",
-    "INVALID_TRANSACTION_TIMEOUT",
-    "UNSUPPORTED_VERSION",
-    "THROTTLING_QUOTA_EXCEEDED",
-    "CONCURRENT_TRANSACTIONS",
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "COORDINATOR_NOT_AVAILABLE",
-    "NOT_COORDINATOR",
-    "REQUEST_TIMED_OUT",
-    "KAFKA_STORAGE_ERROR",
-)
+OWN = {"producer_id": 7, "producer_epoch": 3}
+ANSWERS: list[tuple[str, bool, dict[str, Any]]] = [
+    ("first id", True, {}),
+    ("new id", True, OWN),
+    ("first id", True, {"transactional_id": "tx"}),
+    ("new instance", False, {"transactional_id": "tx", "result_producer_epoch": 4}),
+    ("fence", False, {"transactional_id": "tx", "result_producer_epoch": 4, "client_id": "connector-adminclient-1"}),
+    ("epoch bump", False, {"transactional_id": "tx", "result_producer_epoch": 4, **OWN}),
+    ("new id", True, {"transactional_id": "tx", "result_producer_id": 9, **OWN}),
+    *(
+        (outcome, False, {"error": error, "result_producer_id": -1, "result_producer_epoch": -1, **known})
+        for outcome, errors in {
+            "fenced": ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"),
+            "unknown producer": ("UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_ID_MAPPING"),
+            "refused": (
+                "CLUSTER_AUTHORIZATION_FAILED",
+                "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+                "INVALID_REQUEST",
+                "INVALID_TRANSACTION_TIMEOUT",
+                "UNSUPPORTED_VERSION",
+            ),
+            "throttled": ("THROTTLING_QUOTA_EXCEEDED",),
+            "busy": (
+                "CONCURRENT_TRANSACTIONS",
+                "COORDINATOR_LOAD_IN_PROGRESS",
+                "COORDINATOR_NOT_AVAILABLE",
+                "NOT_COORDINATOR",
+                "REQUEST_TIMED_OUT",
+            ),
+            "other error": ("KAFKA_STORAGE_ERROR",),
+        }.items()
+        for error in errors
+        for known in ({}, {"transactional_id": "tx", **OWN})
+    ),
+]
 
 
-def test_the_view_classifies_as_the_pure_function_does(tmp_path: Path) -> None:
-    rows, expected = [], []
-    combinations = itertools.product((None, "tx"), ((-1, -1), (7, 3)), ((7, 0), (7, 4), (9, 0)), (0, 1), ERRORS)
-    for number, (transactional, asked, answered, before, error) in enumerate(combinations):
-        # Each is a client of its own.
-        name = transactional and f"tx-{number}"
-        result = answered if error == "NONE" else (-1, -1)
-        if name is None and error == "NONE":
-            result = (10_000 + number, 0)
-        row = init(
-            ago(100),
-            result[0],
-            transactional_id=name,
-            producer_id=asked[0],
-            producer_epoch=asked[1],
-            result_producer_epoch=result[1],
-            error=error,
-            client_id=f"client-{number}",
-        )
-        if before and name and error == "NONE":
-            rows.append(row | {"answered_at": ago(200)})
-        rows.append(row)
-        was = bool(before and name and error == "NONE")
-        outcome = classify(InitRequest(name, *asked), InitDecision(error, *result), asked_before=was, known_before=was)
-        expected.append((f"client-{number}", outcome.value, outcome in NEW_PID))
-    append_kip_tables(tmp_path, inits=rows)
-
-    everything = query(str(tmp_path), "TABLE classified_inits", now()).records()
-    newest = [row for row in everything if row["answered_at"] == ago(100)]
-    found = [(row["client_id"], row["outcome"], row["is_new_pid"]) for row in newest]
-
-    assert sorted(found) == sorted(expected)
+@pytest.mark.parametrize(("outcome", "is_new_pid", "answer"), ANSWERS)
+def test_an_answer_has_one_outcome_and_only_a_new_id_is_one(
+    tmp_path: Path, outcome: str, is_new_pid: bool, answer: dict[str, Any]
+) -> None:
+    append_kip_tables(tmp_path, inits=[init(ago(9), 7) | answer])
+    rows = query(str(tmp_path), "SELECT outcome, is_new_pid FROM classified_inits", now()).rows
+    assert [tuple(row) for row in rows] == [(outcome, is_new_pid)]
