@@ -21,7 +21,6 @@ from tests.kits.hold_kit import (
     JavaProducers,
     PythonProducers,
     Steady,
-    Waiting,
     held,
     in_force,
     is_at_end,
@@ -98,16 +97,6 @@ def test_new_producers_wait_until_the_hold_ends_by_itself_and_nobody_else_notice
     assert known.throttles_s + alice.throttles_s == []
     assert end_offset(broker, topic) == before + sent + 3
     assert [(each.principal, each.ended, each.held_requests > 0) for each in over.held] == [(MALLORY, "expired", True)]
-
-
-def test_a_hold_that_is_removed_lets_them_through_at_once(broker: LocalBroker, topic: str) -> None:
-    with held(broker) as holds:
-        waiting = Waiting(send_by_confluent_kafka, broker.client_config("mallory"), topic, "waited")
-        time.sleep(1.5)
-        assert waiting.ended_at is None
-        report = holds.wait_for(holds.remove())
-        waiting.end()
-    assert [(each.principal, each.ended) for each in report.held] == [(MALLORY, "removed")]
 
 
 def test_a_newer_record_shortens_or_extends_a_hold(broker: LocalBroker, mallory: Asker) -> None:

@@ -14,11 +14,10 @@ from broker.enforcement.enforcer import Note, Standing
 from broker.enforcement.model import Limits
 from broker.errors import BrokerUnreachableError
 from jobs.stream import enforcing
-from jobs.stream.enforcing import MAX_NOTES, Enforcing, EnforcingThread, HoldNotes, decision_of, line_of
+from jobs.stream.enforcing import MAX_NOTES, Enforcing, EnforcingThread, HoldNotes, decision_of
 from quota.limits import Limit, Quotas
 from streaming.commit.sinks import BatchSummary
 from tables.errors import TablesError
-from tests.kits.broker_kit import wait_until
 from tests.kits.hold_topic_kit import MemoryTopic
 from tests.kits.plan_kit import ALICE, MALLORY, MINUTE_MS, NOW_MS, RATE, WINDOW_MS
 
@@ -79,24 +78,6 @@ def test_a_row_is_a_decision() -> None:
     )
     assert (decision.tokens, decision.quota, decision.refused_pids) == (-100.0, RATE, 0)
     assert not decision_of(throttle(action="RELEASE")).is_throttle
-
-
-@pytest.mark.parametrize(
-    ("state", "line"),
-    [
-        ("held", f"{MALLORY} is on hold: its new producer ids wait"),
-        ("would_hold", f"{MALLORY} would be on hold (--enforce is not set)"),
-        ("ended", f"{MALLORY} is no longer on hold"),
-        ("left_out", f"{MALLORY} is over its quota and not held: why"),
-        ("alert", "why"),
-    ],
-)
-def test_each_note_is_a_line(state: str, line: str) -> None:
-    assert line_of(Note(NOW_MS, state, MALLORY, "why")) == line
-
-
-def test_a_line_says_until_when() -> None:
-    assert " until " in line_of(Note(NOW_MS, "held", MALLORY, until_ms=NOW_MS + 1))
 
 
 class Topic(MemoryTopic):
@@ -176,16 +157,6 @@ def batch(*rows: dict[str, Any]) -> BatchSummary:
     return BatchSummary(1, {"throttle_decisions": list(rows)}, 0.1, quotas=QUOTAS)
 
 
-def test_a_committed_decision_is_written_and_told(bench: Bench) -> None:
-    thread = bench.thread()
-    with started(thread):
-        thread.observe(batch(throttle()))
-        bench.wait_for(lambda: len(bench.printed) == 1)
-    assert bench.printed[0].startswith(f"{MALLORY} is on hold until ")
-    assert [record.key for record in bench.topic.of_holds()] == [MALLORY.encode()]
-    assert (thread.standing().held, thread.standing().is_enforcing) == (1, True)
-
-
 def test_without_enforce_the_outcome_is_told_and_nothing_is_written(bench: Bench) -> None:
     thread = bench.thread(enforce=False)
     with started(thread):
@@ -195,14 +166,6 @@ def test_without_enforce_the_outcome_is_told_and_nothing_is_written(bench: Bench
     assert [row["state"] for row in bench.notes.pending()] == ["would_hold"]
     assert replace(thread.standing(), planned_s=0) == Standing(would_hold=1)
     assert thread.standing().planned_s > 0
-
-
-def test_decisions_from_before_the_start_count(bench: Bench) -> None:
-    thread = bench.thread()
-    thread.restore([throttle()])
-    with started(thread):
-        bench.wait_for(lambda: len(bench.printed) == 1)
-    assert len(bench.topic.of_holds()) == 1
 
 
 def test_a_failure_is_told_once_and_the_thread_goes_on(bench: Bench) -> None:
@@ -223,27 +186,6 @@ def test_a_failure_is_told_once_and_the_thread_goes_on(bench: Bench) -> None:
     assert well == "holds: all is well again"
 
 
-def test_a_decision_that_could_not_be_written_is_written_later(bench: Bench) -> None:
-    bench.topic.is_down = True
-    thread = bench.thread()
-    with started(thread):
-        thread.observe(batch(throttle()))
-        bench.wait_for(lambda: "holds: the topic has no leader" in bench.printed)
-        bench.topic.is_down = False
-        bench.wait_for(lambda: "holds: all is well again" in bench.printed)
-    assert bench.printed.count("holds: the topic has no leader") == 1
-    assert len(bench.topic.of_holds()) == 1
-
-
-def test_a_topic_that_was_made_anew_is_opened_again(bench: Bench) -> None:
-    thread = bench.thread()
-    with started(thread):
-        bench.wait_for(lambda: bench.connections == 1)
-        bench.topic.is_gone = True
-        bench.wait_for(lambda: bench.connections == 2)
-    assert bench.printed == []
-
-
 def test_a_thread_that_never_started_has_nothing_to_end(bench: Bench) -> None:
     thread = bench.thread()
     thread.close()
@@ -259,15 +201,6 @@ def test_a_fault_that_nobody_foresaw_is_told_once_and_the_thread_goes_on(
     with started(thread):
         bench.wait_for(lambda: any("is on hold" in line for line in bench.printed))
     assert caplog.messages == ["holds: ZeroDivisionError: a fault"]
-
-
-def test_a_decision_that_was_committed_late_holds_nobody(bench: Bench) -> None:
-    thread = bench.thread()
-    with started(thread):
-        wait_until(lambda: thread.standing().planned_s > 0, "the thread has planned")
-        thread.observe(batch(throttle(decided_at=NOW_MS - 2 * MINUTE_MS)))
-        bench.wait_for(lambda: len(bench.printed) == 1)
-    assert bench.printed == [f"{MALLORY} is over its quota and not held: the stream lagged: by 120 s (limit 60 s)"]
 
 
 def test_quotas_are_read_again_though_no_batch_comes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

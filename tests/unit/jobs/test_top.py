@@ -85,25 +85,6 @@ def test_a_principal_is_shown_as_of_now(tables: str) -> None:
     assert "User:past" not in rows
 
 
-@pytest.mark.parametrize(("burst", "tokens"), [(600.0, 550.0), (None, 100.0)])
-def test_tokens_come_back_up_to_the_burst_or_else_the_quota(tmp_path: Path, burst: float | None, tokens: float) -> None:
-    write(tmp_path)
-    append(tmp_path, "producer_id_metrics", metrics("User:pods", NOON - seconds(1800), tokens=500.0, burst=burst))
-
-    (pods,) = (row for row in read_rows(str(tmp_path), NOON) if row.principal == "User:pods")
-
-    assert pods.burst == burst
-    assert pods.tokens == pytest.approx(tokens)
-
-
-def test_a_throttle_that_is_longer_than_the_window_is_shown_without_metrics(tables: str) -> None:
-    append(tables, "throttle_decisions", decision("User:slow", NOON - seconds(9000), throttled_until=NOON + seconds(1)))
-
-    (row,) = [row for row in read_rows(tables, NOON) if row.principal == "User:slow"]
-
-    assert row.throttled_until == NOON + seconds(1)
-
-
 @pytest.mark.parametrize(
     ("sort", "expected"),
     [

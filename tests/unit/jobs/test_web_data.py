@@ -22,12 +22,10 @@ from tests.unit.jobs.table_rows import (
     NOON,
     Row,
     append,
-    broker_state,
     confirmed,
     decision,
     hold_fact,
     metrics,
-    quarantined,
     seconds,
 )
 
@@ -84,11 +82,6 @@ class TestOverview:
         append(data.tables, "producer_id_metrics", *rows)
         assert data.overview(NOON)["per_minute"] == 10
 
-    def test_an_interval_counts_its_final_row_alone(self, data: ConsoleData) -> None:
-        rows = [metrics("User:a", NOON, as_of=NOON - seconds(5 - n), admitted_pids=n, batch_id=n) for n in (1, 2, 3)]
-        append(data.tables, "producer_id_metrics", *rows)
-        assert data.activity(NOON, 1)["intervals"]["admitted_pids"] == [3]
-
     def test_what_is_silent_for_a_window_is_not_in_the_windows_sum(self, data: ConsoleData) -> None:
         append(data.tables, "producer_id_metrics", metrics("User:old", NOON - 2 * HOUR, new_pids_window=70))
         append(data.tables, "producer_id_metrics", metrics("User:new", NOON - seconds(30), new_pids_window=90))
@@ -120,16 +113,6 @@ class TestOverview:
         health = data.overview(NOON)["health"]
         assert health["silent_seconds"] == 3 * 86_400
         assert health["newest_row_at"] == "2026-01-12T12:00:00+00:00"
-
-    def test_health_counts_all_quarantined_records_and_the_plugins(self, data: ConsoleData) -> None:
-        append(data.tables, "quarantined_events", quarantined(NOON - seconds(9)), quarantined(NOON - timedelta(days=9)))
-        seen = broker_state(3, None, seen_at=NOON, waiting_pids=None, dropped_events=None)
-        append(data.tables, "broker_status", broker_state(1, NOON - seconds(5)), broker_state(2, NOON - HOUR), seen)
-        page = data.overview(NOON)
-        assert (page["health"]["quarantined_hour"], page["health"]["quarantined_total"]) == (1, 2)
-        # Those that nobody watches come first.
-        watched = [(row["broker_id"], row["watched_now"]) for row in page["brokers"]]
-        assert watched == [(2, False), (3, False), (1, True)]
 
 
 class TestActivity:
@@ -175,34 +158,6 @@ def test_while_nobody_is_refused_the_offenders_are_those_with_most_new_ids_and_t
     assert names(data.offenders(NOON)["offenders"]) == ["User:b", "User:a", "User:d", "User:c"]
 
 
-def test_offenders_are_those_of_a_day_the_most_refused_first(data: ConsoleData) -> None:
-    append(
-        data.tables,
-        "producer_id_metrics",
-        metrics("User:few", NOON, refused_pids=1, admitted_pids=9),
-        metrics("User:many", NOON, refused_pids=30, admitted_pids=10),
-        metrics("User:past", NOON - 26 * HOUR, refused_pids=99),
-    )
-    many, few = data.offenders(NOON)["offenders"]
-    assert (many["principal"], few["principal"]) == ("User:many", "User:few")
-    assert (many["share"], few["share"]) == (0.8, 0.2)
-
-
-def test_headroom_puts_the_nearest_first_and_marks_who_is_throttled(data: ConsoleData) -> None:
-    append(
-        data.tables,
-        "producer_id_metrics",
-        metrics("User:half", NOON, new_pids_window=50),
-        metrics("User:over", NOON, new_pids_window=150),
-        metrics("User:free", NOON, new_pids_window=999, quota=None, quota_source="none", tokens=None),
-    )
-    append(data.tables, "throttle_decisions", decision("User:over", NOON))
-    page = data.headroom(NOON)
-    assert names(page["principals"]) == ["User:over", "User:half", "User:free"]
-    assert [row["throttled_now"] for row in page["principals"]] == [True, False, False]
-    assert page["complete"]
-
-
 def test_a_page_that_leaves_rows_out_says_so(data: ConsoleData) -> None:
     append(data.tables, "producer_id_metrics", *(metrics(f"User:{number}", NOON) for number in range(2000)))
     assert not data.headroom(NOON)["complete"]
@@ -225,11 +180,6 @@ class TestPrincipal:
         assert len(page["counts"]["at_ms"]) == len(page["decisions"]) == 1
         assert page["hold"]["principal"] == name
         assert page["decisions"][0]["addresses"] == {"10.0.0.7": 1}
-
-    def test_a_name_cannot_reach_other_rows(self, data: ConsoleData) -> None:
-        append(data.tables, "producer_id_metrics", metrics("User:a", NOON))
-        page = data.principal(NOON, "x' OR principal = 'User:a")
-        assert (page["now_row"], page["timeline"]["at_ms"]) == (None, [])
 
     def test_steps_sum_what_was_new_and_keep_the_peak(self, data: ConsoleData) -> None:
         rows = [metrics("User:a", NOON - seconds(30 * n), new_pids_window=n, admitted_pids=1) for n in range(120)]
@@ -304,12 +254,6 @@ class TestPrincipal:
         page = data.principal(NOON, "User:a", hours=1)
         assert (len(page["decisions"]), len(page["throttles"])) == (1, 1)
 
-    def test_the_diagnosis_comes_from_what_its_clients_asked(self, data: ConsoleData) -> None:
-        rows = [init(NOON - seconds(10 * n), n, principal="User:a", client_id="rdkafka") for n in range(60)]
-        append(data.tables, "producer_inits", *rows, init(NOON, 99, principal="User:b"))
-        (row,) = data.principal(NOON, "User:a")["churn"]
-        assert (row["client"], row["kind"], row["new_pids"]) == ("rdkafka", "can't tell", 60)
-
 
 def occupancy_row(
     broker_id: int, topic: str, led: int, held: int, swept_at: datetime = NOON, principal: str = "User:a"
@@ -357,10 +301,6 @@ class TestOccupancy:
             {"broker_id": 3, "led_before": 0, "led_at_most": 1},
         ]
 
-    def test_one_broker_has_no_heirs(self, data: ConsoleData) -> None:
-        append(data.tables, "producer_occupancy", occupancy_row(1, "t", 5, 5))
-        assert data.occupancy(NOON)["failovers"] == []
-
 
 def test_times_are_pushed_below_the_views(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     append(data.tables, "producer_id_metrics", metrics("User:old", NOON - timedelta(days=9)))
@@ -376,15 +316,6 @@ def test_times_are_pushed_below_the_views(data: ConsoleData, monkeypatch: pytest
     assert [row[0] for row in loaded["producer_id_metrics"]] == ["User:new"]
     data.principal(NOON, "User:old", hours=720)
     assert [row[0] for row in loaded["producer_id_metrics"]] == ["User:old"]
-
-
-def test_the_window_of_the_stream_refills_the_tokens(tmp_path: Path) -> None:
-    append(tmp_path, "producer_id_metrics", metrics("User:a", NOON - seconds(60), tokens=0.0))
-    data = ConsoleData(str(tmp_path))
-    assert data.headroom(NOON)["principals"][0]["tokens_now"] == pytest.approx(100 / 60)
-    open_store(str(tmp_path)).write_settings(StreamSettings(window_seconds=600))
-    page = data.headroom(NOON)
-    assert (page["window_seconds"], page["principals"][0]["tokens_now"]) == (600, pytest.approx(10))
 
 
 class TestCatalog:
@@ -442,13 +373,6 @@ class TestHistory:
         page = data.holds(NOON, 24, "")
         assert [row["hold"] for row in page["holds"]] == ["released"]
         assert [row["state"] for row in page["facts"]] == ["written"]
-
-    def test_the_overview_shows_what_brokers_do_about_a_throttle(self, data: ConsoleData) -> None:
-        append(data.tables, "throttle_decisions", decision("User:m", NOON - seconds(9)))
-        append(data.tables, "broker_status", broker_state(1, NOON), broker_state(2, NOON))
-        append(data.tables, "holds", hold_fact("written", NOON - seconds(9)), confirmed(1, NOON, held_requests=7))
-        (row,) = data.overview(NOON)["throttled"]
-        assert (row["hold"], row["confirmed_brokers"], row["live_brokers"], row["held_requests"]) == ("held", 1, 2, 7)
 
 
 def test_freshness_has_a_warning_once_nothing_comes(data: ConsoleData) -> None:

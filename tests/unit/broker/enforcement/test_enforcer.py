@@ -13,7 +13,7 @@ from broker.errors import HoldNotWrittenError
 from quota.limits import Limit, Quotas
 from tests.kits.hold_topic_kit import CLUSTER, MemoryTopic, held
 from tests.kits.plan_kit import ALICE, MALLORY, MINUTE_MS, NOW_MS, RATE, WINDOW_MS, decision, hold, released
-from wire.holds import EVERYBODY, Release, hold_key, release_key
+from wire.holds import hold_key
 
 QUOTAS = Quotas({}, Limit(RATE, "default"))
 SECOND_MS = 1_000
@@ -62,15 +62,6 @@ def test_a_decision_becomes_one_record_that_is_extended_at_half_time(bench: Benc
     # then it writes at once, and again at half-time of each lease of ten minutes
     assert [minute for minute, count in enumerate(written) if count] == [0, 6, 12, 18]
     assert bench.told() == [("held", MALLORY)]
-
-
-def test_a_release_of_the_ledger_ends_the_hold_and_both_are_told_once(bench: Bench) -> None:
-    bench.see(decision())
-    bench.step()
-    bench.see(replace(released(), decided_at_ms=NOW_MS + 1))
-    assert [bench.step(), bench.step()] == [1, 0]
-    assert bench.topic.records[-1].value is None
-    assert bench.told() == [("held", MALLORY), ("ended", MALLORY)]
 
 
 def test_decisions_count_by_their_time_whatever_their_order(bench: Bench) -> None:
@@ -125,62 +116,6 @@ def test_after_a_restart_a_decision_from_before_is_held_before_the_first_batch()
     assert bench.step() == 1
 
 
-def test_a_restart_adopts_its_own_holds_and_its_epoch_grows_though_the_clock_went_back() -> None:
-    first = Bench(start_ms=900)
-    first.see(decision())
-    first.step()
-
-    # when the stream starts again on a host whose clock is behind
-    second = Bench(topic=MemoryTopic(first.topic.appended_ms, records=first.topic.records), start_ms=100)
-    second.see(decision(), is_committed_now=False)
-
-    # then it writes with a higher epoch, and the first one, if it still runs, stops
-    assert [second.step(), second.step()] == [1, 0]
-    first.topic.poll()
-    assert [first.step(), first.step()] == [0, 0]
-    assert [each.reason for each in first.notes if each.state == "alert"] == [
-        "another live stream (stream-1) writes holds: end one of the two"
-    ]
-    assert first.enforcer.standing.has_other_writer
-
-
-def test_without_enforce_the_same_plan_is_told_and_nothing_is_written() -> None:
-    bench = Bench(Limits(enforce=False))
-    bench.see(decision())
-    assert [bench.step(), bench.step()] == [0, 0]
-    assert bench.told() == [("would_hold", MALLORY)]
-    assert (bench.enforcer.standing.would_hold, bench.enforcer.standing.is_enforcing) == (1, False)
-    # and a renewal is told again, because its end is a later one
-    bench.see(decision(minutes=90, decided_at_ms=NOW_MS + 1, decision_id="renewal"))
-    bench.step()
-    assert bench.told() == [("would_hold", MALLORY)]
-
-
-def test_a_topic_that_can_t_be_written_is_tried_again(bench: Bench) -> None:
-    bench.see(decision())
-    bench.topic.is_down = True
-    with pytest.raises(HoldNotWrittenError):
-        bench.step()
-    bench.topic.is_down = False
-    assert bench.step() == 1
-
-
-def test_a_removed_quota_ends_a_hold_while_no_batch_runs(bench: Bench) -> None:
-    bench.see(decision())
-    bench.step()
-    bench.quotas = Quotas()
-    assert bench.step() == 1
-    assert bench.topic.records[-1].value is None
-
-
-def test_a_release_by_hand_stops_writing_until_it_runs_out(bench: Bench) -> None:
-    bench.see(decision())
-    bench.step()
-    bench.topic.release(EVERYBODY, 20 * MINUTE_MS)
-    assert sum(bench.step(MINUTE_MS) for _ in range(19)) == 0
-    assert bench.step(2 * MINUTE_MS) == 1
-
-
 @pytest.mark.parametrize("key", [b"", b"release:", b"\xff", b"User:x"])
 @pytest.mark.parametrize("value", [b"{", b"[]", b'{"version":2,"cluster_id":"cluster-1"}', b"\xff"])
 def test_garbage_in_the_topic_changes_nothing(bench: Bench, key: bytes, value: bytes) -> None:
@@ -196,16 +131,6 @@ def test_a_mirrored_topic_of_another_cluster_counts_nothing(bench: Bench) -> Non
     bench.see(decision())
     assert bench.step() == 1
     assert bench.topic.state.brokers.keys() == {1}
-
-
-def test_a_topic_made_anew_is_written_again(bench: Bench) -> None:
-    bench.see(decision())
-    bench.step()
-    # given a topic that was deleted, and in which a person wrote since
-    bench.topic.records.clear()
-    bench.topic.release(ALICE, MINUTE_MS)
-    bench.topic.state.see_holds(bench.topic.records, bench.topic.steady_ms)
-    assert bench.step() == 1
 
 
 def test_a_topic_made_anew_with_as_many_records_is_another_one() -> None:
@@ -320,32 +245,12 @@ def test_a_record_from_before_the_start_counts_from_its_own_time() -> None:
     assert state.holds[MALLORY].ends_ms == NOW_MS + MINUTE_MS
 
 
-def test_the_end_of_a_release_leaves_the_hold() -> None:
-    state = HoldState(CLUSTER)
-    free = msgspec.json.encode(Release(cluster_id=CLUSTER, release_ms=MINUTE_MS))
-    values = [
-        (hold_key(MALLORY), msgspec.json.encode(hold())),
-        (release_key(MALLORY), free),
-        (release_key(MALLORY), None),
-    ]
-    state.see_holds([Read(number, NOW_MS, *each) for number, each in enumerate(values)], 0)
-    assert state.holds.keys() == {MALLORY}
-    assert state.releases == {}
-
-
 def test_a_broker_that_stopped_does_not_count(bench: Bench) -> None:
     bench.topic.alive(2)
     bench.topic.stop(2)
     bench.see(decision())
     bench.step()
     assert bench.topic.state.live(bench.topic.steady_ms).keys() == {1}
-
-
-def test_a_broker_has_some_seconds_to_confirm() -> None:
-    bench = Bench(topic=MemoryTopic(NOW_MS, steady_ms=MINUTE_MS))
-    bench.see(decision())
-    assert [bench.step(), bench.step()] == [1, 0]
-    assert bench.enforcer.standing.confirmations_missing == 0
 
 
 def test_counts_of_brokers_that_are_gone_do_not_count(bench: Bench) -> None:

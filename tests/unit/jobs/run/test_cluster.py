@@ -78,13 +78,6 @@ def test_brokers_that_are_away_are_named_once(looks: Looks) -> None:
     ]
 
 
-def test_brokers_without_a_plugin_get_a_census_until_they_load_it(looks: Looks) -> None:
-    assert [looks.find(each) for each in (BARE, BARE, READY)] == ["bare", "bare", "ready"]
-    first, second = looks.said()
-    assert first.startswith(f"the brokers load no plugin ({BARE.no_plugin}): quotas don't work there")
-    assert second == "the brokers load the plugin now: the stream starts"
-
-
 def test_brokers_that_come_back_without_topics_are_told_once_and_get_their_time(
     looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:

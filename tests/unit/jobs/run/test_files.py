@@ -99,14 +99,6 @@ def test_a_token_that_can_t_be_written_is_an_error_of_the_folder(tmp_path: Path)
         token_file(of_run)
 
 
-def test_only_the_console_gets_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", "s" * 40)
-    holders = [
-        part for part in ("stream", "console", "look") if "s" * 40 in environment(settings(tmp_path), part).values()
-    ]
-    assert holders == ["console"]
-
-
 def test_an_empty_variable_gives_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", " ")
     for_others = replace(settings(tmp_path), console_host="::")

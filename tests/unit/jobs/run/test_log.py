@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import threading
 import time
 
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from jobs.run.log import MAX_LINE_BYTES, MAX_WAITING_CHARS, Lines, RunLog
+from jobs.run.log import MAX_LINE_BYTES, Lines, RunLog
 
 NOW_S = 1_800_000_000.0
 AT = "2027-01-15 08:00:00Z"
@@ -80,25 +79,6 @@ class Blocked(io.StringIO):
         return super().write(text)
 
 
-def test_nobody_waits_for_a_reader_and_lost_lines_are_counted() -> None:
-    # given a log that nobody reads
-    output = Blocked()
-    log = RunLog("text", output, lambda: NOW_S)
-
-    # when parts print more than may wait
-    count = 3 * MAX_WAITING_CHARS // 1_000
-    for _ in range(count):
-        log.line("stream", "x" * 1_000)
-
-    # then the rest is dropped, and said once it is read again
-    lost = log.dropped
-    assert count / 3 < lost < count
-    output.may_go_on.set()
-    log.close()
-    log = RunLog("text", output, lambda: NOW_S)
-    assert len(output.getvalue().splitlines()) == count - lost
-
-
 def test_the_number_of_lost_lines_is_said_once_when_the_log_is_read_again() -> None:
     # given a log of which nobody read, and lines that were lost
     output = Blocked()
@@ -133,17 +113,6 @@ def test_the_end_does_not_wait_for_a_reader(monkeypatch: pytest.MonkeyPatch) -> 
     log.close()
     assert time.monotonic() - began_s < 30
     output.may_go_on.set()
-
-
-def test_a_reader_that_has_gone_stops_nobody() -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "w") as output:
-        log = RunLog("text", output, lambda: NOW_S)
-        log.line("stream", "x")
-        log.line("stream", "y")
-        log.close()
-    assert 1 <= log.dropped <= 2
 
 
 @pytest.mark.parametrize(

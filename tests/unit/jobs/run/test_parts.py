@@ -60,15 +60,6 @@ def bench(children: Children) -> Bench:
     return Bench(children)
 
 
-def test_a_part_is_prepared_before_each_start(bench: Bench) -> None:
-    bench.turn()
-    bench.child().end(1)
-    bench.turn()
-    bench.turn(2)
-    assert bench.prepared == [0, 1]
-    assert (bench.starts(), bench.part.restarts) == (2, 1)
-
-
 def test_a_part_tells_once_that_it_has_ended_by_itself_and_not_that_it_was_asked_to(bench: Bench) -> None:
     assert bench.turn() is False
     bench.child().end(1, "its last line", error="no leader")
@@ -162,16 +153,6 @@ def test_a_part_whose_prober_can_t_begin_leaves_no_process(bench: Bench, monkeyp
     assert "the stream can't be started (can't start new thread): tried again in 10 s" in bench.said()[0]
 
 
-def test_a_part_that_never_became_ready_gives_up_with_its_error_on_a_wrong_setting(bench: Bench) -> None:
-    # given a part that answers, and is not ready
-    bench.turn()
-    bench.answer(unready="no batch has ended yet")
-    bench.turn()
-    bench.child().end(WRONG_SETTING, error="the checkpoint is of another window")
-    with pytest.raises(PartFailedError, match=r"^the checkpoint is of another window$"):
-        bench.turn()
-
-
 def test_a_part_that_gives_up_without_a_word_refers_to_its_lines(bench: Bench) -> None:
     bench.turn()
     bench.child().end(WRONG_SETTING)
@@ -194,14 +175,3 @@ def test_a_part_has_the_health_of_the_process_that_runs_now(bench: Bench, childr
     assert children.probers[0].is_closed
     bench.turn()
     assert bench.part.health.unready == "it starts"
-
-
-def test_a_part_that_complains_is_killed_with_its_reason(bench: Bench) -> None:
-    bench.turn()
-    bench.answer(complaint="the JVM has not answered for 61 s")
-    bench.turn()
-    assert bench.child().asked == ["kill"]
-    bench.part.kill()
-    assert bench.child().asked == ["kill", "kill"]
-    (line,) = bench.said()
-    assert "hangs (the JVM has not answered for 61 s)" in line

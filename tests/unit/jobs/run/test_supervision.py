@@ -21,7 +21,7 @@ from jobs.run.look import Found
 from jobs.run.probes import Health, get
 from jobs.run.settings import RunSettings, scratch_of
 from jobs.run.supervision import Addresses, Listeners, Supervision, supervise
-from jobs.services.listening import CONSOLE_FD, METRICS_FD, listening
+from jobs.services.listening import listening
 from tests.kits.child_kit import Children, FakeProber, HandClock
 
 LOOK = "jobs.run.look"
@@ -184,27 +184,6 @@ def test_a_census_is_taken_only_of_brokers_without_a_plugin(bench: Bench, monkey
     assert "stream" in bench.children.running()
 
 
-def test_upkeep_begins_two_minutes_after_the_start(bench: Bench) -> None:
-    bench.begin()
-    bench.turn(100)
-    assert bench.children.count("maintain") == 0
-    bench.turn(20)
-    assert bench.children.count("maintain") == 1
-
-
-def test_each_server_gets_its_own_socket_and_no_other(bench: Bench) -> None:
-    bench.begin()
-    for name, variable, other, listener in (
-        ("stream", METRICS_FD, CONSOLE_FD, bench.listeners.stream),
-        ("console", CONSOLE_FD, METRICS_FD, bench.listeners.console),
-    ):
-        command = bench.children[name].command
-        assert command.hands_down == (listener.fileno(),)
-        assert command.environment[variable] == str(listener.fileno())
-        assert other not in command.environment
-    assert not any(each.command.hands_down for each in bench.children.started if each.name not in ("stream", "console"))
-
-
 def test_a_stream_that_ends_is_started_again_after_a_new_look_in_an_empty_folder(bench: Bench) -> None:
     bench.begin()
     bench.answer("stream", "console")
@@ -340,19 +319,6 @@ def test_the_end_kills_children_that_do_not_end_in_time(bench: Bench, monkeypatc
     running = [each for each in bench.children.started if each.code is None]
     bench.run.end()
     assert [each.asked[:2] for each in running] == [["terminate", "kill"]] * 3
-
-
-def test_as_the_first_process_of_a_container_it_reaps_no_child_of_its_own(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = list[frozenset[int]]()
-    monkeypatch.setattr(supervision, "reap_orphans", own.append)
-    bench.turn()
-    assert own == []
-    monkeypatch.setattr("os.getpid", lambda: 1)
-    bench.turn()
-    assert own == [frozenset(each.pid for each in bench.children.started)]
-    assert len(own[0]) == 2
 
 
 def test_a_wrong_setting_of_a_part_ends_all_and_frees_the_folder(

@@ -182,17 +182,6 @@ def test_only_the_health_of_one_process_counts_not_that_of_several() -> None:
         world.run(5, READY)
 
 
-def test_an_end_of_a_part_that_is_not_wanted_any_more_is_no_news() -> None:
-    for code in (0, 1, WRONG_SETTING):
-        world = World()
-        world.run(2, Seen())
-        world.end(code)
-        assert world.turn(Seen(is_wanted=False)).do is Do.NOTHING
-        world.run(90, Seen(is_wanted=False))
-        assert world.said == []
-        assert len(world.starts()) == 1
-
-
 HAPPENINGS = st.sampled_from(["pass", "end", "wrong", "answer", "silent", "complain", "unwanted", "outdated"])
 
 
