@@ -16,7 +16,7 @@ from broker.occupancy.census_report import change_commands, make_report
 from broker.occupancy.sweep import BrokerExpiration, Unanswered
 from jobs.occupancy import command
 from jobs.occupancy.printing import report_dict
-from lifecycle.occupancy import BYTES_PER_ENTRY, Census, Placement, ReplicaProducers, count_occupancy, owners_of
+from lifecycle.occupancy import Census, Placement, ReplicaProducers, count_occupancy, owners_of
 from tables.query.occupancy_rows import append, read_earlier, rows_of
 from tables.query.sql_query import query
 from tables.store import catalog
@@ -104,19 +104,6 @@ def test_json_contains_each_broker_now_and_later(occupancy: RunOccupancy) -> Non
     assert report["what_if"] is None
 
 
-def test_a_principal_s_entries_and_heap_are_summed_over_brokers(occupancy: RunOccupancy) -> None:
-    out, text = occupancy(two_brokers(), "--json"), occupancy(two_brokers())
-
-    report = json.loads(out)
-    assert report["principals"] == [
-        {"principal": "User:alice", "producer_ids": 3, "entries": 6, "estimated_bytes": 6 * BYTES_PER_ENTRY},
-        {"principal": "User:mallory", "producer_ids": 2, "entries": 4, "estimated_bytes": 4 * BYTES_PER_ENTRY},
-    ]
-    assert report["brokers"][0]["estimated_bytes"] == 5 * BYTES_PER_ENTRY
-    assert f"about {BYTES_PER_ENTRY} bytes" in text
-    assert re.search(r"User:alice +3 +6 +1.8 kB", text)
-
-
 def test_the_time_a_limit_is_reached_is_shown_or_never(occupancy: RunOccupancy) -> None:
     # 40 were handed out 20 hours ago and none since: 40 a day. None of them expires soon.
     young = taken(replica(1, [0.5] * 40))
@@ -183,17 +170,6 @@ def test_a_rate_that_yesterday_had_at_this_time_is_not_called_todays(occupancy: 
     assert re.search(r"broker 1: 206 an hour by hand-out times \(4,120 in 20 h[^)]*\)\n", report)
     assert "broker 1, at the latest, usual at this time, 3,6" in report
     assert "faster than today" not in report
-
-
-def test_a_short_expiration_is_shown_with_its_check_interval(occupancy: RunOccupancy) -> None:
-    report = occupancy(flood(60, expiration_ms=60_000, check_ms=1000))
-    assert "every 1 s" in report
-    (broker,) = json.loads(occupancy(flood(60, expiration_ms=60_000, check_ms=1000), "--json"))["brokers"]
-    assert (broker["settles_at"], broker["check_interval_ms"]) == (pytest.approx(100, abs=2), 1000)
-    report = occupancy(flood(60, expiration_ms=60_000))
-    (broker,) = json.loads(occupancy(flood(60, expiration_ms=60_000), "--json"))["brokers"]
-    low, high = (round(broker["settles_at"] + sign * broker["swing"] / 2) for sign in (-1, 1))
-    assert f"goes up and down from check to check, {low:,} to {high:,}" in report
 
 
 def test_a_broker_that_is_down_stays_in_the_list(occupancy: RunOccupancy) -> None:
@@ -338,25 +314,6 @@ def test_a_broker_that_holds_nothing_any_more_is_not_shown_with_what_it_held_bef
     assert query(str(tmp_path), "TABLE occupancy_now", NOON).rows == ()
 
 
-def test_earlier_sweeps_give_the_rate_without_the_plugin(
-    occupancy: RunOccupancy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = taken(replica(1, [0.5] * 10), owners_from=OwnersFrom.NOTHING, now=NOON - timedelta(hours=2))
-    occupancy(before, "--tables", tmp_path)
-    monkeypatch.setattr(command, "datetime", FixedClock)
-
-    now = taken(replica(1, [0.5] * 40), owners_from=OwnersFrom.NOTHING)
-    (broker,) = json.loads(occupancy(now, "--json", "--tables", tmp_path))["brokers"]
-
-    assert (broker["rate_source"], broker["pids_per_hour"]) == ("earlier sweep", 15)
-
-
-class FixedClock:
-    @staticmethod
-    def now(_zone: object) -> datetime:
-        return NOON
-
-
 def test_a_sweep_with_gaps_is_kept_but_gives_no_rate(tmp_path: Path) -> None:
     whole, gap = taken(replica(1, [0.5] * 10)), Unanswered(1, "audit", 0, "broker gone")
     for found in (whole, TakenCensus(whole.census, whole.expirations, (gap,), 3, OwnersFrom.PLUGIN)):
@@ -389,8 +346,3 @@ def test_a_catalog_takes_the_rows_in_statements_that_are_not_too_long(monkeypatc
     assert {broker: [each.idle_hours for each in sweeps] for broker, sweeps in earlier.items()} == {
         broker: [(1, 1)] for broker in range(1, 31)
     }
-
-
-def test_an_empty_report_is_printed() -> None:
-    report = make_report(taken(brokers=(1,)), {}, expiration_ms=HOUR_MS, limit=1)
-    assert report_dict(report)["brokers"][0]["held_pids"] == 0

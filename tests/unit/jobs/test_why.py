@@ -122,57 +122,6 @@ def test_it_shows_the_entries_of_the_principal_at_the_last_sweep(pid_quota: PidQ
     assert datetime.fromisoformat(held["swept_at"]) == ago(900)
 
 
-def test_each_kind_is_diagnosed_from_rows(tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
-    arrivals = [3600.0]
-    while len(arrivals) < 60:
-        arrivals.append(arrivals[-1] - rng.exponential(4))
-    doubling = [3600.0 - 3 * 2**number for number in range(8)]
-    append_kip_tables(
-        tmp_path,
-        inits=[
-            *rows_of(every(0.4, 120), "User:message", first=0),
-            *rows_of(arrivals, "User:batch", first=1000),
-            *rows_of(every(5, 40, jitter=0.2), "User:crash", first=2000),
-            *rows_of(doubling, "User:backoff", first=3000),
-            *rows_of(every(3, 40), "User:error", first=4000, producer_id=5, producer_epoch=0),
-            *(
-                row
-                for host in range(12)
-                for row in rows_of([3600 - 9 * host], "User:fleet", first=5000 + host, client_host=f"10.0.0.{host}")
-            ),
-            *rows_of(every(1000, 3), "User:steady", first=6000),
-            *rows_of(every(0.2, 40), "User:start", first=7000),
-            *rows_of([3600 - 1200 * step - pod for step in range(3) for pod in range(20)], "User:deploy", first=8000),
-            *takes("war", [("a", "10.0.0.1"), ("a", "10.0.0.2")], 12, 5),
-            *takes("behind-one-address", [("a", "10.0.0.1")], 12, 5),
-            *takes("moves-back", [("a", "10.0.0.1"), ("a", "10.0.0.2")], 6, 700),
-            *takes("moved", [("a", f"10.0.0.{host}") for host in range(4)], 4, 5),
-            *(
-                row
-                for number, at in enumerate(every(10, 50))
-                for row in rows_of([at], "User:flink", first=9000 + number, transactional_id=f"sink-{number}")
-            ),
-        ],
-    )
-    assert {principal.removeprefix("User:"): kind.value for (principal, _), kind in kinds(tmp_path).items()} == {
-        "message": "can't tell",
-        "batch": "can't tell",
-        "crash": "can't tell",
-        "backoff": "restart loop",
-        "error": "new producer on error",
-        "fleet": "healthy",
-        "steady": "healthy",
-        "start": "healthy",
-        "deploy": "can't tell",
-        "war": "fencing war",
-        "behind-one-address": "healthy",
-        "moves-back": "healthy",
-        "moved": "healthy",
-        "flink": "new transactional id each time",
-    }
-
-
 def test_client_ids_that_count_up_or_end_in_a_uuid_are_one_client(tmp_path: Path) -> None:
     uuids = ("0b5a9dcb-8f9a-4a1c-9c55-1b9e5f7d2a01", "77aa9dcb-8f9a-4a1c-9c55-1b9e5f7d2a02")
     append_kip_tables(

@@ -12,7 +12,6 @@ from lifecycle.failover import failover, failovers
 from lifecycle.forecast import Outlook
 from lifecycle.generations import replaced
 from lifecycle.occupancy import (
-    BYTES_PER_ENTRY,
     MAX_IDLE_HOURS,
     Census,
     Held,
@@ -113,11 +112,6 @@ def test_topics_are_apart_and_open_transactions_and_idle_hours_are_counted() -> 
     (audit,) = set(rows) - {orders}
     # A time of the future is now, one of long ago does not make the list longer.
     assert (audit.idle_hours[0], audit.idle_hours[-1], len(audit.idle_hours)) == (1, 1, MAX_IDLE_HOURS + 1)
-
-
-def test_a_broker_without_producers_has_no_rows() -> None:
-    assert count_occupancy(census(replica([]), brokers=[1, 2])) == []
-    assert (census().bytes_of(1000), BYTES_PER_ENTRY) == (306_000, 306)
 
 
 def test_entries_of_a_principal_are_its_ids_times_partitions_times_replicas() -> None:
@@ -273,22 +267,12 @@ def outlook(*replicas: ReplicaProducers, pids_per_hour: float, **more: Any) -> O
     return Outlook(census(*replicas, **more), 1, Rate(pids_per_hour, "told"))
 
 
-def test_a_steady_flood_is_in_balance() -> None:
-    steady = outlook(of_flood(100), pids_per_hour=100)
-    assert [steady.held_in(hours * HOUR) for hours in (1, 24, 100)] == [2400, 2400, 2400]
-
-
 def test_a_flood_that_began_lately_fills_the_broker_until_the_first_ones_expire() -> None:
     young = outlook(of_flood(100, hours=2), pids_per_hour=100)
     assert [young.held_in(hours * HOUR) for hours in (1, 10, 22, 24, 50)] == [300, 1200, 2400, 2400, 2400]
     assert young.settles_at == 2400
     assert young.reaches(1200) == 10 * HOUR
     assert young.reaches(2401) is None
-
-
-def test_producers_in_use_do_not_expire() -> None:
-    living = outlook(replica([(pid, 0.1) for pid in range(50)]), pids_per_hour=0)
-    assert living.held_in(24 * HOUR) == living.settles_at == 50
 
 
 def test_by_hand_out_times_what_was_used_for_longer_than_it_is_silent_goes_on() -> None:
@@ -330,16 +314,6 @@ def test_until_the_next_check_the_expired_are_held_too() -> None:
     found = outlook(flood, pids_per_hour=3600, expiration_ms=MINUTE, check_ms=10 * MINUTE)
     # 1 min to 11 min of what comes.
     assert (found.settles_at, found.swing) == (360, 600)
-
-
-def test_silent_producers_expire_on_time() -> None:
-    silent = outlook(replica([(1, 2), (2, 10), (3, 23.5)]), pids_per_hour=0)
-    assert [silent.held_in(hours * HOUR) for hours in (0, 0.4, 0.5, 14, 22)] == [3, 3, 2, 1, 0]
-
-
-def test_an_open_transaction_stays() -> None:
-    stuck = outlook(replica([(1, 20, True), (2, 20)]), pids_per_hour=0)
-    assert stuck.held_in(DAY) == 1
 
 
 def test_the_forecast_agrees_with_the_model_of_the_broker_to_a_check() -> None:
@@ -440,11 +414,6 @@ def test_a_replica_out_of_sync_is_passed_over() -> None:
     assert {each.broker_id: each.led_pids for each in death.survivors} == {1: 70, 3: 0}
 
 
-def test_the_death_of_a_follower_moves_nothing() -> None:
-    death = failover(cluster(), 3)
-    assert {each.broker_id: each.led_pids - each.led_before for each in death.survivors} == {1: 0, 2: 0}
-
-
 def test_a_living_leader_goes_on_though_another_one_is_preferred() -> None:
     found = census(replica([(1, 0)], broker=2), brokers=[1, 2, 3])
     moved = Placement("orders", 0, 2, (1, 2, 3), frozenset({1, 2, 3}))
@@ -464,24 +433,3 @@ def test_a_partition_without_another_replica_in_sync_has_no_leader() -> None:
     assert (first.dead, first.leaderless) == (1, (("logs", 5), ("logs", 6)))
     # Nobody leads what only a broker has that is down.
     assert (second.dead, second.leaderless) == (2, (("logs", 6),))
-
-
-KIP_936 = {1: 100, 2: 150, 3: 100, 4: 120, 5: 100, 6: 90}
-"""Active producers of the brokers in the KIP's example."""
-
-
-def test_in_kafka_the_same_six_brokers_hold_as_much_after_a_death_as_before() -> None:
-    # Each broker's partitions have a copy on the next one.
-    replicas, placements = [], []
-    for broker, count in KIP_936.items():
-        follower = broker % 6 + 1
-        entries = [(1000 * broker + pid, 0) for pid in range(count)]
-        replicas.append(replica(entries, broker=broker, partition=broker))
-        replicas.append(replica(entries, broker=follower, partition=broker, leads=False))
-        placements.append(Placement("orders", broker, broker, (broker, follower), frozenset({broker, follower})))
-
-    death = failover(census(*replicas, placements=placements), 1)
-
-    second = next(each for each in death.survivors if each.broker_id == 2)
-    # 2 held 1's producers all the time: that is why its memory must suffice before, not after.
-    assert (second.led_before, second.led_pids, second.held_pids) == (150, 250, 250)

@@ -1,14 +1,12 @@
 """What is expired may be removed or kept: nothing that comes out afterwards tells the difference."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
-from state.events import LEARNING, Deployment, Events, Outcome
-from state.learning import Learning
+from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
 from tests.kits.ledger_kit import events_at
 
@@ -36,37 +34,6 @@ def test_an_idle_principal_is_dismissed_with_its_release_and_a_last_row_of_rate_
     assert (release.action, release.quota, release.quota_updated_at_ms) == ("RELEASE", 10.0, START_MS)
     assert (row.rate, row.new_pids_window, row.active_pids, row.layers, row.tokens) == (0, 0, 0, 0, 10)
     assert (row.admitted_pids, row.refused_pids, row.throttle_time_ms) == (0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("rate", "quiet_ms", "why"),
-    [
-        (10.0, 10 * HOUR_MS, "its rate is not 0 yet"),
-        (0.05, 19 * HOUR_MS, "its bucket is not full yet: a token comes every 20 hours"),
-    ],
-)
-def test_a_principal_that_still_bears_on_what_comes_is_kept(rate: float, quiet_ms: int, why: str) -> None:
-    ledger = Ledger("User:a", DEPLOYMENT)
-    ledger.process(events([1, 2], 0), Limit(rate, "user"))
-
-    assert read_back(ledger).expires_ms() > START_MS + quiet_ms, why
-
-
-def test_a_principal_that_still_learns_is_kept() -> None:
-    ledger = Ledger("User:a", DEPLOYMENT)
-    ledger.extend_learning(Learning(START_MS + 20 * HOUR_MS))
-    ledger.process(events([1, 2], 0), TEN)
-
-    assert read_back(ledger).expires_ms() > START_MS + 20 * HOUR_MS
-
-
-def test_a_principal_whose_quota_was_deleted_is_kept_as_long_as_its_bucket_may_matter_to_the_next() -> None:
-    ledger, slow = Ledger("User:a", DEPLOYMENT), Limit(0.05, "user")
-    ledger.process(events([1], 0), slow)
-
-    ledger.process(events_at(START_MS + 10 * HOUR_MS, [2], kind=LEARNING), UNLIMITED)
-
-    assert read_back(ledger).expires_ms() > START_MS + 20 * HOUR_MS
 
 
 BURSTS = st.lists(

@@ -29,20 +29,6 @@ def charged(outcome: Outcome) -> tuple[int, int]:
     return admitted(outcome), refused(outcome)
 
 
-@pytest.mark.parametrize(("at_ms", "kind"), [(-2 * QUANTUM_MS, CHARGED), (0, LEARNING)])
-def test_late_and_learned_pids_are_bounded_and_counted(at_ms: int, kind: int) -> None:
-    principal = learner()
-    principal.produces(range(1), 0)
-
-    outcome = principal.produces(range(10**6, 10**6 + 30_000), at_ms, kind=kind)
-
-    row = outcome.metrics[-1]
-    assert row.saturated
-    assert stored_bytes(principal) <= SMALL.max_uncharged_bytes + BEYOND_THE_FILTER_BYTES
-    assert row.new_pids_window == pytest.approx(30_001 - row.active_pids, rel=0.1)
-    assert charged(outcome) == (1, 0)
-
-
 def test_a_hundred_thousand_pids_in_use_are_learned_and_never_charged_by_default() -> None:
     principal = learner(HOUR_MS, QuotaConfig())
     pids = range(100_000)
@@ -124,16 +110,6 @@ def test_a_quota_set_against_a_flood_without_one_holds_from_the_next_batch() -> 
     assert flood.metrics[-1].saturated
     assert {decision.action for decision in outcome.decisions} == {"THROTTLE"}
     assert not outcome.metrics[-1].saturated
-
-
-def test_a_principal_beyond_the_cap_stays_excused_when_its_quota_changes() -> None:
-    principal = learner(QUANTUM_MS)
-    learned = principal.produces(range(8000), 0)
-
-    outcome = principal.produces(range(8000), QUANTUM_MS, HUNDRED)
-
-    assert (learned.metrics[-1].saturated, outcome.metrics[-1].saturated) == (True, True)
-    assert (outcome.decisions, charged(outcome)) == ((), (0, 0))
 
 
 def test_pids_that_find_no_room_excuse_what_comes_after_them_in_their_tick_whatever_the_batch() -> None:

@@ -117,63 +117,8 @@ def refused_and_phase(rows: list[tuple[str, Any]]) -> tuple[int, str]:
     return row["refused_pids"], row["phase"]
 
 
-def test_a_lost_group_learns_only_below_the_next_producer_id_of_its_batch_also_in_later_batches() -> None:
-    state = State(b"damaged")
-
-    first = say(state, frame(list(range(3900, 4000))), next_producer_id=4000)
-    later = say(state := state.next_call(), frame(list(range(3800, 3900)), 1000), next_producer_id=9000)
-    new = say(state.next_call(), frame(list(range(4000, 4020)), 2000), next_producer_id=9000)
-
-    assert refused_and_phase(first) == refused_and_phase(later) == (0, "learning")
-    assert refused_and_phase(new) == (20 - 11, "learning")
-
-
 FORGOTTEN_AFTER_MS = 13 * WINDOW_MS
 """Eleven windows of samples, a window for plugins that fall behind, and what is left of two quanta."""
-
-
-def test_a_ledger_that_has_expired_is_removed_with_a_last_row_of_rate_0() -> None:
-    silent = State()
-    run(silent, frame(list(range(50))))
-
-    timed_out = silent.times_out()
-    (release, last) = run(timed_out, nothing(), come(FORGOTTEN_AFTER_MS))
-
-    assert not timed_out.exists
-    assert release[1]["action"] == "RELEASE"
-    assert (last[0], last[1]["rate"], last[1]["tokens"], last[1]["active_pids"]) == ("producer_id_metrics", 0, 10, 0)
-
-
-def test_a_ledger_follows_its_principal_to_another_partition_even_if_nothing_else_changes() -> None:
-    state = State()
-    run(state, frame([1], partition=4))
-    run(moved := state.next_call(), frame([1], at_ms=500, partition=5))
-
-    by_the_old = run(old_call := moved.next_call(), nothing(), come(FORGOTTEN_AFTER_MS, partition=4))
-    by_the_new = run(new_call := moved.next_call(), nothing(), come(FORGOTTEN_AFTER_MS, partition=5))
-
-    assert (by_the_old, old_call.stored) == ([], moved.stored)
-    assert ([row["principal"] for _, row in by_the_new], new_call.exists) == (["User:a"], False)
-
-
-def test_a_ledger_of_two_partitions_is_forgotten_by_the_time_of_its_newest_events() -> None:
-    state = State()
-    run(state, pd.concat([frame([1], partition=4), frame([2], at_ms=20_000, partition=5)]))
-
-    assert run(state.next_call(), nothing(), come(FORGOTTEN_AFTER_MS, partition=4)) == []
-    assert [kind for kind, _ in run(state.next_call(), nothing(), come(FORGOTTEN_AFTER_MS, partition=5))] == [
-        "producer_id_metrics"
-    ]
-
-
-def test_a_ledger_is_not_forgotten_in_the_batch_that_brings_events_of_it_however_old_they_are() -> None:
-    state = State()
-    run(state, frame([1]))
-
-    said = say(late := state.next_call(), frame([2], at_ms=60_000), times=come(FORGOTTEN_AFTER_MS))
-
-    assert [kind for kind, _ in said] == ["producer_id_metrics"]
-    assert LedgerGroup(late.next_call()).get("User:a") is not None
 
 
 def test_a_silent_ledger_that_cannot_be_read_is_no_longer_tracked_either() -> None:
@@ -216,17 +161,6 @@ def test_bad_records_are_told_in_the_order_of_their_places() -> None:
     assert [(row["topic"], row["partition"], row["offset"]) for _, row in rows] == sorted(places)
 
 
-def test_a_ledger_expires_at_its_time_and_the_first_of_a_group_sets_the_timeout() -> None:
-    group = LedgerGroup(state := State())
-    for principal, forget_ms in (("User:a", 9000), ("User:b", 5000)):
-        group.put(principal, StoredLedger(forget_ms, 0, b""))
-
-    group.store({0: 0}, 1000)
-
-    assert state.timeout_ms == 5000
-    assert [group.expired({0: ms}, ()) for ms in (4999, 5000)] == [[], ["User:b"]]
-
-
 def test_a_group_that_was_lost_is_removed_even_if_nothing_follows() -> None:
     LedgerGroup(state := State(b"PQL\x01 damaged beyond repair"), Learning(NOW_MS)).store(NOTHING, 1000)
 
@@ -244,20 +178,6 @@ def test_a_repeated_batch_says_the_same_in_whatever_order_its_pre_aggregates_com
     assert attempts[0] == attempts[1]
     forgotten = [row["principal"] for kind, row in attempts[0] if kind == "producer_id_metrics" and not row["rate"]]
     assert forgotten == ["User:c", "User:a", "User:b"]
-
-
-def test_a_ledger_whose_events_may_still_come_is_kept_and_asked_again() -> None:
-    silent = State()
-    run(silent, frame(list(range(50))))
-
-    timed_out = silent.times_out()
-
-    assert run(timed_out, nothing(), come(10 * WINDOW_MS)) == []
-    before, after = (LedgerGroup(each.next_call()).get("User:a") for each in (silent, timed_out))
-    assert before is not None
-    assert after is not None
-    assert after.content == before.content
-    assert timed_out.timeout_ms is not None
 
 
 def test_a_throttled_group_is_called_in_each_batch_without_being_rewritten_until_the_throttle_is_over() -> None:
@@ -284,21 +204,6 @@ def silent_under_raised(state: State, times: dict[int, int], begin_ms: int) -> l
     """What a batch says that begins under a raised quota, and has no event of the group."""
     operator = operator_of(DEPLOYMENT, KnownBatch("", RAISED, EMPTY, times, begin_ms))
     return [row for part in operator((3,), iter([nothing()]), state) for row in unpack_rows(part["packed"])]
-
-
-def test_a_changed_quota_reaches_a_throttled_principal_that_is_silent_once() -> None:
-    state = State()
-    *_, (_, throttle), _ = run(state, frame(list(range(50))))
-
-    calls = []
-    for number in (1, 2):
-        state = state.times_out(now_ms=2 * number)
-        calls.append(silent_under_raised(state, come(0), NOW_MS + 30_000))
-
-    ((kind, decision), _metrics), again = calls
-    assert (kind, decision["reason"], decision["quota"]) == ("throttle_decisions", "quota_changed", 100.0)
-    assert NOW_MS + 30_000 == decision["decided_at"] <= decision["throttled_until"] < throttle["throttled_until"]
-    assert again == []
 
 
 def test_a_throttled_ledger_that_cannot_be_read_waits_for_an_event_to_say_so() -> None:
