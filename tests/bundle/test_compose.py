@@ -61,10 +61,6 @@ def test_the_cli_has_the_options_and_variables_of_a_service(
     }
 
 
-def test_all_services_of_ours_are_there() -> None:
-    assert set(OURS) == {"broker-jar", "pid-quota", "clients"}
-
-
 def test_images_are_pinned() -> None:
     images = [service["image"] for service in SERVICES.values() if "build" not in service]
     images += [line[0] for line in dockerfile_lines("FROM")]
@@ -99,11 +95,6 @@ def test_only_the_demo_s_passwords_are_in_the_files() -> None:
         assert set(re.findall(r"(?:password|user_[\w-]+)=\"?([^\"\s]+)", text)) <= {
             f"{user}-secret" for user in USERS
         }, file
-
-
-def test_a_dependency_is_a_service() -> None:
-    for service in SERVICES.values():
-        assert set(service.get("depends_on", {})) <= set(SERVICES)
 
 
 def test_a_service_waits_until_another_is_ready_or_done() -> None:

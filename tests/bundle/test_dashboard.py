@@ -21,7 +21,6 @@ from tests.kits.spark_kit import make_views, own_views, plain
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
-COLUMNS_OF_A_PAGE = 6
 
 DASHBOARD = json.loads((ROOT / "resources" / "overview.lvdash.json").read_text(encoding="utf-8"))
 DATASETS = {dataset["name"]: "".join(dataset["queryLines"]) for dataset in DASHBOARD["datasets"]}
@@ -131,27 +130,6 @@ def test_a_widget_shows_columns_that_its_query_has(tables: str, name: str) -> No
     assert all(field["expression"] == f"`{field['name']}`" for field in source["query"]["fields"])
 
 
-def test_each_dataset_is_shown() -> None:
-    assert {widget["queries"][0]["query"]["datasetName"] for widget in WIDGETS.values()} == set(DATASETS)
-
-
-def test_it_shows_who_is_throttled_how_near_others_are_and_what_was_done(tables: str) -> None:
-    def answer(name: str) -> list[dict[str, Any]]:
-        return query(tables, DATASETS[name], NOON).records()
-
-    (throttled,) = answer("throttled_now")
-    assert (throttled["principal"], throttled["seconds_left"]) == ("User:mallory", 300.0)
-    used = {row["principal"]: row["used_share"] for row in answer("headroom")}
-    assert used == {"User:mallory": 1.5, "User:alice": 1.5}
-    assert [row["principal"] for row in answer("offenders")] == ["User:mallory"]
-    assert [row["refused_pids"] for row in answer("refused")] == [9, 9]
-    (hold,) = answer("holds_now")
-    assert (hold["hold"], hold["confirmed_brokers"], hold["live_brokers"], hold["held_requests"]) == ("held", 1, 1, 40)
-    assert {row["broker_id"]: row["watched_now"] for row in answer("brokers")} == {1: True, 2: False}
-    (health,) = answer("health")
-    assert (health["throttled_now"], health["quarantined_hour"]) == (1, 1)
-
-
 @pytest.mark.parametrize("name", ALERTS)
 def test_an_alert_compares_the_number_that_its_query_gives(tables: str, name: str) -> None:
     alert = ALERTS[name]
@@ -185,20 +163,3 @@ def test_queries_name_no_catalog_or_schema() -> None:
         named = re.findall(r"(?:FROM|JOIN)\s+([\w.`]+)", sql)
         assert named
         assert not [name for name in named if "." in name]
-
-
-@pytest.mark.parametrize("page", DASHBOARD["pages"], ids=lambda page: page["name"])
-def test_no_widget_covers_another_or_sticks_out(page: dict[str, Any]) -> None:
-    taken: set[tuple[int, int]] = set()
-    for item in page["layout"]:
-        at = item["position"]
-        cells = {(at["x"] + x, at["y"] + y) for x in range(at["width"]) for y in range(at["height"])}
-        assert not cells & taken, item["widget"]["name"]
-        assert at["x"] + at["width"] <= COLUMNS_OF_A_PAGE
-        taken |= cells
-
-
-def test_names_are_there_once() -> None:
-    items = [item["widget"]["name"] for page in DASHBOARD["pages"] for item in page["layout"]]
-    assert len(items) == len(WIDGETS)
-    assert len(DASHBOARD["datasets"]) == len(DATASETS)

@@ -1,6 +1,5 @@
 """The Databricks bundle, read offline as its command line would: no workspace was asked."""
 
-import json
 import os
 import re
 import shlex
@@ -26,7 +25,6 @@ from packaging.requirements import Requirement
 
 from jobs import __version__
 from jobs.cli import load_command
-from streaming.triggers import records_of_a_batch
 from tables.schema.specs import TABLES
 from tables.schema.views import views
 from tables.store.open import is_catalog
@@ -36,13 +34,10 @@ from tests.kits.databricks_kit import (
     ROOT,
     SPARK_OF_RUNTIME,
     TARGETS,
-    WORKSPACE,
     Bundle,
     included,
     load_bundle,
     load_yaml,
-    merge,
-    resolved,
     texts,
 )
 
@@ -197,13 +192,6 @@ def test_only_the_console_and_the_notebooks_are_uploaded_beside_the_wheel(bundle
             assert file.is_dir() or file.suffix in (".txt", ".sql", ".whl")
 
 
-def test_the_entry_point_is_one_of_the_package(bundle: Bundle) -> None:
-    for _, _, wheel in wheel_tasks(bundle):
-        points = metadata.distribution(wheel["package_name"]).entry_points
-        (point,) = points.select(group="console_scripts", name=wheel["entry_point"])
-        assert callable(point.load())
-
-
 def values(arguments: Sequence[str]) -> dict[str, Any]:
     """Parse a command line with the real CLI, and return the values that it passes to the command."""
     given = {}
@@ -321,28 +309,6 @@ def test_in_prod_nothing_starts_by_itself_unless_it_is_said_each_time(status: st
     assert "default" not in load_yaml(ROOT / "databricks.yml")["variables"]["pause_status"]
 
 
-NEEDS: dict[str, tuple[str, Callable[[dict[str, Any]], bool]]] = {
-    # What the bundle uses: since which version of the command line (its CHANGELOG.md).
-    "an empty policy_id is left out": ("1.10.0", lambda config: "" in texts(config["variables"])),
-    "genie_spaces": ("1.3.0", lambda config: "genie_spaces" in config["resources"]),
-    "env of scripts": ("1.8.0", lambda config: any("env" in script for script in config["scripts"].values())),
-    "lifecycle.prevent_destroy": ("0.267.0", lambda config: "prevent_destroy" in texts(config["resources"])),
-    "alerts": ("0.279.0", lambda config: "alerts" in config["resources"]),
-    "config of Apps": ("0.283.0", lambda config: "config" in texts(config["resources"]["apps"])),
-}
-
-
-def test_the_lowest_command_line_is_the_first_that_knows_all_that_the_bundle_uses() -> None:
-    config = load_yaml(ROOT / "databricks.yml")
-    for file in included():
-        config = merge(config, load_yaml(file))
-    needed = [version for version, is_used in NEEDS.values() if is_used(config)]
-    newest = max(needed, key=lambda version: [int(part) for part in version.split(".")])
-    assert config["bundle"]["databricks_cli_version"] == f">= {newest}"
-    # Genie spaces exist with the direct engine alone.
-    assert config["bundle"]["engine"] == "direct"
-
-
 def test_the_backfill_ends_by_itself_and_starts_by_hand(bundle: Bundle) -> None:
     assert values(bundle.parameters("backfill", "backfill"))["trigger"] == "available-now"
     assert not {"schedule", "trigger", "continuous"} & bundle.job("backfill").keys()
@@ -387,16 +353,6 @@ def test_the_stream_enforces_if_a_variable_says_so() -> None:
 def test_tables_lie_in_a_schema_of_the_bundle(bundle: Bundle, name: str) -> None:
     schemas = {f"{each['catalog_name']}.{each['name']}" for each in bundle.resources("schemas").values()}
     assert values(bundle.parameters(name, name))["tables"] in schemas
-
-
-def test_a_growing_backlog_is_unhealthy_and_said(bundle: Bundle) -> None:
-    job = bundle.job("stream")
-    rules = {rule["metric"]: (rule["op"], rule["value"]) for rule in job["health"]["rules"]}
-    given = values(bundle.parameters("stream", "stream"))
-    batch = given["max_offsets_per_trigger"] or records_of_a_batch(given["trigger"])
-    assert rules["STREAMING_BACKLOG_RECORDS"] == ("GREATER_THAN", 2 * batch)
-    assert "STREAMING_BACKLOG_SECONDS" in rules
-    assert job["email_notifications"]["on_streaming_backlog_exceeded"] == GIVEN["mail_to"]
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -510,14 +466,6 @@ def test_costs_are_tagged_and_a_policy_is_named_only_if_it_is_given() -> None:
     assert given["presets"]["tags"] == {"cost_center": "4711"}
 
 
-def test_serverless_resources_have_the_tags_of_a_given_usage_policy() -> None:
-    serverless = [("jobs", "maintenance"), ("jobs", "backfill"), ("apps", "console")]
-    of_nobody, of_one = (load_bundle("prod", GIVEN | more) for more in ({}, {"budget_policy_id": "ABC"}))
-    for kind, name in serverless:
-        assert "budget_policy_id" not in of_nobody.resources(kind)[name]
-        assert of_one.resources(kind)[name]["budget_policy_id"] == "ABC"
-
-
 def test_readers_in_prod_read_tables_and_dashboard_and_nothing_else() -> None:
     bundle = load_bundle("prod")
     for schema in bundle.resources("schemas").values():
@@ -554,21 +502,3 @@ def test_the_command_line_finds_nothing_to_say_of_the_bundle(
     result = command_line(target, "--strict")
     assert result.returncode == 0, result.stderr
     assert not re.search("Error|Warning|Recommendation", result.stderr + result.stdout)
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_command_line_resolves_the_tasks_as_these_tests_do(
-    command_line: Callable[..., subprocess.CompletedProcess[str]], target: str
-) -> None:
-    theirs = json.loads(command_line(target, "-o", "json").stdout)
-    user = theirs["workspace"]["current_user"]
-    ours = load_bundle(target)
-    for name, job in theirs["resources"]["jobs"].items():
-        for task in job["tasks"]:
-            parameters = ours.parameters(name, task["task_key"])
-            assert resolved(task["python_wheel_task"]["parameters"], theirs) == [
-                part.replace(WORKSPACE["current_user"]["short_name"], user["short_name"]).replace(
-                    WORKSPACE["current_user"]["id"], user["id"]
-                )
-                for part in parameters
-            ]

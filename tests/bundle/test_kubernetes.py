@@ -10,7 +10,7 @@ from jobs.cli import load_command
 from jobs.quotas.file import read_quotas
 from jvm.broker_jar import JAR_NAME
 from quota.allowance import Allowance
-from tests.kits.kubernetes_kit import MANIFESTS, ROOT, errors_in, load_schemas, objects
+from tests.kits.kubernetes_kit import ROOT, errors_in, load_schemas, objects
 from wire.holds import HOLD_AUTHORIZER
 from wire.plugin_reports import REPORTER_CLASS
 
@@ -165,8 +165,3 @@ def test_the_image_of_the_brokers_adds_the_jar_to_the_version_of_kafka() -> None
     assert base[1].endswith(f"-kafka-{brokers()['version']}")
     assert copied == ["COPY", JAR_NAME, "/opt/kafka/libs/"]
     assert f"-t {brokers()['image']} -f docs/kubernetes/Dockerfile.kafka dist" in text
-
-
-def test_the_page_names_every_file() -> None:
-    page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert all(f"({file.name})" in page for file in [*MANIFESTS, *FOLDER.glob("Dockerfile.*")])

@@ -190,21 +190,6 @@ def test_promtool_finds_nothing_but_the_name_that_the_kip_gives(ports: dict[str,
         assert [line for line in said if line != KAFKA_S_OWN_NAME] == []
 
 
-def helps(text: str) -> dict[str, str]:
-    return dict(re.findall(r"^# HELP ((?:pid_quota|kafka_server)_\w+) (.*)$", text, re.MULTILINE))
-
-
-def test_each_help_stands_on_its_own(ports: dict[str, int]) -> None:
-    told = {port: helps(get(port, "metrics")) for port in ports.values()}
-    for texts in told.values():
-        assert len(set(texts.values())) == len(texts)
-        for name, text in texts.items():
-            assert text.endswith(".")
-            assert len(text.split()) >= 4, name
-            assert not re.search(r"\b(its|their|these|this|those)\b", text, re.IGNORECASE), name
-            assert not name.endswith("_seconds") or re.match("Seconds|Unix time", text), name
-
-
 def test_the_alert_rules_are_valid_and_fire_when_they_should() -> None:
     checked = promtool("check", "rules", str(RULES))
     assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -38,12 +38,6 @@ def test_systemd_finds_nothing_to_say_of_the_unit(installed: Path) -> None:
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
-def test_systemd_finds_a_setting_that_does_not_exist(installed: Path, tmp_path: Path) -> None:
-    text = (installed / "pid-quota.service").read_text().replace("RestartSec=", "RestartPause=")
-    (tmp_path / "pid-quota.service").write_text(text)
-    assert "RestartPause" in analyze(tmp_path, "verify", "--man=no", str(tmp_path / "pid-quota.service")).stderr
-
-
 def test_the_service_is_in_the_sandbox(installed: Path) -> None:
     unit = str(installed / UNIT.name)
     checked = analyze(installed, "security", "--offline=true", f"--threshold={MAX_EXPOSED}", unit)
@@ -66,8 +60,3 @@ def test_the_command_is_run_with_variables_that_it_has(monkeypatch: pytest.Monke
     assert command.make_context(called, []).params
     # then each is of an option, or the place of the jars
     assert variables.keys() - {each.envvar for each in command.params} == {"PID_QUOTA_JARS"}
-
-
-def test_the_page_names_every_unit() -> None:
-    page = (UNITS / "README.md").read_text(encoding="utf-8")
-    assert all(f"({unit.name})" in page for unit in UNITS.iterdir() if unit.suffix in (".service", ".env"))

@@ -75,18 +75,6 @@ def test_the_base_package_requires_neither_spark_nor_delta(wheel: Path) -> None:
     assert all("extra == 'spark'" in line.replace('"', "'") for line in spark)
 
 
-def required(wheel: Path, extra: str = "") -> set[str]:
-    """Return the names of the wheel's requirements, or of an extra's."""
-    lines = [line.replace('"', "'") for line in metadata(wheel).get_all("Requires-Dist", [])]
-    wanted = [line for line in lines if (f"extra == '{extra}'" in line if extra else "extra ==" not in line)]
-    return {re.split(r"[^\w-]", line)[0] for line in wanted}
-
-
-def test_there_are_two_extras_one_of_spark_and_one_of_databricks(wheel: Path) -> None:
-    assert set(metadata(wheel).get_all("Provides-Extra", [])) == {"spark", "databricks"}
-    assert required(wheel, "spark") == {"delta-spark", "pandas", "pyspark"}
-
-
 def test_commands_start_without_what_only_spark_needs() -> None:
     commands = sorted(typer.main.get_group(application()).commands.keys() - {"run", "stream", "demo"})
     code = "import sys; from jobs.cli import load_command; [load_command(each) for each in sys.argv[1:]]; "
@@ -112,12 +100,6 @@ def test_data_files_are_in_the_wheel(names: set[str]) -> None:
     assert expected <= names
 
 
-def test_make_puts_the_jar_beside_its_source_before_it_builds_the_wheel() -> None:
-    recipe = run("make", "--dry-run", "wheel", cwd=ROOT)
-    steps = [recipe.index(step) for step in ("-m jvm.broker_jar dist/", f"cp dist/{JAR_NAME} jvm/", "hatchling")]
-    assert steps == sorted(steps)
-
-
 def test_make_builds_the_wheel_without_the_developers_packages(tmp_path: Path) -> None:
     recipe = run("make", "--dry-run", "wheel", f"VENV={tmp_path}", f"JARS={tmp_path}", cwd=ROOT)
     assert set(re.findall(r"requirements/\w+\.txt", recipe)) == {"requirements/spark.txt"}
@@ -137,11 +119,6 @@ def test_a_host_without_java_writes_the_jar_for_brokers(fresh: Path, jar: Path, 
 
 def test_nothing_but_our_packages_is_in_the_wheel(names: set[str]) -> None:
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == FOLDERS
-
-
-def test_the_wheel_says_that_every_package_is_typed(wheel: Path, names: set[str]) -> None:
-    assert {name.partition("/")[0] for name in names if name.endswith("/py.typed")} == PACKAGES
-    assert "Typing :: Typed" in metadata(wheel).get_all("Classifier", [])
 
 
 def test_the_modules_come_from_the_wheel(fresh: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from state.learning import Learning
-from streaming.checkpoint.data_loss import LOSS_FILE, LossDetector, load_loss_record, restart_after_losses
+from streaming.checkpoint.data_loss import LOSS_FILE, LossDetector, load_loss_record
 from streaming.checkpoint.next_producer_id import save_next_producer_id
 from streaming.errors import CheckpointError, DataLossError
 
@@ -164,32 +164,6 @@ def test_a_loss_is_learned_below_the_producer_id_that_came_next_when_it_was_foun
     holds.earliest = {0: 0, 1: 30}
     said(replace(watch, now_ms=lambda: NOW_MS + 60_000), 2)
     assert load_loss_record(watch.checkpoint).learning == Learning(NOW_MS + 60_000 + WINDOW_MS, 9000)
-
-
-def test_another_topic_of_the_same_name_is_said_even_if_its_offsets_fit(watch: LossDetector, holds: FakeExtent) -> None:
-    watch.check(0)
-    planned(watch, 1, p0=50, p1=60)
-    holds.topic_id = "second"
-
-    assert said(watch, 1)[0].startswith("data loss: the topic was deleted and recreated: partition 0 is not read from")
-    planned(watch, 2, p0=51, p1=61)
-    watch.check(2)
-
-
-def test_a_stream_that_found_a_loss_restarts_and_another_error_ends_it(watch: LossDetector, holds: FakeExtent) -> None:
-    planned(watch, 0, p0=8, p1=8)
-    holds.earliest = {0: 6, 1: 5}
-    runs = []
-
-    def run() -> None:
-        runs.append(1)
-        watch.check(0)
-        if len(runs) == 2:
-            raise ValueError
-
-    with pytest.raises(ValueError, match=r"^$"):
-        restart_after_losses(watch.checkpoint, run)
-    assert len(runs) == 2
 
 
 def test_a_damaged_loss_record_is_refused_with_its_name(watch: LossDetector) -> None:

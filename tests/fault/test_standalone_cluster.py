@@ -89,14 +89,6 @@ def job(cluster: Cluster, stream: Stream) -> list[str]:
     return [sys.executable, *tuned, "--bootstrap-server", stream.servers, *places, *rules, *where]
 
 
-def test_without_the_wheel_the_workers_do_not_know_our_packages(shipped: tuple[Path, Path]) -> None:
-    _, python = shipped
-    asked = "from importlib.util import find_spec; print([find_spec(name) is None for name in ('pandas', 'state')])"
-    # Isolated: this folder itself must not be on the path.
-    out = subprocess.run([str(python), "-I", "-c", asked], capture_output=True, text=True, check=True, cwd="/").stdout
-    assert out == "[False, True]\n"
-
-
 def test_the_job_runs_on_a_cluster_and_a_worker_killed_in_mid_batch_costs_nothing(
     spark: SparkSession, cluster: Cluster, stream: Stream, undisturbed: Stream, jars: Path, tmp_path: Path
 ) -> None:
