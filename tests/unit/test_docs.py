@@ -17,7 +17,6 @@ from tests.kits.page_kit import commands_in, parse
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-GENERATED = DOCS / "performance.md"
 FOLDERS = (
     "wire|quota|lifecycle|state|tables|broker|streaming|jobs|jvm|plugin|sql|bench|tests|docs|resources|requirements"
 )
@@ -102,12 +101,6 @@ def test_every_file_that_a_docstring_or_comment_names_exists() -> None:
     assert {source: names for source, text in prose.items() if (names := missing(text))} == {}
 
 
-def test_a_name_of_a_file_that_is_gone_is_found() -> None:
-    assert missing("see `lifecycle/init_producer_id.py`, unit/lifecycle/test_churn.py and docs/kip-*.md") == [
-        "lifecycle/init_producer_id.py"
-    ]
-
-
 def test_every_function_that_the_table_of_the_kip_names_exists() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = re.findall(r"`([\w.]+)` in `((?:quota|state)/\w+)\.py`", page)
@@ -125,14 +118,6 @@ def test_every_test_that_a_page_names_exists() -> None:
     defined = {name for source in sources for name in re.findall(r"^ *def (test_\w+)", source, re.MULTILINE)}
     named = {name for page in PAGES for name in re.findall(r"[`:](test_\w+)`", text_of(page))}
     assert named - defined == set()
-
-
-@pytest.mark.parametrize("page", sorted(set(DOCS.rglob("*.md")) - {GENERATED}), ids=lambda page: page.stem)
-def test_every_page_opens_with_whom_it_is_for(page: Path) -> None:
-    title, blank, reader = page.read_text(encoding="utf-8").splitlines()[:3]
-    assert title.startswith("# ")
-    assert blank == ""
-    assert re.fullmatch(r"\*For .+\*", reader)
 
 
 def test_the_index_leads_to_every_page() -> None:
@@ -200,14 +185,6 @@ def test_the_command_line_takes_every_command_that_a_code_block_shows(monkeypatc
             refused.append((page, words, str(error)))
     assert refused == []
     assert len(shown) > 30
-
-
-def test_each_of_ten_questions_is_answered_in_five_lines_with_a_command() -> None:
-    _, *answers = re.split(r"^## .*\n", (DOCS / "faq.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert len(answers) == 10
-    lines = [[line for line in answer.splitlines() if line and line != "```"] for answer in answers]
-    assert [each for each in lines if len(each) > 5] == []
-    assert all(list(commands_in(answer)) for answer in answers)
 
 
 def test_the_page_of_the_plugin_lists_each_property_with_its_default() -> None:

@@ -111,35 +111,6 @@ def test_no_function_that_travels_takes_a_session_along(path: Path) -> None:
     assert list(captured(tree(path))) == []
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "spark.sparkContext.setLogLevel('INFO')",
-        "frame.rdd.map(f)",
-        "spark._jvm.System.gc()",
-        "from pyspark import SparkContext",
-        "import pyspark.rdd",
-        "from py4j.protocol import Py4JError",
-    ],
-)
-def test_the_scan_finds_what_needs_a_jvm(code: str) -> None:
-    assert list(out_of_reach(ast.parse(code)))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "def f(w):\n    w.foreachBatch(lambda rows, n: None)",
-        "def f(w, spark):\n    def each(rows, n):\n        spark.sql('')\n    w.writeStream.foreachBatch(each)",
-        "def f(w, spark):\n    w.foreachBatch(partial(commit, spark))",
-        "class Commit:\n    spark: SparkSession",
-        "class Commit:\n    last: DataFrame | None = None",
-    ],
-)
-def test_the_scan_finds_a_captured_session(code: str) -> None:
-    assert list(captured(ast.parse(code)))
-
-
 def travelled(function: object) -> Any:
     dumps: Callable[[object], bytes] = cloudpickle.dumps
     return cloudpickle.loads(dumps(function))

@@ -121,15 +121,6 @@ def test_debug_shows_the_trace_before_the_line(tmp_path: Path, place: str) -> No
     assert done.stderr.splitlines()[-1].startswith("error: no table throttle_decisions")
 
 
-def test_the_command_sql_loads_neither_spark_nor_kafka(tmp_path: Path) -> None:
-    code = (
-        "import sys; from jobs import cli; cli.run(['sql', '--tables', sys.argv[1], 'SELECT 1']); "
-        "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'pyspark', 'delta', 'confluent_kafka'}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == ""
-
-
 def test_a_password_in_a_settings_file_is_never_shown(tmp_path: Path) -> None:
     settings = tmp_path / "client.properties"
     settings.write_text("sasl.username=stream\nsasl.password=hunter2\nthis is no setting hunter2\n", encoding="utf-8")

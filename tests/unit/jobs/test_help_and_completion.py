@@ -46,10 +46,6 @@ def test_the_help_names_each_option_and_command_in_full(
     assert not re.search(r"--[\w-]*-$", out, re.MULTILINE)
 
 
-def test_short_and_long_help_are_the_same(pid_quota: PidQuota) -> None:
-    assert pid_quota("quotas", "-h") == pid_quota("quotas", "--help")
-
-
 def test_the_root_s_help_cuts_no_summary(pid_quota: PidQuota) -> None:
     out = " ".join(pid_quota("-h")[1].split())
     assert all(f"{name} {summary}" in out for name, (_, _, summary) in _COMMANDS.items())
@@ -160,21 +156,3 @@ def test_bash_completes_commands_options_and_choices(
         env=path_with_ours,
     )
     assert done.stdout.split() == offered
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_get_a_script_and_names_with_their_meaning(path_with_ours: dict[str, str], shell: str) -> None:
-    def ask(**variables: str) -> str:
-        environment = path_with_ours | variables
-        return subprocess.run(
-            ["pid-quota"], capture_output=True, text=True, check=True, timeout=60, env=environment
-        ).stdout
-
-    assert "_PID_QUOTA_COMPLETE=complete_" + shell in ask(_PID_QUOTA_COMPLETE=f"source_{shell}")
-    offered = ask(
-        _PID_QUOTA_COMPLETE=f"complete_{shell}",
-        _TYPER_COMPLETE_ARGS="pid-quota quot",
-        _TYPER_COMPLETE_FISH_ACTION="get-args",
-    )
-    assert "quotas" in offered
-    assert "Set, delete, describe and suggest quotas" in offered

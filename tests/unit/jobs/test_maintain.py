@@ -243,13 +243,6 @@ def test_a_dry_run_reports_and_changes_nothing(pid_quota: PidQuota, tmp_path: Pa
     assert maintained(pid_quota, tmp_path)[METRICS]["deleted_rows"] == 1
 
 
-def test_people_get_a_table(pid_quota: PidQuota, tmp_path: Path) -> None:
-    write_batches(tmp_path, 4)
-    out = printed(pid_quota("tables", "maintain", "--tables", tmp_path))
-    (line,) = [line for line in out.splitlines() if line.startswith(METRICS)]
-    assert line.split()[1:5] == ["4", "4", "4", "1"]
-
-
 def test_no_append_and_no_quota_of_others_is_lost_or_refused_beside_it(tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     rounds = range(12)
@@ -329,7 +322,3 @@ def test_tables_of_an_earlier_version_are_kept_up_without_those_it_did_not_have(
     write_batches(tmp_path, 3)
     shutil.rmtree(tmp_path / DECISIONS)
     assert DECISIONS not in maintained(pid_quota, tmp_path)
-
-
-def test_a_folder_without_tables_is_one_clear_line(pid_quota: PidQuota, tmp_path: Path) -> None:
-    assert "--tables" in one_error(pid_quota("tables", "maintain", "--tables", tmp_path / "nothing"))

@@ -23,7 +23,7 @@ from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
 from state.events import MetricsRow
 from streaming.commit.sinks import BatchSummary
-from streaming.listener import Progress, progress_of
+from streaming.listener import Progress
 from streaming.operator.rows import by_kind
 
 NOON_MS = 1_790_000_000_000
@@ -264,11 +264,6 @@ def test_the_health_of_each_query_is_exported(metrics: StreamMetrics, clock: Clo
     assert found["pid_quota_stream_records_behind", query] == 0
 
 
-def test_a_source_without_record_numbers_is_not_behind() -> None:
-    source = {"endOffset": {"logOffset": 4}, "latestOffset": None}
-    assert progress_of({"name": None, "batchId": 0, "sources": [source]}).records_behind == 0
-
-
 def test_holds_are_exported_as_the_enforcing_thread_tells_them(metrics: StreamMetrics) -> None:
     assert scraped(metrics)["pid_quota_enforcing",] == 0
 
@@ -379,8 +374,3 @@ def test_the_times_of_batches_are_a_histogram_by_query(metrics: StreamMetrics) -
     up_to = {key[1][1]: value for key, value in found.items() if key[0] == f"{name}_bucket"}
     assert (up_to["0.5"], up_to["1.0"], up_to["2.0"], up_to["300.0"], up_to["+Inf"]) == (1, 1, 2, 2, 3)
     assert (found[f"{name}_sum", query], found[f"{name}_count", query]) == (1002.0, 3)
-
-
-def test_without_a_port_no_metrics_are_served(metrics: StreamMetrics) -> None:
-    with serving(metrics, None) as port:
-        assert port == 0

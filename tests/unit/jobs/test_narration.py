@@ -162,20 +162,6 @@ def test_quotas_have_a_line_at_the_start_and_when_they_change(told: Told) -> Non
     ]
 
 
-@pytest.mark.parametrize(
-    ("trigger", "how"),
-    [
-        ("available-now", "to its present end"),
-        ("asap", "batch after batch; Ctrl-C ends it"),
-        ("5 seconds", "a batch every 5 seconds; Ctrl-C ends it"),
-    ],
-)
-def test_the_first_line_says_what_is_read_and_written_and_when(told: Told, trigger: str, how: str) -> None:
-    told.narrator.begin("events", "/tables", trigger)
-
-    assert told.lines == [f"reads topic events, writes tables in /tables, {how}"]
-
-
 def test_it_says_until_when_it_learns_and_nothing_afterwards(told: Told) -> None:
     told.narrator.learns_until(NOW_S - 1, 4000)
     assert told.lines == []

@@ -69,28 +69,6 @@ def test_a_record_says_once_what_its_events_share() -> None:
     }
 
 
-def test_events_that_differ_in_what_others_share_name_their_group() -> None:
-    (value,) = values([event(1), event(2, client_id="b", producer_epoch=7), event(3)])
-
-    assert {name: json.loads(value)[name] for name in ("group", "producer_epochs", "groups")} == {
-        "group": [0, 1, 0],
-        "producer_epochs": [0, 7, 0],
-        "groups": [{"topic": "orders", "client_id": "app"}, {"topic": "orders", "client_id": "b"}],
-    }
-
-
-def test_one_event_alone_leaves_out_what_is_default() -> None:
-    (value,) = values([ProduceEvent(NOW_MS, "User:alice", 4000, 0, None, "", -1)])
-
-    assert json.loads(value) == {
-        "timestamp_ms": NOW_MS,
-        "principal": "User:alice",
-        "after_ms": [0],
-        "producer_ids": [4000],
-        "groups": [{}],
-    }
-
-
 @pytest.mark.parametrize("odd", [event(2**63), event(1, timestamp_ms=2**63), event(-(2**63) - 1)])
 def test_an_event_that_no_reader_takes_does_not_share_a_record(odd: ProduceEvent) -> None:
     assert [list(each.events()) for each in pack_events([event(1), odd, event(2)])] == [[event(1)], [odd], [event(2)]]
@@ -110,12 +88,6 @@ def test_a_record_whose_events_share_nothing_is_of_bounded_length(field: str) ->
         found = values([event(2**60 + number, **each) for number, each in enumerate(texts)])
         assert len(found) > 1
         assert max(map(len, found)) < MAX_RECORD_BYTES
-
-
-def test_a_record_of_unknown_partitions_has_none() -> None:
-    (value,) = values([event(1, partition=-1), event(2, partition=-1)])
-
-    assert "partitions" not in json.loads(value)
 
 
 def test_addresses_are_of_their_events_and_null_where_the_writer_left_them_out() -> None:

@@ -48,15 +48,6 @@ def test_a_scram_login_over_tls_becomes_librdkafka_s_settings(tmp_path: Path) ->
     }
 
 
-def test_it_serves_the_other_clients_as_well(tmp_path: Path) -> None:
-    config = load(tmp_path, SCRAM)
-
-    assert 'hunter2 \\ "quoted";=' in config.kafka_python().values()
-    spark = config.spark_options()
-    assert spark["kafka.sasl.jaas.config"].endswith(r'username="ops" password="hunter2 \\ \"quoted\";=";')
-    assert spark["kafka.ssl.truststore.type"] == "PEM"
-
-
 @pytest.mark.parametrize(
     ("lines", "settings"),
     [

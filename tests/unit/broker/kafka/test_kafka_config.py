@@ -71,28 +71,6 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         KafkaConfig.load(SERVERS, password_file=tmp_path / "nowhere")
 
 
-def test_the_same_file_serves_kafka_python(tmp_path: Path) -> None:
-    file = settings_file(
-        tmp_path,
-        "security.protocol=sasl_ssl\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=spark\nsasl.password=a=b\n"
-        "ssl.ca.location=/ca.pem\nssl.certificate.location=/me.pem\nssl.key.location=/me.key\nssl.key.password=k\n"
-        "ssl.endpoint.identification.algorithm=none\nlinger.ms=5\n",
-    )
-
-    assert KafkaConfig.load("a:1,b:2", file).kafka_python() == {
-        "bootstrap_servers": ["a:1", "b:2"],
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-256",
-        "sasl_plain_username": "spark",
-        "sasl_plain_password": "a=b",
-        "ssl_cafile": "/ca.pem",
-        "ssl_certfile": "/me.pem",
-        "ssl_keyfile": "/me.key",
-        "ssl_password": "k",
-        "ssl_check_hostname": False,
-    }
-
-
 @pytest.mark.parametrize(
     ("line", "remedy"),
     [

@@ -9,9 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation
 
-from broker.errors import BrokerUnreachableError, LoginRefusedError, RequestNotAllowedError
-from broker.kafka.own_rights import OwnRights, operations_of, require_rights
-from broker.kafka.roles import run_rights
+from broker.errors import BrokerUnreachableError
+from broker.kafka.own_rights import operations_of
 from broker.kafka.topics import Admin
 
 SERVERS = "kafka:9092"
@@ -53,13 +52,6 @@ def test_a_broker_without_the_field_lacks_no_right() -> None:
     assert operations_of(asked, SERVERS) == set(AclOperation)
 
 
-def test_a_user_has_the_operations_of_the_answer_and_no_others() -> None:
-    for operations in ({AclOperation.READ, AclOperation.DESCRIBE}, set[AclOperation]()):
-        asked: Future[Any] = Future()
-        asked.set_result(SimpleNamespace(authorized_operations=[*operations]))
-        assert operations_of(asked, SERVERS) == operations
-
-
 def granted(*operations: AclOperation) -> "Future[Any]":
     asked: Future[Any] = Future()
     asked.set_result(SimpleNamespace(authorized_operations=[*operations]))
@@ -84,21 +76,3 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Mock:
     made.describe_consumer_groups.side_effect = describe_groups
     monkeypatch.setattr("broker.kafka.own_rights.admin_client", lambda _: made)
     return made
-
-
-SETTINGS = {"bootstrap.servers": SERVERS}
-
-
-def test_the_rights_that_brokers_do_not_name_are_missing(admin: Mock) -> None:
-    missing = OwnRights(SETTINGS).missing(run_rights())
-    assert [each.words for each in missing] == ["READ on topic pid-quota-holds", "READ on groups pid-quota*"]
-    with pytest.raises(RequestNotAllowedError, match=r"^this user lacks READ on topic pid-quota-holds, READ on groups"):
-        require_rights(SETTINGS, run_rights())
-    require_rights(SETTINGS, run_rights()[:2])
-
-
-def test_a_refused_login_is_told_before_any_right(admin: Mock) -> None:
-    admin.metadata.side_effect = LoginRefusedError("guessed")
-    with pytest.raises(LoginRefusedError):
-        OwnRights(SETTINGS).missing(run_rights())
-    admin.describe_topics.assert_not_called()
