@@ -49,27 +49,6 @@ def said(watch: LossDetector, batch_id: int) -> list[str]:
     return [row["reason"] for row in watch.rows(batch_id)]
 
 
-def test_nothing_is_said_while_the_topic_holds_all_that_was_not_read(watch: LossDetector, holds: FakeExtent) -> None:
-    # What has been read may go, and of a partition without new records also what came since.
-    holds.earliest = {0: 8, 1: 9}
-
-    watch.check(1)
-
-    assert watch.rows(1) == []
-    assert load_loss_record(watch.checkpoint).learn_until_ms == 0
-
-
-def test_a_gap_is_said_once_and_moves_the_end_of_learning(watch: LossDetector, holds: FakeExtent) -> None:
-    holds.earliest = {0: 0, 1: 12}
-
-    words = "data loss: offsets 9 to 11 of partition 1 were deleted before they were read"
-    assert said(watch, 1) == [words]
-    watch.check(1)
-    assert [row["reason"] for row in watch.rows(1)] == [words]
-    assert watch.rows(2) == []
-    assert load_loss_record(watch.checkpoint).learn_until_ms == NOW_MS + WINDOW_MS
-
-
 def test_losses_of_later_batches_are_reported_at_once(watch: LossDetector, holds: FakeExtent) -> None:
     holds.earliest = {0: 0, 1: 30}
     said(watch, 1)

@@ -1,13 +1,10 @@
-import json
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
-import pytest
 from deltalake import DeltaTable
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from tables.store.open import open_store
-from tests.kits.stream_kit import QUOTAS_SET_AT, START_MS, Stream, event
+from tests.kits.stream_kit import START_MS, Stream, event
 
 METRICS = "producer_id_metrics"
 
@@ -33,31 +30,6 @@ def test_a_flood_becomes_a_decision_and_a_steady_principal_does_not(stream: Stre
     assert metrics[-1]["refused_pids"] == 40
 
 
-def test_a_users_own_quota_goes_before_the_default_and_the_latest_row_before_older_ones(stream: Stream) -> None:
-    stream.quota(10)
-    stream.quota(40, "mallory")
-    older = {"entity_type": "user", "entity_name": "mallory", "producer_ids_rate": 1.0}
-    open_store(stream.tables).append(
-        "producer_id_quotas", [older | {"updated_at": QUOTAS_SET_AT - timedelta(minutes=1)}]
-    )
-    stream.batch(*[event(pid) for pid in range(50)])
-
-    stream.run()
-
-    *_, decision = stream.rows("throttle_decisions")
-    assert (decision["quota"], decision["quota_source"], decision["refused_pids"]) == (40.0, "user", 9)
-
-
-def test_without_any_quota_principals_are_reported_and_never_throttled(stream: Stream) -> None:
-    stream.batch(*[event(pid) for pid in range(50)])
-
-    stream.run()
-
-    assert stream.rows("throttle_decisions") == []
-    (row,) = stream.rows("producer_id_metrics")
-    assert (row["quota"], row["quota_source"], row["new_pids_window"]) == (None, "none", 50)
-
-
 def test_bad_records_are_quarantined_with_their_place_and_the_good_ones_go_on(stream: Stream) -> None:
     future = event(3, at_ms=10 * 60_000)
     bad = [b"not json", None, b"", b'{"principal": "User:a"}', event(2, "no-type"), event(-7), future, b"\xff\xfe"]
@@ -75,40 +47,6 @@ def test_bad_records_are_quarantined_with_their_place_and_the_good_ones_go_on(st
     }
     (row,) = stream.rows("producer_id_metrics")
     assert row["admitted_pids"] == 2
-
-
-def test_records_of_one_event_and_of_several_count_alike_in_one_topic(stream: Stream) -> None:
-    several = [
-        {"timestamp_ms": START_MS, "principal": "User:mallory", "after_ms": [0, 1], "producer_ids": pids}
-        for pids in ([1, 2], [3, -7], [1, 4])
-    ]
-    stream.batch(event(1), *[json.dumps(each).encode() for each in several], event(5))
-
-    stream.run()
-
-    ((place, reason),) = [(row["offset"], row["reason"]) for row in stream.rows("quarantined_events")]
-    assert (place, reason) == (2, "1 of 2 events: producer_id is below -1")
-    assert [row["admitted_pids"] for row in stream.rows("producer_id_metrics")] == [5]
-
-
-def test_producers_without_a_pid_cost_nothing_and_are_not_bad(stream: Stream) -> None:
-    stream.batch(event(-1), event(-1, at_ms=1000))
-
-    stream.run()
-
-    assert stream.rows("quarantined_events") == []
-    assert stream.rows("producer_id_metrics") == []
-
-
-@pytest.mark.parametrize("principal", ["unknown", "User:ANONYMOUS"])
-def test_principals_that_may_be_anybody_are_reported_and_never_throttled(stream: Stream, principal: str) -> None:
-    stream.quota(1)
-    stream.batch(*[event(pid, principal) for pid in range(20)])
-
-    stream.run()
-
-    assert stream.rows("throttle_decisions") == []
-    assert stream.rows("producer_id_metrics")[0]["admitted_pids"] == 20
 
 
 def test_nothing_is_written_when_there_is_nothing_to_say(stream: Stream) -> None:
@@ -131,19 +69,6 @@ def test_client_ids_and_addresses_with_hostile_characters_reach_the_decision(str
 
     (decision,) = stream.rows("throttle_decisions")
     assert dict(decision["client_ids"]) == dict(decision["addresses"]) == {hostile: 3}
-
-
-def test_a_stream_that_learns_charges_only_what_was_handed_out_since(stream: Stream) -> None:
-    stream.deployment = Deployment(QuotaConfig(), 7, learn_until_ms=START_MS + 60_000, learn_below=4000)
-    stream.quota(10)
-    stream.batch(*[event(pid) for pid in range(3950, 4020)], *[event(pid, learning=True) for pid in range(5000, 5050)])
-
-    stream.run()
-
-    *_, decision = stream.rows("throttle_decisions")
-    (row,) = stream.rows("producer_id_metrics")
-    assert (decision["refused_pids"], row["admitted_pids"], row["phase"]) == (20 - 11, 11, "learning")
-    assert row["active_pids"] == 50 + 20 + 50
 
 
 def test_a_principal_silent_for_long_enough_is_forgotten_with_a_last_row_of_rate_0(stream: Stream) -> None:

@@ -56,21 +56,6 @@ def test_each_change_acts_in_the_next_batch_of_the_running_stream(stream: Stream
         assert quota_seen(6000) == (None, "none")
 
 
-def test_a_lowered_quota_throttles_and_known_pids_stay_known(stream: Stream) -> None:
-    change(stream, None, 100)
-    with stream.running() as query:
-        stream.batch(*[event(pid) for pid in range(50)])
-        stream.wait_for(lambda: bool(latest(stream)), query)
-
-        change(stream, "mallory", 1)
-        known = [event(pid, at_ms=20_000) for pid in range(50)]
-        stream.batch(*known, *[event(pid, at_ms=20_000) for pid in range(100, 110)])
-        stream.wait_for(lambda: bool(stream.rows("throttle_decisions")), query)
-
-    (decision,) = stream.rows("throttle_decisions")
-    assert (decision["quota"], decision["refused_pids"]) == (1.0, 8)
-
-
 def test_a_silent_principal_s_throttle_ends_with_the_next_batch_under_a_raised_or_removed_quota(stream: Stream) -> None:
     def now_ms() -> int:
         return time.time_ns() // 1_000_000

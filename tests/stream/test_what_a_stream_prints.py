@@ -1,13 +1,8 @@
 """The lines of `pid-quota stream` on standard error, with a real broker, tables and Spark."""
 
-import os
 import re
-import signal
-import urllib.request
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from pathlib import Path
-
-import pytest
 
 from broker.local.local_broker import LocalBroker
 from jobs.stream.narration import Narrator
@@ -17,9 +12,8 @@ from quota.config import QuotaConfig
 from tables.store.base import TableStore
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
-from tests.kits.fault_kit import send, set_quota, topic_of, traffic
-from tests.kits.stream_command_kit import LIMIT_S, StreamCommand, processes_below
-from tests.unit.jobs.table_rows import append, decision
+from tests.kits.fault_kit import set_quota, topic_of
+from tests.kits.stream_command_kit import StreamCommand
 
 TIMED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ (.*)")
 
@@ -54,28 +48,3 @@ def test_a_stream_prints_where_it_reads_what_holds_and_its_first_decision(broker
         before, after = (restored(store, last + offset) for offset in (-second, second))
     assert before.throttled >= 1
     assert after == Totals(0, 0)
-
-
-@pytest.mark.parametrize("to_all", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_a_stream_that_is_stopped_ends_without_an_error(broker: LocalBroker, tmp_path: Path, to_all: bool) -> None:
-    stream = StreamCommand.on(broker, topic_of(broker, 100), tmp_path)
-    # Of an earlier stream, whose throttle still holds.
-    now = datetime.now(timezone.utc)
-    append(stream.tables, "throttle_decisions", decision("User:m", now, throttled_until=now + timedelta(hours=1)))
-    with stream.running("--trigger", "1 second", "--new-checkpoint", "--metrics", "0") as process:
-        stream.wait_for_batches(1, process)
-        (port,) = re.findall(r"metrics at http://127\.0\.0\.1:(\d+)/metrics", "\n".join(stream.said()))
-        metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
-        assert 'pid_quota_throttles_in_force{user="m"} 1.0' in metrics
-
-        if to_all:
-            # systemd sends the signal to the JVM, too. Alone it changes nothing: the stream goes on.
-            (jvm,) = [pid for pid, command in processes_below(process.pid).items() if "SparkSubmit" in command]
-            os.kill(jvm, signal.SIGTERM)
-            send(broker, stream.topic, traffic(100, 100))
-            stream.wait_for_batches(2, process)
-        (os.killpg if to_all else os.kill)(process.pid, signal.SIGTERM)
-
-        assert process.wait(LIMIT_S) == 0, stream.said()
-    rest = [line for line in stream.said() if not TIMED.fullmatch(line) and "incubator" not in line]
-    assert rest == [f"metrics at http://127.0.0.1:{port}/metrics"]

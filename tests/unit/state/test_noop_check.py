@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quota.config import TICKS_PER_QUANTUM, QuotaConfig
+from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
 from state.codec import decode
 from state.events import CHARGED, LEARNING, Deployment, Events, Outcome
@@ -72,25 +72,3 @@ def test_a_look_finds_what_changes_nothing(
     stored = Ledger("User:a", DEPLOYMENT).process(events_at(NOW_MS, [1, 2]), LIMIT).content
 
     assert changes_nothing(decode(stored), events_at(NOW_MS + at_ms, pids), limit, DEPLOYMENT) is expected, change
-
-
-@pytest.mark.parametrize(("after_ms", "expected"), [(0, True), (40_000, True), (50_000, False)])
-def test_a_throttle_takes_more_than_a_look_when_it_ends(after_ms: int, expected: bool) -> None:
-    # given a throttle of 40 seconds, in an interval of an hour
-    config = QuotaConfig(metrics_interval_seconds=3600, min_throttle_seconds=40, max_throttle_seconds=40)
-    deployment = Deployment(config, salt=5)
-    stored = Ledger("User:a", deployment).process(events_at(NOW_MS, range(9)), Limit(3600.0, "user", 0, 5.0)).content
-
-    known = events_at(NOW_MS + after_ms, [1])
-
-    assert changes_nothing(decode(stored), known, Limit(3600.0, "user", 0, 5.0), deployment) is expected
-
-
-def test_a_current_quantum_that_holds_nothing_takes_more_than_a_look() -> None:
-    # given a clock that was moved by PIDs that were not stored
-    state = decode(Ledger("User:a", DEPLOYMENT).process(events_at(NOW_MS, [1, 2]), LIMIT).content)
-    state.clock_tick += TICKS_PER_QUANTUM
-    state.interval.number += QUANTUM_MS // INTERVAL_MS
-
-    # when a PID of the quantum before produces, then it has to be renewed
-    assert not changes_nothing(state, events_at(NOW_MS + QUANTUM_MS, [2]), LIMIT, DEPLOYMENT)

@@ -3,23 +3,17 @@
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame
 
 from quota.limits import Limit, Quotas
 from streaming.batch import tasks
-from streaming.batch.context import FOLDER, MAX_EVENT_TIME, carried_before, written_batches
-from streaming.batch.tasks import TaskBatch, batch_of_task
+from streaming.batch.context import FOLDER, MAX_EVENT_TIME, carried_before
+from streaming.batch.tasks import TaskBatch
 from streaming.batch.tracked_principals import FORGOTTEN, TRACKED, code_of
 from streaming.checkpoint import own_files
 from streaming.checkpoint.next_producer_id import save_next_producer_id
-from streaming.commit import commit
-from streaming.commit.commit import Commit
 from streaming.errors import CheckpointError
-from streaming.operator.rows import pack
 from tests.kits.batch_kit import begin, run_batch
 
 
@@ -52,10 +46,6 @@ def test_the_tasks_of_a_batch_find_what_the_driver_wrote_for_it(
     assert found[0].before.tracked.holds(["User:a"]).tolist() == [False]
     assert found[1].before.tracked.holds(["User:a", "User:b"]).tolist() == [True, False]
     assert found[1].before.event_times == {4: 900}
-
-
-def test_before_the_first_batch_there_is_batch_0(tmp_path: Path) -> None:
-    assert batch_of_task(str(tmp_path)) == 0
 
 
 def test_a_repeated_batch_finds_the_facts_of_its_first_attempt(tmp_path: Path) -> None:
@@ -101,66 +91,11 @@ def test_what_a_batch_does_not_report_stays(tmp_path: Path) -> None:
     assert carried.written == {"throttle_decisions": 0, "producer_id_metrics": 1}
 
 
-def test_the_newest_batch_that_wrote_is_known_whether_it_ended_or_only_began(tmp_path: Path) -> None:
-    assert written_batches(str(tmp_path)) == {}
-    run_batch(tmp_path, 0, {"quarantined_events": [{}]})
-    assert written_batches(str(tmp_path)) == {"quarantined_events": 0}
-    begin(tmp_path, 1)
-    assert written_batches(str(tmp_path)) == {"quarantined_events": 0}
-    (tmp_path / "offsets" / "2").write_text('v1\n{}\n{"produce-events":{"0":9}}')
-    assert written_batches(str(tmp_path)) == {"quarantined_events": 0}
-
-
 def test_only_the_files_that_a_batch_may_need_are_kept(tmp_path: Path) -> None:
     for batch in range(10):
         run_batch(tmp_path, batch)
 
     assert sorted(file.stem for file in (tmp_path / FOLDER).iterdir()) == ["7", "8", "9"]
-
-
-def test_a_damaged_file_is_named_with_the_way_out_or_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(own_files, "WHOLE_WITHIN_S", 0.0)
-    run_batch(tmp_path, 0)
-    begin(tmp_path, 1)
-    for batch_id in (0, 1):
-        (tmp_path / FOLDER / f"{batch_id}.msgpack").write_bytes(b"\xc1")
-
-    with pytest.raises(CheckpointError, match=r"0\.msgpack can't be read .* restore it from a backup"):
-        begin(tmp_path, 1)
-    assert begin(tmp_path, 0, default(3.0)).quotas == default(3.0)
-
-
-def test_a_worker_that_does_not_see_the_checkpoint_ends_the_batch_instead_of_enforcing_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(own_files, "APPEARS_WITHIN_S", 0.0)
-    enter_task(monkeypatch, 0, 77)
-    with pytest.raises(CheckpointError, match="must see the same checkpoint"):
-        TaskBatch(str(tmp_path)).context()
-
-
-class NoTables:
-    """A sink that nobody should give anything."""
-
-    def append(self, *_: object) -> None:
-        msg = "nothing was said of a table"
-        raise AssertionError(msg)
-
-
-def test_what_the_operator_says_of_times_in_a_batch_holds_from_the_next_batch_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin(tmp_path, 0)
-    monkeypatch.setattr(commit, "read_quotas", lambda *_: Quotas())
-    packed = pack([(MAX_EVENT_TIME, (4, 900)), (MAX_EVENT_TIME, (5, 1800))])
-    output = Mock(DataFrame, toArrow=lambda: pa.Table.from_pandas(packed), sparkSession=None)
-
-    Commit(NoTables(), "s", str(tmp_path), "tables")(output, 0)
-
-    before, after = (carried_before(str(tmp_path), batch_id).event_times for batch_id in (0, 1))
-    assert (before, after) == ({}, {4: 900, 5: 1800})
 
 
 def test_a_batch_whose_predecessor_has_not_ended_does_not_begin(

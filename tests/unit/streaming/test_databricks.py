@@ -11,7 +11,6 @@ from broker.errors import KafkaConfigError
 from broker.kafka.config import KafkaConfig
 from jobs.kafka_login import kafka_login
 from jobs.stream.command import require_spark
-from jvm.errors import JavaMissingError
 from streaming import session
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SecretError, SessionError
@@ -43,11 +42,6 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)
-
-
-def test_elsewhere_the_login_module_has_its_own_name(elsewhere: None) -> None:
-    assert not in_databricks()
-    assert jaas_prefix() == ""
 
 
 def test_in_the_runtime_the_login_module_is_the_shaded_one(runtime: None) -> None:
@@ -163,12 +157,6 @@ def test_a_session_that_does_not_take_a_setting_is_said(runtime: None, monkeypat
     use_session(monkeypatch, Refusing())
     with pytest.raises(SessionError, match=r"CONFIG_NOT_AVAILABLE.*classic cluster"):
         session.stream_session([])
-
-
-def test_elsewhere_java_is_looked_for(elsewhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", "/nonexistent")
-    with pytest.raises(JavaMissingError):
-        require_spark()
 
 
 def test_the_runtime_needs_no_java_of_ours(runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:

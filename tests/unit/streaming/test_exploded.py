@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from streaming.decode.records import decode
 from tests.kits.exploded_kit import block_of, table_of
-from wire.event_record import EventRecord, ProduceEvent, pack_events, parse_events
+from wire.event_record import ProduceEvent, pack_events, parse_events
 
 NOW_MS = 1_790_000_000_000
-
-Values = list[bytes]
 
 
 def records(values: Sequence[bytes]) -> pa.Table:
@@ -50,16 +48,6 @@ def test_events_of_a_record_have_its_place_and_their_own_time_and_group() -> Non
         (4000, -7, "c"),
     ]
     assert {row["offset"] for row in rows} == {0}
-
-
-@pytest.mark.parametrize("neighbours", [[], [b"broken"]])
-def test_an_event_has_its_address_also_beside_a_bad_record(neighbours: Values) -> None:
-    several = value(groups=[{"address": "10.0.0.7"}, {"client_id": "c"}])
-
-    block = decode(records([OTHER, *neighbours, several]))
-
-    addresses = [row["address"] for row in table_of(block.events).to_pylist()]
-    assert addresses == [None, "10.0.0.7", None, "10.0.0.7"]
 
 
 @pytest.mark.parametrize("address", [7, ["10.0.0.7"], {"ip": "10.0.0.7"}])
@@ -136,32 +124,6 @@ def test_a_record_that_does_not_fit_together_is_quarantined_whole_and_shifts_no_
         assert pids == [4000, 4001, 4000, 7] * (0 if values == [odd] else 2)
 
 
-@pytest.mark.parametrize("field", ["producer_ids", "after_ms", "groups", "group", "client_id"])
-def test_a_field_that_comes_twice_shifts_no_other_record(field: str) -> None:
-    twice = value()[:-1] + f', "{field}": {json.dumps(RECORD.get(field, "x"))}}}'.encode()
-    in_group = value(groups="left out")[:-1] + b', "groups": [{"client_id": "a", "client_id": "b"}, {}]}'
-
-    for odd in (twice, in_group):
-        block = decode(records([value(), odd, value()]))
-
-        rows = table_of(block.events).to_pylist()
-        ends = [row for row in rows if row["offset"] != 1]
-        assert [(row["producer_id"], row["client_id"]) for row in ends] == [(4000, "c"), (4001, None), (4000, "c")] * 2
-
-
-def test_shared_fields_at_the_top_of_a_record_are_ignored() -> None:
-    block = decode(records([value(groups="left out", group="left out", client_id="top", learning=True)]))
-
-    assert {(row["client_id"], row["learning"]) for row in table_of(block.events).to_pylist()} == {(None, None)}
-
-
-def test_a_record_without_groups_takes_none_of_another() -> None:
-    bare, learning = value(groups="left out", group="left out"), value(groups=[{"learning": True}], group="left out")
-
-    for values, learns in (([bare, learning], [None] * 3 + [True] * 3), ([learning, bare], [True] * 3 + [None] * 3)):
-        assert table_of(decode(records(values)).events)["learning"].to_pylist() == learns
-
-
 @pytest.mark.parametrize("fields", [{"groups": None}, {"group": None}, {"version": "2"}, {"broker_id": "one"}])
 def test_a_field_that_is_null_is_left_out_and_one_that_the_rules_do_not_read_may_be_anything(
     fields: dict[str, object],
@@ -208,7 +170,3 @@ def test_the_columns_of_records_are_the_events_that_were_packed(parts: list[list
         tuple(getattr(event, name) for name in names) for event in parsed
     ]
     assert [bool(each) for each in columns["learning"].to_pylist()] == [event.learning for event in parsed]
-
-
-def test_the_writer_s_record_is_what_the_reader_knows() -> None:
-    assert set(RECORD) <= set(EventRecord.__struct_fields__)

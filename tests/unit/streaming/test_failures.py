@@ -4,20 +4,15 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark import cloudpickle
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from streaming.checkpoint.spark_files import lock_checkpoint
-from streaming.errors import CheckpointError, SparkCallError, StreamFailedError, StreamIdTakenError
+from streaming.errors import CheckpointError, SparkCallError, StreamFailedError
 from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone, with_short_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WORKER = """[STREAM_FAILED] Query [id = 1] terminated with exception: An exception was raised by the Python Proxy.
 Traceback (most recent call last):
@@ -161,12 +156,6 @@ def test_a_batch_that_ends_with_its_query_is_said_in_words_that_spark_knows_and_
     assert len(rest) < 100
 
 
-def test_a_stream_whose_id_another_one_uses_ends_in_the_words_of_its_sink() -> None:
-    text = told(StreamIdTakenError("another stream writes with this id: end the other"))
-    error = as_stream_error(StreamingQueryException(f"{text}\n=== Streaming Query ===\n"), "c")
-    assert (type(error), str(error)) == (StreamIdTakenError, "another stream writes with this id: end the other")
-
-
 @pytest.mark.parametrize("by", ["__cause__", "__context__"])
 def test_an_error_of_ours_in_a_batch_keeps_its_class_and_drops_what_caused_it(by: str) -> None:
     error = CheckpointError("no such file")
@@ -208,8 +197,3 @@ def test_a_process_ends_with_its_own_exit_code_though_a_batch_is_in_native_code(
     command = [sys.executable, "-c", ENDS_IN_A_BATCH, str(tmp_path)]
     ended = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "over\n", "")
-
-
-def test_the_function_of_a_batch_can_be_pickled() -> None:
-    dumps: Callable[[object], bytes] = cloudpickle.dumps
-    assert dumps(with_short_errors(print))

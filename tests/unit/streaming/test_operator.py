@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import msgspec
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from quota.config import QuotaConfig
@@ -12,24 +10,22 @@ from quota.limits import Limit, Quotas
 from state.events import Deployment
 from state.learning import Learning
 from streaming.batch.context import MAX_EVENT_TIME
-from streaming.batch.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
+from streaming.batch.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TrackedPrincipals
 from streaming.decode.packing import pack_by_principal
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import unpack_rows
 from tables.schema.specs import TABLES
-from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
+from tests.kits.batch_kit import KnownBatch, operator_of
 from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.group_state_kit import State
 from tests.kits.packed_kit import frame_of
-from wire.event_record import EventRecord
 from wire.packed_events import PackedQuarantine, Quarantined, pack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
 EMPTY = TrackedPrincipals()
 QUOTAS = Quotas({"a": Limit(10.0, "user", NOW_MS), "ANONYMOUS": Limit(10.0, "user", NOW_MS)})
-PRE_AGGREGATE = pre_aggregate_of()
 QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
 STEP_MS = 60_000
 NOTHING: dict[int, int] = {}
@@ -239,37 +235,6 @@ def test_a_state_of_silent_principals_that_cannot_be_read_is_removed_and_said() 
     assert (kind, timed_out.exists) == ("quarantined_events", False)
 
 
-@pytest.mark.parametrize("principal", ["\x00quarantine/:x", "quarantine/:produce-events/0/0", "overflow-07:x"])
-def test_no_name_of_a_principal_is_taken_for_anything_else(principal: str) -> None:
-    value = msgspec.json.encode(EventRecord(NOW_MS, principal, [0], [1]))
-    records = pa.record_batch(
-        {
-            "value": pa.array([value, b"bad"]),
-            "partition": pa.array([0, 0], pa.int32()),
-            "offset": pa.array([0, 1], pa.int64()),
-            "record_ms": pa.array([NOW_MS, NOW_MS], pa.int64()),
-        }
-    )
-
-    rows = pd.concat([batch.to_pandas() for batch in PRE_AGGREGATE(iter([records]))])
-
-    said = run(State(), rows)
-    assert [(kind, row.get("principal")) for kind, row in said] == [
-        ("quarantined_events", None),
-        ("producer_id_metrics", principal),
-    ]
-
-
-def test_only_the_first_and_last_appearance_of_a_principal_change_who_is_tracked() -> None:
-    state = State()
-    first = say(state, frame([1]))
-    between = say(state, frame([2], at_ms=60_000))
-    last = say(state.times_out(), nothing(), times=come(FORGOTTEN_AFTER_MS))
-
-    notes = [[(kind, body) for kind, body in rows if kind in NOTES] for rows in (first, between, last)]
-    assert notes == [[(TRACKED, code_of("User:a"))], [], [(FORGOTTEN, code_of("User:a"))]]
-
-
 def test_an_overflow_entry_tells_the_time_of_its_newest_event_and_is_not_tracked() -> None:
     batch = pd.concat([frame([1], principal="overflow-07"), frame([2], 5, principal="overflow-07", partition=1)])
 
@@ -288,17 +253,6 @@ def test_an_overflow_entry_stops_growing_long_before_a_principal_does() -> None:
     assert (entry["saturated"], principal["saturated"]) == (True, False)
     # The cap, a sketch of 616 bytes, and counts.
     assert entry["state_bytes"] <= OVERFLOW_BYTES + 616 + 300
-
-
-def test_a_principal_that_comes_out_of_an_overflow_learns_since_nobody_remembered_its_pids() -> None:
-    pids, tracked = list(range(50)), TrackedPrincipals(b"", overflowed_ms=NOW_MS - 1000)
-
-    learning = say(State(), frame(pids), tracked=tracked)
-    long_after = say(State(), frame(pids, at_ms=DEPLOYMENT.config.window_ms), tracked=tracked)
-
-    assert "throttle_decisions" not in dict(learning)
-    assert dict(learning)["producer_id_metrics"]["phase"] == "learning"
-    assert "throttle_decisions" in dict(long_after)
 
 
 def test_a_principal_that_comes_out_of_an_overflow_learns_only_pids_that_were_handed_out_by_then() -> None:

@@ -13,12 +13,11 @@ from quota.limits import Limit
 from state.events import CHARGED, LEARNING, Deployment, Events
 from state.ledger import Ledger
 from streaming.decode.packing import pack_by_principal
-from streaming.decode.quarantine import MAX_ROWS
 from tests.kits.batch_kit import KnownBatch, pre_aggregate_of
 from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.packed_kit import in_order, unpacked
 from wire.event_record import EventRecord
-from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, unpack
+from wire.packed_events import PackedEvents, PackedQuarantine, unpack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
@@ -108,12 +107,6 @@ def test_each_event_keeps_its_client_id_and_its_address_and_a_client_is_named_on
     assert sorted(unpacked(packed).client_names) == sorted(set(named))
 
 
-def quarantined(packed: bytes) -> list[Quarantined]:
-    found = unpack(packed)
-    assert isinstance(found, PackedQuarantine)
-    return list(found.records)
-
-
 def record(principal: str, offset: int) -> pa.RecordBatch:
     value = msgspec.json.encode(EventRecord(NOW_MS, principal, [0], [7]))
     columns = {"partition": pa.array([0], pa.int32()), "offset": [offset], "record_ms": [NOW_MS]}
@@ -127,17 +120,6 @@ def test_a_task_that_reads_all_partitions_has_all_the_room_for_principals() -> N
 
     tracked = [key for batch in found for key in batch["principal"].to_pylist() if key.startswith("User:")]
     assert tracked == [f"User:{number}" for number in range(4)]
-
-
-def test_a_flood_of_bad_records_ends_with_the_number_of_those_left_out() -> None:
-    count = MAX_ROWS + 500
-    columns = {"partition": pa.array([0] * count, pa.int32()), "offset": range(count), "record_ms": [NOW_MS] * count}
-    block = pa.record_batch({"value": pa.array([b"bad"] * count, pa.binary()), **columns})
-
-    *_, last = PRE_AGGREGATE(iter([block]))
-
-    (rest,) = [record for packed in last["packed"].to_pylist() for record in quarantined(packed)]
-    assert rest.reason.startswith("499 more bad records of this partition and batch are left out, offsets 1001 to 1499")
 
 
 @pytest.mark.parametrize(("begin_ms", "kind"), [(None, PackedEvents), (NOW_MS - 300_001, PackedQuarantine)])

@@ -1,4 +1,4 @@
-from streaming.decode.quarantine import MAX_ROWS, SAMPLE_EVERY, Sampler
+from streaming.decode.quarantine import MAX_ROWS, Sampler
 from wire.packed_events import Quarantined
 
 
@@ -11,20 +11,6 @@ def test_a_few_bad_records_are_all_kept_and_nothing_is_said_of_others() -> None:
 
     assert sampler.sample(bad(MAX_ROWS)) == bad(MAX_ROWS)
     assert sampler.left_out() == []
-
-
-def test_of_a_flood_a_sample_is_kept_and_what_is_left_out_is_counted_by_reason() -> None:
-    sampler = Sampler()
-
-    kept = sampler.sample(bad(5000)) + sampler.sample(bad(5000, 5000, "worse"))
-
-    (rest,) = sampler.left_out()
-    assert len(kept) == MAX_ROWS + (10_000 - MAX_ROWS) // SAMPLE_EVERY
-    assert rest.reason == (
-        f"{10_000 - len(kept)} more bad records of this partition and batch are left out, offsets 1001 to 9999: "
-        "4995 worse; 3996 no good"
-    )
-    assert (rest.topic, rest.partition, rest.offset, rest.value) == ("events", 2, 1001, b"")
 
 
 def test_reasons_that_are_all_different_do_not_grow_the_count_without_end() -> None:

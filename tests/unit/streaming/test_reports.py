@@ -1,7 +1,5 @@
 """The query of the plugins' reports, without Spark."""
 
-import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,19 +8,16 @@ from unittest.mock import Mock, call
 import msgspec
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.checkpoint.next_producer_id import load_next_producer_id
 from streaming.commit.pending_rows import PendingRows
-from streaming.errors import SparkCallError, WindowTooShortError
-from streaming.failures import as_stream_error
+from streaming.errors import WindowTooShortError
 from streaming.reports.broker_watch import FRESH_MS, SILENT_MS, BrokerWatch, Dated, require_long_window
 from streaming.reports.hold_rows import DatedReport, Row
-from streaming.reports.report_query import TABLES, TRIGGER_MS, CommitReports, start_reports
+from streaming.reports.report_query import TABLES, CommitReports
 from streaming.reports.report_rows import KnownBlocks, ReportParser, TopicRecord
 from tables.store.path_tables import create_missing, open_table
-from tests.kits.batch_kit import stream_options
 from wire.holds import Hold, hold_key
 from wire.plugin_reports import (
     AliveReport,
@@ -34,7 +29,6 @@ from wire.plugin_reports import (
     PluginState,
     StopReport,
 )
-from wire.topics import HOLDS, REPORTS
 
 NOW_MS = 1_790_000_000_000
 WINDOW_MS = 3_600_000
@@ -166,13 +160,6 @@ class TestBrokerWatch:
 
         with pytest.raises(WindowTooShortError, match=r"pid\.quota\.repeat\.ms=5999"):
             require_long_window([state(repeat_ms=6_000)], 59_999)
-
-    def test_a_short_window_keeps_its_words_through_spark(self) -> None:
-        text = "Traceback\nstreaming.errors.WindowTooShortError: the window is 60 s\n\tat org.apache.spark"
-
-        error = as_stream_error(PySparkException(text), "checkpoint")
-
-        assert (type(error), str(error)) == (WindowTooShortError, "the window is 60 s")
 
 
 def reported(value: bytes | None, appended_ms: int = 0) -> TopicRecord:
@@ -340,15 +327,6 @@ def test_a_block_whose_append_failed_is_written_by_the_next_attempt(
     assert [row["first_producer_id"] for row in rows(tables, "pid_blocks")] == [4000]
 
 
-def test_a_hold_is_a_row_of_its_record_and_of_each_report_with_news(commit: CommitReports, tables: str) -> None:
-    commit(frame(hold_report(), holds=[(hold_key("User:m"), a_hold())]), 0)
-    commit(frame(hold_report(10_000)), 1)
-    commit(frame(hold_report(20_000, ended="removed"), holds=[(hold_key("User:m"), None)]), 2)
-
-    found = sorted((row["batch_id"], row["state"], row["broker_id"]) for row in rows(tables, "holds"))
-    assert found == [(0, "in_force", 1), (0, "written", None), (2, "ended", 1), (2, "removed", None)]
-
-
 class Notes:
     """The stream's plan: rows of principals that it would hold."""
 
@@ -415,73 +393,3 @@ def test_a_short_window_ends_the_query_after_its_rows_are_written(
         commit(frame(state(repeat_ms=400_000)), 0)
 
     assert [row["repeat_ms"] for row in rows(tables, "broker_status")] == [400_000]
-
-
-def test_a_batch_without_reports_writes_nothing(commit: CommitReports, tables: str) -> None:
-    for reports in ((), (b"nothing of ours", b"")):
-        commit(frame(*reports), 0)
-
-    assert [rows(tables, table) for table in TABLES] == [[], [], [], []]
-
-
-STEPS = ("format", "options", "option", "load", "coalesce", "queryName", "foreachBatch", "trigger")
-
-
-@pytest.fixture
-def started(tmp_path: Path, tables: str) -> Mock:
-    """Reader, frame and writer of the query in one."""
-    return query_started(tmp_path, tables)
-
-
-def query_started(checkpoint: Path, tables: str, has_holds: bool = True) -> Mock:
-    query = Mock(spec_set=[*STEPS, "writeStream", "start"])
-    query.configure_mock(writeStream=query, **{f"{step}.return_value": query for step in STEPS})
-    options = stream_options(str(checkpoint), tables=tables)
-    start_reports(Mock(readStream=query), options, OURS, has_holds=has_holds)
-    return query
-
-
-def test_the_query_reads_two_topics_with_a_checkpoint_of_its_own(started: Mock, tmp_path: Path) -> None:
-    options = dict(each.args for each in started.option.call_args_list)
-
-    pattern = options["subscribePattern"]
-    read = [
-        each for each in ("pid-quota-reports", "pid-quota-holds", "pid-quota-holds2") if re.fullmatch(pattern, each)
-    ]
-    assert read == ["pid-quota-reports", "pid-quota-holds"]
-    # Streams that run have this folder: another one would read all reports again.
-    assert options["checkpointLocation"] == f"{tmp_path}/reports"
-    assert started.trigger.call_args_list == [call(processingTime=f"{TRIGGER_MS} milliseconds")]
-
-
-@pytest.mark.parametrize(
-    ("has_holds", "commit_ends", "starts"),
-    [
-        (True, {REPORTS: {0: 7}, HOLDS: {0: 3}}, {REPORTS: {"0": 7}, HOLDS: {"0": 3}}),
-        (True, {REPORTS: {0: 7}}, {REPORTS: {"0": 7}, HOLDS: {"0": -2}}),
-        (False, {REPORTS: {0: 7}, HOLDS: {0: 3}}, {REPORTS: {"0": 7}}),
-    ],
-    ids=["both", "the topic of holds is new", "the topic of holds is gone"],
-)
-def test_a_new_checkpoint_starts_where_the_rows_end_with_the_topics_that_exist(
-    tmp_path: Path,
-    commit: CommitReports,
-    monkeypatch: pytest.MonkeyPatch,
-    has_holds: bool,
-    commit_ends: dict[str, dict[int, int]],
-    starts: dict[str, dict[str, int]],
-) -> None:
-    monkeypatch.setattr("streaming.reports.report_query.batch_offsets", lambda *_: commit_ends)
-    commit(frame(state()), 0)
-
-    query = query_started(tmp_path / "another", commit.tables, has_holds=has_holds)
-
-    options = dict(each.args for each in query.option.call_args_list)
-    assert json.loads(options["startingOffsets"]) == starts
-
-
-def test_a_query_that_fails_in_spark_leaves_no_stack_of_java(started: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CommitReports, "__call__", Mock(side_effect=PySparkException("lost")))
-
-    with pytest.raises(SparkCallError):
-        started.foreachBatch.call_args.args[0](Mock(), 0)

@@ -19,11 +19,6 @@ def test_a_batch_takes_what_two_cores_read_in_a_trigger_within_bounds(triggers: 
     assert [records_of_a_batch(trigger) for trigger in triggers] == [records] * len(triggers)
 
 
-def test_what_the_operator_says_goes_before_what_suits_the_trigger() -> None:
-    assert stream_options(trigger="5 seconds").most_records == 5 * EVENTS_PER_SECOND
-    assert stream_options(trigger="5 seconds", max_offsets_per_trigger=7).most_records == 7
-
-
 @pytest.mark.parametrize("trigger", ["1 second", "5 seconds", "1 minute", "available-now"])
 @pytest.mark.parametrize("events_per_record", [1.0, 2.5, 20.0, 1000.0])
 def test_the_events_of_a_batch_have_the_same_bound_however_many_a_record_holds(
