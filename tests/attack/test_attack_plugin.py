@@ -122,14 +122,6 @@ def test_a_flood_of_giant_requests_hides_no_producer_id(attacked: LocalBroker, o
     assert (alive.dropped_events, alive.errors, alive.waiting_pids) == (0, 0, 0)
 
 
-def test_a_borrowed_producer_id_is_charged_to_who_uses_it(attacked: LocalBroker, orders: str) -> None:
-    with Hostile(attacked, "victim", "victim-app") as victim, Hostile(attacked, "mallory", "m") as mallory:
-        lent = victim.producer_id(f"tx-{orders}")
-        mallory.produce(orders, batch(lent))
-
-        assert principals(attacked, [lent]) == {lent: {"User:mallory"}}
-
-
 @pytest.mark.slow
 def test_two_thousand_denied_requests_hide_nothing_and_make_no_large_reports(
     attacked: LocalBroker, orders: str

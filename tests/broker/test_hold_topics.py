@@ -69,13 +69,6 @@ def test_a_right_that_everybody_has_makes_nobody_a_broker(held_broker: LocalBrok
         assert may_read(held_broker, "mallory", REPORTS)
 
 
-def test_a_producer_of_a_denied_user_gets_the_error_at_once(held_broker: LocalBroker) -> None:
-    with Hostile(held_broker, "mallory") as client:
-        pid = client.producer_id()
-        client.send_produce(PRODUCE_EVENTS, batch(pid))
-        assert b"\x00\x1d" in client.receive()
-
-
 @contextmanager
 def strict_broker(folder: Path, jars: Path) -> Iterator[LocalBroker]:
     """A broker whose own user, mallory, is no super user, and whose users need a right for everything."""

@@ -9,7 +9,6 @@ import pytest
 
 from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
 from broker.local.local_broker import LocalBroker
-from broker.local.server_process import free_ports
 from tests.kits.broker_kit import (
     end_offset,
     ensure_topics,
@@ -119,14 +118,6 @@ def test_the_system_gives_a_broker_s_port_to_nobody_else_while_it_is_killed(jars
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", port))
         broker.start()
-
-
-def test_a_port_is_free_again_once_nobody_knows_it() -> None:
-    (ports,) = free_ports()
-    port = ports.inner
-    del ports
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", port))
 
 
 def test_a_setting_the_broker_refuses_is_quoted(jars: Path, tmp_path: Path) -> None:

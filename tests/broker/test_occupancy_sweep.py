@@ -6,23 +6,16 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    ResourcePatternType,
-    ResourceType,
 )
 
 from broker.local.local_broker import LocalBroker
@@ -229,38 +222,3 @@ def test_the_command_names_owners_that_the_plugin_has_seen_and_keeps_the_sweep(
     }
     assert run(["occupancy", *servers, "--expiration-ms", "3600000"]) == 0
     assert "kafka-configs.sh" in capsys.readouterr().out
-
-
-@contextmanager
-def settings_only_for_admin(broker: LocalBroker) -> Iterator[None]:
-    """On this broker whatever has no ACL is open to everybody."""
-    where = (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:admin", "*")
-    rule = (AclOperation.DESCRIBE_CONFIGS, AclPermissionType.ALLOW)
-    admin = AdminClient({**broker.admin_config()})
-    (made,) = admin.create_acls([AclBinding(*where, *rule)]).values()
-    made.result(LIMIT_S)
-    try:
-        yield
-    finally:
-        (gone,) = admin.delete_acls([AclBindingFilter(*where, *rule)]).values()
-        gone.result(LIMIT_S)
-
-
-def test_a_missing_right_to_read_settings_is_named(
-    broker: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = tmp_path / "mallory.properties"
-    lines = (f"{name}={value}" for name, value in broker.client_config("mallory").items())
-    settings.write_text("\n".join(line for line in lines if not line.startswith("bootstrap")), encoding="utf-8")
-    as_mallory = ["--bootstrap-server", broker.bootstrap_servers, "--command-config", str(settings)]
-
-    with settings_only_for_admin(broker):
-        # A broker hears of a new ACL a moment later.
-        wait_until(lambda: run(["occupancy", *as_mallory]) == 2, "mallory is refused")
-
-    assert "grant DESCRIBE_CONFIGS on the cluster" in capsys.readouterr().err
-
-
-def test_a_broker_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["occupancy", "--bootstrap-server", "127.0.0.1:1"]) == 1
-    assert "no Kafka broker answers at 127.0.0.1:1" in capsys.readouterr().err

@@ -67,11 +67,3 @@ def test_the_newest_records_tell_how_many_events_a_record_holds(broker: LocalBro
     producer.flush()
 
     assert events_per_record(broker.admin_config(), "several") == 2
-
-
-def test_an_unreachable_broker_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offsets, "_TIMEOUT_S", 1.0)
-    with pytest.raises(BrokerUnreachableError, match=r"can't read the first records .*: check that the brokers run"):
-        oldest_record({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, "begins")
-    with pytest.raises(BrokerUnreachableError, match="can't read the newest records"):
-        events_per_record({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, "begins")

@@ -11,7 +11,6 @@ from tests.kits.broker_kit import events_of, read_events, reports_of, transactio
 from tests.kits.cluster_kit import (
     KnownProducer,
     held_pids,
-    in_sync,
     leader_of,
     produce_old_pids,
     reassign,
@@ -24,9 +23,6 @@ Answer = tuple[str, str, int, int]
 """Principal, client id, producer id and epoch."""
 
 USERS = {f"u{number:02d}": f"secret-{number:02d}" for number in range(20)}
-PARTITIONS = 6
-# Per wave and user: half of them transactional.
-PRODUCERS_PER_WAVE = 5
 
 
 @pytest.fixture(scope="module")
@@ -34,54 +30,6 @@ def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
     with LocalCluster(tmp_path_factory.mktemp("plugins"), USERS, jars=jars) as started:
         started.wait_for_plugin()
         yield started
-
-
-def wave(cluster: LocalCluster, topic: str, name: str) -> list[KnownProducer]:
-    """Producers of all users; each has produced to three partitions, half of them in transactions that overlap."""
-    producers = []
-    for place, user in enumerate(USERS):
-        group = [
-            KnownProducer(cluster, user, f"{name}-{user}-{number}" if (number + place) % 2 else None)
-            for number in range(PRODUCERS_PER_WAVE)
-        ]
-        for number, producer in enumerate(group):
-            producer.begin()
-            producer.send(topic, [(number + step) % PARTITIONS for step in range(3)])
-        # The first to begin is the last to end.
-        for producer in reversed(group):
-            producer.end()
-        producers += group
-    return producers
-
-
-def known(producers: list[KnownProducer]) -> set[tuple[str, int]]:
-    return {(producer.principal, pid) for producer in producers for pid in producer.pids()}
-
-
-@pytest.mark.slow
-def test_every_producer_id_of_a_cluster_is_placed_with_the_user_that_produced(cluster: LocalCluster) -> None:
-    topic = replicated_topic(cluster, "orders", PARTITIONS)
-    producers = wave(cluster, topic, "first")
-    held = producers[::9]
-
-    reassign(cluster, topic, {n: [n % 3 + 1, (n + 1) % 3 + 1, (n + 2) % 3 + 1] for n in range(PARTITIONS)})
-    for producer in held:
-        producer.produce(topic, list(range(PARTITIONS)))
-    cluster.kill(2)
-    for producer in held:
-        producer.produce(topic, list(range(PARTITIONS)))
-    cluster.start(2)
-    wait_until(lambda: all(in_sync(cluster, topic, n) == {1, 2, 3} for n in range(PARTITIONS)), "in sync again")
-    producers += wave(cluster, topic, "second")
-
-    expected = known(producers)
-    events_of(cluster, *(pid for _, pid in expected))
-    seen = {(event.principal, event.producer_id) for event in read_events(cluster) if event.topic == topic}
-    for producer in producers:
-        producer.close()
-    assert len(producers) == 200
-    assert seen == expected
-    assert {pid for _, pid in seen} == held_pids(cluster, topic)
 
 
 @pytest.mark.slow

@@ -36,20 +36,6 @@ def test_events_that_waited_have_the_time_of_the_first_append_and_lost_ones_are_
         wait_until(lambda: len({each.producer_id for each in read_events(broker)}) == len(pids) - lost, "the others")
 
 
-def test_a_repeat_has_the_time_of_the_last_use(jars: Path, tmp_path: Path) -> None:
-    with LocalBroker(tmp_path, jars=jars, pid_quota_repeat_ms=2000) as broker:
-        broker.wait_for_plugin()
-        topic = ready_topic(broker, "orders")
-        with Hostile(broker, "alice") as alice:
-            pid = alice.producer_id()
-            alice.produce(topic, batch(pid))
-            time.sleep(0.2)
-            alice.produce(topic, batch(pid, sequence=1))
-            used_ms = time.time() * 1000
-        events = wait_for_events(broker, lambda event: event.producer_id == pid, lambda events: len(events) == 2)
-        assert max(event.timestamp_ms for event in events) <= used_ms
-
-
 @pytest.mark.slow
 def test_a_pid_that_was_out_of_use_for_a_window_is_new(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars, pid_quota_repeat_ms=200, pid_quota_window_ms=1000) as broker:

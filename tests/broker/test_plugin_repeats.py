@@ -67,6 +67,7 @@ def test_an_id_that_is_used_again_is_written_again_and_one_out_of_use_is_not(rep
         alice.produce(topic, batch(pid), partition=1)
         time.sleep(2 * REPEAT_MS / 1000)
         alice.produce(topic, batch(pid, sequence=1), partition=1)
+        used_ms = time.time() * 1000
 
     events = wait_for_events(
         repeating,
@@ -76,4 +77,5 @@ def test_an_id_that_is_used_again_is_written_again_and_one_out_of_use_is_not(rep
     first, second = (event.timestamp_ms for event in events if event.producer_id == pid)
     # The repeat has the time of the last use.
     assert second - first >= 2 * REPEAT_MS - 1
+    assert second <= used_ms
     assert [event.producer_id for event in read_events(repeating)].count(once) == 1

@@ -7,10 +7,6 @@ import pytest
 
 from wire.plugin_reports import (
     AliveReport,
-    BlockReport,
-    HeldPrincipal,
-    HoldReport,
-    InitReport,
     PluginState,
     StartReport,
     StopReport,
@@ -37,40 +33,6 @@ def value(kind: str, **fields: object) -> bytes:
 @pytest.mark.parametrize(("kind", "report"), [("start", StartReport), ("alive", AliveReport), ("stop", StopReport)])
 def test_the_state_of_a_plugin_has_defaults_for_what_it_does_not_know(kind: str, report: type[PluginState]) -> None:
     assert parse_report(value(kind)) == report(**COMMON, **STATE)
-
-
-def test_the_whole_state_is_parsed() -> None:
-    whole: dict[str, Any] = {
-        "next_producer_id": 5000,
-        "learns_below": 4000,
-        "learns_until_ms": NOW_MS,
-        "has_authorizer": True,
-    }
-    whole |= {"problem": "no right to write", "cluster_brokers": [1, 2, 3]}
-    names = ("events", "dropped_events", "waiting_pids", "dropped_inits", "ambiguous_inits", "errors", "forgotten_pids")
-    whole |= {name: number for number, name in enumerate(names, 1)}
-
-    assert parse_report(value("stop", **whole, shutdown=True)) == StopReport(**COMMON, **STATE, **whole, shutdown=True)
-
-
-def test_inits_and_blocks_are_parsed() -> None:
-    got: dict[str, Any] = {"client_id": "app", "transactional_id": "t", "producer_id": 7, "producer_epoch": 1}
-    got |= {"result_producer_id": 8, "result_producer_epoch": 0}
-
-    assert parse_report(value("init")) == InitReport(**COMMON, **INIT)
-    assert parse_report(value("init", **got)) == InitReport(**COMMON, **INIT, **got)
-    assert parse_report(value("block")) == BlockReport(**COMMON, **BLOCK)
-
-
-def test_holds_of_a_broker_are_parsed() -> None:
-    mallory: dict[str, Any] = {"principal": "User:m", "since_ms": NOW_MS, "ends_ms": NOW_MS + 1, "held_requests": 3}
-    whole: dict[str, Any] = {"offset": 7, "released": ["*"], "ignored": "User:b: version is 2"}
-
-    assert parse_report(value("hold")) == HoldReport(**COMMON)
-    held = [HeldPrincipal(**mallory), HeldPrincipal(**mallory, ended="expired")]
-    assert parse_report(value("hold", **whole, held=[mallory, mallory | {"ended": "expired"}])) == HoldReport(
-        **COMMON, **whole, held=held
-    )
 
 
 def test_a_field_of_a_newer_plugin_is_ignored() -> None:

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from broker.doctor.cluster_checks import check_rights, check_topics
+from broker.doctor.cluster_checks import check_topics
 from broker.doctor.findings import Finding, Verdict, guarded
 from broker.doctor.hold_checks import check_holds
 from broker.doctor.plugin_checks import (
@@ -20,9 +20,7 @@ from broker.doctor.plugin_checks import (
 )
 from broker.enforcement.model import Change
 from broker.errors import RemovalError, RequestNotAllowedError, TopicError
-from broker.kafka.own_rights import OwnRights
 from broker.kafka.report_tail import DatedState
-from broker.kafka.roles import run_rights
 from broker.kafka.topic_setup import Difference, TopicOutcome, TopicPlan, TopicSetup, compared, plan_topics
 from tests.kits.hold_topic_kit import CLUSTER, MemoryTopic
 from tests.kits.hold_topic_kit import held as on_broker
@@ -203,22 +201,6 @@ def test_only_running_brokers_with_the_authorizer_have_to_obey() -> None:
     topic.poll()
     found = [each.found for each in check_holds(topic.state, [1, 2], NOW_MS + 15_000)]
     assert found == ["broker 1 does not hold User:mallory"]
-
-
-@pytest.mark.parametrize("lacks", [True, False])
-def test_a_right_that_this_user_lacks_is_wrong_with_the_command_that_grants_it(
-    monkeypatch: pytest.MonkeyPatch, lacks: bool
-) -> None:
-    rights = Mock(OwnRights)
-    rights.missing.side_effect = lambda asked: [*asked][2:3] if lacks else []
-    monkeypatch.setattr("broker.doctor.cluster_checks.OwnRights", lambda _: rights)
-    (found,) = check_rights({"sasl.username": "reader"})
-    rights.missing.assert_called_once_with(run_rights())
-    if lacks:
-        assert (found.verdict, found.found) == (Verdict.WRONG, "User:reader lacks READ on topic pid-quota-holds")
-        assert found.remedy == "pid-quota topics create --reader User:reader"
-    else:
-        assert found.verdict is Verdict.OK
 
 
 def test_settings_of_topics_that_this_user_may_not_see_are_left_to_the_plugin() -> None:

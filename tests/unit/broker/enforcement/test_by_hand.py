@@ -15,7 +15,7 @@ from broker.enforcement.model import Change
 from broker.errors import BrokerUnreachableError, HoldNotWrittenError, NotHeldError
 from tests.kits.hold_topic_kit import CLUSTER, MemoryTopic, held
 from tests.kits.plan_kit import ALICE, MALLORY, MINUTE_MS, NOW_MS, hold
-from wire.holds import EVERYBODY, MAX_HOLD_MS, Release, parse_hold_record, release_key
+from wire.holds import EVERYBODY, MAX_HOLD_MS, Release, release_key
 
 POLL_MS = 100
 HOUR_MS = 60 * MINUTE_MS
@@ -75,19 +75,6 @@ def use(monkeypatch: pytest.MonkeyPatch, topic: Brokers, *principals: str) -> Br
 @pytest.fixture
 def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     return use(monkeypatch, Brokers(NOW_MS), MALLORY, ALICE)
-
-
-def test_a_release_ends_when_all_brokers_obey_and_says_who_is_still_held(brokers: Brokers) -> None:
-    obeyed = by_hand.release({}, MALLORY, HOUR_MS, "carol@host")
-    assert (obeyed.brokers, obeyed.held) == ([1, 2], [ALICE])
-    found = parse_hold_record(brokers.records[-1].key, brokers.records[-1].value)
-    assert found
-    assert found.content == Release(cluster_id="cluster-1", release_ms=HOUR_MS, by="carol@host")
-
-
-def test_everybody_is_released_at_once(brokers: Brokers) -> None:
-    assert by_hand.release({}, EVERYBODY, HOUR_MS, "carol@host").held == []
-    assert brokers.records[-1].key == b"release:*"
 
 
 def test_to_release_somebody_whom_nobody_holds_is_an_error_that_lists_who_is_held(brokers: Brokers) -> None:

@@ -106,25 +106,6 @@ def test_old_decisions_of_a_stream_that_catches_up_hold_nobody_until_it_is_there
     assert bench.step() == 1
 
 
-def test_after_a_restart_a_decision_from_before_is_held_before_the_first_batch() -> None:
-    # given a driver that crashed between commit and write
-    bench = Bench()
-    bench.step()
-    bench.see(decision(begun=9), is_committed_now=False)
-
-    # then the next start writes
-    assert bench.step() == 1
-
-
-@pytest.mark.parametrize("key", [b"", b"release:", b"\xff", b"User:x"])
-@pytest.mark.parametrize("value", [b"{", b"[]", b'{"version":2,"cluster_id":"cluster-1"}', b"\xff"])
-def test_garbage_in_the_topic_changes_nothing(bench: Bench, key: bytes, value: bytes) -> None:
-    bench.topic.append(key, value)
-    bench.see(decision())
-    assert bench.step() == 1
-    assert bench.topic.state.holds.keys() == {MALLORY}
-
-
 def test_a_mirrored_topic_of_another_cluster_counts_nothing(bench: Bench) -> None:
     bench.topic.release(MALLORY, 9 * MINUTE_MS, cluster_id="other")
     bench.topic.alive(9, cluster_id="other")
@@ -180,11 +161,6 @@ def test_a_hold_counts_from_when_it_is_read_as_on_the_brokers_whose_clocks_diffe
 
 
 class TestBrokersTime:
-    def test_goes_on_between_reports(self) -> None:
-        time = BrokersTime()
-        time.observe(1_000_000, 0)
-        assert time.now_ms(70) == 1_000_070
-
     def test_is_unknown_after_a_step_back_and_counts_again_when_it_lasts(self) -> None:
         time = BrokersTime()
         time.observe(10_000_000, 0)

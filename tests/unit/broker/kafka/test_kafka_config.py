@@ -14,45 +14,12 @@ def settings_file(folder: Path, text: str) -> Path:
     return file
 
 
-def test_one_file_serves_librdkafka_and_spark(tmp_path: Path) -> None:
-    file = settings_file(
-        tmp_path,
-        "# the stream\nsecurity.protocol=SASL_SSL\nsasl.mechanisms=PLAIN\nsasl.username=spark\nsasl.password=a=b\n",
-    )
-
-    config = KafkaConfig.load(SERVERS, file)
-
-    assert config.client() == {
-        "bootstrap.servers": SERVERS,
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanisms": "PLAIN",
-        "sasl.username": "spark",
-        "sasl.password": "a=b",
-    }
-    assert config.spark_options() == {
-        "kafka.bootstrap.servers": SERVERS,
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.mechanism": "PLAIN",
-        "kafka.sasl.jaas.config": (
-            'org.apache.kafka.common.security.plain.PlainLoginModule required username="spark" password="a=b";'
-        ),
-    }
-
-
 def test_a_quote_in_a_password_cannot_break_out_of_the_login_module(tmp_path: Path) -> None:
     file = settings_file(tmp_path, 'sasl.mechanisms=PLAIN\nsasl.username=a\nsasl.password=x";\\ y\n')
 
     jaas = KafkaConfig.load(SERVERS, file).spark_options()["kafka.sasl.jaas.config"]
 
     assert jaas.endswith('password="x\\";\\\\ y";')
-
-
-def test_the_login_module_has_the_prefix_of_a_runtime_that_shades_kafka(tmp_path: Path) -> None:
-    file = settings_file(tmp_path, "sasl.mechanisms=SCRAM-SHA-512\nsasl.username=a\nsasl.password=b\n")
-
-    jaas = KafkaConfig.load(SERVERS, file).spark_options("kafkashaded.")["kafka.sasl.jaas.config"]
-
-    assert jaas.startswith("kafkashaded.org.apache.kafka.common.security.scram.ScramLoginModule required")
 
 
 @pytest.mark.parametrize(

@@ -35,24 +35,6 @@ class Brokers:
         return switch_plugin(cast("KafkaAdmin", self), on=on, broker_ids=broker_ids)
 
 
-def test_the_plugin_comes_and_goes_and_other_reporters_stay() -> None:
-    brokers = Brokers(b1=f"{JMX}, org.example.Theirs", b2=REPORTER_CLASS, b3="")
-
-    loaded = brokers.switch(on=True)
-
-    assert brokers.reporters == {1: f"{JMX},org.example.Theirs,{REPORTER_CLASS}", 2: REPORTER_CLASS, 3: REPORTER_CLASS}
-    assert [(each.broker_id, each.is_changed, each.problem) for each in loaded] == [
-        (1, True, None),
-        (2, False, None),
-        (3, True, None),
-    ]
-    assert all(REPORTER_CLASS in brokers.reporters[each] for each in (1, 2, 3))
-
-    brokers.switch(on=False)
-
-    assert brokers.reporters == {1: f"{JMX},org.example.Theirs", 2: "", 3: ""}
-
-
 def test_a_broker_that_is_down_or_refuses_is_told_and_stops_no_other() -> None:
     brokers = Brokers(b1=JMX, b2=JMX, b3=JMX)
     brokers.refusing = {1}
