@@ -132,13 +132,6 @@ class TestLive:
         assert page.words("details[open] dt") == ["Java", "Python", "librdkafka"]
 
 
-def test_bars_tell_what_was_refused_and_over_what_time(page: Browser) -> None:
-    assert "per 5 min" in page.words(".quiet")
-    assert page.words("[aria-current=true]") == ["6 h"]
-    label = page.driver.execute_script("return document.querySelector('.chart').getAttribute('aria-label')")
-    assert label == "New producer ids per 5 min. Newest: refused 13, admitted 9"
-
-
 def test_the_slider_tells_what_another_expiration_would_free(page: Browser) -> None:
     page.go("#/occupancy")
     page.driver.execute_script("document.querySelector('#expiration').focus()")

@@ -3,7 +3,7 @@
 `PID_QUOTA_SCREENSHOTS=docs/img` renews the pictures of the docs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from jobs.web.access import TokenAccess
 from tests.kits import browser_kit
 from tests.kits.browser_kit import PHONE, WIDE, Browser
-from tests.kits.console_kit import SCRIPT, large_tables, serving, wait_for
+from tests.kits.console_kit import SCRIPT, serving, wait_for
 
 PAGES = {
     "overview": "#/",
@@ -63,17 +63,6 @@ def test_each_page_shows_without_a_complaint_or_a_sideways_scroll(
     assert browser.complaints() == []
 
 
-def test_dark_is_dark(page: Browser) -> None:
-    def brightness() -> int:
-        colour = page.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
-        return sum(int(part) for part in colour.strip("rgb()").split(",")[:3])
-
-    light = brightness()
-    page.look(dark=True)
-    assert brightness() < 200
-    assert light > 600
-
-
 class TestContent:
     def test_the_overview_tells_who_is_throttled(self, page: Browser) -> None:
         text = page.text()
@@ -117,10 +106,6 @@ class TestContent:
         page.arrived(SCRIPT)
         assert "<b>bold</b>" in page.text()
         assert page.complaints() == []
-
-    def test_occupancy_tells_what_survivors_could_lead(self, page: Browser) -> None:
-        page.go(PAGES["occupancy"])
-        assert "If a broker dies" in page.text()
 
     def test_without_occupancy_the_page_says_how_to_fill_it(self, browser: Browser, tmp_path: Path) -> None:
         with serving(str(tmp_path)) as address:
@@ -176,14 +161,6 @@ class TestKeyboard:
         assert browser.driver.current_url.startswith(console)
 
 
-def test_a_refresh_keeps_the_focus_and_the_place(page: Browser) -> None:
-    page.go("#/headroom")
-    page.driver.execute_script("document.querySelector('main a').focus()")
-    before = page.focused()
-    page.refresh()
-    assert page.focused() == before == "User:mallory"
-
-
 def test_who_has_the_token_sees_all_and_nobody_else_anything(browser: Browser, tables: str) -> None:
     token = "-".join(["an", "operator", "told", "me"])
     with serving(tables, TokenAccess(token, is_required=True)) as address:
@@ -199,19 +176,3 @@ def test_who_has_the_token_sees_all_and_nobody_else_anything(browser: Browser, t
         assert browser.trouble() == ""
         # The page without a token is a 401, which the browser notes; nothing else.
         assert [line for line in browser.complaints() if "401" not in line] == []
-
-
-@pytest.mark.slow
-def test_thirty_days_of_two_thousand_principals_show_all_their_pages(
-    browser: Browser, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    with serving(large_tables(tmp_path)) as address:
-        browser.look()
-        for name, fragment in PAGES.items():
-            wanted = fragment.replace("mallory&hours=6", "service-0010&hours=720")
-            record_property(f"{name}_ms", browser.open(f"{address}/{wanted}"))
-            assert browser.words("main h1"), name
-            assert browser.trouble() == ""
-        browser.go("#/headroom?all=1")
-        assert len(browser.words("main tbody tr")) == 2_000
-        assert browser.complaints() == []

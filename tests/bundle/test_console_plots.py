@@ -130,19 +130,6 @@ class TestFirstSight:
             assert browser.words(".reading") == []
             assert "Top offenders, last 24 h" in browser.text()
 
-    def test_a_page_of_one_answer_has_its_frame_first(
-        self, browser: Browser, tables: str, held: Callable[[str], threading.Event]
-    ) -> None:
-        free = held("decisions")
-        with serving(tables) as address:
-            browser.look()
-            browser.driver.get(f"{address}/#/decisions")
-            wait_for(lambda: browser.words(".reading") == ["Reading throttle_decisions…"], "the notice")
-            assert browser.words("h1") == ["Decisions"]
-            free.set()
-            wait_for(lambda: browser.words("main table"), "the decisions")
-            assert browser.words(".reading") == []
-
     def test_a_page_that_can_not_be_read_keeps_its_name_and_says_why(self, browser: Browser, tmp_path: Path) -> None:
         (tmp_path / "throttle_decisions" / "_delta_log").mkdir(parents=True)
         (tmp_path / "throttle_decisions" / "_delta_log" / "00000000000000000000.json").write_text("none")

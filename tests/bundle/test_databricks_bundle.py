@@ -350,12 +350,6 @@ def test_the_stream_enforces_if_a_variable_says_so() -> None:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_tables_lie_in_a_schema_of_the_bundle(bundle: Bundle, name: str) -> None:
-    schemas = {f"{each['catalog_name']}.{each['name']}" for each in bundle.resources("schemas").values()}
-    assert values(bundle.parameters(name, name))["tables"] in schemas
-
-
-@pytest.mark.parametrize("name", STREAMS)
 def test_credentials_come_out_of_the_secret_scope_by_name(bundle: Bundle, name: str) -> None:
     (scope,) = bundle.resources("secret_scopes").values()
     given = values(bundle.parameters(name, name))
@@ -363,13 +357,6 @@ def test_credentials_come_out_of_the_secret_scope_by_name(bundle: Bundle, name: 
 
 
 # Upkeep
-
-
-def test_the_backfill_makes_its_tables_before_it_writes_to_them(bundle: Bundle) -> None:
-    own = values(bundle.parameters("backfill", "backfill"))["tables"]
-    assert values(bundle.parameters("backfill", "tables"))["tables"] == own
-    (task,) = [each for each in bundle.job("backfill")["tasks"] if each["task_key"] == "backfill"]
-    assert task["depends_on"] == [{"task_key": "tables"}]
 
 
 def test_maintenance_keeps_the_stream_s_own_tables(bundle: Bundle) -> None:
@@ -432,12 +419,6 @@ def test_names_of_catalogs_are_quoted_in_all_sql(name: str) -> None:
         assert set(re.findall(r"(?:FROM|JOIN) (\S+)[.]", statement)) == {f"`{name}`.`pid_quota`"}
 
 
-def test_a_scope_s_name_is_one_that_databricks_takes(bundle: Bundle) -> None:
-    # Of a user it has the number: a name may have letters that a scope's can't.
-    (scope,) = bundle.resources("secret_scopes").values()
-    assert re.fullmatch("[A-Za-z0-9_.@-]{1,128}", scope["name"])
-
-
 def test_a_space_has_ids_and_an_order_that_databricks_takes(bundle: Bundle) -> None:
     for space in bundle.resources("genie_spaces").values():
         content = space["serialized_space"]
@@ -451,19 +432,6 @@ def test_a_space_has_ids_and_an_order_that_databricks_takes(bundle: Bundle) -> N
         tables = [each["identifier"] for each in content["data_sources"]["tables"]]
         assert tables == sorted(tables)
         assert {name.rpartition(".")[2] for name in tables} <= {*TABLES, *views()}
-
-
-def test_an_app_s_name_is_one_that_databricks_takes(bundle: Bundle) -> None:
-    (app,) = bundle.resources("apps").values()
-    assert re.fullmatch("[a-z0-9-]{1,30}", app["name"])
-
-
-def test_costs_are_tagged_and_a_policy_is_named_only_if_it_is_given() -> None:
-    cluster = load_bundle("prod").config["variables"]["stream_cluster"]
-    assert "policy_id" not in cluster
-    given = load_bundle("prod", GIVEN | {"policy_id": "ABC", "cost_center": "4711"}).config
-    assert given["variables"]["stream_cluster"]["policy_id"] == "ABC"
-    assert given["presets"]["tags"] == {"cost_center": "4711"}
 
 
 def test_readers_in_prod_read_tables_and_dashboard_and_nothing_else() -> None:

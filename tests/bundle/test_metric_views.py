@@ -114,14 +114,6 @@ def test_each_definition_has_only_what_databricks_knows_and_explains_itself(name
         assert column["comment"]
 
 
-@pytest.mark.parametrize("view", catalog_metric_views("my-catalog.pid_quota"), ids=list(metric_views()))
-def test_each_names_its_tables_in_full(view: CatalogView) -> None:
-    made = view.create_statement()
-    assert made.startswith(f"CREATE VIEW IF NOT EXISTS {view.name}\nWITH METRICS\nLANGUAGE YAML\nTBLPROPERTIES (")
-    assert any(f"`my-catalog`.`pid_quota`.`{table}`" in made for table in TABLES)
-    assert "--" not in made
-
-
 def test_a_command_makes_them_in_a_catalog_and_alters_what_differs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,16 +5,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from email.message import Message
 from pathlib import Path
 
 import pytest
-import typer
 
-from jobs.cli import application
-from jobs.output.terminal import OF_SPARK
 from jvm.broker_jar import JAR_NAME, build_broker_jar
 from tables.store.path_tables import create_missing
 from tests.kits.wheel_kit import ROOT, build_wheel, venv_with_dependencies
@@ -75,13 +71,6 @@ def test_the_base_package_requires_neither_spark_nor_delta(wheel: Path) -> None:
     assert all("extra == 'spark'" in line.replace('"', "'") for line in spark)
 
 
-def test_commands_start_without_what_only_spark_needs() -> None:
-    commands = sorted(typer.main.get_group(application()).commands.keys() - {"run", "stream", "demo"})
-    code = "import sys; from jobs.cli import load_command; [load_command(each) for each in sys.argv[1:]]; "
-    code += "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
-    assert not set(run(sys.executable, "-c", code, *commands, cwd=ROOT).split()) & OF_SPARK
-
-
 def test_data_files_are_in_the_wheel(names: set[str]) -> None:
     data = [
         path
@@ -119,15 +108,6 @@ def test_a_host_without_java_writes_the_jar_for_brokers(fresh: Path, jar: Path, 
 
 def test_nothing_but_our_packages_is_in_the_wheel(names: set[str]) -> None:
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == FOLDERS
-
-
-def test_the_modules_come_from_the_wheel(fresh: Path) -> None:
-    python = fresh / "venv" / "bin" / "python"
-    packages = ", ".join(sorted(PACKAGES))
-    code = f"import {packages}; print(*(m.__file__ for m in ({packages})), sep='\\n')"
-    files = run(python, "-E", "-c", code, cwd=fresh).split()
-    assert len(files) == len(PACKAGES)
-    assert all(file.startswith(str(fresh)) for file in files)
 
 
 def test_the_version_is_that_of_the_wheel(fresh: Path, wheel: Path) -> None:

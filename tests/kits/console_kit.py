@@ -10,17 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 import uvicorn
-from deltalake import write_deltalake
 
 from jobs.web.access import TokenAccess
 from jobs.web.command import FRESH_S, application
 from jobs.web.pages import ConsoleData
-from tables.schema.specs import TABLES
 from tables.store.open import open_store
-from tables.store.path_tables import create_missing, table_path
+from tables.store.path_tables import create_missing
 from tables.store.values import StreamSettings
 from tests.kits.kip_kit import init
 from tests.unit.jobs.table_rows import NOON, Row, append, broker_state, confirmed, decision, hold_fact, metrics
@@ -28,7 +24,6 @@ from tests.unit.jobs.table_rows import NOON, Row, append, broker_state, confirme
 NOW = NOON + timedelta(seconds=20)
 SCRIPT = "User:<script>alert(1)</script>"
 PRINCIPALS, DAYS = 2_000, 30
-_MINUTE_US = 60_000_000
 Found = TypeVar("Found")
 
 
@@ -170,49 +165,6 @@ def _inits() -> Iterator[Row]:
 
 
 # Thirty days of two thousand principals
-
-
-def large_tables(folder: Path) -> str:
-    """Write an hourly row of each principal, 1.44 million in all, in files of a day each as `maintain` leaves them."""
-    tables = str(folder)
-    create_missing(tables)
-    for first in range(DAYS * 24, 0, -24):
-        block = _metrics_block(np.arange(first - 1, first - 25, -1))
-        write_deltalake(table_path(tables, "producer_id_metrics"), block, mode="append")
-    names = [f"User:service-{number:04}" for number in range(40)]
-    append(
-        tables,
-        "throttle_decisions",
-        *(_decision(name, 10, 30, {"rdkafka": 30}, {"10.0.0.7": 30}) for name in names),
-    )
-    append(tables, "producer_id_quotas", _quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0))
-    append(tables, "broker_status", _broker(1, 8))
-    return tables
-
-
-def _metrics_block(hours_ago: npt.NDArray[np.int64]) -> pa.Table:
-    size = PRINCIPALS * len(hours_ago)
-    rng = np.random.default_rng(int(hours_ago[0]))
-    ends = np.datetime64(int(NOON.timestamp() * 1e6), "us") - np.repeat(hours_ago, PRINCIPALS) * 60 * _MINUTE_US
-    number = np.tile(np.arange(PRINCIPALS), len(hours_ago))
-    new = rng.poisson(1 + 40 * (number % 10 == 0), size)
-    schema = TABLES["producer_id_metrics"].schema
-    constant = _metrics("", NOON, 0, 0, 0, 0)
-    columns: dict[str, list[Any] | npt.NDArray[Any]]
-    same = ("throttle_time_avg_ms", "quota_source", "phase", "burst")
-    columns = {name: [constant.get(name)] * size for name in same}
-    columns |= {"principal": [f"User:service-{each:04}" for each in number], "window_end": ends, "as_of": ends}
-    columns |= dict.fromkeys(("rate", "new_pids_window", "admitted_pids"), new)
-    columns |= {"tokens": 100 - new, "active_pids": 4 * new, "state_bytes": 900 + 12 * new}
-    for name in set(schema.names) - set(columns):
-        columns[name] = np.full(size, constant[name])
-    return pa.table([_array(columns[column.name], column.type) for column in schema], schema=schema)
-
-
-def _array(values: list[Any] | npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
-    if isinstance(values, list):
-        return pa.array(values, kind)
-    return pa.array(values).cast(kind, safe=False) if values.dtype.kind == "M" else pa.array(values).cast(kind)
 
 
 # A console
