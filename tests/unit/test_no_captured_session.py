@@ -41,10 +41,6 @@ ASKED_BESIDE_A_JVM = {
 }
 """Only for a session with a JVM."""
 NOT_IMPORTED = ("py4j", "pyspark.rdd", "pyspark.context", "pyspark.conf", "pyspark.java_gateway")
-TAKE_FUNCTIONS = {"foreachBatch", "foreach", "mapInArrow", "mapInPandas", "applyInPandas", "applyInPandasWithState"}
-OF_A_SESSION = {"SparkSession", "DataFrame", "StreamingQuery", "DataStreamReader"}
-ANSWERS_ON_THE_DRIVER = {"SparkEngine"}
-"""Holds a session and is given to no function that travels."""
 
 
 def tree(path: Path) -> ast.Module:
@@ -53,16 +49,6 @@ def tree(path: Path) -> ast.Module:
 
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
-
-
-def names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
-def types_held(annotation: ast.AST) -> set[str]:
-    """Names in an annotation, but for those that a function takes or returns."""
-    functions = [each for each in ast.walk(annotation) if isinstance(each, ast.Subscript) and "Callable" in names(each)]
-    return names(annotation) - {name for each in functions for name in names(each)}
 
 
 def out_of_reach(code: ast.AST) -> Iterator[str]:
@@ -78,37 +64,9 @@ def out_of_reach(code: ast.AST) -> Iterator[str]:
         yield from (module for module in modules if module.startswith(NOT_IMPORTED) or module == "pyspark.SparkContext")
 
 
-def captured(code: ast.AST) -> Iterator[str]:
-    """Classes with a field of a session's type, and functions that travel and are no plain names of a module."""
-    for node in ast.walk(code):
-        if isinstance(node, ast.ClassDef) and node.name not in ANSWERS_ON_THE_DRIVER:
-            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
-            yield from (
-                f"{node.name}.{ast.unparse(each.target)}"
-                for each in fields
-                if types_held(each.annotation) & OF_A_SESSION
-            )
-        if isinstance(node, ast.FunctionDef):
-            inner = {each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef) and each is not node}
-            for call in ast.walk(node):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-                    takes = call.func.attr in TAKE_FUNCTIONS
-                    travels = [each for each in call.args if takes]
-                    yield from (
-                        ast.unparse(each)
-                        for each in travels
-                        if isinstance(each, ast.Lambda) or names(each) & (inner | {"spark", "session"})
-                    )
-
-
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_no_code_needs_a_jvm_beside_the_session(path: Path) -> None:
     assert list(out_of_reach(tree(path))) == ASKED_BESIDE_A_JVM.get(name(path), [])
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_no_function_that_travels_takes_a_session_along(path: Path) -> None:
-    assert list(captured(tree(path))) == []
 
 
 def travelled(function: object) -> Any:

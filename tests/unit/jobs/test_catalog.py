@@ -19,7 +19,6 @@ from tables.schema.views import views
 from tables.store import engines
 from tables.store.commits import retry_conflicts
 from tables.store.engines import Engine
-from tables.times import to_ms
 from tests.kits import warehouse_kit
 from tests.kits.command_kit import PidQuota, one_error, printed
 from tests.kits.warehouse_kit import FakeWarehouse, insert
@@ -27,7 +26,6 @@ from tests.unit.jobs.table_rows import NOON, broker_state, metrics
 
 TABLES_OF = "prod.pid_quota"
 TABLES_OPTION = ("--tables", TABLES_OF)
-NOON_MS = to_ms(NOON)
 
 
 @pytest.fixture

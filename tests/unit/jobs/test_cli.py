@@ -1,6 +1,5 @@
 """The root of `pid-quota`: help, version, and every error in one line with the right exit code."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -145,20 +144,6 @@ def test_no_java_is_one_line_for_the_stream(
     assert "install a JDK 17 or newer" in one_error(pid_quota(*stream_arguments(tmp_path)), 2)
 
 
-def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota: PidQuota, tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("a file, not a folder")
-
-    assert str(tmp_path / "t") in one_error(pid_quota(*stream_arguments(tmp_path)))
-
-
 def test_a_setting_out_of_range_is_one_line_for_the_stream(pid_quota: PidQuota, tmp_path: Path) -> None:
     err = one_error(pid_quota(*stream_arguments(tmp_path), "--window-seconds", 0), 2)
     assert "window_seconds=0" in err
-
-
-def test_no_pyspark_is_one_line_for_the_stream(
-    pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyspark" else find_spec(name))
-    assert "whl[spark]" in one_error(pid_quota(*stream_arguments(tmp_path)), 2)

@@ -10,16 +10,13 @@ from hypothesis import strategies as st
 
 from jobs.web.pages import ConsoleData
 from jobs.web.quota_pages import quotas
-from jobs.web.shell_commands import release
 from quota.allowance import Allowance
 from quota.typed import typed
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import quotas_in_force, set_quota
-from tables.store.open import open_store
 from tables.store.path_tables import create_missing
-from tables.store.values import StreamSettings
 from tests.kits.command_kit import PidQuota, printed
-from tests.unit.jobs.table_rows import NOON, append, hold_fact, metrics, seconds
+from tests.unit.jobs.table_rows import NOON, append, metrics, seconds
 
 HOSTILE = ["o'neill", "a b; rm -rf ~", "$(reboot)`id`", "-x", "a\x03rm -rf ~\n", "a\u202eb\\'\x1b[201~", "jürgen, 王"]
 
@@ -90,17 +87,6 @@ def test_a_row_without_a_suggestion_offers_its_own_quota_to_change(data: Console
 def test_tables_are_named_so_that_another_folder_finds_them(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(data.tables).parent)
     assert f" --tables {data.tables} " in quotas(ConsoleData("./tables"), NOON)["another_command"]
-
-
-def test_holds_come_with_the_command_that_ends_them_on_these_brokers(data: ConsoleData) -> None:
-    open_store(data.tables).write_settings(StreamSettings(bootstrap_servers="kafka-1:9092,kafka-2:9092"))
-    append(data.tables, "holds", hold_fact("written", NOON, "User:o'neill"))
-    begin = ["pid-quota", "release", "--bootstrap-server", "kafka-1:9092,kafka-2:9092"]
-    page = data.holds(NOON, 24, "")
-    assert shlex.split(page["holds"][0]["release_command"]) == [*begin, "User:o'neill"]
-    assert shlex.split(page["release_command"]) == [*begin, "--all"]
-    assert shlex.split(data.principal(NOON, "User:a")["release_command"]) == [*begin, "User:a"]
-    assert release("", "User:a") == "pid-quota release User:a"
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1))

@@ -1,7 +1,5 @@
 """The parts of the demo, each without a broker."""
 
-import io
-import re
 import signal
 import socket
 import sys
@@ -10,20 +8,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from rich.console import Console
 
 from jobs.demo.clients import Clients, Traffic
-from jobs.demo.command import linger
 from jobs.demo.demo_folder import MARKER, prepare_folder
 from jobs.demo.demo_run import Result
-from jobs.demo.demo_view import DemoView
 from jobs.demo.interrupts import Interrupts
 from jobs.demo.own_run import OwnRun, console_port, own_run
-from jobs.demo.story import DECISIONS, decisions_table, story
 from jobs.demo.watching import Slowing
 from jobs.errors import JobError
 from jobs.options import LOOPBACK
@@ -35,10 +29,6 @@ from jobs.run.supervision import Addresses
 from jobs.services.listening import listening
 from jobs.services.metrics_server import no_reason, served
 from jobs.stream.stream_progress import StreamProgress
-from tables.query.sql_query import query
-from tables.query.top_rows import TopRow
-from tables.store.path_tables import create_missing
-from tests.unit.jobs.table_rows import NOON, append, decision
 
 Begun = Callable[[Addresses], None]
 Supervise = Callable[[RunSettings, RunLog, threading.Event, Begun], object]
@@ -195,46 +185,6 @@ class TestResult:
         assert not replace(self.GOOD, **change).as_expected
 
 
-class TestStory:
-    def test_it_says_who_what_it_cost_and_what_was_done(self) -> None:
-        who, cost, done = story(TestResult.GOOD, 20)
-        assert "mallory made 116 producers for 110 messages, alice 3 for 600" in who
-        assert "5.0 a second, that comes to 432,000 of them and 132 MB" in cost
-        assert "over the quota of 20 a minute, and a hold on the broker left her 0.2 new producer ids a second" in done
-
-    def test_a_hold_that_came_too_late_is_reported(self) -> None:
-        *_, done = story(replace(TestResult.GOOD, slowing=None), 20)
-        assert "the traffic ended before the broker held her" in done
-
-    def test_no_two_decisions_look_alike(self, tmp_path: Path) -> None:
-        create_missing(str(tmp_path))
-        at = (NOON, NOON.replace(minute=1), NOON.replace(minute=2), NOON.replace(minute=3))
-        actions = ("THROTTLE", "THROTTLE", "RELEASE", "THROTTLE")
-        rows = [decision("User:m", time, action=action) for time, action in zip(at, actions, strict=True)]
-        append(tmp_path, "throttle_decisions", *rows)
-        table = decisions_table(query(str(tmp_path), DECISIONS, NOON))
-        console = Console(width=120, file=io.StringIO())
-        with console.capture() as shown:
-            console.print(table)
-        lines = shown.get().splitlines()[-4:]
-        kinds = [re.search(r"User:m +(\D+?) {2,}", line) for line in lines]
-        assert [kind and kind[1] for kind in kinds] == ["throttle", "throttle renewed", "release", "throttle"]
-        assert len({line.split()[0] for line in lines}) == 4
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_all_stays_up_until_a_signal_ends_it_in_good_order(signals_as_before: None, number: signal.Signals) -> None:
-    printed = []
-
-    class View:
-        def stage(self, text: str) -> None:
-            printed.append(text)
-            signal.raise_signal(number)
-
-    linger(cast("DemoView", View()), "http://127.0.0.1:8080/")
-    assert "Ctrl-C ends it" in printed[0]
-
-
 def test_delivery_errors_are_counted_and_crash_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.demo.clients._FLUSH_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as mute:
@@ -244,18 +194,3 @@ def test_delivery_errors_are_counted_and_crash_nothing(monkeypatch: pytest.Monke
                 threading.Event().wait(0.02)
     assert clients.alice.delivered == clients.mallory.delivered == 0
     assert clients.alice.producers == 3
-
-
-@pytest.mark.parametrize(("is_terminal", "told"), [(True, "until"), (False, "User:mallory\\x1b[2J 21 new, 33 refused")])
-def test_the_traffic_is_a_live_table_on_a_terminal_and_else_a_line_now_and_then(is_terminal: bool, told: str) -> None:
-    text, clock = io.StringIO(), iter(range(0, 10_000, 2)).__next__
-    console = Console(file=text, force_terminal=is_terminal, width=120, color_system=None)
-    row = TopRow("User:mallory\x1b[2J", 21, 20.0, 20.0, -0.78, NOON, 33, 21, "enforcing", False)
-    with DemoView(console, clock) as view:
-        view.update([], "Spark is starting")
-        for _ in range(5):
-            view.update([row], "left")
-    shown = text.getvalue()
-    assert told in shown
-    assert "User:mallory\\x1b[2J" in shown
-    assert is_terminal or len(shown.splitlines()) <= 3

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from jobs.output import progress
 from tests.kits.command_kit import PidQuota, printed
 from tests.kits.kip_kit import init, now
 from tests.unit.jobs.table_rows import append, decision, metrics
@@ -49,20 +47,3 @@ def test_csv_keeps_quotes_commas_and_nothing(pid_quota: PidQuota, filled: Path) 
 def test_two_forms_at_once_are_refused(pid_quota: PidQuota, filled: Path) -> None:
     code, _, err = pid_quota("sql", "--tables", filled, "--csv", "--json", "SELECT 1")
     assert (code, "give one of them" in err) == (2, True)
-
-
-class TestBar:
-    def shown(self, terminal: bool) -> str:
-        text = io.StringIO()
-        console = Console(file=text, force_terminal=terminal, width=100)
-        with progress.progress_bar("keeping up the tables", console) as report:
-            report(3, 13)
-        return text.getvalue()
-
-    def test_on_a_terminal_progress_shows_the_step_and_its_share(self) -> None:
-        shown = self.shown(True)
-        assert "keeping up the tables" in shown
-        assert "3/13" in shown
-
-    def test_without_a_terminal_no_progress_is_printed(self) -> None:
-        assert self.shown(False) == ""

@@ -9,10 +9,9 @@ import typer
 from broker.enforcement import by_hand
 from broker.enforcement.by_hand import Obeyed
 from broker.enforcement.model import Limits
-from broker.errors import HoldNotWrittenError, NotHeldError
 from jobs.enforcement.command import milliseconds
 from jobs.stream import running
-from tests.kits.command_kit import PidQuota, one_error, printed
+from tests.kits.command_kit import PidQuota, printed
 from wire.holds import EVERYBODY, MAX_HOLD_MS, MAX_RELEASE_MS
 
 SERVERS = ("--bootstrap-server", "kafka:9092")
@@ -77,12 +76,6 @@ def test_a_hold_says_who_obeys(pid_quota: PidQuota, hand: Hand) -> None:
     said = printed(pid_quota("hold", "User:mallory", "--for", "2m", *SERVERS))
     assert said == "User:mallory is on hold for 2 min, confirmed by broker 3. On hold now: nobody\n"
     assert hand.asked == [("hold", "User:mallory", 2 * MINUTE_MS)]
-
-
-@pytest.mark.parametrize("error", [NotHeldError("not on hold"), HoldNotWrittenError("not obeyed by broker 3")])
-def test_a_command_that_brokers_do_not_confirm_fails(pid_quota: PidQuota, hand: Hand, error: Exception) -> None:
-    hand.error = error
-    assert one_error(pid_quota("release", "User:mallory", *SERVERS)) == f"error: {error}\n"
 
 
 @pytest.mark.parametrize(

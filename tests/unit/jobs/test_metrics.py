@@ -160,12 +160,6 @@ def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics:
     assert found["pid_quota_principals",] == 10
 
 
-def test_of_those_with_equally_many_new_pids_the_ones_with_most_active_pids_come_first(metrics: StreamMetrics) -> None:
-    metrics.observe(batch(*(row(f"User:u{number}", new_pids_window=0, active_pids=number) for number in range(4))))
-    shown = {key[1][1] for key in scraped(metrics) if key[0] == "pid_quota_active_pids"}
-    assert shown == {"u3", "u2", "other"}
-
-
 def test_throttled_principals_come_first_and_unknown_is_always_shown(metrics: StreamMetrics) -> None:
     metrics.observe(
         batch(
@@ -180,18 +174,6 @@ def test_throttled_principals_come_first_and_unknown_is_always_shown(metrics: St
     assert user("pid_quota_window_pids", "unknown") in found
     assert found[user("pid_quota_throttles_in_force", "small")] == 1
     assert found[user("pid_quota_window_pids", "other")] == 1000
-
-
-def test_of_those_without_series_of_their_own_the_longest_throttle_time_counts(metrics: StreamMetrics) -> None:
-    metrics.observe(batch(*(row(f"User:u{number}", tokens=-float(number)) for number in range(5))))
-
-    assert scraped(metrics)[user("pid_quota_throttle_time_seconds", "other")] == 4 * 36
-
-
-def test_a_throttle_of_the_moment_of_a_release_is_the_later_one(metrics: StreamMetrics) -> None:
-    metrics.observe(batch(throttle("User:a", NOON_MS + 60_000), throttle("User:a", NOON_MS, "RELEASE")))
-
-    assert scraped(metrics)[user("pid_quota_throttles_in_force", "a")] == 1
 
 
 def test_a_throttle_ends_by_its_time_or_by_its_release(metrics: StreamMetrics, clock: Clock) -> None:

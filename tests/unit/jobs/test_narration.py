@@ -7,12 +7,11 @@ import pytest
 
 from jobs.stream.narration import Narrator, print_line
 from jobs.stream.stream_metrics import STREAM_QUERY, Totals
-from quota.limits import Limit, Quotas
+from quota.limits import Quotas
 from streaming.commit.sinks import BatchSummary
 from streaming.listener import Progress
 
 NOW_S = 1_790_000_000.0
-NO_QUOTAS = "quotas in force: none, so nobody is throttled. Set one: pid-quota quotas --help"
 
 
 class Told:
@@ -126,40 +125,6 @@ def test_a_late_line_has_the_rate_of_its_whole_time(told: Told) -> None:
     told.batch(30_000)
 
     assert told.lines[0].startswith("100 records/s, ")
-
-
-def test_only_the_first_decision_has_a_line_and_later_ones_are_counted(told: Told) -> None:
-    told.decide("RELEASE")
-    told.decide()
-    told.decide("RELEASE", "THROTTLE")
-    told.decide("THROTTLE")
-    told.batch(10)
-    told.now_s += 60
-    told.batch(10)
-
-    first, minute = told.lines
-    assert first == (
-        "first decision: User:mallory is over its quota of 20, throttled until 2026-09-21 14:23:20Z. "
-        "See them all: pid-quota sql --view throttle_decisions --follow"
-    )
-    assert minute.endswith(", 4 new decisions")
-
-
-def test_quotas_have_a_line_at_the_start_and_when_they_change(told: Told) -> None:
-    default = Quotas({}, Limit(20.0, "default"))
-    told.narrator.use(Quotas())
-    told.decide(quotas=Quotas())
-    told.decide(quotas=default)
-    told.decide(quotas=default)
-    told.decide(quotas=Quotas({"alice": Limit(10.0, "user", None, 600.0)}, default.default))
-    told.decide(quotas=Quotas({}, Limit(20.0, "default", None, 600.0)))
-
-    assert told.lines == [
-        NO_QUOTAS,
-        "quotas in force: 20 new PIDs per 3,600 s by default",
-        "quotas in force: 20 new PIDs per 3,600 s by default, 1 user with one of their own",
-        "quotas in force: 20 new PIDs per 3,600 s (burst 600) by default",
-    ]
 
 
 def test_it_says_until_when_it_learns_and_nothing_afterwards(told: Told) -> None:

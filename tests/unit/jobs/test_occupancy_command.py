@@ -12,7 +12,7 @@ import pytest
 
 from broker.occupancy.acl_owners import OwnerReason
 from broker.occupancy.census import OwnersFrom, TakenCensus
-from broker.occupancy.census_report import change_commands, make_report
+from broker.occupancy.census_report import make_report
 from broker.occupancy.sweep import BrokerExpiration, Unanswered
 from jobs.occupancy import command
 from jobs.occupancy.printing import report_dict
@@ -160,18 +160,6 @@ def test_in_a_young_flood_the_higher_rate_gives_the_time_and_both_rates_are_show
         assert words in report
 
 
-def test_a_rate_that_yesterday_had_at_this_time_is_not_called_todays(occupancy: RunOccupancy) -> None:
-    usual = flood(120, yesterday=4000)
-
-    today, lately = json.loads(occupancy(usual, "--json"))["brokers"][0]["forecasts"]
-    report = occupancy(usual)
-
-    assert (today["rate_pids"], lately["rate_pids"]) == (4120, 120)
-    assert re.search(r"broker 1: 206 an hour by hand-out times \(4,120 in 20 h[^)]*\)\n", report)
-    assert "broker 1, at the latest, usual at this time, 3,6" in report
-    assert "faster than today" not in report
-
-
 def test_a_broker_that_is_down_stays_in_the_list(occupancy: RunOccupancy) -> None:
     found = flood(60, down={2: "it is not among the living"})
     assert json.loads(occupancy(found, "--json"))["down"] == [{"broker_id": 2, "reason": "it is not among the living"}]
@@ -194,13 +182,6 @@ def test_a_what_if_shows_what_it_frees_the_owners_and_the_commands(occupancy: Ru
     ]
 
 
-def test_a_broker_with_a_setting_of_its_own_needs_a_command_of_its_own() -> None:
-    brokers = [BrokerExpiration(1, DAY_MS, WEEK_MS, False), BrokerExpiration(7, DAY_MS, WEEK_MS, True)]
-    first, second = change_commands(brokers, 1_800_000, "a:1,b:2")
-    assert "--entity-default" in first
-    assert second.split()[2:7] == ["a:1,b:2", "--entity-type", "brokers", "--entity-name", "7"]
-
-
 def test_an_expiration_below_the_delivery_timeout_is_refused_before_any_broker_is_asked(
     pid_quota: PidQuota, occupancy: RunOccupancy
 ) -> None:
@@ -209,39 +190,11 @@ def test_an_expiration_below_the_delivery_timeout_is_refused_before_any_broker_i
     assert "what_if" in occupancy(two_brokers(), "--json", "--expiration-ms", 120_000)
 
 
-def test_a_survivor_at_the_limit_is_over_it(occupancy: RunOccupancy) -> None:
-    at_limit, below = (occupancy(two_brokers(), "--max-pids-per-broker", limit) for limit in (5, 6))
-
-    assert "OVER" in at_limit
-    assert "OVER" not in below
-
-
 def test_only_an_expiration_that_frees_nothing_on_any_broker_is_said_to_free_nothing(occupancy: RunOccupancy) -> None:
     uneven = taken(replica(1, [0.2, 5.0]), replica(2, [0.2], leads=False), brokers=(1, 2))
 
     assert "frees nothing more" not in occupancy(uneven, "--expiration-ms", HOUR_MS)
     assert "an expiration of 10 h frees nothing more" in occupancy(uneven, "--expiration-ms", 10 * HOUR_MS)
-
-
-def test_the_text_shows_the_same(occupancy: RunOccupancy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.occupancy.printing._TOP", 1)
-    found = two_brokers()
-    missing = [Unanswered(2, "audit", number, "TopicAuthorizationFailedError") for number in range(9)]
-    found = TakenCensus(found.census, found.expirations, tuple(missing), 3, found.owners_from, is_partial=True)
-    report = occupancy(found, "--expiration-ms", 3_600_000, "--max-pids-per-broker", 5)
-
-    for words in (
-        "and 3 more rows with 7 held_pids",
-        "NO ANSWER: broker 2, audit-0: TopicAuthorizationFailedError",
-        "NO ANSWER: 4 more replicas",
-        "NO ANSWER: topics that brokers hide from this user: READ on all topics is needed",
-        "transactional.id.expiration.ms, a different setting: 7 d",
-        "ALERT broker 1 holds 5, the limit is 5",
-        "held_pids do not change",
-        "producer.id.expiration.ms=3600000 (1 h)",
-        "kafka-configs.sh --bootstrap-server kafka:9092",
-    ):
-        assert words in report
 
 
 def test_hanging_transactions_and_topics_of_odd_times_are_named(occupancy: RunOccupancy) -> None:
@@ -257,12 +210,6 @@ def test_hanging_transactions_and_topics_of_odd_times_are_named(occupancy: RunOc
     (hanging,) = as_json["hanging_transactions"]
     assert (hanging["producer_id"], hanging["partition"], hanging["transactional_id"]) == (0, 0, None)
     assert [(each["old_entries"], each["future_entries"]) for each in as_json["record_times"]] == [(1, 1)]
-
-
-def test_control_characters_in_names_do_not_reach_the_terminal(occupancy: RunOccupancy) -> None:
-    report = occupancy(taken(replica(1, [0.1], topic="a\x1b[2Jb[red]")))
-    assert "\x1b" not in report
-    assert "[red]" in report
 
 
 def test_without_the_plugin_it_says_in_one_line_what_it_cannot_see(occupancy: RunOccupancy) -> None:

@@ -48,14 +48,6 @@ def test_a_file_as_a_spreadsheet_saves_it_can_be_imported(imported: Import, tmp_
     assert in_force(tmp_path) == {"alice": 5.0}
 
 
-def test_what_describe_writes_can_be_imported(imported: Import, quotas: PidQuota, tmp_path: Path) -> None:
-    imported("a.yaml", "- {entity_name: alice, producer_ids_rate: 5}\n- {entity_name: null, producer_ids_rate: 7}\n")
-    _, described, _ = quotas("--describe", "--json")
-
-    assert imported("again.json", described)[0] == 0
-    assert in_force(tmp_path) == {"alice": 5.0, None: 7.0}
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

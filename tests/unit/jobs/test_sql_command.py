@@ -44,17 +44,6 @@ def test_json_holds_every_type_of_the_tables(ask: PidQuota, tmp_path: Path) -> N
     assert (row["value"], row["offset"]) == ("ff7b", 2**60)
 
 
-def test_an_empty_table_is_an_empty_answer(ask: PidQuota, tmp_path: Path) -> None:
-    create_missing(str(tmp_path))
-    assert json.loads(ask("--json", "SELECT * FROM throttle_decisions")[1]) == []
-    assert ask("SELECT principal FROM throttle_decisions")[:2] == (0, "principal\n")
-
-
-def test_names_are_known_in_any_case_and_quoted(ask: PidQuota, tmp_path: Path) -> None:
-    create_missing(str(tmp_path))
-    assert ask('SELECT * FROM Throttle_Decisions, "producer_id_quotas"')[0] == 0
-
-
 def test_show_tables_names_tables_and_views(ask: PidQuota, tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     assert {"producer_id_quotas", "quarantined_events", "current_throttles"} <= set(printed(ask("SHOW TABLES")).split())
@@ -136,11 +125,6 @@ def test_text_from_strangers_can_t_steer_the_terminal(ask: PidQuota, tmp_path: P
     assert "[red]" in out
 
 
-def test_wide_answers_are_not_cut_in_a_pipe(ask: PidQuota, tmp_path: Path) -> None:
-    append(tmp_path, "producer_id_metrics", metrics("User:" + "x" * 300, NOON))
-    assert "x" * 300 in ask("SELECT * FROM producer_id_metrics")[1]
-
-
 def test_a_view_is_shown_by_its_name(pid_quota: PidQuota, tmp_path: Path) -> None:
     append(tmp_path, "throttle_decisions", decision("User:m", NOON))
     code, out, _ = pid_quota("sql", "--tables", tmp_path, "--view", "current_throttles", "--json")
@@ -185,11 +169,6 @@ def test_it_takes_one_query_or_one_view_that_exists(
     pid_quota: PidQuota, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     assert message in one_error(pid_quota("sql", "--tables", tmp_path, *arguments), 2)
-
-
-@pytest.mark.parametrize("comment", ["-- c\n", "--c\n", "--\n", "-- a\n-- b = 1\n", "/* c */"])
-def test_a_query_may_begin_with_a_comment(ask: PidQuota, comment: str) -> None:
-    assert ask("--json", f"{comment}SELECT 1 AS one") == (0, '[\n  {\n    "one": 1\n  }\n]\n', "")
 
 
 def test_a_comment_alone_is_no_query_and_a_mistyped_option_no_comment(ask: PidQuota) -> None:

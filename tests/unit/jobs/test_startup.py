@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs import __version__, cli
+from jobs import __version__
 from jobs.cli import OWN, require_own_packages
 from jobs.errors import JobError
 from jobs.output.terminal import missing_extra
-
-
-def test_ours_are_ours() -> None:
-    require_own_packages()
 
 
 def test_run_has_its_signal_handlers_before_any_library_is_imported() -> None:
@@ -38,16 +34,6 @@ def test_a_foreign_package_is_reported_with_its_path(tmp_path: Path, monkeypatch
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(JobError, match=f"'streaming' comes from {tmp_path}/streaming/__init__.py"):
         require_own_packages()
-
-
-def test_a_command_reports_it_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def refuse() -> None:
-        msg = "package 'streaming' comes from another library"
-        raise JobError(msg)
-
-    monkeypatch.setattr(cli, "require_own_packages", refuse)
-    assert cli.run(["sql", "--tables", "t", "SELECT 1"]) == 1
-    assert capsys.readouterr().err == "error: package 'streaming' comes from another library\n"
 
 
 def test_a_library_of_spark_that_is_missing_is_named_with_its_extra() -> None:

@@ -84,13 +84,6 @@ def test_a_checkpoint_with_batches_gets_no_empty_table_in_place_of_its_own(name:
     assert name in ids(tables)
 
 
-def test_a_checkpoint_with_batches_refuses_an_empty_table_that_others_made(begun: str, tables: Path) -> None:
-    shutil.rmtree(tables / "producer_id_quotas")
-    prepare(tables, begun, new_tables=True)
-    with pytest.raises(CheckpointError, match=r"producer_id_quotas .* is not the one that the stream started with"):
-        prepare(tables, begun, new_tables=False)
-
-
 def test_each_start_stores_the_settings_that_readers_need_once(tables: Path, tmp_path: Path) -> None:
     store, checkpoint = open_store(str(tables)), str(tmp_path / "checkpoint")
     assert store.settings() == StreamSettings(3600, 1.0)

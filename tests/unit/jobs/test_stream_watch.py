@@ -70,21 +70,6 @@ def test_the_throttles_in_force_are_restored_and_not_counted_as_new(restarted: R
     assert restarted.value("pid_quota_decisions_total", action="THROTTLE") == 0
 
 
-def test_a_throttle_that_was_released_early_is_not_restored(restarted: Restarted) -> None:
-    released_at = NOON - timedelta(minutes=10)
-    release = decision("User:a", released_at, action="RELEASE", throttled_until=released_at)
-
-    assert restarted.restore(throttle("User:a", NOON - HOUR, NOON + HOUR), release) == Totals(0, 0)
-
-
-def test_a_restored_throttle_ends_by_its_time(restarted: Restarted) -> None:
-    restarted.restore(throttle("User:a", NOON - HOUR, NOON + HOUR))
-
-    restarted.now += HOUR
-
-    assert restarted.metrics.totals() == Totals(0, 0)
-
-
 def test_batches_and_idle_times_reach_the_metrics_and_the_lines(restarted: Restarted) -> None:
     watch = restarted.watch
     row = throttle("User:a", NOON, NOON + HOUR)

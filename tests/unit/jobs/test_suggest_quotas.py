@@ -104,21 +104,6 @@ def test_who_has_no_quota_of_its_own_is_shown_with_the_default(pid_quota: PidQuo
     assert [(row["quota_now"], row["burst_now"]) for row in suggest(pid_quota, tables)] == [(7, 70)] * 2
 
 
-def test_a_weekly_deploy_becomes_a_burst_and_a_flood_does_not(pid_quota: PidQuota, tmp_path: Path) -> None:
-    rows = [metrics("User:deploys", NOON + seconds(3600 * hour), admitted_pids=5) for hour in range(167)]
-    rows += [metrics("User:deploys", NOON + seconds(3600 * 167), admitted_pids=500)]
-    rows += [metrics("User:flooded", NOON + seconds(3600 * hour), admitted_pids=5) for hour in range(400)]
-    rows += [metrics("User:flooded", NOON + seconds(3600 * 400), admitted_pids=500)]
-    append(tmp_path, "producer_id_metrics", *rows)
-
-    deploys, flooded = suggest(pid_quota, tmp_path, "--export", tmp_path / "quotas.csv")
-
-    assert (deploys["suggested"], deploys["burst"]) == (10.0, 600.0)
-    assert (flooded["suggested"], flooded["burst"]) == (10.0, 10.0)
-    assert pid_quota("quotas", "--tables", tmp_path, "--import", tmp_path / "quotas.csv")[0] == 0
-    assert [(row["quota_now"], row["burst_now"]) for row in suggest(pid_quota, tmp_path)] == [(10, 600), (10, 10)]
-
-
 def test_the_line_to_type_for_one_user_sets_what_is_suggested_and_nothing_before(
     pid_quota: PidQuota, tables: Path
 ) -> None:
@@ -150,8 +135,3 @@ def test_without_history_it_says_what_to_do(pid_quota: PidQuota, tmp_path: Path)
     append(tmp_path, "producer_id_metrics", metrics("User:new", NOON, phase="learning"))
 
     assert "past its learning time" in one_error(pid_quota("quotas", "--suggest", "--tables", tmp_path))
-
-
-def test_a_file_that_can_not_be_written_is_one_line(pid_quota: PidQuota, tables: Path, tmp_path: Path) -> None:
-    err = one_error(pid_quota("quotas", "--suggest", "--tables", tables, "--export", tmp_path / "none" / "quotas.csv"))
-    assert "can't be written" in err

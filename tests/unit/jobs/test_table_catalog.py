@@ -9,11 +9,10 @@ from databricks.sql.exc import ServerOperationError
 
 from tables.schema.ddl import catalog_table
 from tables.schema.specs import TABLES
-from tables.schema.views import needed_views, views
 from tests.kits.command_kit import PidQuota, one_error, printed
-from tests.kits.upkeep_kit import DECISIONS, HOLDS, METRICS, QUOTAS, days_ago
+from tests.kits.upkeep_kit import METRICS, QUOTAS, days_ago
 from tests.kits.warehouse_kit import FakeWarehouse, insert
-from tests.unit.jobs.table_rows import decision, hold_fact, metrics
+from tests.unit.jobs.table_rows import metrics
 
 TABLES_OF = "prod.pid_quota"
 
@@ -21,11 +20,6 @@ TABLES_OF = "prod.pid_quota"
 def asked(pid_quota: PidQuota, *arguments: object) -> dict[str, Any]:
     out = printed(pid_quota(*arguments, "--tables", TABLES_OF, "--json"))
     return {row["table"]: row for row in json.loads(out)}
-
-
-def created(pid_quota: PidQuota) -> set[str]:
-    out = printed(pid_quota("tables", "create", "--tables", TABLES_OF))
-    return {line.split()[1] for line in out.splitlines()[1:]}
 
 
 def changes_of(warehouse: FakeWarehouse, name: str) -> list[str]:
@@ -49,20 +43,6 @@ def test_each_table_is_deleted_from_merged_vacuumed_and_analysed(pid_quota: PidQ
     assert not any(statement.startswith("DELETE") for statement in changes_of(warehouse, QUOTAS))
 
 
-def test_what_is_in_force_stays_there_too(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
-    old = days_ago(200)
-    insert(
-        warehouse, DECISIONS, decision("User:in-force", old, throttled_until=days_ago(-1)), decision("User:past", old)
-    )
-    insert(warehouse, HOLDS, hold_fact("released", old, None, until=days_ago(-1)), hold_fact("written", old))
-    quota = {"entity_type": "user", "entity_name": "o'neill", "producer_ids_rate": 5.0}
-    insert(warehouse, QUOTAS, quota | {"updated_at": days_ago(900)}, quota | {"updated_at": old})
-
-    done = asked(pid_quota, "tables", "maintain")
-
-    assert (done[DECISIONS]["rows"], done[HOLDS]["rows"], done[QUOTAS]["rows"]) == (1, 1, 1)
-
-
 def test_a_dry_run_reports_and_changes_nothing(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     insert(warehouse, METRICS, metrics("User:old", days_ago(40)))
 
@@ -72,43 +52,10 @@ def test_a_dry_run_reports_and_changes_nothing(pid_quota: PidQuota, warehouse: F
     assert (done[METRICS]["deleted_rows"], done[METRICS]["vacuumed_files"], done[METRICS]["rows"]) == (1, 1, 1)
 
 
-def test_missing_tables_are_created_with_their_constraints(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
-    warehouse.hidden = set(TABLES)
-
-    assert created(pid_quota) == {"created"}
-    first, *others = changes_of(warehouse, QUOTAS)
-    assert first.startswith("CREATE TABLE IF NOT EXISTS")
-    assert len(others) == len(TABLES[QUOTAS].constraints)
-    assert all("ADD CONSTRAINT" in statement for statement in others)
-
-
-def test_tables_that_are_there_and_lack_nothing_stay_as_they_are(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
-    for name, spec in TABLES.items():
-        has = {f"delta.constraints.{constraint}": "…" for constraint in spec.constraints}
-        warehouse.properties[catalog_table(TABLES_OF, name)] = has
-    assert created(pid_quota) == {"unchanged"}
-    assert [change.split(" AS ")[0].split("`")[5] for change in warehouse.changes] == [
-        "settings",
-        *needed_views_of_all(),
-    ]
-    made = list(warehouse.changes)
-    created(pid_quota)
-    assert warehouse.changes == made
-
-
-def needed_views_of_all() -> list[str]:
-    return needed_views(" ".join(views()))
-
-
 def test_tables_of_a_newer_version_are_refused(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
     warehouse.properties[catalog_table(TABLES_OF, QUOTAS)] = {"pidQuota.tablesVersion": "99"}
     assert "version 99" in one_error(pid_quota("tables", "create", "--tables", TABLES_OF), 2)
     assert warehouse.changes == []
-
-
-def test_a_schema_without_tables_is_one_clear_line(pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
-    warehouse.hidden = set(TABLES)
-    assert "pid-quota tables create" in one_error(pid_quota("tables", "maintain", "--tables", TABLES_OF))
 
 
 def test_each_right_is_tried_and_a_missing_one_named_with_what_grants_it(

@@ -10,8 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from quota.allowance import MAX_PRODUCER_IDS_RATE
-from tables.errors import TableError, TableNotFoundError, TableVersionError
-from tables.schema.ddl import spark_ddl
+from tables.errors import TableError, TableVersionError
 from tables.schema.specs import TABLES, TABLES_VERSION
 from tables.store.open import is_catalog
 from tables.store.path_tables import create_missing, open_table, table_path
@@ -51,13 +50,6 @@ def test_a_table_needs_no_feature_that_only_newer_writers_know(tables: str, name
     protocol = open_table(tables, name).protocol()
     assert protocol.min_reader_version == 1
     assert protocol.min_writer_version <= 3
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_what_is_written_is_read_back(tables: str, name: str) -> None:
-    empty = TABLES[name].schema.empty_table()
-    write_deltalake(table_path(tables, name), empty, mode="append")
-    assert open_table(tables, name).to_pyarrow_table().num_rows == 0
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf"), -float("inf"), MAX_PRODUCER_IDS_RATE])
@@ -132,27 +124,6 @@ def test_a_path_that_is_not_writable_is_one_clear_line(tmp_path: Path, place: st
     assert "\n" not in str(raised.value)
 
 
-def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TableNotFoundError, match="no table throttle_decisions"):
-        open_table(str(tmp_path), "throttle_decisions")
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_spark_s_words_cover_every_column(name: str) -> None:
-    columns = [column.split(" ", 1) for column in spark_ddl(name).replace("MAP<STRING, BIGINT>", "MAP").split(", ")]
-    assert [column[0] for column in columns] == TABLES[name].schema.names
-
-
-def test_the_constraint_is_that_of_the_rules() -> None:
-    bounds = [text for text in TABLES["producer_id_quotas"].constraints.values() if "<" in text]
-    assert [f"< {MAX_PRODUCER_IDS_RATE:.0f}" in bound for bound in bounds] == [True, True]
-
-
 @pytest.mark.parametrize("tables", ["tables", ".", "..", "./a.b", "/a.b", "a.b.c", "s3://a.b", "a.b/", "dbfs:/a.b"])
 def test_what_is_not_catalog_dot_schema_is_a_path(tables: str) -> None:
     assert not is_catalog(tables)
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_every_column_has_a_comment(name: str) -> None:
-    assert all(column.metadata[b"comment"] for column in TABLES[name].schema)

@@ -1,6 +1,5 @@
 """Text tables are complete at any width."""
 
-import getpass
 import io
 import re
 from datetime import datetime, timedelta, timezone
@@ -13,7 +12,6 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from jobs.output.text_tables import TextTable
-from tables.store.path_tables import create_missing
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import block_row, init, now
 from tests.kits.terminal_kit import Terminal
@@ -58,51 +56,6 @@ def test_a_wide_terminal_gets_a_line_per_row_with_numbers_to_the_right() -> None
         "User:alice   12.35  2026-01-15 12:00:00Z",
         "User:bob       100  -",
     ]
-
-
-def test_in_a_narrower_one_the_rest_follows_below_and_columns_without_values_are_named_once() -> None:
-    rows = [("User:alice", 1, "restart loop", None), ("User:bob", 2, None, None)]
-
-    assert rendered(TextTable(("principal", "suggested", "looks_like_a_long_name", "scope"), rows), 30) == [
-        "principal   suggested",
-        "User:alice          1",
-        "  looks_like_a_long_name",
-        "  restart loop",
-        "User:bob            2",
-        "nothing in scope",
-    ]
-
-
-def test_one_long_name_takes_a_line_of_its_own_and_leaves_the_form_of_the_others() -> None:
-    rows = [(LONG, 7, "restarts"), ("User:bob", 2, "learning")]
-
-    assert rendered(TextTable(("principal", "refused", "why"), rows), 60) == [
-        "principal                                  refused  why",
-        LONG,
-        "                                                 7  restarts",
-        "User:bob                                         2  learning",
-    ]
-
-
-def test_prose_in_the_last_column_is_wrapped_there() -> None:
-    rows = [("tokens", "Tokens at decided_at, in thousandths of a token"), ("rate", "Per window")]
-
-    assert rendered(TextTable(("column", "comment"), rows), 40) == [
-        "column  comment",
-        "tokens  Tokens at decided_at, in",
-        "        thousandths of a token",
-        "rate    Per window",
-    ]
-
-
-def test_a_row_of_many_columns_becomes_a_block() -> None:
-    names = [f"column_{number}" for number in range(12)]
-
-    lines = rendered(TextTable(names, [range(12), range(12)]), 40)
-
-    assert lines[0].split() == ["column_0", "0"]
-    assert lines[12] == ""
-    assert len(lines) == 25
 
 
 # Every command, on a real terminal
@@ -171,20 +124,6 @@ def test_a_name_can_not_steer_the_terminal_in_a_form_for_programs(
     assert "\x9b" not in shown
     assert "[2J\\x9b2J" in shown
     assert (name if form == "--csv" else "\\u001b[2J\x9b2J") in piped
-
-
-def test_on_a_terminal_of_80_columns_the_quotas_are_whole(pid_quota: PidQuota, tmp_path: Path) -> None:
-    create_missing(str(tmp_path))
-    change = ("quotas", "--tables", tmp_path, "--alter", "--add-config")
-    numbers = "producer_ids_rate=333.3333333,producer_ids_burst=600"
-    assert pid_quota(*change, numbers, "--entity-name", LONG.removeprefix("User:"))[0] == 0
-
-    shown = in_a_terminal(80, "quotas", "--describe", "--tables", tmp_path)
-
-    header, name, rest = shown.splitlines()
-    assert header.split() == ["entity", "producer_ids_rate", "burst", "updated_at", "updated_by"]
-    assert name == f"user {LONG.removeprefix('User:')!r}"
-    assert re.fullmatch(rf" +333\.3 +600  \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\dZ  {getpass.getuser()}", rest)
 
 
 def test_a_pipe_gets_a_line_per_row_however_long(pid_quota: PidQuota, tables: Path) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from jobs.top.command import rows_table, screen
+from jobs.top.command import screen
 from tables.query.freshness import read_freshness
 from tables.query.top_rows import TopRow, arranged, read_rows
-from tests.kits.command_kit import PidQuota, one_error, printed
+from tests.kits.command_kit import PidQuota, printed
 from tests.kits.terminal_kit import Terminal
 from tests.unit.jobs.table_rows import NOON, append, broker_state, confirmed, decision, hold_fact, metrics, seconds
 
@@ -100,31 +100,6 @@ def test_each_order_has_its_first(tables: str, sort: str, expected: list[str]) -
     assert names(arranged(read_rows(tables, NOON), sort)) == expected
 
 
-def test_the_table_fits_80_columns_whatever_is_in_it(tables: str) -> None:
-    append(
-        tables,
-        "producer_id_metrics",
-        metrics(
-            "User:" + "long" * 50,
-            NOON,
-            new_pids_window=123_456_789,
-            quota=99_999.5,
-            tokens=-123_456.7,
-            active_pids=10**12,
-            refused_pids=10**9,
-        ),
-    )
-
-    text = in_80_columns(rows_table(arranged(read_rows(tables, NOON), "used")))
-
-    lines = text.splitlines()
-    assert max(map(len, lines)) <= 80
-    (mallory,) = [line for line in lines if "User:mallory" in line]
-    assert mallory.split()[1:] == ["500/100", "███████▶", "-1", "12:10:00", "200", "0"]
-    assert "…" not in text
-    assert "long" * 50 in text.replace("\n", "")
-
-
 def test_a_screen_has_the_first_principals_and_tells_how_many_there_are(tables: str) -> None:
     rows = read_rows(tables, NOON)
     shown = screen(rows, read_freshness(tables, NOON), {"User:mallory": "restart loop"}, "used", height=7)
@@ -142,15 +117,6 @@ def test_a_screen_of_stale_tables_says_so_and_nothing_of_now(tables: str) -> Non
 
     assert text.startswith(read_freshness(tables, late).warning())
     assert "it is unknown who is throttled now" in text
-
-
-def test_a_name_can_not_steer_the_terminal(tables: str) -> None:
-    append(tables, "producer_id_metrics", metrics("User:\x1b[2J[bold]o'hara{x}", NOON))
-
-    text = in_80_columns(rows_table(arranged(read_rows(tables, NOON), "used")))
-
-    assert "\\x1b[2J[bold]o'hara{x}" in text
-    assert "\x1b" not in text
 
 
 def test_once_prints_the_principals(tmp_path: Path, pid_quota: PidQuota) -> None:
@@ -173,7 +139,3 @@ def test_a_terminal_gets_a_live_screen_until_ctrl_c(tmp_path: Path) -> None:
         terminal.wait_for("User:mallory")
         terminal.interrupt()
         assert terminal.end() == 0
-
-
-def test_tables_that_are_not_there_are_one_line(tmp_path: Path, pid_quota: PidQuota) -> None:
-    one_error(pid_quota("top", "--tables", tmp_path / "nothing", "--once"))

@@ -10,13 +10,9 @@ import pytest
 
 from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
-from jobs.web.quota_pages import quotas
 from jobs.web.timelines import thinned
 from tables.store import duck, duck_tables
-from tables.store.open import open_store
 from tables.store.path_tables import create_missing
-from tables.store.values import StreamSettings
-from tests.kits import warehouse_kit
 from tests.kits.kip_kit import deploys, init
 from tests.unit.jobs.table_rows import (
     NOON,
@@ -131,17 +127,6 @@ class TestActivity:
         append(data.tables, "producer_id_metrics", *rows)
         page = data.activity(NOON, 168)
         assert (page["step_seconds"], len(page["intervals"]["at_ms"])) == (10, 60)
-
-
-class TestCluster:
-    def test_it_is_named_by_the_brokers_that_the_stream_was_started_with(self, data: ConsoleData) -> None:
-        assert data.overview(NOON)["cluster"] == ""
-        open_store(data.tables).write_settings(StreamSettings(bootstrap_servers="kafka-1:9092,kafka-2:9092"))
-        assert data.overview(NOON)["cluster"] == "kafka-1:9092,kafka-2:9092"
-
-    def test_a_name_that_is_given_takes_precedence(self, data: ConsoleData) -> None:
-        open_store(data.tables).write_settings(StreamSettings(bootstrap_servers="kafka-1:9092"))
-        assert ConsoleData(data.tables, cluster="orders").headroom(NOON)["cluster"] == "orders"
 
 
 def test_while_nobody_is_refused_the_offenders_are_those_with_most_new_ids_and_then_most_known(
@@ -316,28 +301,6 @@ def test_times_are_pushed_below_the_views(data: ConsoleData, monkeypatch: pytest
     assert [row[0] for row in loaded["producer_id_metrics"]] == ["User:new"]
     data.principal(NOON, "User:old", hours=720)
     assert [row[0] for row in loaded["producer_id_metrics"]] == ["User:old"]
-
-
-class TestCatalog:
-    def test_pages_come_from_a_warehouse_and_name_the_rows_they_want(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        warehouse = warehouse_kit.use(monkeypatch)
-        data = ConsoleData("prod.pid_quota")
-        pages = [data.overview(NOON), data.offenders(NOON), data.headroom(NOON), data.principal(NOON, "User:o'neill")]
-        assert pages[0]["throttled"] == pages[2]["principals"] == []
-        assert data.activity(NOON, 24)["intervals"]["at_ms"] == []
-        assert data.occupancy(NOON)["rows"] == []
-        assert (
-            data.decisions(NOON, 24, "User:o'neill")["decisions"] == data.holds(NOON, 24, "User:o'neill")["facts"] == []
-        )
-        assert quotas(data, NOON)["quotas"] == []
-        assert data.freshness(NOON)["look"][0].startswith("databricks jobs")
-        assert not any("o'neill" in statement for statement in warehouse.statements)
-        assert any(
-            "producer_id_metrics AS (SELECT * FROM `prod`.`pid_quota`.`producer_id_metrics` WHERE window_end >"
-            in statement
-            for statement in warehouse.statements
-        )
-        assert warehouse.open_connections == 0
 
 
 class TestHistory:

@@ -15,7 +15,7 @@ from lifecycle.churn import Churn, Diagnosis, diagnosis_text
 from lifecycle.churn_fixes import FIXES
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
-from tests.kits.command_kit import PidQuota, one_error, printed
+from tests.kits.command_kit import PidQuota, printed
 from tests.kits.kip_kit import ago, append_kip_tables, deploys, failed_init, init, now
 from tests.unit.jobs.table_rows import Row, append, broker_state, confirmed, decision, hold_fact, metrics, seconds
 
@@ -331,16 +331,6 @@ class TestCommand:
         assert client["client"] == "*"
         assert sum(client["addresses"].values()) == len(names)
 
-    def test_programs_get_json(self, pid_quota: PidQuota, tmp_path: Path) -> None:
-        append_kip_tables(tmp_path, inits=rows_of(going_on(0.4, 120), "User:mallory"))
-        _, out, _ = pid_quota("why", "mallory", "--tables", tmp_path, "--json")
-        found = json.loads(out)
-        assert found["principal"] == "User:mallory"
-        (client,) = found["clients"]
-        assert (client["kind"], client["throttles"]) == ("producer per message/batch", 0)
-        assert (client["could_be"], client["lives"]) == (["leak", "scale-out", "deploy", "restart loop"], None)
-        assert client["fix"]["python"] == FIXES[Churn.PER_MESSAGE].python
-
     def test_an_uncertain_diagnosis_has_a_fix_for_each_possible_kind(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of(every(5, 40), "User:crash"))
         out = pid_quota("why", "crash", "--tables", tmp_path)[1]
@@ -432,18 +422,6 @@ class TestCommand:
         assert "docs/throttled.md" in out
         hold = json.loads(pid_quota("why", "m", "--tables", tmp_path, "--json")[1])["hold"]
         assert (hold["hold"], hold["confirmed_brokers"], hold["writer"]) == ("held", 1, "stream")
-
-    def test_control_characters_of_a_client_do_not_reach_the_terminal(
-        self, pid_quota: PidQuota, tmp_path: Path
-    ) -> None:
-        append_kip_tables(tmp_path, inits=rows_of([5], "User:m", "x\x1b[2J[red]"))
-        assert "client x\\x1b[2J[red]: healthy" in pid_quota("why", "m", "--tables", tmp_path)[1]
-
-    def test_a_mistyped_name_gets_similar_names(self, pid_quota: PidQuota, tmp_path: Path) -> None:
-        append_kip_tables(tmp_path, inits=[*rows_of([5], "User:mallory"), *rows_of([5], "User:bob", first=5)])
-        append(tmp_path, "broker_status", broker_state(1, datetime.now(timezone.utc)))
-        err = one_error(pid_quota("why", "User:malory", "--tables", tmp_path))
-        assert "did you mean User:mallory? If not, check `pid-quota doctor`" in err
 
     def test_a_silent_stream_causes_a_warning(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of([5000], "User:m"))

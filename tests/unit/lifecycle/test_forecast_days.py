@@ -101,20 +101,6 @@ def test_a_forecast_for_days_that_repeat_is_within_a_tenth(day: object, hour: fl
     assert outlook.settles_at == pytest.approx(mean, rel=0.1)
 
 
-def test_ids_older_than_all_known_hand_outs_end_as_the_next_group_begins() -> None:
-    # given 200 ids of a week that a deploy of 4,000 replaced an hour ago
-    old = [(-168.0, -1.0 + pod / 2000) for pod in range(PODS)]
-    ids = [*old, *((-1.0 + pod / 40_000, 999.0) for pod in range(20 * PODS))]
-    census = census_of(ids)
-
-    outlook = Outlook(census, 1, rates_of(census, 1).today)
-
-    # then it expires a day after its last batch
-    assert outlook.held_in(0) == 21 * PODS
-    new = 20 * PODS / 24
-    assert outlook.held_in(24 * HOUR) - outlook.held_in(22 * HOUR) == pytest.approx(2 * new - PODS, abs=2)
-
-
 def test_ids_that_pause_every_night_stay_in_use() -> None:
     ids = [(-60.0 + pod / 1000, -9.0) for pod in range(PODS)]
     census = census_of(ids)

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lifecycle.expiration_change import Freed, LostDedup, freed_by, lost_dedup
-from lifecycle.failover import failover, failovers
+from lifecycle.expiration_change import LostDedup, lost_dedup
+from lifecycle.failover import failovers
 from lifecycle.forecast import Outlook
 from lifecycle.generations import replaced
 from lifecycle.occupancy import (
@@ -176,16 +176,6 @@ def known(rate: Rate | None) -> Rate:
     return rate
 
 
-@pytest.mark.parametrize("minutes", [1, 2, 10, 50])
-def test_a_flood_tells_its_rate_from_its_first_minute_on(minutes: int) -> None:
-    others = np.linspace(0, 23 * 3600, 40)
-    lately = known(lately_of(np.arange(minutes * 60) + 0.5, beside=others))
-    assert lately.pids_per_hour == pytest.approx(3600, rel=0.05)
-    assert lately.source == "hand-out times"
-    assert lately.counted == pytest.approx(60 * minutes, abs=5)
-    assert lately.error_share == pytest.approx(1 / np.sqrt(60 * minutes), rel=0.1)
-
-
 def test_floods_at_random_are_told_without_a_bias() -> None:
     rng = np.random.default_rng(3)
     found = [known(lately_of(np.cumsum(rng.exponential(1.0, 300)))).pids_per_hour for _ in range(100)]
@@ -309,13 +299,6 @@ def test_ids_that_end_together_as_the_next_group_begins_are_replaced(ends_s: lis
     assert int(replaced(begins_ms, ends_ms, 19_000_000).sum()) == gone
 
 
-def test_until_the_next_check_the_expired_are_held_too() -> None:
-    flood = of_flood(3600, hours=1)
-    found = outlook(flood, pids_per_hour=3600, expiration_ms=MINUTE, check_ms=10 * MINUTE)
-    # 1 min to 11 min of what comes.
-    assert (found.settles_at, found.swing) == (360, 600)
-
-
 def test_the_forecast_agrees_with_the_model_of_the_broker_to_a_check() -> None:
     rng = np.random.default_rng(9)
     idle_ms = rng.integers(0, DAY, 500)
@@ -335,21 +318,6 @@ def test_the_forecast_agrees_with_the_model_of_the_broker_to_a_check() -> None:
 
 
 # Another expiration
-
-
-def test_a_shorter_expiration_frees_the_ids_between_both_expirations() -> None:
-    found = census(
-        replica([(1, 0.5), (2, 2), (3, 30), (4, 5, True)]), replica([(2, 2)], broker=2, leads=False), brokers=[1, 2]
-    )
-    # 3 goes at the next check in any case, 4 never.
-    assert freed_by(found, HOUR) == [Freed(1, 4, 1, 1), Freed(2, 1, 1, 0)]
-    assert [each.freed_pids for each in freed_by(found, 2 * DAY)] == [0, 0]
-
-
-def test_each_broker_is_judged_by_its_own_expiration() -> None:
-    now = census(replica([(1, 3)]), replica([(1, 3)], broker=2, leads=False))
-    own = Census(now.taken_at_ms, now.replicas, (), now.owners, {1: DAY, 2: 2 * HOUR})
-    assert [each.freed_pids for each in freed_by(own, HOUR)] == [1, 0]
 
 
 def test_those_who_would_lose_dedup_are_told_by_what_is_known_of_them() -> None:
@@ -377,50 +345,6 @@ def test_those_who_would_lose_dedup_are_told_by_what_is_known_of_them() -> None:
 
 
 # Failover
-
-
-def cluster() -> Census:
-    """Three brokers with everything; 1 leads two partitions, 2 one, 3 none; 3 is not in sync with partition 2."""
-    sizes = {0: 10, 1: 20, 2: 40}
-    leaders = {0: 1, 1: 1, 2: 2}
-    replicas = [
-        replica(
-            [(100 * partition + pid, 0) for pid in range(size)],
-            broker=broker,
-            partition=partition,
-            leads=leaders[partition] == broker,
-        )
-        for broker in (1, 2, 3)
-        for partition, size in sizes.items()
-    ]
-    placements = [
-        Placement("orders", 0, 1, (1, 2, 3), frozenset({1, 2, 3})),
-        Placement("orders", 1, 1, (1, 3, 2), frozenset({1, 2, 3})),
-        Placement("orders", 2, 2, (2, 3, 1), frozenset({1, 2})),
-    ]
-    return census(*replicas, placements=placements)
-
-
-def test_the_first_living_replica_in_sync_leads_and_nobody_holds_more() -> None:
-    death = failover(cluster(), 1)
-
-    assert {each.broker_id: (each.led_before, each.led_pids) for each in death.survivors} == {2: (40, 50), 3: (0, 20)}
-    assert {each.held_pids for each in death.survivors} == {70}
-    assert death.leaderless == ()
-
-
-def test_a_replica_out_of_sync_is_passed_over() -> None:
-    death = failover(cluster(), 2)
-    assert {each.broker_id: each.led_pids for each in death.survivors} == {1: 70, 3: 0}
-
-
-def test_a_living_leader_goes_on_though_another_one_is_preferred() -> None:
-    found = census(replica([(1, 0)], broker=2), brokers=[1, 2, 3])
-    moved = Placement("orders", 0, 2, (1, 2, 3), frozenset({1, 2, 3}))
-
-    death = failover(Census(NOW, found.replicas, (moved,), found.owners, found.expirations_ms), 3)
-
-    assert {each.broker_id: each.led_pids for each in death.survivors} == {1: 0, 2: 1}
 
 
 def test_a_partition_without_another_replica_in_sync_has_no_leader() -> None:

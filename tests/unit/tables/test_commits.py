@@ -31,10 +31,6 @@ class Commit:
 CONFLICT = CommitFailedError("Metadata changed since last commit.")
 
 
-def test_a_commit_is_retried_until_no_other_writer_is_first() -> None:
-    assert retry_conflicts(Commit(3, CONFLICT), sleep=lambda _: None) == 4
-
-
 def test_a_commit_that_always_conflicts_raises_its_conflict_after_the_last_attempt() -> None:
     commit = Commit(ATTEMPTS, CONFLICT)
     with pytest.raises(CommitFailedError, match="Metadata changed"):
@@ -47,18 +43,6 @@ def test_an_error_that_is_no_conflict_is_raised_at_once() -> None:
     with pytest.raises(OSError, match="disk full"):
         retry_conflicts(commit, sleep=lambda _: pytest.fail("slept"))
     assert commit.calls == 1
-
-
-def test_the_pauses_grow_to_a_second_and_differ_from_writer_to_writer() -> None:
-    pauses: list[list[float]] = []
-    for writer in range(50):
-        pauses.append([])
-        retry_conflicts(Commit(10, CONFLICT), sleep=pauses[writer].append)
-    longest = [max(pause) for pause in zip(*pauses, strict=True)]
-    assert longest[0] <= 0.05
-    assert longest[4] > 0.05
-    assert max(longest) <= 1
-    assert len({pause[0] for pause in pauses}) > 40
 
 
 def test_deltalake_reports_a_lost_race_as_a_conflict(tmp_path: Path) -> None:

@@ -152,28 +152,41 @@ class TestCurrentThrottles:
 
 
 HOUR_S = 3600
+NEWER = confirmed(1, NOON, writer="ops", decision_id=None, held_requests=5, batch_id=1)
+SHORT, LONG = NOON + seconds(600), NOON + seconds(HOUR_S)
+TOLD: dict[str, tuple[list[Row], dict[str, Any]]] = {
+    "a broker that tells of a newer record counts once": (
+        [confirmed(1, AGO, held_requests=4), NEWER],
+        {"confirmed_brokers": 1, "held_requests": 5},
+    ),
+    "a release counts for days": (
+        [hold_fact("written", AGO), hold_fact("released", NOON - seconds(24 * HOUR_S), until=LONG)],
+        {"hold": "released"},
+    ),
+    "of two releases the later end counts": (
+        [hold_fact("released", AGO, until=SHORT), hold_fact("released", AGO, None, until=LONG)],
+        {"released_until": LONG},
+    ),
+    "why a user is left out": (
+        [hold_fact("left_out", AGO, reason="it is never held")],
+        {"hold_reason": "it is never held"},
+    ),
+    "the newest record names writer and decision": (
+        [
+            confirmed(1, AGO, writer="stream", decision_id="old"),
+            hold_fact("would_hold", AGO, decision_id="z"),
+            hold_fact("written", NOON, writer="carol", decision_id="new"),
+        ],
+        {"writer": "carol", "decision_id": "new"},
+    ),
+}
 
 
-def test_a_broker_that_tells_of_a_newer_record_counts_once(tables: Path) -> None:
-    newer = confirmed(1, NOON, writer="ops", decision_id=None, held_requests=5, batch_id=1)
-    found = status(tables, confirmed(1, AGO, held_requests=4), newer)
+@pytest.mark.parametrize(("rows", "told"), TOLD.values(), ids=TOLD)
+def test_the_status_of_a_hold_tells_of_these_facts(tables: Path, rows: list[Row], told: dict[str, Any]) -> None:
+    found = status(tables, *rows)
     assert found is not None
-    assert (found["confirmed_brokers"], found["held_requests"]) == (1, 5)
-
-
-def test_a_release_counts_for_days(tables: Path) -> None:
-    freed = hold_fact("released", NOON - seconds(24 * HOUR_S), until=NOON + seconds(HOUR_S))
-    found = status(tables, hold_fact("written", AGO), freed)
-    assert found is not None
-    assert found["hold"] == "released"
-
-
-def test_of_two_releases_the_later_end_counts(tables: Path) -> None:
-    ends = (NOON + seconds(600), NOON + seconds(HOUR_S))
-    own, all_ = hold_fact("released", AGO, until=ends[0]), hold_fact("released", AGO, None, until=ends[1])
-    found = status(tables, hold_fact("written", AGO), own, all_)
-    assert found is not None
-    assert found["released_until"] == ends[1]
+    assert {name: found[name] for name in told} == told
 
 
 def test_a_plan_after_a_release_counts(tables: Path) -> None:
@@ -183,25 +196,8 @@ def test_a_plan_after_a_release_counts(tables: Path) -> None:
     assert found["hold"] == "would be held"
 
 
-def test_why_a_user_is_left_out_is_told(tables: Path) -> None:
-    found = status(tables, hold_fact("left_out", AGO, reason="it is never held"))
-    assert found is not None
-    assert found["hold_reason"] == "it is never held"
-
-
 def test_a_broker_that_is_silent_is_not_live(tables: Path) -> None:
     append(tables, "broker_status", broker_state(3, NOON - seconds(HOUR_S)))
     found = status(tables, confirmed(1, AGO), confirmed(3, AGO))
     assert found is not None
     assert (found["confirmed_brokers"], found["live_brokers"]) == (1, 2)
-
-
-def test_the_newest_record_names_writer_and_decision(tables: Path) -> None:
-    rows = [
-        confirmed(1, AGO, writer="stream", decision_id="old"),
-        hold_fact("would_hold", AGO, decision_id="z"),
-        hold_fact("written", NOON, writer="carol", decision_id="new"),
-    ]
-    found = status(tables, *rows)
-    assert found is not None
-    assert (found["writer"], found["decision_id"]) == ("carol", "new")

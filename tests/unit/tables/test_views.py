@@ -262,50 +262,6 @@ class TestNewPids:
             for number, (admitted, owed, refused, window) in enumerate(quanta)
         ]
 
-    def test_twenty_on_a_quota_of_five_are_twenty_when_each_is_owed_in_the_end(self, tmp_path: Path) -> None:
-        # Given 20 producers that try all the time: 6 get in at once, 5 are owed, then one in each quantum.
-        refused = [14, *range(9, 0, -1), 0, 0]
-        owed = [5, *[1] * 9, 0, 0]
-        windows = [20] * 4 + refused[1:-3]
-        quanta = [
-            (6 if number == 0 else 0, *each) for number, each in enumerate(zip(owed, refused, windows, strict=True))
-        ]
-        append(tmp_path, "producer_id_metrics", *self.rows_of_quanta("User:m", quanta))
-        append(tmp_path, "throttle_decisions")
-
-        found = ask(tmp_path, "TABLE new_pids_per_window")
-        (offender,) = ask(tmp_path, "TABLE top_offenders")
-        (budget,) = ask(tmp_path, "TABLE pid_budget")
-
-        assert sum(refused) == 59
-        assert [(row["new_pids"], row["owed_pids"], row["unsettled_pids"]) for row in found] == [
-            (20, 8, 6),
-            (6, 4, 2),
-            (2, 2, 0),
-        ]
-        assert [row["late_settled_pids"] for row in found] == [3, 3, 1]
-        assert (offender["refused_pids"], budget["new_pids"]) == (14, 20)
-
-    def test_twenty_on_a_quota_of_five_are_twenty_when_each_is_admitted_in_the_end(self, tmp_path: Path) -> None:
-        # Given the same with hardly any debt: nobody is owed, and one gets in every 12 minutes.
-        quanta: list[tuple[int, int, int, int]] = []
-        left, admitted = 14, 6
-        for number in range(12):
-            in_window = sum(each[0] for each in quanta[-3:]) + admitted
-            quanta.append((admitted, 0, left, in_window + (14 if number < 4 else quanta[-3][2])))
-            left, admitted = max(0, left - 1), 1
-        append(tmp_path, "producer_id_metrics", *self.rows_of_quanta("User:m", quanta))
-        append(tmp_path, "throttle_decisions")
-
-        windows = ask(tmp_path, "TABLE new_pids_per_window")
-        (offender,) = ask(tmp_path, "TABLE top_offenders")
-        (budget,) = ask(tmp_path, "TABLE pid_budget")
-
-        assert sum(each[0] + each[2] for each in quanta) == 119
-        assert [(row["new_pids"], row["late_settled_pids"]) for row in windows] == [(20, 3), (11, 3), (7, 3)]
-        assert 14 <= offender["refused_pids"] <= 15
-        assert 20 <= budget["new_pids"] <= 21
-
     def test_a_flood_of_ever_new_ones_counts_in_full(self, tmp_path: Path) -> None:
         # Given 900 a quantum on a quota of 100, none twice.
         quanta = [(101, 124, 799, 0), *[(0, 25, 900, 0)] * 15]
@@ -328,12 +284,6 @@ class TestNewPids:
 
         assert (day["new_pids"], day["refused_pids"], day["owed_pids"]) == (201, 100, 100)
         assert day["refused_pids_at_least"] == day["refused_pids_at_most"] == 100
-
-    def test_who_was_never_refused_is_counted_as_ever(self, tmp_path: Path) -> None:
-        quanta = [(3, 0, 0, 3), (4, 0, 0, 7), (0, 0, 0, 7)]
-        append(tmp_path, "producer_id_metrics", *self.rows_of_quanta("User:a", quanta))
-        (row,) = ask(tmp_path, "TABLE new_pids_per_window")
-        assert (row["new_pids"], row["refused_pids"], row["refusals"]) == (7, 0, 0)
 
 
 class TestBrokerCoverage:

@@ -43,18 +43,6 @@ def test_a_config_map_changes_by_its_links(tmp_path: Path) -> None:
     assert watched.has_changed()
 
 
-def test_one_run_at_a_time_uses_a_folder_and_the_second_names_the_first(tmp_path: Path) -> None:
-    of_run = settings(tmp_path / "data")
-    with (
-        own_folder(of_run),
-        pytest.raises(FolderTakenError, match=rf"\(process {os.getpid()}\) uses --data {tmp_path}/data: "),
-        own_folder(of_run),
-    ):
-        pass
-    with own_folder(of_run):
-        pass
-
-
 def test_a_start_empties_what_an_earlier_one_left_in_its_temporary_folder(tmp_path: Path) -> None:
     of_run = settings(tmp_path)
     left = of_run.scratch / "stream" / "spark-1"
@@ -112,15 +100,6 @@ def test_a_token_that_the_user_gave_is_kept(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", "s" * 40)
     assert token_file(for_others) is None
     assert not for_others.own_token_file.exists()
-
-
-def test_a_folder_that_is_a_file_is_a_wrong_setting(tmp_path: Path) -> None:
-    (tmp_path / "data").touch()
-    with (
-        pytest.raises(WrongFolderError, match=rf"^--data {tmp_path}/data can't be written \(it is no folder\): "),
-        own_folder(settings(tmp_path / "data")),
-    ):
-        pass
 
 
 def test_a_folder_on_a_full_disk_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
