@@ -164,7 +164,11 @@ TOLD: dict[str, tuple[list[Row], dict[str, Any]]] = {
         {"hold": "released"},
     ),
     "of two releases the later end counts": (
-        [hold_fact("released", AGO, until=SHORT), hold_fact("released", AGO, None, until=LONG)],
+        [
+            hold_fact("written", AGO),
+            hold_fact("released", AGO, until=SHORT),
+            hold_fact("released", AGO, None, until=LONG),
+        ],
         {"released_until": LONG},
     ),
     "why a user is left out": (
