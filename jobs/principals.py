@@ -84,8 +84,9 @@ def similar(text: str, seen: Collection[str]) -> list[str]:
         >>> similar("user:malory", ["User:mallory", "User:alice"])
         ['User:mallory']
     """
-    folded = {each.casefold(): each for each in seen}
-    return [folded[each] for each in get_close_matches(meanings(text)[-1].casefold(), folded, n=_MAX_SIMILAR)]
+    folded = {each.removeprefix(_USER).casefold(): each for each in seen}
+    name = text.removeprefix(_USER).casefold()
+    return [folded[each] for each in get_close_matches(name, folded, n=_MAX_SIMILAR)]
 
 
 def _similar_text(text: str, seen: Collection[str]) -> str:

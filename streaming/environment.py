@@ -1,6 +1,7 @@
 """Keeps another Spark installation's environment out of the stream's own Spark."""
 
 import importlib.util
+import sys
 from collections.abc import MutableMapping
 from importlib import metadata
 from pathlib import Path
@@ -29,7 +30,7 @@ def set_foreign_aside(environment: MutableMapping[str, str], *, is_one_process: 
         (['SPARK_HOME'], {'PATH': '/bin'})
     """
     names = _OF_AN_INSTALLATION + (_OF_A_CLUSTER if is_one_process else ())
-    found = [name for name in names if environment.get(name)]
+    found = [name for name in names if environment.get(name) not in (None, "", sys.executable)]
     for name in names:
         environment.pop(name, None)
     return found

@@ -175,7 +175,7 @@ def _is_known(tables: str, name: str, now: datetime) -> bool:
 
 def _headline(name: str, row: Mapping[str, Any] | None) -> str:
     if row is None:
-        return f"{name}: {Churn.HEALTHY.value}, no new producer ids in the last 24 hours"
+        return f"{name}: no request for a producer id was reported in the last 24 hours"
     if not row["throttles"]:
         return f"{name}: not throttled in the last 24 hours"
     now = ", throttled now" if row["throttled_now"] else ""

@@ -135,7 +135,8 @@ class Supervision:
             for option, path, changed in (
                 ("--command-config", settings.kafka_config, self._login_changed),
                 ("--kafka-password-file", settings.kafka_password_file, self._login_changed),
-                ("--console-token-file", settings.console_token_file, self._console.restart),
+                # The console reads its token for each request.
+                ("--console-token-file", settings.console_token_file, lambda: None),
                 ("--quotas-file", settings.quotas_file, prepared[-1].run_again),
             )
             if path is not None

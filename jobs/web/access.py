@@ -106,6 +106,8 @@ class ForwardedUser:
 def token_access(host: str, file: Path | None) -> TokenAccess:
     """Return the access to a console on `host`, with the token of `file` or of the environment.
 
+    While `file` has no token, nobody gets in from elsewhere.
+
     Raises:
         BadParameter: If there is no usable token where one is required, or two.
     """
@@ -117,10 +119,10 @@ def token_access(host: str, file: Path | None) -> TokenAccess:
     if found and len(found) < MIN_TOKEN_LENGTH:
         msg = f"the console's token has {len(found)} characters, not {MIN_TOKEN_LENGTH} or more: give a longer one"
         raise typer.BadParameter(msg)
-    if not found and not is_loopback(host):
+    if not found and file is None and not is_loopback(host):
         msg = f"--host {host} lets others in, so the console needs a token: give --token-file, or set {VARIABLE}"
         raise typer.BadParameter(msg)
-    return TokenAccess(token, None if token else file, is_required=bool(found))
+    return TokenAccess(token, None if token else file, is_required=bool(found) or not is_loopback(host))
 
 
 def require_app() -> None:

@@ -29,7 +29,7 @@ _Result = TypeVar("_Result")
 class PathStore(TableStore):
     """The tables of a folder or an object store."""
 
-    look = ("pgrep -af 'pid-quota stream'", "pid-quota doctor")
+    look = ("the log of `pid-quota run`", "pid-quota doctor")
 
     @override
     def create(self) -> dict[str, bool]:

@@ -5,11 +5,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+import typer
 import yaml
 
 from broker.kafka.config import KafkaConfig
 from broker.kafka.java_properties import read_properties
 from jobs.cli import load_command
+from jobs.demo.clients import demo_clients
 from jobs.quotas.file import read_quotas
 from jvm.broker_jar import JAR_NAME
 from quota.allowance import Allowance
@@ -51,8 +53,14 @@ def test_the_cli_has_the_options_and_variables_of_a_service(
     for each, value in variables.items():
         monkeypatch.setenv(each, str(file) if value.startswith("/config/") else value)
     called, *arguments = SERVICES[name]["command"]
+    if "entrypoint" in SERVICES[name]:
+        assert SERVICES[name]["entrypoint"] == ["python", "-m", demo_clients.__module__]
+        app = typer.Typer()
+        app.command()(demo_clients)
+        command, arguments = typer.main.get_command(app), SERVICES[name]["command"]
+    else:
+        command = load_command(called)
     # when the CLI reads its command
-    command = load_command(called)
     assert command.make_context(called, arguments).params
     # then each variable is of an option, or for the other commands in this container
     assert variables.keys() - {each.envvar for each in command.params} <= {

@@ -91,12 +91,15 @@ class RunCommand:
 
     @contextmanager
     def running(self, data: Path, *more: str) -> Iterator[Run]:
-        """Run it for the block. What is left then is killed."""
+        """Run it for the block. What is left then is killed. `more` replaces defaults."""
         log = data.with_name(f"{data.name}-{time.monotonic_ns()}.log")
         log.write_bytes(b"")
-        command = [sys.executable, "-m", "jobs", "run", "--bootstrap-server", self.servers, "--data", str(data)]
-        ports = ["--console-port", "0", "--metrics-port", "0"]
-        with in_group([*command, *ports, *self.options, *more], log, {**os.environ, **self.environment}) as process:
+        usual = {"--bootstrap-server": self.servers, "--data": str(data), "--console-port": "0", "--metrics-port": "0"}
+        given = [*self.options, *more]
+        words = [word for pair in usual.items() if pair[0] not in given for word in pair]
+        with in_group(
+            [sys.executable, "-m", "jobs", "run", *words, *given], log, {**os.environ, **self.environment}
+        ) as process:
             yield Run(process, log)
             if process.poll() is None:
                 process.terminate()

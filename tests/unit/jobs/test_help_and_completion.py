@@ -144,3 +144,15 @@ def test_bash_completes_commands_options_and_choices(
         env=path_with_ours,
     )
     assert done.stdout.split() == offered
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_value_is_refused_before_anything_is_written(
+    pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in (("tables", "create"), ("quotas", "--describe"), ("top", "--once")):
+        code, _, error = pid_quota(*arguments, "--tables", value)
+        assert code == 2
+        assert "--tables is empty" in error
+    assert [*tmp_path.iterdir()] == []

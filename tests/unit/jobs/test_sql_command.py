@@ -138,7 +138,7 @@ class TestStale:
         code, out, err = ask("--view", "current_throttles", "--json")
         assert (code, json.loads(out)) == (0, [])
         assert err.startswith("warning: no rows since 2026-01-15 12:00, ")
-        assert "\nlook: pgrep -af 'pid-quota stream', then pid-quota doctor\n" in err
+        assert "\nlook: the log of `pid-quota run`, then pid-quota doctor\n" in err
 
     def test_a_view_of_a_live_one_is_shown_without_a_word(self, ask: PidQuota, tmp_path: Path) -> None:
         append(tmp_path, "broker_status", broker_state(1, datetime.now(timezone.utc)))

@@ -204,7 +204,7 @@ def test_a_stream_that_ends_is_started_again_after_a_new_look_in_an_empty_folder
 FILES = {
     "kafka_config": {"stream"},
     "kafka_password_file": {"stream"},
-    "console_token_file": {"console"},
+    "console_token_file": set[str](),
     "quotas_file": set[str](),
 }
 
