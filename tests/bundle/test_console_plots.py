@@ -15,8 +15,6 @@ from tests.kits.console_kit import NOW, serving, wait_for
 from tests.unit.jobs.table_rows import NOON, append, metrics
 
 pytestmark = browser_kit.NEEDS_CHROMIUM
-
-ENTER = "\ue007"
 _KEEP_PLOTS = """
 let made = undefined;
 window.plots = [];
@@ -74,19 +72,6 @@ class TestPlots:
                 assert empty < (plot["to"] - plot["from"]) / 10
                 assert len(plot["times"]) >= 12
             assert ", since 11:48:00, the first row" in browser.text()
-
-    def test_the_overview_has_a_time_span(self, browser: Browser, tables: str) -> None:
-        with serving(tables) as address:
-            browser.fresh(f"{address}/#/")
-            assert browser.words("[aria-current=true]") == ["6 h"]
-            browser.driver.execute_script("document.querySelector('nav.spans a[href$=\"24\"]').focus()")
-            browser.press(ENTER)
-            wait_for(lambda: "24" in browser.driver.current_url, "the address")
-            browser.settled()
-            # The place stays where it is.
-            assert browser.focused() == "24 h"
-            assert browser.words("[aria-current=true]") == ["24 h"]
-            assert browser.words("header nav [aria-current=page]") == ["Overview"]
 
 
 def test_each_page_tells_which_cluster_it_is_of(browser: Browser, tables: str) -> None:

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaException, Producer
 from deltalake import write_deltalake
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
+from kafka.net.inet import KafkaNetSocket
 
 from broker.local.local_broker import LocalBroker
 from lifecycle.churn import Churn
@@ -481,6 +482,20 @@ class _KafkaPython:
 
     def close(self) -> None:
         self._producer.close(timeout=0)
+
+
+class _FromAddress(KafkaNetSocket):
+    """kafka-python's way to other sockets, by the scheme of `proxy_url`: one bound to an address of ours."""
+
+    SCHEMES = ("from",)
+
+    def __init__(self, url: str) -> None:
+        self._address = url.partition("//")[2]
+
+    def socket(self, *kind: int) -> object:
+        made = super().socket(*kind)
+        made.bind((self._address, 0))
+        return made
 
 
 def _use(place: Place, clients: Sequence[UsedClient], seconds: float) -> bool:

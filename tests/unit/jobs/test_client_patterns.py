@@ -154,6 +154,47 @@ def loops(replicas: int) -> list[float]:
     return sorted((7000.0 - 17 * each - float(wait) for each in range(replicas) for wait in waits), reverse=True)
 
 
+def minutes_of(kind: str, hosts: int = 1) -> Iterator[Request]:
+    """What `tests/kits/churn_kit.py` does for 205 s."""
+    rng = np.random.default_rng(4)
+    at: float
+    for process in range(hosts):
+        host, at, number = f"10.3.0.{process}", 205.0, 0
+        while at > 1:
+            gap, use = {
+                "message": (1.2, 0.1),
+                "batch": (float(rng.exponential(4.0)), 0.1),
+                "numbered": (2.75, 0.1),
+                "schedule": (8.0, 0.1),
+                "crash": (5.4, 0.1),
+                "java": (5.4, 0.1),
+                "backoff": (3.3 + 3 * 2.0**number, 0.1),
+                "oom": (0.0, float(rng.uniform(0.9, 9))),
+                "leak": (2.5 * hosts, DAY),
+                "javaleak": (6.0 * hosts, DAY),
+                "flink": (4.3, 0.1),
+            }[kind]
+            client = {"numbered": f"producer-{number + 1}", "javaleak": f"producer-{number + 1}", "java": "producer-1"}
+            name = f"{process}-{number}" if kind == "flink" else None
+            yield Request(at, max(0.5, at - use), host, client.get(kind, "app"), name)
+            at, number = at - (gap or use + 3.2), number + 1
+
+
+def short_jobs(hosts: int) -> Iterator[Request]:
+    for run in range(4):
+        for process in range(hosts):
+            for n in range(6):
+                at = 200 - 60.5 * run - 0.05 * n
+                yield Request(at, at - 0.1, f"10.3.0.{process}")
+
+
+def short_deploys(hosts: int) -> Iterator[Request]:
+    for turn in range(3):
+        for pod in range(8):
+            at = 204 - 70 * turn - 0.5 * pod
+            yield Request(at, 0.5 if turn == 2 else at - 70, f"10.3.0.{pod % hosts}")
+
+
 def connect_source(reconfigurations: int, tasks: int = 3) -> Iterator[Request]:
     """The leader fences each task's id, then the task takes it, on one of two workers (KIP-618)."""
     for epoch in range(reconfigurations):
@@ -284,6 +325,29 @@ PATTERNS = [
         ("oom-20-pods", Churn.RESTART_LOOP, spread(at_random(120, 700), 20, 2000)),
         ("error-returns", Churn.RESTART_LOOP, used_for(at_random(30, 200), 20)),
         ("error", Churn.ON_ERROR, used_for(steps(3, 40), 1)),
+        *(
+            (f"minutes-{kind}-{hosts}", cause, minutes_of(kind, hosts))
+            for hosts in (1, 4)
+            for kind, cause in {
+                "message": Churn.PER_MESSAGE,
+                "batch": Churn.PER_MESSAGE,
+                "numbered": Churn.PER_MESSAGE,
+                "schedule": Churn.PER_MESSAGE,
+                "crash": Churn.RESTART_LOOP,
+                "java": Churn.RESTART_LOOP,
+                "backoff": Churn.RESTART_LOOP,
+                "oom": Churn.RESTART_LOOP,
+                "leak": Churn.LEAK,
+                "javaleak": Churn.LEAK,
+                "flink": Churn.NEW_TRANSACTIONAL_ID,
+            }.items()
+        ),
+        ("minutes-job-1", Churn.PER_MESSAGE, short_jobs(1)),
+        ("minutes-job-4", Churn.PER_MESSAGE, short_jobs(4)),
+        ("minutes-deploy-1", Churn.DEPLOY, short_deploys(1)),
+        ("minutes-deploy-5", Churn.DEPLOY, short_deploys(5)),
+        ("minutes-rollout", Churn.SCALE_OUT, used_for(steps(5, 20, 105), FOREVER)),
+        ("minutes-start", Churn.HEALTHY, used_for(steps(0.2, 25, 200), FOREVER)),
         ("connect-source", Churn.HEALTHY, connect_source(8)),
         ("connect-source-twenty-tasks", Churn.HEALTHY, connect_source(5, 20)),
         ("expired-while-idle", Churn.EXPIRED_IDLE, expired(7)),

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from jobs.demo.clients import Clients, Traffic
+from jobs.demo.clients import Traffic
 from jobs.demo.demo_folder import MARKER, prepare_folder
 from jobs.demo.demo_run import Result
 from jobs.demo.interrupts import Interrupts
@@ -183,14 +183,3 @@ class TestResult:
     )
     def test_anything_else_is_not(self, change: dict[str, Any]) -> None:
         assert not replace(self.GOOD, **change).as_expected
-
-
-def test_delivery_errors_are_counted_and_crash_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.demo.clients._FLUSH_S", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        nobody = {"bootstrap.servers": f"127.0.0.1:{mute.getsockname()[1]}", "message.timeout.ms": "200"}
-        with Clients(nobody, nobody) as clients:
-            while not clients.mallory.failed:
-                threading.Event().wait(0.02)
-    assert clients.alice.delivered == clients.mallory.delivered == 0
-    assert clients.alice.producers == 3

@@ -2,13 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from jobs import __version__
-from jobs.cli import OWN, require_own_packages
-from jobs.errors import JobError
 from jobs.output.terminal import missing_extra
 
 
@@ -24,16 +21,6 @@ sys.modules["jobs.cli"] = jobs.cli = Cli
 jobs.__main__.main()
 """
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set() True\n"
-
-
-def test_a_foreign_package_is_reported_with_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in OWN:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    (tmp_path / "streaming").mkdir()
-    (tmp_path / "streaming" / "__init__.py").touch()
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(JobError, match=f"'streaming' comes from {tmp_path}/streaming/__init__.py"):
-        require_own_packages()
 
 
 def test_a_library_of_spark_that_is_missing_is_named_with_its_extra() -> None:

@@ -2,8 +2,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
-from kafka.admin import KafkaAdminClient
 
 from broker.errors import KafkaConfigError
 from broker.kafka.config import KafkaConfig
@@ -60,17 +58,6 @@ def test_one_file_gives_the_java_client_the_same_trust_key_and_login(pem: Path, 
         "kafka.ssl.key.password": "hunter3",
         "kafka.ssl.endpoint.identification.algorithm": "",
     }
-
-
-def test_the_same_file_is_taken_by_librdkafka_and_kafka_python(pem: Path, tmp_path: Path) -> None:
-    one = config(tmp_path, *mutual_tls(pem))
-
-    # librdkafka loads certificates and keys, and knows every name, or there is no consumer.
-    Consumer({**one.client(), "group.id": "g", "log_level": 0}).close()
-    for_python = one.kafka_python()
-    assert set(for_python) <= set(KafkaAdminClient.DEFAULT_CONFIG)
-    assert (for_python["ssl_cafile"], for_python["ssl_keyfile"]) == (f"{pem}/cert.pem", f"{pem}/key.pem")
-    assert (for_python["ssl_check_hostname"], for_python["sasl_mechanism"]) == (False, "SCRAM-SHA-512")
 
 
 def test_certificates_given_as_text_and_a_keystore_reach_the_java_client(tmp_path: Path) -> None:
