@@ -22,7 +22,7 @@ from wire.plugin_reports import REPORTER_CLASS
 ROOT = Path(__file__).parents[2]
 COMPOSE = load_compose()
 SERVICES = COMPOSE["services"]
-OURS = [name for name, service in SERVICES.items() if service["image"] == "pid-quota:demo"]
+OURS = [name for name, each in SERVICES.items() if each["image"] == "pid-quota:demo" and "entrypoint" not in each]
 USERS = {"alice", "mallory", "pid-quota"}
 FILES = ROOT / "docs/compose"
 
