@@ -12,7 +12,7 @@ SLOW_WORKERS ?= 4
 SPREAD = --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-slow test-all nightly fuzz lint fmt jars lock pin-jars broker-jar wheel bench bench-full clean
+.PHONY: help demo test test-rest test-slow test-all nightly fuzz lint fmt jars lock pin-jars broker-jar wheel bench bench-full clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -53,18 +53,26 @@ pin-jars: $(VENV)/.spark ## After a change of jvm/ivy.xml: fetch, and pin what c
 demo: $(VENV)/.spark $(JARS)/.complete ## Real broker, real producers, live quota: 90 s of traffic
 	$(BIN)/pid-quota demo $(if $(SECONDS_OF_TRAFFIC),--seconds $(SECONDS_OF_TRAFFIC))
 
-test: $(VENV)/.dev $(JARS)/.complete ## The whole suite but the slow tests
-	$(PYTEST) -n $(WORKERS) $(SPREAD) -m "not slow"
+# Every rule, and one path through each real part: a broker with the plugin, Spark, `run` from end to end, the console.
+DOCTESTS = wire quota lifecycle state tables broker streaming jobs
+FIRST = tests/unit tests/fuzz tests/broker/test_plugin.py tests/broker/test_hold.py tests/stream/test_pipeline.py \
+	tests/run/test_one_command.py tests/bundle/test_console_page.py
+
+test: $(VENV)/.dev $(JARS)/.complete ## What finds most mistakes within minutes
+	$(PYTEST) -n $(WORKERS) $(SPREAD) -m "not slow" $(DOCTESTS) $(FIRST)
+
+test-rest: $(VENV)/.dev $(JARS)/.complete ## All other tests but the slow ones
+	$(PYTEST) -n $(WORKERS) $(SPREAD) -m "not slow" tests $(addprefix --ignore=,$(FIRST))
 
 test-slow: $(VENV)/.dev $(JARS)/.complete ## The slow tests
 	$(PYTEST) -n $(SLOW_WORKERS) $(SPREAD) -m "slow and not alone"
 	$(PYTEST) -m alone
 
-test-all: test test-slow ## Every test
+test-all: test test-rest ## What CI runs: every test but the slow ones
 
 nightly: lint ## What is to run each night: lint, 20,000 histories, every test
 	$(MAKE) fuzz HISTORIES=20000
-	$(MAKE) test-all
+	$(MAKE) test-all test-slow
 
 fuzz: $(VENV)/.dev ## Histories against the oracle of the rules: HISTORIES=20000, SEED=N
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/fuzz/run.py --histories $(or $(HISTORIES),2000) $(if $(SEED),--seed $(SEED))

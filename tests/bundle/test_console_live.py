@@ -200,7 +200,8 @@ class TestCommands:
         assert not any("release" in each for each in page.words("main code"))
         page.go("#/holds")
         assert page.words("main code") == [f"{release} --all"]
-        page.click("[aria-label$='releases User:mallory']")
+        page.driver.execute_script("document.querySelector('[aria-label$=\"releases User:mallory\"]').focus()")
+        page.press(ENTER)
         wait_for(lambda: page.words("#command") == [f"Copied: {release} User:mallory"], "what was copied")
         page.go("#/")
         assert page.words("#command") == [""]

@@ -170,9 +170,9 @@ def test_stopped_half_way_it_leaves_no_process(
 
 
 def test_a_child_that_fails_stops_the_demo_with_its_words(environment: dict[str, str], tmp_path: Path) -> None:
-    # The stream is the one that needs the jars of Spark; the broker gets along without them.
+    # Only Spark's launcher reads this variable.
     demo = command("demo", "--data", tmp_path / "demo-data")
-    environment["PYSPARK_SUBMIT_ARGS"] = "--no-such-option pyspark-shell"
+    environment["SPARK_LAUNCHER_OPTS"] = "--no-such-option"
     done = subprocess.run(demo, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
     assert done.returncode == 1

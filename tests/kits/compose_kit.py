@@ -180,7 +180,10 @@ class Compose:
             *variables,
             *volumes,
         ]
-        self._podman("run", *options, service["image"], *service.get("command", []))
+        # podman takes one word as the entry point.
+        entrypoint, *words = service.get("entrypoint", [""])
+        options += [f"--entrypoint={entrypoint}"] if entrypoint else []
+        self._podman("run", *options, service["image"], *words, *service.get("command", []))
         self._started.append(name)
 
     def _wait(self, name: str, condition: str) -> None:
