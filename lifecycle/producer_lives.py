@@ -19,6 +19,8 @@ PAUSE_MS = 60_000
 MIN_BEATS = 8
 MAX_SLIP_MS = 8.0
 """Maximum drift of a schedule per period. Restarts of a process drift more."""
+BROKERS_PRECISION_S = 1.0
+"""How exactly brokers know when an id was used."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class UseEvidence:
     """
 
     at_ms: int
-    precision_ms: int = 1000
+    precision_ms: int = round(1000 * BROKERS_PRECISION_S)
     in_groups: bool = True
     slack_share: float = 0.0
     slack_ms: int = 0
@@ -89,7 +91,7 @@ class Lives:
     overlap_share: float = 0.0
     replaced_share: float = 0.0
     on_schedule: bool = False
-    precision_seconds: float = 1.0
+    precision_seconds: float = BROKERS_PRECISION_S
 
 
 def lives_of(lives: Sequence[Life], seen: UseEvidence) -> Lives | None:

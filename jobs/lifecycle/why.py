@@ -23,7 +23,7 @@ from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
 from lifecycle.known_clients import known_client
-from lifecycle.producer_lives import PAUSE_MS, Lives
+from lifecycle.producer_lives import BROKERS_PRECISION_S, PAUSE_MS, Lives
 from quota.principals import entity_name
 from quota.typed import quoted, typed
 from tables.errors import TableNotFoundError
@@ -121,8 +121,8 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     lives = lives or lives_by_tables(row)
     if lives is not None:
         last_wrote = f"in use when the client last wrote, {duration(lives.silent_seconds)} ago"
-        # The sample does not know when a client last wrote.
-        is_recent = lives.precision_seconds > 0 or lives.silent_seconds < PAUSE_MS / 1000
+        # The tables' sample does not know when a client last wrote.
+        is_recent = lives.precision_seconds > BROKERS_PRECISION_S or lives.silent_seconds < PAUSE_MS / 1000
         parts.append(f"{lives.kept_share:.0%} {'still in use' if is_recent else last_wrote}")
         if lives.kept_share < 1:
             used_seconds = max(lives.used_seconds, lives.precision_seconds)

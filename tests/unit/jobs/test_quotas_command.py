@@ -116,7 +116,7 @@ def test_a_burst_that_is_none_is_refused_in_one_line(quotas: PidQuota, described
         (("--describe", "--add-config", "producer_ids_rate=5"), 2, "--alter"),
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "<default>"), 2, "--entity-default"),
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "User:alice"), 2, "'alice'"),
-        (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", ""), 2, "--entity-default"),
+        (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", ""), 2, "--entity-name is empty"),
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "\udcff"), 2, "UTF-8"),
         (("--export", "quotas.txt"), 1, "no known file type"),
         (("--export", "/nowhere/quotas.csv"), 1, "can't be written"),

@@ -279,17 +279,26 @@ class TestCommand:
 
     @pytest.mark.parametrize("given", [{}, {"PID_QUOTA_CONSOLE_TOKEN": " "}, {"PID_QUOTA_CONSOLE_TOKEN_FILE": ""}])
     def test_on_other_addresses_one_must_be_given_and_an_empty_one_is_none(
-        self, start: Started, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, str]
+        self, start: Started, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
     ) -> None:
         for name, value in given.items():
             monkeypatch.setenv(name, value)
-        empty = tmp_path / "empty"
-        empty.touch()
-        for more in ((), ("--token-file", empty)):
-            code, _, err, served = start("--host", EVERYWHERE, *more)
-            assert (code, served) == (2, [])
-            assert err.count("\n") == 1
-            assert "needs a token: give --token-file" in err
+        code, _, err, served = start("--host", EVERYWHERE)
+        assert (code, served) == (2, [])
+        assert err.count("\n") == 1
+        assert "needs a token: give --token-file" in err
+
+    @pytest.mark.parametrize("shown", ["", "x", TOKEN])
+    def test_a_file_without_a_token_lets_nobody_in(self, start: Started, tmp_path: Path, shown: str) -> None:
+        file = tmp_path / "token"
+        file.touch()
+        code, _, _, (app,) = start("--host", EVERYWHERE, "--token-file", file)
+        assert code == 0
+        console = TestClient(app, base_url=OURS)
+        assert console.get("/", auth=("any", shown)).status_code == 401
+
+        file.write_text(f"{TOKEN}\n", encoding="utf-8")
+        assert console.get("/", auth=("any", shown)).status_code == (200 if shown == TOKEN else 401)
 
     @pytest.mark.parametrize("way", ["variable", "file", "variable of the file"])
     @pytest.mark.parametrize("host", ["127.0.0.1", EVERYWHERE])
