@@ -6,7 +6,7 @@ const told = document.querySelector("#command");
 
 // `deed` says what the command does, for who can't see beside what the button stands.
 export function copyButton(label, deed, command) {
-  return h("button", { type: "button", "data-key": `copy ${deed}`, "aria-label": `Copy the command that ${deed}`, title: command, onclick: () => copy(command) }, label);
+  return h("button", { type: "button", "data-key": `copy ${deed}`, "aria-label": `${label}: copy the command that ${deed}`, title: command, onclick: () => copy(command) }, label);
 }
 
 // A command as text, with a button that copies it.

@@ -68,7 +68,7 @@ export async function holds(get, { hours = "24", name = "" }) {
         column("One in per", "init_every_ms", (value) => (value ? duration(value / 1000) : NONE), "number wide"),
         column("Reason", "reason", text, "wide"),
         WRITER,
-        { head: "Copy command", cell: (row) => isWritten(row) && copyButton("Release", `releases ${text(row.principal)}`, row.release_command) },
+        { head: "Copy command", kind: "wide", cell: (row) => isWritten(row) && copyButton("Release", `releases ${text(row.principal)}`, row.release_command) },
       ], page.holds, { name: "holds", empty: none(page, "Nobody is on hold.") }),
       page.holds.some(isWritten) && copyable("releases everybody", page.release_command)),
       section("What happened", table([

@@ -50,5 +50,5 @@ const columns = (page) => [
   column("Refused then", "suggested_over", count, "number wide"),
   column("Mend first", "looks_like", (looks, row) => (looks ? `${visible(looks)}; then ${count(row.once_mended)} will suffice` : ""), "wide"),
   column("Set", "updated_at", (at, row) => (at ? `${moment(at, page.now)} by ${visible(row.updated_by ?? NONE)}` : ""), "wide"),
-  { head: "Copy command", cell: (row) => buttons(`the quota of ${visible(row.entity_name)}`, row) },
+  { head: "Copy command", kind: "wide", cell: (row) => buttons(`the quota of ${visible(row.entity_name)}`, row) },
 ];
