@@ -74,6 +74,11 @@ def test_a_principal_that_does_not_exist_is_refused_with_the_closest() -> None:
         read_principal("malory", {"User:mallory", "User:alice"})
 
 
+def test_where_no_principal_exists_every_name_is_refused() -> None:
+    with pytest.raises(typer.BadParameter, match="no principal 'User:alice' is known here"):
+        read_principal("alice", set())
+
+
 @given(NAMES)
 def test_whatever_is_printed_can_be_typed_back_into_a_shell(name: str) -> None:
     command = typed(("printf", "%s", f"User:{name}"))

@@ -65,3 +65,29 @@ def test_a_ledger_of_a_tiny_or_a_huge_quota_can_be_stored(mallory: Principal, ra
     assert mallory.produces([4], 1000, Limit(rate, "user")).metrics[-1].tokens == pytest.approx(
         rate - 4 if rate > 1 else rate - 1
     )
+
+
+def test_learning_is_over_for_an_older_event_once_the_clock_has_passed_its_end() -> None:
+    watched = principal(learn_until_ms=START_MS + MINUTE_MS)
+    outcomes = [watched.produces([pid], at_ms) for pid, at_ms in ((1, 0), (2, 2 * MINUTE_MS), (3, 0))]
+
+    assert [each.metrics[-1].tokens for each in outcomes] == [100.0, 99.0, 98.0]
+
+
+def test_a_throttle_that_begins_when_another_was_released_is_newer_than_the_release(mallory: Principal) -> None:
+    mallory.produces(range(150), 0)
+
+    raised = mallory.produces(range(1000, 2000), MINUTE_MS, Limit(100.0, "user", producer_ids_burst=500.0))
+
+    (release, _), (throttle, begun_ms) = [(each.action, each.decided_at_ms) for each in raised.decisions][:2]
+    assert (release, throttle) == ("RELEASE", "THROTTLE")
+    assert raised.decisions[0].decided_at_ms < begun_ms
+
+
+def test_a_raised_quota_ends_a_throttle_when_the_debt_is_paid_even_within_the_minimum(mallory: Principal) -> None:
+    mallory.produces(range(150), 0)
+
+    (raised,) = mallory.produces([0], MINUTE_MS, Limit(10_000.0, "user")).decisions
+
+    assert (raised.action, raised.reason) == ("THROTTLE", "quota_changed")
+    assert 10_000 < raised.throttled_until_ms - raised.decided_at_ms < 20_000

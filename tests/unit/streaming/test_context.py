@@ -8,7 +8,7 @@ import pytest
 
 from quota.limits import Limit, Quotas
 from streaming.batch import tasks
-from streaming.batch.context import FOLDER, MAX_EVENT_TIME, carried_before
+from streaming.batch.context import FOLDER, MAX_EVENT_TIME, carried_before, read_context, written_batches
 from streaming.batch.tasks import TaskBatch
 from streaming.batch.tracked_principals import FORGOTTEN, TRACKED, code_of
 from streaming.checkpoint import own_files
@@ -105,3 +105,21 @@ def test_a_batch_whose_predecessor_has_not_ended_does_not_begin(
     begin(tmp_path, 0)
     with pytest.raises(CheckpointError, match=r"0\.msgpack can't be read \(the batch has not ended\)"):
         begin(tmp_path, 1)
+
+
+def test_the_batches_that_wrote_are_known_even_if_the_newest_batch_has_no_file_yet(tmp_path: Path) -> None:
+    run_batch(tmp_path, 0, {"throttle_decisions": [{}]})
+    run_batch(tmp_path, 1, {"producer_id_metrics": [{}]})
+    for newest in (tmp_path / "offsets" / "1", tmp_path / "offsets" / "2"):
+        newest.write_text((tmp_path / "offsets" / "1").read_text())
+        assert written_batches(str(tmp_path)) == {"throttle_decisions": 0, "producer_id_metrics": 1}
+
+
+def test_a_file_that_another_stream_has_deleted_is_said_to_be_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_files, "APPEARS_WITHIN_S", 0.0)
+    for batch in range(4):
+        run_batch(tmp_path, batch)
+    with pytest.raises(CheckpointError, match="another stream runs on checkpoint"):
+        read_context(str(tmp_path), 0)

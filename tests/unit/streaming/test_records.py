@@ -97,6 +97,16 @@ def test_an_event_ahead_of_the_streams_clock_takes_no_other_with_it() -> None:
     assert len(block.events) == 1
 
 
+def test_a_value_of_two_objects_does_not_make_up_for_an_empty_one() -> None:
+    block = decode(records(event(1) + event(2), b"", event(3)))
+
+    assert ([bad.offset for bad in block.quarantined], block.events.producer_ids.tolist()) == ([0, 1], [3])
+
+
+def test_a_producer_id_of_minus_one_is_valid_beside_one_that_is_lower() -> None:
+    assert [each.offset for each in decode(records(event(-1), event(-2))).quarantined] == [1]
+
+
 def test_an_event_at_the_edge_of_the_allowed_skew_is_good() -> None:
     assert decode(records(event(timestamp_ms=NOW_MS + SKEW_MS))).quarantined == []
 
