@@ -177,7 +177,7 @@ def test_prometheus_reads_the_metrics_of_each_process(prometheus: Prometheus) ->
     (mallory,) = prometheus.wait_for('kafka_server_producerids_rate{user="mallory"}')
     assert mallory["value"][1] == "2.5"
     (evil,) = prometheus.wait_for('pid_quota_window_pids{user!="mallory",user!="unknown"}')
-    assert evil["metric"]["user"] == '"<script>\\\n'
+    assert evil["metric"]["user"] == '"<script>\\\\n'
     (plugin,) = prometheus.wait_for("pid_quota_plugin_events_total")
     assert (plugin["metric"]["broker"], plugin["value"][1]) == ("1", "4")
     assert prometheus.wait_for("pid_quota_holds_in_force == 1")
