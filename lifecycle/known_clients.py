@@ -7,9 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-FENCER = "adminclient"
-"""Part of the client ids of Java's admin clients. They ask for producer ids only to fence (`Admin.fenceProducers`)."""
-
 
 @dataclass(frozen=True)
 class KnownClient:

@@ -29,7 +29,7 @@ def quoted(word: str) -> str:
         'alice' 'CN=app,O=Acme\, Inc.'
     """
     text = typed((word,))
-    return text if text.startswith(("'", "$'")) or "'" in text else f"'{text}'"
+    return text if text.startswith(("'", "$'")) else f"'{text}'"
 
 
 def _escaped(word: str) -> str:

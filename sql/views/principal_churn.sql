@@ -133,11 +133,9 @@ FROM (
                 CASE WHEN is_new_pid THEN at_ms END AS new_at_ms,
                 -- From a hold on, the brokers' pace decides when ids come.
                 CASE
-                    WHEN is_new_pid AND lead(at_ms) OVER (
-                        PARTITION BY principal, client, client_host, is_new_pid ORDER BY at_ms, result_producer_id
-                    ) < held_ms
+                    WHEN is_new_pid
                         THEN
-                            lead(at_ms) OVER (
+                            lead(CASE WHEN at_ms < held_ms THEN at_ms END) OVER (
                                 PARTITION BY principal, client, client_host, is_new_pid
                                 ORDER BY at_ms, result_producer_id
                             ) - at_ms

@@ -12,7 +12,7 @@ from lifecycle.churn import Churn, Diagnosis, diagnosis_text, what_decides
 from lifecycle.churn_evidence import ChurnEvidence
 from lifecycle.churn_fixes import FIXES
 from lifecycle.churn_rules import CAUSES, diagnose
-from lifecycle.known_clients import FENCER, KNOWN_CLIENTS, known_client
+from lifecycle.known_clients import KNOWN_CLIENTS, known_client
 from lifecycle.producer_lives import Life, Lives, UseEvidence, lives_of
 from tables.schema.views import views
 
@@ -234,7 +234,7 @@ def test_popular_tools_are_known_by_their_names(client: str, transactional_id: s
 def test_each_tool_names_known_kinds_and_the_views_know_who_only_fences() -> None:
     kinds = {kind.value for kind in Churn}
     assert all({*each.fixes} <= kinds for each in KNOWN_CLIENTS)
-    assert f"client_id LIKE '%{FENCER}%'" in views()["classified_inits"]
+    assert "client_id LIKE '%adminclient%'" in views()["classified_inits"]
 
 
 # Texts

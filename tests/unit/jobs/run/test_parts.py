@@ -51,11 +51,6 @@ class Bench:
 
 
 @pytest.fixture
-def children(monkeypatch: pytest.MonkeyPatch) -> Children:
-    return Children(monkeypatch)
-
-
-@pytest.fixture
 def bench(children: Children) -> Bench:
     return Bench(children)
 

@@ -76,11 +76,6 @@ class Bench:
 
 
 @pytest.fixture
-def children(monkeypatch: pytest.MonkeyPatch) -> Children:
-    return Children(monkeypatch)
-
-
-@pytest.fixture
 def settings(tmp_path: Path) -> RunSettings:
     names = ("client.properties", "password", "token", "quotas.yaml")
     config, password, token, quotas = (tmp_path / name for name in names)

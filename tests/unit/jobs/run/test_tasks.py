@@ -38,11 +38,6 @@ class Bench:
         return self.clock.now_s
 
 
-@pytest.fixture
-def children(monkeypatch: pytest.MonkeyPatch) -> Children:
-    return Children(monkeypatch)
-
-
 def test_a_task_waits_for_its_first_time_and_then_runs_at_its_interval(children: Children) -> None:
     bench = Bench(children, first_s=120)
     assert bench.start_s() == pytest.approx(120, abs=1)
