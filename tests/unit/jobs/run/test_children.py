@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobs.run.children import ChildProcess, Command
-from tests.kits.process_kit import processes_naming
+from tests.kits.process_kit import left_of
 from tests.kits.run_kit import LIMIT_S
 
 
@@ -67,7 +67,7 @@ def test_a_child_on_a_host_without_room_for_a_thread_is_no_child(monkeypatch: py
     monkeypatch.setattr("threading.Thread.start", refuse)
     with pytest.raises(OSError, match="can't start new thread"):
         run("import time; time.sleep(600)", MARK=mark)
-    assert processes_naming(mark) == []
+    assert left_of(mark) == []
 
 
 def test_a_child_that_prints_without_end_never_waits_for_a_reader() -> None:
@@ -101,7 +101,7 @@ def test_children_of_a_child_end_with_it(tmp_path: Path) -> None:
     )
     child = run(code, MARK=mark)
     assert end_of(child) == 0
-    assert processes_naming(mark) == []
+    assert left_of(mark) == []
 
 
 def test_a_stopped_child_ends_when_it_is_asked_to() -> None:
