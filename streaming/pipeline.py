@@ -35,8 +35,9 @@ from wire.plugin_reports import PluginState
 CONSUMER_SETTINGS = {
     # After each poll Spark asks for the first and last offset. The consumer then drops prefetched records.
     "kafka.max.poll.records": "5000",
-    # The requests for offsets wait behind a fetch at the end of the log. By default, a fetch waits 500 ms for records.
-    "kafka.fetch.max.wait.ms": "20",
+    # The requests for offsets, two per partition, wait behind a fetch at the end of the log. By default, a fetch waits
+    # 500 ms for records.
+    "kafka.fetch.max.wait.ms": "1",
 }
 """Settings of the Kafka consumer. `StreamOptions.kafka_options` override them."""
 KAFKA_SOURCE = {

@@ -45,6 +45,9 @@ _NAME = "pid-quota"
 """Name of the application, and of a user without a name."""
 DEFAULT_MASTER = "local[*]"
 """One task at a time for each processor that the process may use."""
+_MAX_SOCKET_FOLDER = 40
+"""Maximum length of the folder for temporary files, if sockets are to be in it. Linux allows 107 bytes for a socket's
+path. The names of our folder and of Spark's sockets have up to 62."""
 _MIN_PARTITIONS, _MAX_PARTITIONS = 2, 8
 """Limits of the number of state partitions, which is otherwise the number of cores. An idle partition costs about 70 ms
 of CPU per batch. The maximum lets a small host run a large host's checkpoint. The minimum lets the checkpoint of a host
@@ -240,13 +243,26 @@ def _is_one_process(master: str) -> bool:
 
 def one_process_settings(jars: Sequence[str]) -> dict[str, str]:
     """Return the settings for tasks in the driver's process."""
-    return {
+    return _socket_settings() | {
         "spark.python.daemon.module": "streaming.worker_daemon",
         # With `spark.jars`, Spark would copy each jar.
         "spark.driver.extraClassPath": os.pathsep.join(jars),
         # Hadoop's own class starts a `chmod` process for each file: eight per batch.
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     }
+
+
+def _socket_settings() -> dict[str, str]:
+    """Return the settings for Unix domain sockets between JVM and Python, in a folder that only this user may enter.
+
+    Over TCP, each task waits 40 ms, because one side holds small segments back (Nagle) and the other its answers.
+    """
+    if len(tempfile.gettempdir()) > _MAX_SOCKET_FOLDER:
+        return {}
+    folder = tempfile.mkdtemp(prefix="pid-quota-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    sockets = "spark.python.unix.domain.socket"
+    return {f"{sockets}.enabled": "true", f"{sockets}.dir": folder}
 
 
 def _log_settings() -> str:

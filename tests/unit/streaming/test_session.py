@@ -2,7 +2,9 @@
 
 import logging
 import signal
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +62,21 @@ def test_tasks_of_the_driver_s_process_find_the_jars_on_its_class_path_so_that_s
     settings = session.one_process_settings(["/jars/a.jar", "/jars/b.jar"])
     assert settings["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
     assert "spark.jars" not in settings
+
+
+def test_sockets_of_workers_are_in_a_folder_that_only_this_user_may_enter() -> None:
+    folder = Path(session.one_process_settings([])["spark.python.unix.domain.socket.dir"])
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_workers_use_tcp_if_a_socket_s_path_would_be_longer_than_linux_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("x" * 60)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    assert "spark.python.unix.domain.socket.enabled" not in session.one_process_settings([])
+    assert list(deep.iterdir()) == []
 
 
 def test_a_session_may_be_started_in_any_thread() -> None:
