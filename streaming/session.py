@@ -79,6 +79,9 @@ LOCAL_SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # No streaming query uses adaptive execution. If it is enabled, Spark logs a warning for each query.
     "spark.sql.adaptive.enabled": "false",
+    # Java makes and compiles code for each batch. For a few rows, that costs more than it saves.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
