@@ -9,6 +9,8 @@ from quota.allowance import Allowance
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 
 _SIGNS = {"add": "+", "change": "~", "remove": "-"}
+_MAX_LINES = 10
+"""Changes that people see one by one. `--json` has all of them."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,10 @@ class ImportPlan:
         return {"changes": changes, "unchanged": self.unchanged, "not_in_file": self.kept}
 
     def lines(self, *, dry_run: bool) -> Iterator[str]:
-        """Yield the changes, and a summary."""
-        yield from (change.line() for change in self.changes)
+        """Yield the first changes, and a summary."""
+        yield from (change.line() for change in self.changes[:_MAX_LINES])
+        if len(self.changes) > _MAX_LINES:
+            yield f"and {plural(len(self.changes) - _MAX_LINES, 'more change')}: see --json"
         counts = {action: sum(change.action == action for change in self.changes) for action in _SIGNS}
         words = (f"to {action}" if dry_run else action.removesuffix("e") + "ed" for action in counts)
         done = ", ".join(f"{count} {word}" for count, word in zip(counts.values(), words, strict=True))

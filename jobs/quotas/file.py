@@ -26,8 +26,8 @@ def read_quotas(file: Path) -> dict[str | None, Allowance]:
     """Return the quotas of a file by bare user name. The key None is the default quota.
 
     A `.csv` has the columns `entity_name`, `producer_ids_rate` and, optionally, `producer_ids_burst`. A `.yaml`, `.yml`
-    or `.json` is a list of entries with these fields. An empty name means the default quota. An empty burst means the
-    stream's default.
+    or `.json` is a list of entries with these fields; an empty list means that there are no quotas. An empty name means
+    the default quota. An empty burst means the stream's default.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -44,9 +44,6 @@ def read_quotas(file: Path) -> dict[str | None, Allowance]:
             msg = f"quotas file {file}, {place}: {entity_name or 'the default'} appears twice. Keep one of them"
             raise WrongSettingError(msg)
         quotas[entity_name] = allowance
-    if not quotas:
-        msg = f"quotas file {file} holds no quota. Give each as {_NAME} and {RATE}"
-        raise WrongSettingError(msg)
     return quotas
 
 
@@ -85,7 +82,10 @@ def _parse_csv(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     if not {_NAME, RATE} <= named <= {_NAME, RATE, BURST, *_ALSO}:
         msg = f"quotas file {file} has the columns {reader.fieldnames}. The first line has to be {_NAME},{RATE},{BURST}"
         raise WrongSettingError(msg)
-    return [(f"line {reader.line_num}", row) for row in reader]
+    rows = [(f"line {reader.line_num}", row) for row in reader]
+    if not rows:
+        raise _without_quota(file)
+    return rows
 
 
 class _OnceEach(yaml.CSafeLoader):
@@ -117,11 +117,19 @@ def _parse_yaml(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     # Each of several documents may also be an entry, as in a file of Kubernetes resources.
     lists = [[found] if isinstance(found, dict) and len(documents) > 1 else found for found in documents]
     lists = [found for found in lists if found is not None]
+    if not lists:
+        raise _without_quota(file)
     content = [entry for found in lists if isinstance(found, list) for entry in found]
     if not all(isinstance(each, list) for each in lists) or not all(isinstance(entry, dict) for entry in content):
         msg = f"quotas file {file} is not a list of entries. Write '- {{{_NAME}: user1, {RATE}: 50}}' per line"
         raise WrongSettingError(msg)
     return [(f"entry {number}", entry) for number, entry in enumerate(content, start=1)]
+
+
+def _without_quota(file: Path) -> WrongSettingError:
+    """Return the error of a file that may be half written, unlike an empty list."""
+    msg = f"quotas file {file} holds no quota. Give each as {_NAME} and {RATE}, or [] in a .yaml or .json for none"
+    return WrongSettingError(msg)
 
 
 def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, Allowance]:
@@ -136,14 +144,20 @@ def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, A
         wrong = f"{_NAME} {name!r} begins or ends with a blank"
     else:
         try:
-            numbers = {key: _number(entry.get(key)) for key in (RATE, BURST)}
+            numbers = {key: _number(key, entry.get(key)) for key in (RATE, BURST)}
             return None if name in _DEFAULT_NAMES else name, Allowance.parse(numbers)
-        except (ValueError, InvalidQuotaError) as error:
+        except InvalidQuotaError as error:
             wrong = error
     msg = f"quotas file {file}, {place}: {wrong}. Nothing was set; correct it"
     raise WrongSettingError(msg) from (wrong if isinstance(wrong, Exception) else None)
 
 
-def _number(value: object) -> object:
+def _number(name: str, value: object) -> object:
     """Convert text to a number; empty text becomes None. Other values stay unchanged."""
-    return (float(value) if value.strip() else None) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value) if value.strip() else None
+    except ValueError:
+        msg = f"{name} {value!r} is not a number"
+        raise InvalidQuotaError(msg) from None

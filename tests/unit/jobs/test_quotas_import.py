@@ -55,10 +55,17 @@ def test_a_file_as_a_spreadsheet_saves_it_can_be_imported(imported: Import, tmp_
         ("a.csv", "entity_name,producer_ids_rate,producer_ids_burst\nalice,5,0\n", "line 2: producer_ids_burst=0.0 is"),
         ("a.csv", "entity_name,producer_ids_rate,producer_ids_burst\nalice,,600\n", "has no producer_ids_rate"),
         ("a.json", '[{"entity_name": "a", "producer_ids_rate": 5, "producer_ids_burst": [6]}]', "[6] is not a number"),
-        ("a.csv", "entity_name,producer_ids_rate\nalice,many\n", "line 2: could not convert"),
+        (
+            "a.csv",
+            "entity_name,producer_ids_rate\nalice,many\n",
+            "line 2: producer_ids_rate 'many' is not a number. Nothing was set",
+        ),
+        ("a.yaml", "- {entity_name: alice, producer_ids_rate: fifty}", "producer_ids_rate 'fifty' is not a number."),
         ("a.csv", "entity_name,producer_ids_rate\nalice,5\nalice,6\n", "alice appears twice"),
         ("a.csv", "user,rate\nalice,5\n", "has the columns ['user', 'rate']"),
         ("a.csv", "entity_name,producer_ids_rate\n", "holds no quota"),
+        ("a.yaml", "", "holds no quota"),
+        ("a.yaml", "---\n# alice\n", "holds no quota"),
         ("a.yaml", "- {entity_name: User:alice, producer_ids_rate: 5}\n", "entry 1: entity_name"),
         ("a.yaml", "- {entity_name: 7, producer_ids_rate: 5}\n", "entry 1: entity_name 7"),
         ("a.yaml", "- {entity_name: alice, producer_ids_rate: .nan}\n", "is not a quota"),
@@ -95,6 +102,29 @@ def test_a_file_may_have_several_documents(imported: Import, tmp_path: Path) -> 
     text = "- {entity_name: alice, producer_ids_rate: 5}\n---\nentity_name: bob\nproducer_ids_rate: 6\n---\n"
     assert imported("a.yaml", text)[0] == 0
     assert in_force(tmp_path) == {"alice": 5.0, "bob": 6.0}
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.yaml"])
+def test_an_empty_list_means_that_there_are_no_quotas(
+    quotas: PidQuota, imported: Import, tmp_path: Path, name: str
+) -> None:
+    imported("before.csv", "entity_name,producer_ids_rate\ncarol,1\n")
+    assert imported(name, "[]\n")[0] == 0
+    assert in_force(tmp_path) == {"carol": 1.0}
+
+    assert printed(quotas("--import", tmp_path / name, "--prune")).startswith(
+        "- user 'carol': 1\n0 added, 0 changed, 1 rem"
+    )
+    assert in_force(tmp_path) == {}
+    printed(quotas("--export", tmp_path / f"again-{name}"))
+    printed(quotas("--import", tmp_path / f"again-{name}"))
+
+
+def test_of_many_changes_the_first_ten_are_printed_and_the_others_counted(imported: Import) -> None:
+    out = printed(imported("a.csv", "entity_name,producer_ids_rate\n" + "".join(f"u{n:02},5\n" for n in range(12))))
+    *shown, more, counts = out.splitlines()
+    assert shown == [f"+ user 'u{number:02}': 5" for number in range(10)]
+    assert (more, counts) == ("and 2 more changes: see --json", "12 added, 0 changed, 0 removed, 0 unchanged")
 
 
 def test_a_name_with_a_blank_at_an_end_is_refused_everywhere(tmp_path: Path) -> None:
