@@ -98,7 +98,7 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
     try:
         code = typer.main.get_command(load()).main(args=list(arguments), prog_name=name, standalone_mode=False)
     except _COMMAND_LINE_ERROR as error:
-        message = error.format_message().rstrip(".")
+        message = _plain_message(error).rstrip(".")
         return _fail(error, f"{message}{'' if message.endswith('?') else '.'} See --help", error.exit_code)
     except OUR_ERRORS as error:
         return _fail(error, str(error), exit_code_of(error))
@@ -121,6 +121,17 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
         # Newer versions of typer return an exit code for Ctrl-C. Older versions raise an exception.
         print("error: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else 0
+
+
+def _plain_message(error: Any) -> str:
+    """Return the message of an error of the command line. Of a wrong value, newer versions of typer quote a library."""
+    find_faults = getattr(error.__cause__, "errors", None)
+    if find_faults is not None:
+        fault = find_faults()[0]
+        said = fault["msg"].removeprefix("Value error, ").partition(", unable to")[0]
+        error.message = said.replace("Input should", f"{fault['input']!r} should")
+    text: str = error.format_message()
+    return text
 
 
 def exit_code_of(error: Exception) -> int:

@@ -33,8 +33,9 @@ def test_without_arguments_the_help_names_every_command(pid_quota: PidQuota) -> 
         (("sql", "--tables", "tables"), "SELECT"),
         (("sql", "SELECT 1"), "--tables"),
         (("sql", "--tables"), "--tables"),
-        (("plugin", "load", "one", "--bootstrap-server", "b:1"), "BROKER_ID"),
-        (("demo", "--seconds", "0"), "--seconds"),
+        (("plugin", "load", "one", "--bootstrap-server", "b:1"), "'BROKER_ID': 'one' should be a valid integer. See"),
+        (("plugin", "switch", "--bootstrap-server", "b:1"), "'action': 'switch' is not one of 'load', 'unload'. See"),
+        (("demo", "--seconds", "0"), "'--seconds': '0' should be greater than or equal to 5. See"),
     ],
 )
 def test_a_wrong_command_line_is_one_line_and_exit_code_2(
