@@ -27,7 +27,7 @@ from jobs.options import BootstrapServers, KafkaConfigFile
 from jobs.output.human import plural
 from jobs.output.terminal import output, printable
 from jobs.principals import read_user
-from wire.topics import EVENT_PARTITIONS, OWN_TOPICS
+from wire.topics import EVENT_PARTITIONS, OWN_TOPICS, PRODUCE_EVENTS
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -68,11 +68,13 @@ def create(
     kafka = kafka_login(bootstrap_servers, kafka_config)
     setup, plans = TopicSetup(kafka.client()), plan_topics(partitions, retention_hours)
     if dry_run:
-        _show(setup.describe(plans))
+        outcomes = setup.describe(plans)
     else:
-        _show(setup.create(plans, replication_factor=replication_factor, alter=alter))
+        outcomes = setup.create(plans, replication_factor=replication_factor, alter=alter)
+    _show(outcomes)
     if whom is not None:
         _grant(kafka, whom, dry_run=dry_run, login=("--bootstrap-server", bootstrap_servers, *_config(kafka_config)))
+    _require_partitions(outcomes, partitions)
 
 
 def _config(file: Path | None) -> tuple[str, ...]:
@@ -159,9 +161,21 @@ def _rights(settings: Mapping[str, str], principal: str | None) -> _Steps:
 def _show(outcomes: Sequence[TopicOutcome]) -> None:
     for outcome in outcomes:
         wrong = "; ".join(f"{each.setting} is {each.found}, not {each.wanted}" for each in outcome.differences)
-        output().print(
-            printable(f"{outcome.name}: {outcome.action}, {plural(outcome.partitions, 'partition')} {wrong}".rstrip())
-        )
+        line = f"{outcome.name}: {outcome.action}, {plural(outcome.partitions, 'partition')}"
+        output().print(printable(f"{line}: {wrong}" if wrong else line))
+
+
+def _require_partitions(outcomes: Sequence[TopicOutcome], wanted: int | None) -> None:
+    """Raise TopicError if the topic of events exists with another number of partitions than a script asks for."""
+    for outcome in outcomes:
+        # A topic that a dry run finds missing has no partitions.
+        if wanted and outcome.name == PRODUCE_EVENTS and outcome.partitions not in (0, wanted):
+            msg = (
+                f"topic {outcome.name} exists with {plural(outcome.partitions, 'partition')}, not {wanted}, and keeps "
+                "them, because a change would break the order of a user's events: leave out --partitions, or delete "
+                "the topic while nobody uses it, then create it"
+            )
+            raise TopicError(msg)
 
 
 def _now_ms() -> int:
