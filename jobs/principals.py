@@ -12,53 +12,24 @@ _MAX_SIMILAR = 3
 _SEVERAL = (";", ",User:")
 
 
-def read_principal(text: str, seen: Collection[str] | None = None) -> str:
-    """Return the principal that a text names.
+def read_user(text: str) -> str:
+    """Return the principal of the one user that a text names. Brokers hold no other type, and nobody special.
 
     A text that begins with `User:` is the whole principal, and one without a colon is the name of a user. Any other
-    text is in doubt: names such as `system:serviceaccount:data:etl` contain colons, and a broker's own
-    `principal.builder.class` may make other types. `seen` decides, and without it the text is refused.
-
-    Args:
-        text: such as `alice`, `User:alice`, `spiffe://example.org/etl`.
-        seen: principals that exist; None if nobody can tell.
-
-    Raises:
-        BadParameter: If the text names no principal, several ones, or one that `seen` does not have.
-
-    Examples:
-        >>> read_principal("alice"), read_principal("Team:data", seen={"Team:data", "User:alice"})
-        ('User:alice', 'Team:data')
-        >>> read_principal("system:serviceaccount:data:etl", seen={"User:system:serviceaccount:data:etl"})
-        'User:system:serviceaccount:data:etl'
-    """
-    if not text.strip():
-        msg = "the principal is empty: write one, such as User:alice"
-        raise typer.BadParameter(msg)
-    found = [each for each in meanings(text) if each in (seen or ())]
-    if len(found) > 1:
-        msg = f"{quoted(text)} is a principal, and the name of another: write {' or '.join(map(quoted, found))}"
-        raise typer.BadParameter(msg)
-    if found:
-        return found[0]
-    if seen is not None:
-        msg = f"no principal {quoted(meanings(text)[-1])} is known here{_similar_text(text, seen)}"
-        raise typer.BadParameter(msg)
-    _refuse_mistakes(text)
-    return meanings(text)[-1]
-
-
-def read_user(text: str) -> str:
-    """Return the principal of one user as `read_principal` does. Brokers hold no other type, and nobody special.
+    text is in doubt, because names such as `system:serviceaccount:data:etl` contain colons, and is refused.
 
     Raises:
         BadParameter: If the text is not one user.
 
     Examples:
-        >>> read_user("User:CN=etl,OU=data")
-        'User:CN=etl,OU=data'
+        >>> read_user("alice"), read_user("User:CN=etl,OU=data")
+        ('User:alice', 'User:CN=etl,OU=data')
     """
-    principal = read_principal(text)
+    if not text.strip():
+        msg = "the principal is empty: write one, such as User:alice"
+        raise typer.BadParameter(msg)
+    _refuse_mistakes(text)
+    principal = meanings(text)[-1]
     if principal in ("User:*", "User:ANONYMOUS"):
         msg = f"{quoted(principal)} is not one user: write one, such as User:alice"
         raise typer.BadParameter(msg)
@@ -89,13 +60,8 @@ def similar(text: str, seen: Collection[str]) -> list[str]:
     return [folded[each] for each in get_close_matches(name, folded, n=_MAX_SIMILAR)]
 
 
-def _similar_text(text: str, seen: Collection[str]) -> str:
-    names = " or ".join(map(quoted, similar(text, seen)))
-    return f". Did you mean {names}?" if names else ""
-
-
 def _refuse_mistakes(text: str) -> None:
-    """Refuse what nobody is called, where nobody can be asked."""
+    """Refuse what nobody is called."""
     name = text.removeprefix(_USER)
     kind, colon, rest = name.partition(":")
     if not name:

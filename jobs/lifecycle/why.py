@@ -18,7 +18,7 @@ from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
 from jobs.output.staleness import warn_if_known_stale
 from jobs.output.terminal import output, printable
-from jobs.principals import meanings, read_principal, similar
+from jobs.principals import meanings, similar
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
@@ -156,8 +156,11 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
 
 def _principal_meant(tables: str, text: str, now: datetime) -> str:
     meant = [each for each in meanings(text) if _is_known(tables, each, now)]
+    if len(meant) > 1:
+        msg = f"{quoted(text)} is a principal, and the name of another: write {' or '.join(map(quoted, meant))}"
+        raise typer.BadParameter(msg)
     if meant:
-        return read_principal(text, meant)
+        return meant[0]
     near = similar(text, [row[0] for row in query(tables, _NAMES, now).rows])
     remedy = f"did you mean {' or '.join(map(quoted, near))}? If not, check" if near else "check the name, and"
     name = " or ".join(map(quoted, meanings(text)))

@@ -19,6 +19,7 @@ from tests.kits.command_kit import PidQuota, printed
 from tests.kits.kip_kit import ago, append_kip_tables, deploys, failed_init, init, now
 from tests.unit.jobs.table_rows import Row, append, broker_state, confirmed, decision, hold_fact, metrics, seconds
 
+SERVICE = "system:serviceaccount:data:etl"
 ANY = (Churn.LEAK, Churn.SCALE_OUT, Churn.DEPLOY, Churn.RESTART_LOOP, Churn.PER_MESSAGE)
 
 
@@ -450,3 +451,26 @@ class TestCommand:
         code, out, err = pid_quota("why", "User:nobody", "--tables", tmp_path)
         assert (code, out) == (1, "")
         assert "neither rows nor recent requests of 'User:nobody'" in err
+
+    @pytest.mark.parametrize(
+        ("text", "known", "meant"),
+        [
+            (SERVICE, [f"User:{SERVICE}", "User:bob"], f"User:{SERVICE}"),
+            ("Team:data", ["Team:data"], "Team:data"),
+            ("a;b", ["User:a;b"], "User:a;b"),
+        ],
+    )
+    def test_of_two_meanings_the_one_that_exists_counts(
+        self, pid_quota: PidQuota, tmp_path: Path, text: str, known: list[str], meant: str
+    ) -> None:
+        append_kip_tables(tmp_path, inits=[row for name in known for row in rows_of([5], name)])
+        assert pid_quota("why", text, "--tables", tmp_path)[1].startswith(f"{meant}: ")
+
+    def test_a_name_that_is_mistyped_or_means_two_is_refused_with_those_to_choose_from(
+        self, pid_quota: PidQuota, tmp_path: Path
+    ) -> None:
+        names = ("User:mallory", "Team:data", "User:Team:data")
+        append_kip_tables(tmp_path, inits=[row for name in names for row in rows_of([5], name)])
+        assert "did you mean 'User:mallory'?" in pid_quota("why", "malory", "--tables", tmp_path)[2]
+        code, _, error = pid_quota("why", "Team:data", "--tables", tmp_path)
+        assert (code, "write 'Team:data' or 'User:Team:data'" in error) == (2, True)
