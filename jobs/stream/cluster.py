@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from broker.kafka.offsets import oldest_record
 from broker.kafka.report_tail import newest_states
 from broker.kafka.topics import admin_client, require_topic
 from jobs import __version__
-from jobs.output.versions import version_line
 from jobs.stream.narration import print_line
 from streaming.reports.broker_watch import require_long_window
 from wire.topics import HOLDS, REPORTS
@@ -65,6 +65,28 @@ def find_cluster(kafka: KafkaConfig, options: StreamOptions) -> Cluster:
         has_reports,
         has_topic(kafka.client(), HOLDS),
     )
+
+
+def version_line(plugins: Mapping[int, str], own: str) -> str:
+    """Return a line about plugins of another version than this program, or an empty text.
+
+    Examples:
+        >>> version_line({1: "2.0", 2: "1.9", 3: "1.9"}, "2.0")
+        'brokers 2, 3 run the plugin 1.9, and this is pid-quota 2.0: copy the jar of `pid-quota broker-jar` to them'
+        >>> version_line({1: "2.0"}, "2.0")
+        ''
+    """
+    brokers = defaultdict[str, list[str]](list)
+    for broker, version in plugins.items():
+        brokers[version].append(str(broker))
+    others = [
+        f"broker{'s' if len(ids) > 1 else ''} {', '.join(ids)} run{'' if len(ids) > 1 else 's'} the plugin {version}"
+        for version, ids in sorted(brokers.items())
+        if version != own
+    ]
+    if not others:
+        return ""
+    return f"{'; '.join(others)}, and this is pid-quota {own}: copy the jar of `pid-quota broker-jar` to them"
 
 
 def await_topics(config: Mapping[str, str], topic: str) -> bool:
