@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,19 +31,6 @@ QUOTAS_EVERY_S = 10.0
 MAX_NOTES = 10_000
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Enforcing:
-    """The settings of the thread.
-
-    Attributes:
-        config: librdkafka's settings.
-    """
-
-    config: Mapping[str, str] = field(repr=False)
-    limits: Limits
-    window_ms: int
 
 
 class HoldNotes:
@@ -91,8 +78,16 @@ class HoldNotes:
 class EnforcingThread:
     """Plans once a second and after each commit."""
 
-    def __init__(self, enforcing: Enforcing, notes: HoldNotes, say: Callable[[str, float], None] = print_line) -> None:
-        self._enforcing, self._notes, self._say = enforcing, notes, say
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        limits: Limits,
+        window_ms: int,
+        notes: HoldNotes,
+        say: Callable[[str, float], None] = print_line,
+    ) -> None:
+        """Create the thread. `config` has librdkafka's settings."""
+        self._config, self._limits, self._window_ms, self._notes, self._say = config, limits, window_ms, notes, say
         self._wake = threading.Condition()
         # Guarded by `_wake`.
         self._decisions, self._quotas, self._has_news = Decisions(), Quotas(), False
@@ -120,8 +115,8 @@ class EnforcingThread:
         if self._enforcer is not None:
             return
         self._writer, self._find_quotas = writer, read_quotas
-        limits, start_ms = self._enforcing.limits, time.time_ns() // 1_000_000
-        self._enforcer = Enforcer(limits, self._enforcing.window_ms, writer, self._take_note, start_ms=start_ms)
+        start_ms = time.time_ns() // 1_000_000
+        self._enforcer = Enforcer(self._limits, self._window_ms, writer, self._take_note, start_ms=start_ms)
         self._thread.start()
 
     def observe(self, batch: BatchSummary) -> None:
@@ -142,7 +137,7 @@ class EnforcingThread:
     def _run(self) -> None:
         while not self._is_stopped:
             try:
-                with HoldTopic(self._enforcing.config) as topic:
+                with HoldTopic(self._config) as topic:
                     self._now_ms = partial(_now_ms, topic)
                     while not (self._is_stopped or topic.is_stale()) and self._enforcer is not None:
                         self._step(topic, self._enforcer)

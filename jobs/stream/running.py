@@ -18,7 +18,7 @@ from jobs.options import LOOPBACK
 from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
 from jobs.stream.cluster import Cluster, find_cluster, learning_end
-from jobs.stream.enforcing import Enforcing, EnforcingThread, HoldNotes
+from jobs.stream.enforcing import EnforcingThread, HoldNotes
 from jobs.stream.narration import LineHandler, Narrator, print_line
 from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_watch import Observer, Watch, reported
@@ -93,7 +93,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     watch = Watch(metrics, Narrator(metrics.totals, window_seconds=options.config.window_seconds))
     watch.narrator.begin(options.topic, options.tables, options.trigger)
     notes = HoldNotes()
-    enforcing = EnforcingThread(Enforcing(kafka.client(), launch.limits, options.config.window_ms), notes)
+    enforcing = EnforcingThread(kafka.client(), launch.limits, options.config.window_ms, notes)
     metrics.holds.standing = enforcing.standing
 
     def observe(batch: BatchSummary) -> None:

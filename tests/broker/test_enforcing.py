@@ -13,7 +13,7 @@ from broker.enforcement.model import Change, Limits
 from broker.errors import HoldNotWrittenError
 from broker.kafka.topics import admin_client
 from broker.local.local_broker import LocalBroker
-from jobs.stream.enforcing import Enforcing, EnforcingThread, HoldNotes
+from jobs.stream.enforcing import EnforcingThread, HoldNotes
 from quota.limits import Limit, Quotas
 from streaming.commit.sinks import BatchSummary
 from tests.kits.broker_kit import wait_until
@@ -46,7 +46,9 @@ class Stream:
         self.quotas = QUOTAS
         limits = Limits(enforce=enforce)
         self.thread = EnforcingThread(
-            Enforcing(broker.client_config(user), limits, WINDOW_MS),
+            broker.client_config(user),
+            limits,
+            WINDOW_MS,
             self.notes,
             lambda text, _: self.lines.append(text),
         )

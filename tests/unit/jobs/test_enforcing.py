@@ -14,7 +14,7 @@ from broker.enforcement.enforcer import Note, Standing
 from broker.enforcement.model import Limits
 from broker.errors import BrokerUnreachableError
 from jobs.stream import enforcing
-from jobs.stream.enforcing import MAX_NOTES, Enforcing, EnforcingThread, HoldNotes, decision_of
+from jobs.stream.enforcing import MAX_NOTES, EnforcingThread, HoldNotes, decision_of
 from quota.limits import Limit, Quotas
 from streaming.commit.sinks import BatchSummary
 from tables.errors import TablesError
@@ -116,8 +116,7 @@ class Bench:
             monkeypatch.setattr(enforcing, name, 0.01)
 
     def thread(self, *, enforce: bool = True) -> EnforcingThread:
-        settings = Enforcing({}, Limits(enforce=enforce), WINDOW_MS)
-        return EnforcingThread(settings, self.notes, self.say)
+        return EnforcingThread({}, Limits(enforce=enforce), WINDOW_MS, self.notes, self.say)
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
         with self._changed:
@@ -287,7 +286,7 @@ def test_quotas_that_can_t_be_read_do_not_end_the_thread(bench: Bench, error: Ex
 
 def test_the_limits_and_the_window_reach_the_plan(bench: Bench) -> None:
     limits = Limits(enforce=True, never=frozenset({ALICE}))
-    thread = EnforcingThread(Enforcing({}, limits, 2 * WINDOW_MS), bench.notes, bench.say)
+    thread = EnforcingThread({}, limits, 2 * WINDOW_MS, bench.notes, bench.say)
     thread.observe(batch(throttle(), throttle(principal=ALICE)))
     with started(thread):
         bench.wait_for(lambda: len(bench.printed) == 2)
