@@ -26,7 +26,7 @@ from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
 from streaming.batch.quotas_in_force import TABLE, read_quotas
 from streaming.checkpoint.data_loss import restart_after_losses
-from streaming.checkpoint.identity import stored_identity
+from streaming.checkpoint.identity import require_same_window, stored_identity
 from streaming.checkpoint.next_producer_id import save_next_producer_id
 from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.checkpoint.table_ids import require_same, save_table_ids, table_ids
@@ -77,6 +77,9 @@ class Launch:
 
 def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> None:
     """Run a stream until it ends."""
+    if identity := stored_identity(options.checkpoint):
+        # Spark starts for most of a minute. What it would only find then is refused now.
+        require_same_window(identity, options.of_checkpoint)
     store = open_store(options.tables)
     if not store.needs_session:
         prepare_tables(store, options, new_tables=launch.new_tables)

@@ -122,7 +122,8 @@ def load_or_create(options: CheckpointOptions) -> StreamIdentity:
         raise CheckpointError(msg)
     kept = stored_identity(checkpoint)
     if kept is not None:
-        return _require_same_window(kept, options)
+        require_same_window(kept, options)
+        return kept
     try:
         has_begun = (Path(checkpoint) / "metadata").exists()
     except OSError as error:
@@ -158,7 +159,8 @@ def stored_identity(checkpoint: str) -> StreamIdentity | None:
     return kept
 
 
-def _require_same_window(kept: StreamIdentity, options: CheckpointOptions) -> StreamIdentity:
+def require_same_window(kept: StreamIdentity, options: CheckpointOptions) -> None:
+    """Raise CheckpointError if a checkpoint was begun with another window."""
     before, asked = kept.window_seconds, options.config.window_seconds
     if before != asked:
         msg = (
@@ -166,7 +168,6 @@ def _require_same_window(kept: StreamIdentity, options: CheckpointOptions) -> St
             f"keep {before} or use a new checkpoint"
         )
         raise CheckpointError(msg)
-    return kept
 
 
 def _require_not_behind(

@@ -18,8 +18,9 @@ from broker.kafka.offsets import OldestRecord
 from broker.kafka.report_tail import DatedState
 from jobs.stream import cluster
 from jobs.stream.cluster import TOPIC_S, Cluster, await_topics, find_cluster, learning_end
-from jobs.stream.running import await_step_back, prepare_tables
+from jobs.stream.running import Launch, await_step_back, prepare_tables, run_stream
 from quota.config import QuotaConfig
+from streaming.checkpoint.identity import load_or_create
 from streaming.checkpoint.table_ids import NEEDED, save_table_ids, table_ids
 from streaming.errors import CheckpointError, WindowTooShortError
 from streaming.pipeline import StreamOptions
@@ -218,3 +219,12 @@ def test_a_step_back_ends_the_wait_and_other_steps_do_not(
 
     assert await_step_back(has_ended) == back_s
     assert asked[0] == polls
+
+
+def test_another_window_than_the_checkpoint_s_is_refused_before_anything_else_is_done(tmp_path: Path) -> None:
+    options = replace(OPTIONS, tables=str(tmp_path / "tables"), checkpoint=str(tmp_path / "checkpoint"))
+    load_or_create(options.of_checkpoint)
+
+    with pytest.raises(CheckpointError, match="has window_seconds=3600, but this start sets 600"):
+        run_stream(KAFKA, replace(options, config=QuotaConfig(window_seconds=600)), Launch())
+    assert not (tmp_path / "tables").exists()
