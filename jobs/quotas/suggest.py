@@ -1,13 +1,14 @@
 """`pid-quota quotas --suggest`: quotas from history."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from jobs.errors import JobError
+from jobs.output.shell_commands import set_quota
 from jobs.output.tables_out import Form, show
 from jobs.output.terminal import one_line, output, printable
 from jobs.quotas.file import write_quotas
 from lifecycle.churn import Churn
-from quota.allowance import BURST, RATE
 from quota.principals import entity_name as entity_name_of
 from quota.typed import typed
 from tables.query.suggestions import Suggestion, as_entries, suggestions
@@ -47,9 +48,7 @@ def _command(tables: str, entity_name: str, found: list[Suggestion]) -> str:
         top = typed(("pid-quota", "top", "--tables", tables))
         msg = f"User:{entity_name} has no window with new producer ids yet. Check the name with `{top}`"
         raise JobError(msg)
-    numbers = f"{RATE}={allowance.producer_ids_rate:.15g},{BURST}={allowance.burst:.15g}"
-    entity = ("--entity-type", "users", "--entity-name", entity_name)
-    return typed(("pid-quota", "quotas", "--tables", tables, "--alter", "--add-config", numbers, *entity))
+    return set_quota(tables, entity_name, replace(allowance, producer_ids_burst=allowance.burst))
 
 
 def _warning(suggestion: Suggestion) -> str:

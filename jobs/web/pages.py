@@ -8,11 +8,11 @@ from typing import Any
 
 from jobs.lifecycle.why import evidence_text
 from jobs.output.json_out import json_value
+from jobs.output.shell_commands import release
 from jobs.principals import similar
 from jobs.web import queries as web_sql
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
 from jobs.web.row_filters import DAY_HOURS, HOLD_DAYS, last_day, later_than, present_holds, recent_decisions
-from jobs.web.shell_commands import release
 from jobs.web.timelines import (
     interval_ms,
     lines_of,

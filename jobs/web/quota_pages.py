@@ -5,9 +5,9 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
+from jobs.output.shell_commands import delete_quota, set_quota
 from jobs.web.pages import ConsoleData
 from jobs.web.row_filters import later_than, present_holds
-from jobs.web.shell_commands import delete_quota, set_quota
 from quota.allowance import Allowance
 from quota.principals import entity_name
 from quota.suggestion import excess

@@ -1,4 +1,4 @@
-"""The commands that pages offer to copy, because the console changes nothing itself."""
+"""The commands that the console and `quotas --suggest` offer to copy, because they change nothing themselves."""
 
 from pathlib import Path
 
