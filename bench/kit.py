@@ -143,7 +143,7 @@ def running_product(broker: LocalBroker, folder: Path, quota: int, trigger: str,
     quotas = folder / "quotas.yaml"
     quotas.write_text(f"- entity_name: null\n  producer_ids_rate: {quota}\n", encoding="utf-8")
     options = {"bootstrap_server": broker.admin_servers, "data": folder, "quotas_file": quotas, "trigger": trigger}
-    options |= {"console_port": 0, "metrics_port": 0, **more}
+    options |= {"console": 0, "metrics": 0, **more}
     variables = [f"PID_QUOTA_{name.upper()}={value}" for name, value in options.items()]
     with running((*variables, *PID_QUOTA, "run"), folder) as child:
         child.await_batch(0)

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-LOOPBACK = "127.0.0.1"
+from jobs.services.listening import LOOPBACK, Address
+
 LOGIN_FILE = "PID_QUOTA_KAFKA_PASSWORD_FILE"
 """Environment variable with a file whose first line is `sasl.password`, for all commands."""
 
@@ -39,29 +40,23 @@ _TABLES = typer.Option(
 TablesOption = Annotated[str, _TABLES]
 OptionalTables = Annotated[str | None, _TABLES]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-StaleSeconds = Annotated[float, typer.Option(min=1, help="Warn if the newest row is older than this.")]
-MetricsAddress = Annotated[
-    str | None,
-    typer.Option(
-        metavar="[HOST:]PORT",
-        help="Serve Prometheus metrics, /healthz and /readyz there; 0 selects a free port. Metrics name principals.",
-    ),
-]
+ADDRESS = "[HOST:]PORT"
+"""Metavar of an address to listen on."""
 
 
-def listen_address(text: str) -> tuple[str, int]:
+def listen_address(text: str, option: str) -> Address:
     """Return the host, by default the loopback address, and the port of an address to listen on.
 
     Raises:
         BadParameter: If it has no port.
 
     Examples:
-        >>> listen_address("9404"), listen_address("[::]:0")
+        >>> listen_address("9404", "--metrics"), listen_address("[::]:0", "--metrics")
         (('127.0.0.1', 9404), ('::', 0))
     """
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
-        msg = f"{text!r} has no port: write it like 9404 or 0.0.0.0:9404"
+        msg = f"{option} {text!r} has no port: write it like 9404 or 0.0.0.0:9404"
         raise typer.BadParameter(msg)
     return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)
 

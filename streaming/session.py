@@ -1,11 +1,9 @@
 """Makes the stream's Spark session, with the settings of the benchmarks."""
 
-import atexit
 import logging
 import os
 import pwd
 import re
-import shutil
 import signal
 import sys
 import tempfile
@@ -13,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
-from pathlib import Path
 from socketserver import BaseServer
 from typing import Any
 
@@ -104,7 +101,6 @@ LOCAL_SETTINGS = {
 def stream_session(
     jars: Sequence[str],
     master: str = DEFAULT_MASTER,
-    py_files: str = "",
     *,
     debug: bool = False,
     java_options: Sequence[str] = (),
@@ -114,7 +110,6 @@ def stream_session(
     Args:
         jars: Jars of the Kafka source and Delta for a new session. If empty, use the runtime's session and jars.
         master: Spark master of a new session.
-        py_files: Wheels or archives of this project, separated by commas, for workers that lack the packages.
         debug: Whether the JVM prints stack traces.
         java_options: Further options of a new JVM.
 
@@ -135,8 +130,6 @@ def stream_session(
         settings["spark.driver.defaultJavaOptions"] = " ".join((_JAVA_OPTIONS, *java_options, *own))
         if not debug:
             silence_the_jvms_end()
-        if py_files:
-            settings["spark.submit.pyFiles"] = ",".join(map(_importable, py_files.split(",")))
         with uninterrupted():
             _start_jvm(settings)
             for name, value in settings.items():
@@ -292,13 +285,3 @@ def _partitions(master: str, cores: Callable[[], int]) -> int:
         return int(STREAM_SETTINGS[_PARTITIONS])
     least = _MIN_PARTITIONS if master == DEFAULT_MASTER else 1
     return min(max(cores(), least), _MAX_PARTITIONS)
-
-
-def _importable(archive: str) -> str:
-    """Return an archive that Spark's workers can import: a `.zip` copy of a wheel, or another archive itself."""
-    path = Path(archive)
-    if path.suffix != ".whl":
-        return archive
-    folder = Path(tempfile.mkdtemp(prefix="pid-quota-wheel-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return str(shutil.copy(path, folder / f"{path.stem}.zip"))

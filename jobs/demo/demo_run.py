@@ -17,6 +17,7 @@ from jobs.demo.own_run import OwnRun, console_port, own_run
 from jobs.demo.watching import MALLORY, Slowing, Watching
 from jobs.errors import JobError
 from jobs.run.settings import RunSettings
+from jobs.services.listening import LOOPBACK
 from jobs.stream.stream_progress import StreamProgress
 from wire.topics import PRODUCE_EVENTS
 
@@ -135,8 +136,8 @@ def _settings(broker: LocalBroker, data: Path) -> RunSettings:
         trigger="1 second",
         window_seconds=_WINDOW_S,
         enforce=True,
-        console_port=console_port(),
-        metrics_port=0,
+        console=(LOOPBACK, console_port()),
+        metrics=(LOOPBACK, 0),
         more_stream_options=_STREAM,
     )
 

@@ -11,13 +11,12 @@ import typer
 
 from jobs.demo.interrupts import Interrupts
 from jobs.errors import AddressTakenError, JobError
-from jobs.options import LOOPBACK
 from jobs.output.terminal import OUR_ERRORS, one_line
 from jobs.run.log import RunLog
 from jobs.run.probes import get
 from jobs.run.settings import RunSettings
-from jobs.run.supervision import Addresses, supervise
-from jobs.services.listening import listening
+from jobs.run.supervision import supervise
+from jobs.services.listening import LOOPBACK, Address, in_url, listening
 
 CONSOLE_PORT = 8080
 """The console's port. If another program uses it, the demo takes a free port."""
@@ -31,7 +30,8 @@ class OwnRun:
     """A `pid-quota run`.
 
     Attributes:
-        addresses: where the console and the metrics are; None before it listens.
+        console: where the console is; None before it listens.
+        metrics: where the metrics are.
     """
 
     def __init__(self, settings: RunSettings, log: Path, interrupts: Interrupts) -> None:
@@ -39,7 +39,8 @@ class OwnRun:
         log.touch()
         self._stop = threading.Event()
         self._error: Exception | None = None
-        self.addresses: Addresses | None = None
+        self.console: Address | None = None
+        self.metrics: Address | None = None
         # If Ctrl-C arrives before the `with` block, nobody ends this thread. It ends with the process, and so do the
         # processes that it has started.
         self._thread = threading.Thread(target=self._supervise, name="run", daemon=True)
@@ -58,10 +59,10 @@ class OwnRun:
 
     def await_console(self) -> str:
         """Wait until the console's address accepts connections, and return its URL."""
-        while self.addresses is None:
+        while self.console is None:
             self.require_alive()
             time.sleep(_POLL_S)
-        return f"http://{LOOPBACK}:{self.addresses.console[1]}/"
+        return f"http://{in_url(self.console)}/"
 
     def await_ready(self) -> None:
         """Wait until `/readyz` tells that quotas and the console work.
@@ -79,10 +80,10 @@ class OwnRun:
             time.sleep(_POLL_S)
 
     def _unready(self) -> str:
-        if self.addresses is None:
+        if self.metrics is None:
             return "it starts"
         try:
-            status, text = get(self.addresses.metrics, "/readyz")
+            status, text = get(self.metrics, "/readyz")
         except (OSError, HTTPException):
             return "it does not answer"
         return "" if status == 200 else text.strip()
@@ -97,8 +98,8 @@ class OwnRun:
             finally:
                 log.close()
 
-    def _has_begun(self, addresses: Addresses) -> None:
-        self.addresses = addresses
+    def _has_begun(self, console: Address, metrics: Address) -> None:
+        self.console, self.metrics = console, metrics
 
 
 @contextmanager

@@ -5,12 +5,12 @@ from datetime import datetime
 import typer
 
 from tables.errors import TablesError
-from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
+from tables.query.freshness import Freshness, read_freshness
 
 
-def warn_if_stale(tables: str, now: datetime, stale_seconds: float = STALE_AFTER_S) -> Freshness:
-    """Warn if the newest row is older than `stale_seconds`."""
-    freshness = read_freshness(tables, now, stale_seconds)
+def warn_if_stale(tables: str, now: datetime) -> Freshness:
+    """Warn if the newest row is old."""
+    freshness = read_freshness(tables, now)
     if freshness.is_stale:
         typer.echo(f"warning: {freshness.warning()}\n{freshness.advice}", err=True)
     return freshness

@@ -1,18 +1,19 @@
 """The command `pid-quota run`."""
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jobs.options import LOGIN_FILE, LOOPBACK, BootstrapServers, KafkaConfigFile
+from jobs.options import ADDRESS, LOGIN_FILE, BootstrapServers, KafkaConfigFile, listen_address
 from jobs.output.terminal import OUR_ERRORS, exit_code_of
 from jobs.principals import read_user
 from jobs.run.log import LogFormat, RunLog
 from jobs.run.settings import RunSettings
-from jobs.run.supervision import Addresses, supervise
-from jobs.services.listening import ip_of
+from jobs.run.supervision import supervise
+from jobs.services.listening import Address, in_url, ip_of
 from jobs.services.stopping import stopped_by_signals
 from quota.config import QuotaConfig
 from streaming.triggers import is_interval
@@ -22,10 +23,6 @@ def run(
     bootstrap_server: BootstrapServers,
     data: Annotated[str, typer.Option(envvar="PID_QUOTA_DATA", help="Folder of tables and checkpoint; one per run.")],
     kafka_config: KafkaConfigFile = None,
-    kafka_password_file: Annotated[
-        Path | None,
-        typer.Option(envvar=LOGIN_FILE, help="File whose first line is sasl.password, instead of the settings'."),
-    ] = None,
     quotas_file: Annotated[
         Path | None,
         typer.Option(
@@ -55,58 +52,54 @@ def run(
     max_held: Annotated[
         int, typer.Option(envvar="PID_QUOTA_MAX_HELD", min=1, help="Maximum number of users held at once.")
     ] = 10,
-    console_host: Annotated[
+    console: Annotated[
         str,
         typer.Option(
-            envvar="PID_QUOTA_CONSOLE_HOST", help="Address of the console; any but a loopback address needs a token."
+            envvar="PID_QUOTA_CONSOLE",
+            metavar=ADDRESS,
+            help="Address of the console; any but a loopback address needs a token.",
         ),
-    ] = LOOPBACK,
-    console_port: Annotated[
-        int, typer.Option(envvar="PID_QUOTA_CONSOLE_PORT", min=0, max=65_535, help="Port of the console.")
-    ] = 8080,
+    ] = "8080",
     console_token_file: Annotated[
         Path | None,
         typer.Option(envvar="PID_QUOTA_CONSOLE_TOKEN_FILE", help="File whose first line is the console's token."),
     ] = None,
-    metrics_host: Annotated[
-        str, typer.Option(envvar="PID_QUOTA_METRICS_HOST", help="Address to serve metrics on, which name principals.")
-    ] = LOOPBACK,
-    metrics_port: Annotated[
-        int,
+    metrics: Annotated[
+        str,
         typer.Option(
-            envvar="PID_QUOTA_METRICS_PORT", min=0, max=65_535, help="Port of /metrics, /healthz and /readyz."
+            envvar="PID_QUOTA_METRICS",
+            metavar=ADDRESS,
+            help="Address of /metrics, /healthz and /readyz. Metrics name principals.",
         ),
-    ] = 9404,
+    ] = "9404",
     log_format: Annotated[
         LogFormat, typer.Option(envvar="PID_QUOTA_LOG_FORMAT", help="Form of the log's lines.")
     ] = "text",
 ) -> None:
     """Run the stream, the console and the upkeep of the tables, and start again what ends. Ctrl-C ends all."""
+    password = os.environ.get(LOGIN_FILE)
     settings = RunSettings(
         bootstrap_server=bootstrap_server,
         data=_folder(data),
         kafka_config=_readable(kafka_config, "--command-config"),
-        kafka_password_file=_readable(kafka_password_file, "--kafka-password-file"),
+        kafka_password_file=_readable(Path(password) if password else None, LOGIN_FILE),
         quotas_file=_readable(quotas_file, "--quotas-file"),
         trigger=trigger,
         window_seconds=window_seconds,
         enforce=enforce,
         never=tuple(map(read_user, never or ())),
         max_held=max_held,
-        console_host=console_host,
-        console_port=console_port,
+        console=listen_address(console, "--console"),
         console_token_file=_readable(console_token_file, "--console-token-file"),
-        metrics_host=metrics_host,
-        metrics_port=metrics_port,
+        metrics=listen_address(metrics, "--metrics"),
         log_format=log_format,
     )
     _check(settings)
     log = RunLog(log_format)
     stop = stopped_by_signals()
 
-    def begun(found: Addresses) -> None:
-        (console, port), (host, of_metrics) = found.console, found.metrics
-        log.say(f"console at http://{_in_url(console)}:{port}/, metrics at http://{_in_url(host)}:{of_metrics}/metrics")
+    def begun(console: Address, metrics: Address) -> None:
+        log.say(f"console at http://{in_url(console)}/, metrics at http://{in_url(metrics)}/metrics")
         if settings.needs_token:
             log.say(f"the console's token is in {settings.own_token_file}")
 
@@ -127,9 +120,9 @@ def _check(settings: RunSettings) -> None:
     if not all(re.fullmatch(r"\S+:\d{1,5}", each.strip()) for each in settings.bootstrap_server.split(",")):
         msg = f"--bootstrap-server {settings.bootstrap_server!r} is no list of host:port: write it like kafka-1:9092"
         raise typer.BadParameter(msg)
-    hosts = {settings.console_host, settings.metrics_host}
-    if 0 < settings.console_port == settings.metrics_port and (len(hosts) == 1 or any(map(_is_any, hosts))):
-        msg = f"--console-port and --metrics-port are both {settings.console_port}: choose two ports"
+    (host, port), (other, other_port) = settings.console, settings.metrics
+    if 0 < port == other_port and (host == other or _is_any(host) or _is_any(other)):
+        msg = f"--console and --metrics have both port {port}: choose two ports"
         raise typer.BadParameter(msg)
     if not is_interval(settings.trigger):
         msg = f"--trigger {settings.trigger!r} is no interval: write it like '5 seconds', or asap"
@@ -159,7 +152,3 @@ def _readable(file: Path | None, option: str) -> Path | None:
         msg = f"{option} {file} can't be read ({error.strerror}): check the path and its permissions"
         raise typer.BadParameter(msg) from error
     return file.absolute()
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -1,9 +1,8 @@
 """The command lines of the children of `pid-quota run`."""
 
-from jobs.options import LOOPBACK
 from jobs.run.children import Command
 from jobs.run.settings import RunSettings, environment
-from jobs.services.listening import CONSOLE_FD, METRICS_FD, ip_of
+from jobs.services.listening import CONSOLE_FD, LOOPBACK, METRICS_FD, in_url, ip_of
 
 
 def stream(settings: RunSettings, listener: int) -> Command:
@@ -33,10 +32,7 @@ def _has_lost_checkpoint(settings: RunSettings) -> bool:
 
 def console(settings: RunSettings, listener: int) -> Command:
     """Return the console's command. It listens on an inherited socket."""
-    arguments = [
-        *_pid_quota("console", *_tables(settings)),
-        *("--host", settings.console_host, "--port", str(settings.console_port)),
-    ]
+    arguments = [*_pid_quota("console", *_tables(settings)), "--listen", in_url(settings.console)]
     if settings.console_token_file is not None:
         arguments += ["--token-file", str(settings.console_token_file)]
     variables = environment(settings, "console", **{CONSOLE_FD: str(listener)})

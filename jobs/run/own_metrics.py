@@ -11,8 +11,9 @@ from prometheus_client.registry import Collector
 
 from jobs import __version__
 from jobs.run.parts import LongPart
-from jobs.run.probes import Address, get
+from jobs.run.probes import get
 from jobs.run.tasks import Task
+from jobs.services.listening import Address
 from jobs.services.metrics_server import Application
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 
 from jobs.run.children import start_thread
+from jobs.services.listening import Address
 from jobs.services.steady_clock import SteadyClock
 
 ASK_EVERY_S = 5.0
@@ -13,7 +14,6 @@ _ASK_FIRST_S = 1.0
 """Interval until a part is ready."""
 TIMEOUT_S = 10.0
 _MAX_BYTES = 64_000_000
-Address = tuple[str, int]
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ import pwd
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jobs.options import LOGIN_FILE, LOOPBACK, first_line
+from jobs.options import LOGIN_FILE, first_line
 from jobs.run.log import LogFormat
-from jobs.services.listening import CONSOLE_FD, METRICS_FD, is_loopback
+from jobs.services.listening import CONSOLE_FD, LOOPBACK, METRICS_FD, Address, is_loopback
 
 CONSOLE_VARIABLE = "PID_QUOTA_CONSOLE_TOKEN"
 ASKS_BROKERS = ("stream", "census", "look")
@@ -30,11 +30,9 @@ class RunSettings:
     enforce: bool = False
     never: tuple[str, ...] = ()
     max_held: int = 10
-    console_host: str = LOOPBACK
-    console_port: int = 8080
+    console: Address = (LOOPBACK, 8080)
     console_token_file: Path | None = None
-    metrics_host: str = LOOPBACK
-    metrics_port: int = 9404
+    metrics: Address = (LOOPBACK, 9404)
     log_format: LogFormat = "text"
     more_stream_options: tuple[str, ...] = field(default=())
 
@@ -57,7 +55,7 @@ class RunSettings:
     def needs_token(self) -> bool:
         """Whether the console needs a token, and the user gave none. An empty file or variable gives none."""
         is_given = _has_text(self.console_token_file) or bool(os.environ.get(CONSOLE_VARIABLE, "").strip())
-        return not (is_given or is_loopback(self.console_host))
+        return not (is_given or is_loopback(self.console[0]))
 
     @property
     def own_token_file(self) -> Path:
@@ -82,6 +80,8 @@ def environment(settings: RunSettings, part: str, **more: str) -> dict[str, str]
     kept = {name: value for name, value in os.environ.items() if name not in (CONSOLE_FD, METRICS_FD)}
     if part != "console":
         kept.pop(CONSOLE_VARIABLE, None)
+    if part not in ASKS_BROKERS:
+        kept.pop(LOGIN_FILE, None)
     folder = scratch_of(settings, part)
     made = {
         "PYTHONUNBUFFERED": "1",
@@ -96,8 +96,6 @@ def environment(settings: RunSettings, part: str, **more: str) -> dict[str, str]
         made |= {"USER": NAME, "LOGNAME": NAME, "SPARK_USER": NAME}
     if not os.access(Path(os.environ.get("HOME", "/nonexistent")), os.W_OK):
         made |= {"HOME": str(folder)}
-    if settings.kafka_password_file is not None and part in ASKS_BROKERS:
-        made[LOGIN_FILE] = str(settings.kafka_password_file)
     return kept | made | more
 
 

@@ -6,10 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 
-from jobs.options import LOOPBACK
+from jobs.options import LOGIN_FILE
 from jobs.output.terminal import WRONG_SETTING
 from jobs.run import commands
 from jobs.run.children import reap_orphans
@@ -20,11 +19,11 @@ from jobs.run.folder import empty, own_folder
 from jobs.run.log import RunLog
 from jobs.run.own_metrics import application
 from jobs.run.parts import LongPart
-from jobs.run.probes import Address, ask_console, ask_stream
+from jobs.run.probes import ask_console, ask_stream
 from jobs.run.settings import RunSettings, scratch_of
 from jobs.run.tasks import Done, Task
-from jobs.services.listening import listening
-from jobs.services.metrics_server import METRICS_OPTIONS, served
+from jobs.services.listening import LOOPBACK, Address, listening
+from jobs.services.metrics_server import METRICS_OPTION, served
 from jobs.services.steady_clock import SteadyClock
 
 TURN_S = 0.2
@@ -40,30 +39,13 @@ _STUCK_S = 60.0
 _END_S = 18.0
 
 
-@dataclass(frozen=True)
-class Listeners:
-    """The sockets that the parent listens on, also while a child is started again."""
-
-    console: socket.socket
-    stream: socket.socket
-    metrics: socket.socket
-
-
-@dataclass(frozen=True)
-class Addresses:
-    """Where the console and the metrics are."""
-
-    console: Address
-    metrics: Address
-
-
 def supervise(
     settings: RunSettings,
     log: RunLog,
     stop: threading.Event,
-    begun: Callable[[Addresses], None] = lambda _: None,
+    begun: Callable[[Address, Address], None] = lambda _console, _metrics: None,
 ) -> None:
-    """Run all parts until `stop` is set, then end them.
+    """Run all parts until `stop` is set, then end them. `begun` gets the addresses of the console and the metrics.
 
     Raises:
         FolderTakenError: If another `run` uses the folder, or its disk is full.
@@ -75,17 +57,14 @@ def supervise(
     """
     with ExitStack() as stack:
         settings = stack.enter_context(own_folder(settings))
-        listeners = Listeners(
-            stack.enter_context(
-                listening(settings.console_host, settings.console_port, "--console-host and --console-port")
-            ),
-            stack.enter_context(listening(LOOPBACK, 0)),
-            stack.enter_context(listening(settings.metrics_host, settings.metrics_port, METRICS_OPTIONS)),
-        )
-        supervision = Supervision(settings, log, listeners)
-        web = application(supervision, _address(LOOPBACK, listeners.stream), supervision.is_streaming)
-        port = stack.enter_context(served(listeners.metrics, web, supervision.unready, supervision.unwell))
-        begun(Addresses(_address(settings.console_host, listeners.console), (settings.metrics_host, port)))
+        # The parent listens also while a child is started again.
+        console = stack.enter_context(listening(*settings.console, "--console"))
+        stream = stack.enter_context(listening(LOOPBACK, 0))
+        metrics = stack.enter_context(listening(*settings.metrics, METRICS_OPTION))
+        supervision = Supervision(settings, log, console, stream)
+        web = application(supervision, _address(LOOPBACK, stream), supervision.is_streaming)
+        port = stack.enter_context(served(metrics, web, supervision.unready, supervision.unwell))
+        begun(_address(settings.console[0], console), (settings.metrics[0], port))
         try:
             supervision.turn()
             while not stop.wait(TURN_S):
@@ -98,7 +77,8 @@ def supervise(
 class Supervision:
     """The children, and when each of them runs."""
 
-    def __init__(self, settings: RunSettings, log: RunLog, listeners: Listeners) -> None:
+    def __init__(self, settings: RunSettings, log: RunLog, console: socket.socket, stream: socket.socket) -> None:
+        """Create the children. The console and the stream listen on these sockets."""
         self._log = log
         clock = self._clock = SteadyClock()
         self._look = ClusterLook(settings, log, clock)
@@ -117,16 +97,16 @@ class Supervision:
         self._census = Task("census", partial(commands.census, settings), clock, limit_s=_LONG_S, every_s=EVERY_S)
         self._stream = LongPart(
             "stream",
-            partial(commands.stream, settings, listeners.stream.fileno()),
-            partial(ask_stream, _address(LOOPBACK, listeners.stream)),
+            partial(commands.stream, settings, stream.fileno()),
+            partial(ask_stream, _address(LOOPBACK, stream)),
             log,
             clock,
             prepare=lambda: empty(scratch_of(settings, "stream")),
         )
         self._console = LongPart(
             "console",
-            partial(commands.console, settings, listeners.console.fileno()),
-            partial(ask_console, _address(commands.probed(settings.console_host), listeners.console)),
+            partial(commands.console, settings, console.fileno()),
+            partial(ask_console, _address(commands.probed(settings.console[0]), console)),
             log,
             clock,
         )
@@ -134,7 +114,7 @@ class Supervision:
             (option, WatchedFile(path), changed)
             for option, path, changed in (
                 ("--command-config", settings.kafka_config, self._login_changed),
-                ("--kafka-password-file", settings.kafka_password_file, self._login_changed),
+                (LOGIN_FILE, settings.kafka_password_file, self._login_changed),
                 # The console reads its token for each request.
                 ("--console-token-file", settings.console_token_file, lambda: None),
                 ("--quotas-file", settings.quotas_file, prepared[-1].run_again),

@@ -9,13 +9,16 @@ import typer
 
 from jobs.errors import AddressTakenError
 
+Address = tuple[str, int]
+"""A host and a port."""
+LOOPBACK = "127.0.0.1"
 CONSOLE_FD = "PID_QUOTA_CONSOLE_FD"
 """Environment variable with the number of a listening socket that the console inherits."""
 METRICS_FD = "PID_QUOTA_METRICS_FD"
 """Environment variable with the number of a listening socket for metrics that the process inherits."""
 
 
-def listening(host: str, port: int, options: str = "--host and --port") -> socket.socket:
+def listening(host: str, port: int, option: str = "--listen") -> socket.socket:
     """Return a listening socket, on which connections queue until a server accepts them. Port 0 takes a free one.
 
     Raises:
@@ -31,7 +34,7 @@ def listening(host: str, port: int, options: str = "--host and --port") -> socke
         listener.listen()
     except OSError as error:
         listener.close()
-        msg = f"can't listen on {host} port {port}: {error.strerror}. Choose others with {options}"
+        msg = f"can't listen on {host} port {port}: {error.strerror}. Choose another address with {option}"
         raise (AddressTakenError if error.errno == errno.EADDRINUSE else typer.BadParameter)(msg) from error
     return listener
 
@@ -47,6 +50,17 @@ def handed_down(variable: str) -> socket.socket | None:
     listener = socket.socket(fileno=int(number))
     listener.set_inheritable(False)
     return listener
+
+
+def in_url(address: Address) -> str:
+    """Return an address as a URL has it, which `listen_address` reads.
+
+    Examples:
+        >>> in_url(("127.0.0.1", 8080)), in_url(("::1", 8080))
+        ('127.0.0.1:8080', '[::1]:8080')
+    """
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -16,14 +16,13 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from jobs import __version__
-from jobs.options import LOOPBACK
 from jobs.output.terminal import printable
-from jobs.services.listening import METRICS_FD, handed_down, listening
+from jobs.services.listening import METRICS_FD, Address, handed_down, listening
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """A WSGI application."""
-METRICS_OPTIONS = "--metrics-host and --metrics-port"
-"""The options with the address to serve metrics on."""
+METRICS_OPTION = "--metrics"
+"""The option with the address to serve metrics on."""
 _IDLE_S = 30.0
 """A connection without a request is closed after this time."""
 
@@ -56,8 +55,7 @@ def no_reason() -> str:
 @contextmanager
 def serving(
     collector: Collector,
-    port: int | None,
-    host: str = LOOPBACK,
+    address: Address | None,
     unready: Callable[[], str] = no_reason,
     unwell: Callable[[], str] = no_reason,
 ) -> Iterator[int]:
@@ -67,10 +65,12 @@ def serving(
     call `collector`, `unready` and `unwell`. Port 0 selects a free port.
 
     Yields:
-        The port, or 0 if `port` is None and no socket was handed down, in which case nothing is served.
+        The port, or 0 if `address` is None and no socket was handed down, in which case nothing is served.
     """
-    listener = handed_down(METRICS_FD)
-    if listener is None and port is None:
+    listener, is_own = handed_down(METRICS_FD), False
+    if listener is None and address is not None:
+        listener, is_own = listening(*address, METRICS_OPTION), True
+    if listener is None:
         yield 0
         return
     registry = CollectorRegistry()
@@ -79,12 +79,9 @@ def serving(
     build = Info("pid_quota_build", "Version of pid-quota, and the Python it runs on.", registry=registry)
     build.info({"version": __version__, "python": platform.python_version()})
     registry.register(Readable(collector))
-    is_own = listener is None
-    with served(
-        listener or listening(host, port or 0, METRICS_OPTIONS), make_wsgi_app(registry), unready, unwell
-    ) as bound:
+    with served(listener, make_wsgi_app(registry), unready, unwell) as bound:
         if is_own:
-            print(f"metrics at http://{host}:{bound}/metrics", file=sys.stderr, flush=True)
+            print(f"metrics at http://{listener.getsockname()[0]}:{bound}/metrics", file=sys.stderr, flush=True)
         yield bound
 
 

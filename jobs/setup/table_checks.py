@@ -8,7 +8,7 @@ from broker.doctor.findings import Finding, ok, warning, wrong
 from jobs.output.terminal import OUR_ERRORS
 from streaming.databricks import secret_lines
 from tables.errors import TablesError
-from tables.query.freshness import read_freshness
+from tables.query.freshness import STALE_AFTER_S, read_freshness
 from tables.query.pid_blocks import read_history
 from tables.query.sql_query import query
 from tables.schema.specs import TABLES
@@ -50,7 +50,7 @@ def _of_stream(tables: str, now: datetime) -> Iterator[Finding]:
     (health,) = query(tables, _HEALTH, now).records()
     if fresh.is_stale:
         yield wrong("stream", fresh.warning(), "pid-quota run (docs/reference.md)")
-    elif (health["silent_seconds"] or 0) > fresh.stale_after_s:
+    elif (health["silent_seconds"] or 0) > STALE_AFTER_S:
         text = f"its newest metrics are {health['silent_seconds']:.0f} s old: the stream lags, or nobody produces"
         yield warning("stream", text, "pid-quota top")
     else:

@@ -11,14 +11,7 @@ from broker.enforcement.model import Limits
 from broker.kafka.config import KafkaConfig
 from broker.kafka.offsets import ExtentReader
 from jobs.kafka_login import kafka_login
-from jobs.options import (
-    LOOPBACK,
-    BootstrapServers,
-    KafkaConfigFile,
-    MetricsAddress,
-    TablesOption,
-    listen_address,
-)
+from jobs.options import ADDRESS, BootstrapServers, KafkaConfigFile, TablesOption, listen_address
 from jobs.principals import read_user
 from jobs.services.stopping import until_interrupted
 from jvm.java import find_java
@@ -86,8 +79,13 @@ def stream(
             help="Spark master, such as spark://host:7077. local[*] uses the cores available to this process."
         ),
     ] = "local[*]",
-    py_files: Annotated[str, typer.Option(help="Wheel of pid-quota, for workers that do not have it installed.")] = "",
-    metrics: MetricsAddress = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar=ADDRESS,
+            help="Serve /metrics, /healthz and /readyz there; 0 selects a free port. Metrics name principals.",
+        ),
+    ] = None,
 ) -> None:
     """Run the stream: read produce events from Kafka, and write decisions and metrics to Delta tables."""
     require_spark()
@@ -113,8 +111,7 @@ def stream(
     launch = Launch(
         new_tables=new_tables,
         master=master,
-        py_files=py_files,
-        metrics=(LOOPBACK, None) if metrics is None else listen_address(metrics),
+        metrics=None if metrics is None else listen_address(metrics, "--metrics"),
         limits=_limits(kafka, enforce, never or (), max_held),
     )
     # A stream that a signal stops ends without an error. Databricks handles signals itself.

@@ -14,7 +14,6 @@ from broker.enforcement.model import Limits
 from broker.kafka.offsets import events_per_record
 from broker.kafka.own_rights import require_rights
 from broker.kafka.roles import run_rights
-from jobs.options import LOOPBACK
 from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
 from jobs.stream.cluster import Cluster, find_cluster, learning_end
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from broker.kafka.config import KafkaConfig
+    from jobs.services.listening import Address
     from streaming.commit.sinks import BatchSummary
     from streaming.pipeline import StreamOptions
     from tables.store.base import TableStore
@@ -64,14 +64,13 @@ class Launch:
 
     Attributes:
         new_tables: Whether a stream with a checkpoint may continue with other tables.
-        metrics: Host and port of the metrics, which are served only if there is a port.
+        metrics: Where to serve metrics; None to serve none.
         limits: Who may be held.
     """
 
     new_tables: bool = False
     master: str = DEFAULT_MASTER
-    py_files: str = ""
-    metrics: tuple[str, int | None] = (LOOPBACK, None)
+    metrics: Address | None = None
     limits: Limits = field(default_factory=Limits)
 
 
@@ -92,7 +91,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
         learn_below=cluster.next_producer_id if learn_until_ms else None,
         events_per_record=events_per_record(kafka.client(), options.topic),
     )
-    metrics, (host, port) = StreamMetrics(options.config), launch.metrics
+    metrics = StreamMetrics(options.config)
     watch = Watch(metrics, Narrator(metrics.totals, window_seconds=options.config.window_seconds))
     watch.narrator.begin(options.topic, options.tables, options.trigger)
     notes = HoldNotes()
@@ -107,7 +106,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
         options, observer=Observer(observe), plugin_observer=Observer(metrics.plugins.observe), hold_notes=notes
     )
     with (
-        serving(metrics, port, host, metrics.unready, watch.pulse.unwell),
+        serving(metrics, launch.metrics, metrics.unready, watch.pulse.unwell),
         closing(enforcing),
     ):
         _run(options, launch, cluster, watch, enforcing)
@@ -130,7 +129,6 @@ def open_session(tables: str, launch: Launch) -> SparkSession:
     return stream_session(
         [] if has_jars else spark_jars(jars_folder()),
         launch.master,
-        launch.py_files,
         debug=debug_wanted(),
         java_options=quick_options(),
     )

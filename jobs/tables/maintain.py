@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from jobs.options import JsonOption, TablesOption
+from jobs.options import TablesOption
 from jobs.output.human import size
 from jobs.output.progress import ProgressReport, progress_bar
-from jobs.output.tables_out import form, show
+from jobs.output.tables_out import show
 from tables.errors import TableError, TableNotFoundError
 from tables.schema.specs import TABLES
 from tables.store.base import TableStore
@@ -43,13 +43,12 @@ def maintain(
         int, typer.Option(min=1, help="Hours to keep files of older versions, for readers that still use them.")
     ] = 168,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete expired rows, compact small files, and delete unreferenced files and log entries."""
     plan = UpkeepPlan(days_to_keep(retention or ()), vacuum_hours, dry_run)
     with open_store(tables) as store, progress_bar("maintaining the tables") as report:
         done, failed = _keep_up(store, plan, report)
-    show(Answer(_COLUMNS, tuple(map(_row, done))), form(as_json=as_json), {"bytes_before": size, "bytes": size})
+    show(Answer(_COLUMNS, tuple(map(_row, done))), "table", {"bytes_before": size, "bytes": size})
     if failed:
         raise TableError("; ".join(failed))
 

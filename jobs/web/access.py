@@ -4,9 +4,11 @@ import base64
 import binascii
 import hmac
 import os
+import re
 import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Protocol
 
@@ -15,14 +17,17 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from jobs.options import first_line
-from jobs.services.listening import ip_of, is_loopback
+from jobs.services.listening import Address, ip_of, is_loopback
 from jobs.web.answers import refusal
 
 VARIABLE = "PID_QUOTA_CONSOLE_TOKEN"
 """Environment variable of the token."""
 MIN_TOKEN_LENGTH = 16
-_APP_NAME = "DATABRICKS_APP_NAME"
+_APP_NAME, _APP_PORT = "DATABRICKS_APP_NAME", "DATABRICKS_APP_PORT"
+_EVERYWHERE = str(IPv4Address(0))
 _USER = ("x-forwarded-email", "x-forwarded-user")
+_HOST = re.compile(r"(?:\[([^\]]+)\]|([^:]+))(?::[0-9]{1,5})?")
+"""A header `Host`: an IPv6 address in brackets or another host, and a port perhaps."""
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="pid-quota console", charset="UTF-8"'}
 
 
@@ -81,7 +86,10 @@ class TokenAccess:
         return ""
 
     def _is_ours(self, host: str) -> bool:
-        bare = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        bare = found[1] or found[2]
         return bare.lower() in self.names or ip_of(bare) is not None
 
 
@@ -120,19 +128,24 @@ def token_access(host: str, file: Path | None) -> TokenAccess:
         msg = f"the console's token has {len(found)} characters, not {MIN_TOKEN_LENGTH} or more: give a longer one"
         raise typer.BadParameter(msg)
     if not found and file is None and not is_loopback(host):
-        msg = f"--host {host} lets others in, so the console needs a token: give --token-file, or set {VARIABLE}"
+        msg = f"--listen {host} lets others in, so the console needs a token: give --token-file, or set {VARIABLE}"
         raise typer.BadParameter(msg)
     return TokenAccess(token, None if token else file, is_required=bool(found) or not is_loopback(host))
 
 
-def require_app() -> None:
-    """Raise an error outside Databricks Apps, where anybody can forge user headers."""
+def app_address() -> Address:
+    """Return where a Databricks App listens.
+
+    Raises:
+        BadParameter: Outside Databricks Apps, where anybody can forge user headers.
+    """
     if not os.environ.get(_APP_NAME):
         msg = (
             "--databricks-app trusts a header that only the proxy of Databricks Apps may set, and "
             f"{_APP_NAME} is not set here: leave it out, and give the console a token"
         )
         raise typer.BadParameter(msg)
+    return _EVERYWHERE, int(os.environ.get(_APP_PORT, "8000"))
 
 
 def _readable(file: Path) -> str:

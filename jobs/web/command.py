@@ -18,14 +18,13 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from jobs.options import StaleSeconds, TablesOption
+from jobs.options import ADDRESS, TablesOption, listen_address
 from jobs.output.terminal import OUR_ERRORS, one_line
-from jobs.services.listening import CONSOLE_FD, handed_down, ip_of, listening
-from jobs.web.access import Access, ForwardedUser, require_app, token_access
+from jobs.services.listening import CONSOLE_FD, handed_down, in_url, ip_of, listening
+from jobs.web.access import Access, ForwardedUser, app_address, token_access
 from jobs.web.answers import QUERIES, Answers, refusal
 from jobs.web.pages import ConsoleData
 from jobs.web.security import HEALTH, Guard
-from tables.query.freshness import STALE_AFTER_S
 
 if TYPE_CHECKING:
     import uvicorn
@@ -41,13 +40,13 @@ _END_WITHIN_S = 3
 
 def console(
     tables: TablesOption,
-    port: Annotated[
-        int,
-        typer.Option(envvar="DATABRICKS_APP_PORT", min=0, max=65535, help="Port to listen on; 0 takes a free one."),
-    ] = 8080,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; any but a loopback address requires a token.")
-    ] = "127.0.0.1",
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar=ADDRESS,
+            help="Address of the console; any but a loopback address requires a token. Port 0 takes a free one.",
+        ),
+    ] = "8080",
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -58,26 +57,20 @@ def console(
     databricks_app: Annotated[
         bool, typer.Option("--databricks-app", help="Run as a Databricks App, which signs visitors in.")
     ] = False,
-    cluster_name: Annotated[
-        str,
-        typer.Option(
-            envvar="PID_QUOTA_CLUSTER_NAME", help="Name of the cluster to show instead of its bootstrap servers."
-        ),
-    ] = "",
-    stale_seconds: StaleSeconds = STALE_AFTER_S,
 ) -> None:
     """Show in the browser who makes producer ids, who is throttled, and how near the others are to their quotas."""
-    data = ConsoleData(tables, stale_seconds, cluster_name)
+    data = ConsoleData(tables)
     if databricks_app:
-        require_app()
+        host, port = app_address()
         app = application(data, ForwardedUser(), fresh_s=APP_FRESH_S, refresh_s=APP_REFRESH_S)
     else:
+        host, port = listen_address(listen, "--listen")
         app = application(data, token_access(host, token_file))
     with handed_down(CONSOLE_FD) or listening(host, port) as listener:
         # Import these libraries before the first request, because the import takes a second or two.
         for library in () if databricks_app else ("deltalake", "duckdb", "pyarrow"):
             import_module(library)
-        typer.echo(f"pid-quota console: {_address(host, listener.getsockname()[1])}  (Ctrl-C ends it)")
+        typer.echo(f"pid-quota console: {_url(host, listener.getsockname()[1])}  (Ctrl-C ends it)")
         _serve(app, listener)
 
 
@@ -118,10 +111,10 @@ async def _error_answer(_request: Request, error: Exception) -> Response:
     return refusal(status, problem, remedy or "See `pid-quota console --help`.")
 
 
-def _address(host: str, port: int) -> str:
+def _url(host: str, port: int) -> str:
     address = ip_of(host)
     shown = socket.gethostname() if address is not None and address.is_unspecified else host
-    return f"http://[{shown}]:{port}/" if ":" in shown else f"http://{shown}:{port}/"
+    return f"http://{in_url((shown, port))}/"
 
 
 def server(app: Guard, room: "Room | None" = None) -> "uvicorn.Server":

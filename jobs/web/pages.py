@@ -25,7 +25,7 @@ from jobs.web.timelines import (
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_fixes import FIXES
 from tables.query.churn_clients import diagnosis_of, lives_by_tables
-from tables.query.freshness import STALE_AFTER_S, read_freshness
+from tables.query.freshness import read_freshness
 from tables.query.held_entries import HELD
 from tables.query.principal_hold import HOLD
 from tables.query.sql_query import opened
@@ -48,16 +48,9 @@ _LISTED = 2_000
 
 @dataclass(frozen=True)
 class ConsoleData:
-    """The data of the pages.
-
-    Attributes:
-        stale_after_s: Age of the newest row, in seconds, at which the tables count as stale.
-        cluster: Name of the cluster; if empty, pages show the stream's brokers.
-    """
+    """The data of the pages."""
 
     tables: str
-    stale_after_s: float = STALE_AFTER_S
-    cluster: str = ""
 
     def opened(self, now: datetime, rows: Mapping[str, RowFilter]) -> AbstractContextManager[Relations]:
         """Open tables for several queries; see `TableStore.relations`."""
@@ -65,7 +58,7 @@ class ConsoleData:
 
     def freshness(self, now: datetime) -> dict[str, Any]:
         """Return the time of the newest row, and a warning if the tables are stale."""
-        found = read_freshness(self.tables, now, self.stale_after_s)
+        found = read_freshness(self.tables, now)
         page: dict[str, Any] = json_value(
             {
                 "stale": found.is_stale,
@@ -224,7 +217,7 @@ class ConsoleData:
             {
                 "now": now,
                 "tables": self.tables,
-                "cluster": self.cluster or settings.bootstrap_servers,
+                "cluster": settings.bootstrap_servers,
                 "window_seconds": settings.window_seconds,
                 "missing": relations.missing,
                 **page,

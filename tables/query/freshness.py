@@ -12,7 +12,7 @@ from tables.store.values import RowFilter
 from tables.times import duration
 
 STALE_AFTER_S = 180.0
-"""Default of `stale_after_s`. A stream writes a row each minute, except with a slow trigger or during a restart."""
+"""Tables are stale after this time without a row. A stream writes one a minute, but for restarts and slow triggers."""
 
 _TIMES = {"producer_id_metrics": "as_of", "throttle_decisions": "decided_at", "broker_status": "seen_at"}
 _NEWEST = """
@@ -31,13 +31,11 @@ class Freshness:
 
     Attributes:
         last_row_at: Time of the newest row; None without rows.
-        stale_after_s: Seconds without a row after which the tables are stale.
         look: Commands that show what is wrong.
     """
 
     last_row_at: datetime | None
     now: datetime
-    stale_after_s: float = STALE_AFTER_S
     look: tuple[str, ...] = ()
 
     @property
@@ -48,7 +46,7 @@ class Freshness:
     @property
     def is_stale(self) -> bool:
         """Whether the tables are stale."""
-        return self.silent_seconds is None or self.silent_seconds > self.stale_after_s
+        return self.silent_seconds is None or self.silent_seconds > STALE_AFTER_S
 
     @property
     def since(self) -> str:
@@ -80,7 +78,7 @@ class Freshness:
         return f"no rows since {self.since}, {duration(self.silent_seconds)}: is the stream running?"
 
 
-def read_freshness(tables: str, now: datetime, stale_after_s: float = STALE_AFTER_S) -> Freshness:
+def read_freshness(tables: str, now: datetime) -> Freshness:
     """Read the time of the newest row.
 
     Raises:
@@ -93,7 +91,7 @@ def read_freshness(tables: str, now: datetime, stale_after_s: float = STALE_AFTE
     with open_store(tables) as store:
         # Try the last hour first, so that older files usually stay closed.
         last = _newest(store, now, recent) or _newest(store, now, every)
-        return Freshness(last, now, stale_after_s, store.look)
+        return Freshness(last, now, store.look)
 
 
 def _newest(store: TableStore, now: datetime, rows: dict[str, RowFilter]) -> datetime | None:

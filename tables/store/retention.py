@@ -19,13 +19,14 @@ def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
     """Return the retention of each table in days, with the overrides `wishes` (`TABLE=DAYS`). 0 keeps rows forever.
 
     Raises:
-        TableError: If an override is malformed, or shorter than views and commands need.
+        TableError: If an override is malformed, repeated, or shorter than views and commands need.
 
     Examples:
         >>> days_to_keep(["throttle_decisions=30"])["throttle_decisions"]
         30
     """
     days = {name: spec.keep_days for name, spec in TABLES.items()}
+    wished = set[str]()
     for wish in wishes:
         name, _, number = wish.partition("=")
         spec = TABLES.get(name)
@@ -39,6 +40,10 @@ def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
         if 0 < int(number) < spec.least_days:
             msg = f"--retention {wish}: views need {name} for {spec.least_days} days. Give more, or 0 for no limit"
             raise TableError(msg)
+        if name in wished:
+            msg = f"--retention names {name} twice, and only one number would count: give it once"
+            raise TableError(msg)
+        wished.add(name)
         days[name] = int(number)
     return days
 

@@ -31,7 +31,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     create_missing(str(tmp_path / "tables"))
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
-    command = [sys.executable, "-m", "jobs", "console", "--tables", str(tmp_path / "tables"), "--port", "0"]
+    command = [sys.executable, "-m", "jobs", "console", "--tables", str(tmp_path / "tables"), "--listen", "0"]
     process = subprocess.Popen([*command, "--token-file", str(file)], stdout=subprocess.PIPE, text=True)
     assert process.stdout
     try:

@@ -92,7 +92,7 @@ def test_no_port_is_published_but_to_this_machine() -> None:
 def test_prometheus_and_the_probe_ask_the_port_of_run() -> None:
     config = yaml.safe_load((FILES / "prometheus.yml").read_text(encoding="utf-8"))
     asked = {target for job in config["scrape_configs"] for each in job["static_configs"] for target in each["targets"]}
-    (port,) = [each.default for each in load_command("run").params if each.name == "metrics_port"]
+    (port,) = [each.default for each in load_command("run").params if each.name == "metrics"]
     assert asked == {f"pid-quota:{port}"}
     assert f"http://127.0.0.1:{port}/readyz" in SERVICES["pid-quota"]["healthcheck"]["test"][-1]
 

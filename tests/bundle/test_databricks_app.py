@@ -95,8 +95,8 @@ def environment(workspace: str, port: int) -> dict[str, str]:
 
 @contextmanager
 def started(settings: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [{"0.0.0.0": "127.0.0.1"}.get(part, part) for part in APP["config"]["command"]]  # noqa: S104
-    command[0] = shutil.which(command[0], path=settings["PATH"])
+    program, *arguments = APP["config"]["command"]
+    command = [shutil.which(program, path=settings["PATH"]), *arguments]
     process = start_watched(
         ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in settings.items()), *command], log
     )

@@ -79,8 +79,8 @@ def test_probes_and_ports_are_those_of_run() -> None:
     container = run_container()
     defaults = {each.name: each.default for each in load_command("run").params}
     assert {each["name"]: each["containerPort"] for each in container["ports"]} == {
-        "http": defaults["console_port"],
-        "metrics": defaults["metrics_port"],
+        "http": int(defaults["console"]),
+        "metrics": int(defaults["metrics"]),
     }
     probes = {kind: container[kind]["httpGet"] for kind in ("livenessProbe", "readinessProbe")}
     assert probes == {

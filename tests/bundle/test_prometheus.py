@@ -111,7 +111,7 @@ def collectors() -> dict[str, Collector]:
 @pytest.fixture(scope="module")
 def ports() -> Iterator[dict[str, int]]:
     with ExitStack() as stack:
-        yield {name: stack.enter_context(serving(each, 0)) for name, each in collectors().items()}
+        yield {name: stack.enter_context(serving(each, ("127.0.0.1", 0))) for name, each in collectors().items()}
 
 
 def get(port: int, path: str) -> str:

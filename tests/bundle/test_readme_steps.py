@@ -136,8 +136,8 @@ def place(steps: Steps, jars: Path, tmp_path_factory: pytest.TempPathFactory) ->
             **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PID_QUOTA_JARS": str(jars),
-            "PID_QUOTA_CONSOLE_PORT": str(ports.clients),
-            "PID_QUOTA_METRICS_PORT": str(ports.inner),
+            "PID_QUOTA_CONSOLE": str(ports.clients),
+            "PID_QUOTA_METRICS": str(ports.inner),
         }
         yield Place(empty, cluster, certificates.ca, environment)
 
@@ -145,7 +145,7 @@ def place(steps: Steps, jars: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def ready(place: Place) -> str:
     """What `run` says of itself."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{place.environment['PID_QUOTA_METRICS_PORT']}/readyz") as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{place.environment['PID_QUOTA_METRICS']}/readyz") as answer:
             return str(answer.read().decode())
     except OSError as error:
         return str(error)

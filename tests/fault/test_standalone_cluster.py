@@ -1,4 +1,4 @@
-"""The job on a real Spark cluster of two workers on this machine, whose Python has our packages from the wheel."""
+"""The job on a real Spark cluster of two workers on this machine, whose Python has the wheel installed."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import ZipFile
 
 import pyspark
 import pytest
@@ -33,7 +34,6 @@ class Cluster:
     master: str
     workers: list[subprocess.Popen[bytes]]
     python: Path
-    wheel: Path
 
     def kill_worker(self, number: int) -> None:
         os.killpg(self.workers[number].pid, signal.SIGKILL)
@@ -49,15 +49,18 @@ def said(log: Path, pattern: str) -> Callable[[], bool]:
 
 
 @pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The wheel, and a Python that has what it depends on but not the wheel itself."""
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of the workers."""
     folder = tmp_path_factory.mktemp("shipped")
-    return build_wheel(folder), venv_with_dependencies(folder / "venv")
+    python = venv_with_dependencies(folder / "venv")
+    (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    with ZipFile(build_wheel(folder)) as wheel:
+        wheel.extractall(site_packages)
+    return python
 
 
 @pytest.fixture
-def cluster(shipped: tuple[Path, Path], tmp_path: Path) -> Iterator[Cluster]:
-    wheel, python = shipped
+def cluster(python: Path, tmp_path: Path) -> Iterator[Cluster]:
     logs = [tmp_path / f"{name}.log" for name in ("master", "worker-1", "worker-2")]
     at_loopback = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     with ExitStack() as stack:
@@ -78,14 +81,14 @@ def cluster(shipped: tuple[Path, Path], tmp_path: Path) -> Iterator[Cluster]:
         ]
         for log in logs[1:]:
             wait_until(said(log, "Successfully registered with master"), "a registered worker")
-        yield Cluster(found[1], workers, python, wheel)
+        yield Cluster(found[1], workers, python)
 
 
 def job(cluster: Cluster, stream: Stream) -> list[str]:
     places = ["--tables", stream.tables, "--checkpoint", str(stream.checkpoint)]
     rules = ["--max-offsets-per-trigger", str(stream.batch)]
     tuned = tuned_stream.arguments({"topic": stream.topic, "metrics_interval_seconds": 10})
-    where = ["--master", cluster.master, "--py-files", str(cluster.wheel), "--trigger", "available-now"]
+    where = ["--master", cluster.master, "--trigger", "available-now"]
     return [sys.executable, *tuned, "--bootstrap-server", stream.servers, *places, *rules, *where]
 
 

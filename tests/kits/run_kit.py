@@ -94,7 +94,7 @@ class RunCommand:
         """Run it for the block. What is left then is killed. `more` replaces defaults."""
         log = data.with_name(f"{data.name}-{time.monotonic_ns()}.log")
         log.write_bytes(b"")
-        usual = {"--bootstrap-server": self.servers, "--data": str(data), "--console-port": "0", "--metrics-port": "0"}
+        usual = {"--bootstrap-server": self.servers, "--data": str(data), "--console": "0", "--metrics": "0"}
         given = [*self.options, *more]
         words = [word for pair in usual.items() if pair[0] not in given for word in pair]
         with in_group(

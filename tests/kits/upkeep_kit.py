@@ -1,6 +1,7 @@
 """Tables with small and unused files, for maintenance."""
 
 import os
+import re
 import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -71,3 +72,10 @@ def make_old(folder: str | Path) -> None:
     past = time.time() - LONG_AGO_S
     for path in Path(folder).rglob("*"):
         os.utime(path, (past, past))
+
+
+def tables_in(printed: str) -> dict[str, dict[str, Any]]:
+    """Return the rows that `tables maintain` has printed, by table."""
+    names, *rows = (re.split(r" {2,}", line.strip()) for line in printed.splitlines())
+    values = [[int(each) if each.isdecimal() else each for each in row] for row in rows]
+    return {str(row[0]): dict(zip(names, row, strict=True)) for row in values}

@@ -36,7 +36,7 @@ def first_process(data: Path) -> Iterator[tuple[Run, int]]:
     log = data.with_name("run.log")
     log.write_bytes(b"")
     command = [sys.executable, "-m", "jobs", "run", "--bootstrap-server", NOWHERE, "--data", str(data)]
-    ports = ["--console-port", "0", "--metrics-port", "0"]
+    ports = ["--console", "0", "--metrics", "0"]
     with in_group([*UNSHARE, *command, *ports], log) as process:
         run = Run(process, log)
         run.until(lambda: len(_children(process.pid)) == 1, "it begins")

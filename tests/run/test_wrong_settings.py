@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.local.local_broker import LocalBroker
+from jobs.options import LOGIN_FILE
 from tests.kits.run_kit import LIMIT_S, RunCommand
 
 NOWHERE = "127.0.0.1:9"
@@ -24,15 +25,12 @@ WRONG = {
     "a number": (["--max-held", "0"], "--max-held"),
     "a form": (["--log-format", "xml"], "'xml' is not one of"),
     "settings of the client": (["--command-config", "/nowhere"], "--command-config /nowhere can't be read"),
-    "a password": (["--kafka-password-file", "/nowhere"], "--kafka-password-file /nowhere can't be read"),
     "a file of quotas": (["--quotas-file", "/nowhere.yaml"], "--quotas-file /nowhere.yaml can't be read"),
     "a token": (["--console-token-file", "/nowhere"], "--console-token-file /nowhere can't be read"),
-    "an address": (["--console-host", "192.0.2.1"], "can't listen on 192.0.2.1"),
-    "an address of metrics": (["--metrics-host", "192.0.2.1"], "can't listen on 192.0.2.1"),
-    "one port for two": (
-        ["--console-port", "7", "--metrics-port", "7"],
-        "--console-port and --metrics-port are both 7",
-    ),
+    "an address": (["--console", "192.0.2.1:0"], "can't listen on 192.0.2.1"),
+    "an address of metrics": (["--metrics", "192.0.2.1:0"], "can't listen on 192.0.2.1"),
+    "an address without a port": (["--console", "localhost"], "--console 'localhost' has no port"),
+    "one port for two": (["--console", "7", "--metrics", "0.0.0.0:7"], "--console and --metrics have both port 7"),
     "an empty folder": (["--data", ""], "--data is empty"),
     "a blank folder": (["--data", " "], "--data is empty"),
     "a file as folder": (["--data", "/dev/null"], "--data /dev/null can't be written"),
@@ -46,8 +44,8 @@ def taken(option: str) -> Callable[[Path, socket.socket], list[str]]:
 
 
 PASSING: dict[str, tuple[Callable[[Path, socket.socket], list[str]], str]] = {
-    "the console's port is taken": (taken("--console-port"), "Choose others with --console-host and --console-port"),
-    "the metrics' port is taken": (taken("--metrics-port"), "Choose others with --metrics-host and --metrics-port"),
+    "the console's port is taken": (taken("--console"), "Choose another address with --console"),
+    "the metrics' port is taken": (taken("--metrics"), "Choose another address with --metrics"),
     "the folder is taken": (lambda data, _: ["--data", str(data)], "another `pid-quota run`"),
 }
 """Options for a folder and a port that others use. Each of these causes may end by itself."""
@@ -68,6 +66,13 @@ def test_a_wrong_setting_ends_it_with_one_line(name: str, tmp_path: Path) -> Non
     code, error = one_line(RunCommand(NOWHERE), tmp_path / "data", *options)
     assert code == 2
     assert message in error
+
+
+def test_a_file_of_the_password_that_can_t_be_read_ends_it_with_one_line(tmp_path: Path) -> None:
+    command = RunCommand(NOWHERE, environment={LOGIN_FILE: "/nowhere"})
+    code, error = one_line(command, tmp_path / "data")
+    assert code == 2
+    assert f"{LOGIN_FILE} /nowhere can't be read" in error
 
 
 @pytest.mark.parametrize("name", PASSING)
@@ -95,8 +100,8 @@ def test_a_login_that_brokers_refuse_is_told_once_and_tried_again_when_the_passw
     config, password = tmp_path / "client.properties", tmp_path / "password"
     config.write_text("security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.username=alice\n")
     password.write_text("guessed\n")
-    command = RunCommand(broker.bootstrap_servers, ["--command-config", str(config)])
-    with command.running(tmp_path / "data", "--kafka-password-file", str(password)) as run:
+    command = RunCommand(broker.bootstrap_servers, ["--command-config", str(config)], {LOGIN_FILE: str(password)})
+    with command.running(tmp_path / "data") as run:
         run.wait_for("refuse the login of user 'alice'")
         run.wait_for("it tries again")
         assert run.get("/healthz")[0] == 200
@@ -115,7 +120,7 @@ def test_a_login_that_brokers_refuse_is_told_once_and_tried_again_when_the_passw
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_run_that_has_just_been_started(tmp_path: Path, after_s: float, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "jobs", "run", "--bootstrap-server", NOWHERE, "--data", str(tmp_path / "data")]
-    ports = ["--console-port", "0", "--metrics-port", "0"]
+    ports = ["--console", "0", "--metrics", "0"]
     with subprocess.Popen([*command, *ports], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
         _wait_until_it_catches_signals(run.pid)
         time.sleep(after_s)

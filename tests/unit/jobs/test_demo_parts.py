@@ -20,17 +20,15 @@ from jobs.demo.interrupts import Interrupts
 from jobs.demo.own_run import OwnRun, console_port, own_run
 from jobs.demo.watching import Slowing
 from jobs.errors import JobError
-from jobs.options import LOOPBACK
 from jobs.run.errors import FolderTakenError, PartFailedError
 from jobs.run.folder import own_folder
 from jobs.run.log import RunLog
 from jobs.run.settings import RunSettings
-from jobs.run.supervision import Addresses
-from jobs.services.listening import listening
+from jobs.services.listening import LOOPBACK, Address, listening
 from jobs.services.metrics_server import no_reason, served
 from jobs.stream.stream_progress import StreamProgress
 
-Begun = Callable[[Addresses], None]
+Begun = Callable[[Address, Address], None]
 Supervise = Callable[[RunSettings, RunLog, threading.Event, Begun], object]
 OfRun = AbstractContextManager[OwnRun]
 
@@ -90,7 +88,7 @@ class TestOwnRun:
 
         def supervise(_settings: object, _log: RunLog, stop: threading.Event, begun: Begun) -> None:
             with served(listening(LOOPBACK, 0), Mock(), lambda: reasons.pop(0), no_reason) as port:
-                begun(Addresses((LOOPBACK, 4321), (LOOPBACK, port)))
+                begun((LOOPBACK, 4321), (LOOPBACK, port))
                 stop.wait()
             ended.set()
 

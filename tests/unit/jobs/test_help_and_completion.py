@@ -156,3 +156,7 @@ def test_an_empty_value_is_refused_before_anything_is_written(
         assert code == 2
         assert "--tables is empty" in error
     assert [*tmp_path.iterdir()] == []
+
+
+def test_the_command_line_has_a_hundred_options_at_most() -> None:
+    assert sum(map(len, leaves().values())) <= 100

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from jobs.run.probes import get
-from jobs.services.listening import METRICS_FD, handed_down, is_loopback, listening
+from jobs.services.listening import LOOPBACK, METRICS_FD, Address, handed_down, is_loopback, listening
 from jobs.services.metrics_server import serving
 
 
@@ -32,14 +32,14 @@ def test_a_socket_that_is_handed_down_is_taken_once_and_not_handed_on(inherited:
         assert handed_down(METRICS_FD) is None
 
 
-@pytest.mark.parametrize("port", [None, 0])
-def test_metrics_are_served_on_the_socket_that_is_handed_down_whatever_the_port(
-    inherited: int, port: int | None, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("address", [None, (LOOPBACK, 0)])
+def test_metrics_are_served_on_the_socket_that_is_handed_down_whatever_the_address(
+    inherited: int, address: Address | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # given a starter that listens on a port of its own, and a reader that is already in its queue
     with (
         socket.create_connection(("127.0.0.1", inherited)) as early,
-        serving(CollectorRegistry(), port, unready=lambda: "no batch has ended yet") as bound,
+        serving(CollectorRegistry(), address, unready=lambda: "no batch has ended yet") as bound,
     ):
         assert bound == inherited
         early.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")

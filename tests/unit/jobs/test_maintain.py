@@ -1,6 +1,5 @@
 """`pid-quota tables maintain` on path tables: what it deletes, what it keeps, and concurrent writers."""
 
-import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -31,6 +30,7 @@ from tests.kits.upkeep_kit import (
     now,
     plan,
     rows_of,
+    tables_in,
     versions,
     write_batches,
 )
@@ -41,8 +41,7 @@ STREAM = "pid-quota/s"
 
 
 def maintained(pid_quota: PidQuota, tables: Path, *options: object) -> dict[str, Any]:
-    out = printed(pid_quota("tables", "maintain", "--tables", tables, "--json", *options))
-    return {row["table"]: row for row in json.loads(out)}
+    return tables_in(printed(pid_quota("tables", "maintain", "--tables", tables, *options)))
 
 
 def test_small_files_become_one_and_no_row_is_lost(pid_quota: PidQuota, tmp_path: Path) -> None:
@@ -100,6 +99,7 @@ def test_retention_is_given_by_table(pid_quota: PidQuota, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("wish", "reason"),
     [
+        ("holds=9 --retention holds=8", "--retention names holds twice"),
         ("throttle_decisions=1", "views need throttle_decisions for 2 days"),
         ("producer_id_quotas=5", "not a table with a retention"),
         ("decisions=5", "not a table with a retention"),
@@ -112,7 +112,7 @@ def test_a_retention_that_makes_no_sense_is_refused_before_anything_is_done(
 ) -> None:
     write_batches(tmp_path, 2)
     before = versions(tmp_path)
-    assert reason in one_error(pid_quota("tables", "maintain", "--tables", tmp_path, "--retention", wish))
+    assert reason in one_error(pid_quota("tables", "maintain", "--tables", tmp_path, "--retention", *wish.split()))
     assert versions(tmp_path) == before
 
 
@@ -308,12 +308,12 @@ def test_a_table_that_fails_does_not_keep_the_others_waiting(pid_quota: PidQuota
     for path in Path(tmp_path, DECISIONS, "_delta_log").glob("*.json"):
         path.write_text("{")
 
-    code, out, err = pid_quota("tables", "maintain", "--tables", tmp_path, "--json")
+    code, out, err = pid_quota("tables", "maintain", "--tables", tmp_path)
 
     assert code == 1
     assert DECISIONS in err
     assert len(err.splitlines()) == 1
-    assert {row["table"]: row["files"] for row in json.loads(out)}[METRICS] == 1
+    assert tables_in(out)[METRICS]["files"] == 1
 
 
 def test_tables_of_an_earlier_version_are_kept_up_without_those_it_did_not_have(

@@ -9,6 +9,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from jobs.services.listening import LOOPBACK
 from jobs.services.metrics_server import serving
 
 
@@ -36,7 +37,7 @@ class OfUser(Collector):
 )
 def test_a_label_has_no_control_characters_and_other_names_stay(name: str, shown: str) -> None:
     with (
-        serving(OfUser(name), 0) as port,
+        serving(OfUser(name), (LOOPBACK, 0)) as port,
         urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer,
     ):
         text = answer.read().decode()

@@ -18,6 +18,7 @@ from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from jobs import __version__
 from jobs.errors import AddressTakenError, JobError
 from jobs.occupancy.printing import write_metrics_file
+from jobs.services.listening import LOOPBACK
 from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
@@ -299,10 +300,12 @@ def test_metrics_are_served_on_loopback_until_the_end(
 ) -> None:
     metrics.observe(batch(row("User:alice")))
 
-    with serving(metrics, 0) as port:
+    with serving(metrics, (LOOPBACK, 0)) as port:
         text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
-        taken = pytest.raises(AddressTakenError, match=f"127.0.0.1 port {port}: .*Choose others with --metrics-host")
-        with taken, serving(metrics, port):
+        taken = pytest.raises(
+            AddressTakenError, match=f"127.0.0.1 port {port}: .*Choose another address with --metrics"
+        )
+        with taken, serving(metrics, (LOOPBACK, port)):
             pass
 
     assert 'kafka_server_producerids_rate{user="alice"} 2.5' in text
@@ -322,7 +325,7 @@ def asked(port: int, path: str) -> tuple[int, str]:
 
 def test_the_port_answers_probes_with_the_reason(metrics: StreamMetrics) -> None:
     why = ["waits for the lock"]
-    with serving(metrics, 0, unready=lambda: why[0]) as port:
+    with serving(metrics, (LOOPBACK, 0), unready=lambda: why[0]) as port:
         assert asked(port, "/healthz") == (200, "ok\n")
         assert asked(port, "/readyz") == (503, "waits for the lock\n")
         why[0] = ""

@@ -10,7 +10,7 @@ from databricks.sql.exc import ServerOperationError
 from tables.schema.ddl import catalog_table
 from tables.schema.specs import TABLES
 from tests.kits.command_kit import PidQuota, one_error, printed
-from tests.kits.upkeep_kit import METRICS, QUOTAS, days_ago
+from tests.kits.upkeep_kit import METRICS, QUOTAS, days_ago, tables_in
 from tests.kits.warehouse_kit import FakeWarehouse, insert
 from tests.unit.jobs.table_rows import metrics
 
@@ -18,8 +18,7 @@ TABLES_OF = "prod.pid_quota"
 
 
 def asked(pid_quota: PidQuota, *arguments: object) -> dict[str, Any]:
-    out = printed(pid_quota(*arguments, "--tables", TABLES_OF, "--json"))
-    return {row["table"]: row for row in json.loads(out)}
+    return tables_in(printed(pid_quota(*arguments, "--tables", TABLES_OF)))
 
 
 def changes_of(warehouse: FakeWarehouse, name: str) -> list[str]:

@@ -17,7 +17,6 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
-from jobs.services.listening import is_loopback
 from jobs.web import command as web_console
 from jobs.web.access import ForwardedUser, TokenAccess
 from jobs.web.answers import QUERIES
@@ -196,7 +195,11 @@ class TestHostNames:
         assert visitor.get("/", headers={"Host": host}).status_code == 200
 
     @pytest.mark.parametrize(
-        "host", ["", "evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example", "x@y"]
+        "host",
+        [
+            *("", "evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example", "x@y"),
+            *("localhost:8080:evil", "127.0.0.1:", "[::1]evil", "[::1]:8080:1", "localhost:8o"),
+        ],
     )
     def test_a_foreign_name_that_points_here_is_not(self, visitor: TestClient, host: str) -> None:
         for path in EVERY_PATH:
@@ -208,10 +211,6 @@ class TestHostNames:
         host = {"Host": "quota.example.com"}
         assert behind_proxy.get("/", headers=host, auth=("", TOKEN)).status_code == 200
         assert behind_proxy.get("/", headers=host).status_code == 401
-
-    def test_only_this_machine_reaches_a_loopback_address(self) -> None:
-        assert all(map(is_loopback, ("127.9.9.9", "::1", "localhost")))
-        assert not any(map(is_loopback, (EVERYWHERE, "10.0.0.1", "a")))
 
 
 class TestErrors:
@@ -266,13 +265,13 @@ class TestCommand:
             monkeypatch.delenv(name, raising=False)
 
         def run(*arguments: object) -> Printed:
-            code, out, err = pid_quota("console", "--tables", tmp_path, "--port", 0, *arguments)
+            code, out, err = pid_quota("console", "--tables", tmp_path, *arguments)
             return code, out, err, served
 
         return run
 
     def test_on_loopback_no_token_is_required(self, start: Started) -> None:
-        code, out, err, (app,) = start()
+        code, out, err, (app,) = start("--listen", 0)
         assert (code, err) == (0, "")
         assert re.search(r"http://127\.0\.0\.1:\d+/  ", out)
         assert TestClient(app, base_url=OURS).get("/").status_code == 200
@@ -283,7 +282,7 @@ class TestCommand:
     ) -> None:
         for name, value in given.items():
             monkeypatch.setenv(name, value)
-        code, _, err, served = start("--host", EVERYWHERE)
+        code, _, err, served = start("--listen", f"{EVERYWHERE}:0")
         assert (code, served) == (2, [])
         assert err.count("\n") == 1
         assert "needs a token: give --token-file" in err
@@ -292,7 +291,7 @@ class TestCommand:
     def test_a_file_without_a_token_lets_nobody_in(self, start: Started, tmp_path: Path, shown: str) -> None:
         file = tmp_path / "token"
         file.touch()
-        code, _, _, (app,) = start("--host", EVERYWHERE, "--token-file", file)
+        code, _, _, (app,) = start("--listen", f"{EVERYWHERE}:0", "--token-file", file)
         assert code == 0
         console = TestClient(app, base_url=OURS)
         assert console.get("/", auth=("any", shown)).status_code == 401
@@ -311,7 +310,7 @@ class TestCommand:
             monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", TOKEN)
         elif way == "variable of the file":
             monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN_FILE", str(file))
-        _, out, err, (app,) = start("--host", host, *(("--token-file", file) if way == "file" else ()))
+        _, out, err, (app,) = start("--listen", f"{host}:0", *(("--token-file", file) if way == "file" else ()))
         shown = [TestClient(app, base_url=OURS).get("/", auth=("", each)).status_code for each in (TOKEN, "")]
         assert shown == [200, 401]
         assert TOKEN not in out + err + repr(app.access)
@@ -348,25 +347,28 @@ class TestCommand:
         self, start: Started, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("DATABRICKS_APP_NAME", raising=False)
-        code, _, err, served = start("--databricks-app", "--host", EVERYWHERE)
+        code, _, err, served = start("--databricks-app")
         assert (code, served) == (2, [])
         assert err.count("\n") == 1
         assert "DATABRICKS_APP_NAME is not set" in err
 
         monkeypatch.setenv("DATABRICKS_APP_NAME", "pid-quota")
-        code, _, err, (app,) = start("--databricks-app", "--host", EVERYWHERE)
+        monkeypatch.setenv("DATABRICKS_APP_PORT", "0")
+        code, _, err, (app,) = start("--databricks-app")
         assert (code, err) == (0, "")
         assert isinstance(app.access, ForwardedUser)
 
     def test_a_port_in_use_is_one_line(self, start: Started) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
-            code, _, err, served = start("--port", taken.getsockname()[1])
-        assert (code, served) == (2, [])
-        assert err.count("\n") == 1
-        assert "--port" in err
+            port = taken.getsockname()[1]
+            code, _, err, served = start("--listen", port)
+        # Whoever uses the port may end, so another start may help.
+        assert (code, served) == (1, [])
+        assert err.startswith(f"error: can't listen on 127.0.0.1 port {port}: ")
+        assert err.endswith(" Choose another address with --listen\n")
 
     def test_it_serves_until_ctrl_c_and_exits_with_0(self, tmp_path: Path) -> None:
-        command = [sys.executable, "-m", "jobs", "console", "--tables", str(tmp_path), "--port", "0"]
+        command = [sys.executable, "-m", "jobs", "console", "--tables", str(tmp_path), "--listen", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout
             assert process.stderr

@@ -11,7 +11,7 @@ from jobs.run.settings import RunSettings
 def settings(data: Path, text: str) -> RunSettings:
     file = data / "given"
     file.write_text(text)
-    return RunSettings(bootstrap_server="h:1", data=data, console_host="::", console_token_file=file)
+    return RunSettings(bootstrap_server="h:1", data=data, console=("::", 0), console_token_file=file)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "  \n" + "s" * 40])

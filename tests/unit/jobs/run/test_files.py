@@ -58,7 +58,7 @@ def token_file(of_run: RunSettings) -> Path | None:
 
 
 def test_a_console_for_others_gets_a_token_that_stays(tmp_path: Path) -> None:
-    of_run = replace(settings(tmp_path), console_host="::")
+    of_run = replace(settings(tmp_path), console=("::", 0))
     first = token_file(of_run)
     assert first is not None
     token = first.read_text()
@@ -71,7 +71,7 @@ def test_a_console_for_others_gets_a_token_that_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("left", [b"", b"\n", b"short\n", b"\xff" * 43, b"two words that are long enough\n"])
 def test_a_damaged_token_is_made_anew_whatever_a_crash_has_left(tmp_path: Path, left: bytes) -> None:
-    of_run = replace(settings(tmp_path), console_host="::")
+    of_run = replace(settings(tmp_path), console=("::", 0))
     of_run.own_token_file.write_bytes(left)
     of_run.own_token_file.with_suffix(".new").write_bytes(left)
     file = token_file(of_run)
@@ -81,7 +81,7 @@ def test_a_damaged_token_is_made_anew_whatever_a_crash_has_left(tmp_path: Path, 
 
 
 def test_a_token_that_can_t_be_written_is_an_error_of_the_folder(tmp_path: Path) -> None:
-    of_run = replace(settings(tmp_path), console_host="::")
+    of_run = replace(settings(tmp_path), console=("::", 0))
     of_run.own_token_file.mkdir()
     with pytest.raises(WrongFolderError, match=r"can't be written \(Is a directory\)"):
         token_file(of_run)
@@ -89,12 +89,12 @@ def test_a_token_that_can_t_be_written_is_an_error_of_the_folder(tmp_path: Path)
 
 def test_an_empty_variable_gives_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", " ")
-    for_others = replace(settings(tmp_path), console_host="::")
+    for_others = replace(settings(tmp_path), console=("::", 0))
     assert token_file(for_others) == for_others.own_token_file
 
 
 def test_a_token_that_the_user_gave_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for_others = replace(settings(tmp_path), console_host="::")
+    for_others = replace(settings(tmp_path), console=("::", 0))
     given = replace(for_others, console_token_file=tmp_path / "token")
     assert token_file(given) == given.console_token_file
     monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", "s" * 40)

@@ -8,10 +8,9 @@ from http.client import BadStatusLine
 
 import pytest
 
-from jobs.options import LOOPBACK
 from jobs.run import probes
 from jobs.run.probes import Health, Prober, ask_console, ask_stream, get
-from jobs.services.listening import listening
+from jobs.services.listening import LOOPBACK, listening
 from jobs.services.metrics_server import served
 from tests.kits.child_kit import HandClock
 from tests.kits.run_kit import LIMIT_S

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from jobs.options import LOOPBACK
 from jobs.output.terminal import WRONG_SETTING
 from jobs.run import supervision
 from jobs.run.errors import FolderTakenError, PartFailedError, PreparationFailedError
@@ -20,8 +19,8 @@ from jobs.run.log import RunLog
 from jobs.run.look import Found
 from jobs.run.probes import Health, get
 from jobs.run.settings import RunSettings, scratch_of
-from jobs.run.supervision import Addresses, Listeners, Supervision, supervise
-from jobs.services.listening import listening
+from jobs.run.supervision import Supervision, supervise
+from jobs.services.listening import LOOPBACK, Address, listening
 from tests.kits.child_kit import Children, FakeProber, HandClock
 
 LOOK = "jobs.run.look"
@@ -36,8 +35,8 @@ class Bench:
         self.children, self.clock, self.settings = children, clock, settings
         self._output = io.StringIO()
         self._log = RunLog("text", self._output)
-        self.listeners = Listeners(*(stack.enter_context(closing(listening(LOOPBACK, 0))) for _ in range(3)))
-        self.run = Supervision(settings, self._log, self.listeners)
+        console, stream = (stack.enter_context(closing(listening(LOOPBACK, 0))) for _ in range(2))
+        self.run = Supervision(settings, self._log, console, stream)
 
     def turn(self, seconds: float = 1.0) -> None:
         self.clock.pass_s(seconds)
@@ -320,11 +319,11 @@ def test_a_wrong_setting_of_a_part_ends_all_and_frees_the_folder(
     children: Children, settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervision, "_END_S", 0.1)
-    of_run = replace(settings, console_port=0, metrics_port=0)
+    of_run = replace(settings, console=(LOOPBACK, 0), metrics=(LOOPBACK, 0))
     probes = dict[str, tuple[int, str]]()
 
-    def begun(found: Addresses) -> None:
-        probes.update({each: get(found.metrics, each) for each in ("/healthz", "/readyz")})
+    def begun(_console: Address, metrics: Address) -> None:
+        probes.update({each: get(metrics, each) for each in ("/healthz", "/readyz")})
         with pytest.raises(FolderTakenError, match="another `pid-quota run`"), own_folder(of_run):
             pass
 
